@@ -17,6 +17,9 @@ class Meaning(NamedTuple):
 
 MEANINGS: Mapping[str, Meaning] = {
     "instance_lost": Meaning(OccurrenceKind.INSTANCE_LOST, ("service", "instance")),
+    "node_joined": Meaning(OccurrenceKind.NODE_JOINED, ("node",)),
+    "node_left": Meaning(OccurrenceKind.NODE_LEFT, ("node",)),
+    "node_lost": Meaning(OccurrenceKind.NODE_LOST, ("node",)),
     "worker_lost": Meaning(OccurrenceKind.WORKER_LOST, ("worker",)),
     "worker_restarted": Meaning(OccurrenceKind.WORKER_BACK, ("worker",)),
     "store_lost": Meaning(OccurrenceKind.STORE_LOST),

@@ -13,12 +13,13 @@ from scheduler_service.hosts.dapr.liveness import (
     OFF,
     OFFLINE_AFTER_MS,
     Liveness,
-    is_alive,
 )
+from scheduler_service.hosts.dapr.membership import Membership
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.cluster import ClusterNodes, Node
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.log import Log
+from scheduler_service.telemetry.outage import Outage
 
 POLL_MS = SECOND // 2
 STANDSTILL_MS = 2 * SECOND
@@ -49,6 +50,8 @@ class NodeHeartbeat:
         self._log = log
         self.liveness = Liveness(clock=clock)
         self._alive: frozenset[Holder] = frozenset()
+        self._membership = Membership(log=log, own=node.holder)
+        self._outage = Outage("heartbeat_not_written", "heartbeat_written_again", log=log)
         self._written_at = 0
         self._polled_at = 0
         self._listener: HeartbeatListener | None = None
@@ -141,8 +144,9 @@ class NodeHeartbeat:
             is_registered = await self._nodes.beat(node)
             await self._refresh()
         except StoreError as error:
-            self._log("heartbeat_not_written", error=str(error))
+            self._outage.fail(str(error))
             return
+        self._outage.succeed()
         if listener is not None:
             listener.on_refresh()
         if is_registered:
@@ -153,5 +157,5 @@ class NodeHeartbeat:
             self._log("node_replaced", node=node.node_id)
 
     async def _refresh(self) -> None:
-        now = self._clock.now().steady
-        self._alive = frozenset(node.holder for node in await self._nodes.list() if is_alive(node, now))
+        now = self._clock.now()
+        self._alive = self._membership.look(await self._nodes.list(), now)

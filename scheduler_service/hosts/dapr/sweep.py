@@ -11,6 +11,7 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.actor_store import TakeOver
 from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.ports.errors import StoreError
+from scheduler_service.telemetry.outage import Outage
 
 PERIOD_MS = SECOND
 OVERDUE_AFTER_MS = 2 * SECOND
@@ -36,7 +37,7 @@ class Sweep:
         self._heartbeat = node.cluster.heartbeat
         self._holder = node.holder
         self._clock = node.clock
-        self._log = node.log
+        self._outage = Outage("sweep_failed", "sweep_repeated", log=node.log)
         self._ring = ring
         self._take_over = take_over
         self._rung_at: dict[str, int] = {}
@@ -59,8 +60,9 @@ class Sweep:
             try:
                 if await self._has_lease():
                     await self.sweep()
+                self._outage.succeed()
             except StoreError as error:
-                self._log("sweep_failed", error=str(error))
+                self._outage.fail(str(error))
             await self._clock.sleep(PERIOD_MS)
 
     async def sweep(self) -> None:
