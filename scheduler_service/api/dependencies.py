@@ -32,6 +32,7 @@ from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.registry import Registry
+from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.tally import Tally
 
 CreateAll = Callable[[Sequence[Definition], str], Awaitable[Sequence[Reply | StoreError]]]
@@ -147,6 +148,7 @@ class ApiDependencies:
     - `nodes`: the scheduler processes; None: not available.
     - `queues`: None: this host has no pull queues.
     - `log`: gets the warnings about declared jobs, which nobody may read in the answer.
+    - `events`: None: there is no event stream.
     - `offload`: None: all jobs are in this process, or the host has no bulk offload.
     """
 
@@ -186,6 +188,7 @@ class ApiDependencies:
     feedback_keys: FeedbackKeys = field(default_factory=FeedbackKeys)
     nodes: Callable[[], Awaitable[Sequence[Mapping[str, object]]]] | None = None
     offload: Offload | None = None
+    events: EventFeed | None = None
 
     @cached_property
     def store_faults(self) -> Tally:

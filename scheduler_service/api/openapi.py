@@ -110,6 +110,7 @@ def _headers(operation: Operation) -> list[Schema]:
     schemas: Mapping[str, Schema] = {
         "Idempotency-Key": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
         "If-Match": {"type": "string", "maxLength": LONGEST_TEXT, "examples": ['"1"']},
+        "Last-Event-ID": {"type": "string", "maxLength": LONGEST_TEXT, "examples": ["7-1042"]},
         "X-Service": {"type": "string", "pattern": SERVICE_NAME, "maxLength": 128},
     }
     return [{"name": name, "in": "header", "required": False, "schema": schemas[name]} for name in names]
@@ -131,7 +132,12 @@ def _schema(model: Any, references: References) -> Schema:
     return dict(references[model, "validation"])
 
 
+def _stream(data: Any) -> Schema:
+    return {"type": "string", "description": f"Frames, each with a {data.__name__} as JSON in `data`."}
+
+
 def _responses(operation: Operation, references: References) -> Schema:
+    is_json = operation.media_type == "application/json"
     envelope: Schema = {
         "type": "object",
         "required": ["resp_code", "resp_msg", "data", "warnings"],
@@ -145,7 +151,7 @@ def _responses(operation: Operation, references: References) -> Schema:
     successes = {
         str(status): {
             "description": HTTPStatus(status).phrase,
-            "content": {"application/json": {"schema": envelope}},
+            "content": {operation.media_type: {"schema": envelope if is_json else _stream(operation.data)}},
         }
         for status in operation.success
     }

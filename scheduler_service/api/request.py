@@ -145,6 +145,7 @@ class Operation:
     default that of its handler in camel case. `data` is a model of the wire format, or `dict`; None: there is
     none. `success` and `statuses` are the statuses of success and of refusals that not every operation has.
     `is_open`: no key is needed, since the request has a token of its own or the answer is no secret.
+    `media_type` is that of its answer; only JSON is in the envelope, of other ones `data` is a part.
     `is_busy`: its path is matched before those of other operations.
     """
 
@@ -162,6 +163,7 @@ class Operation:
     statuses: tuple[int, ...] = ()
     is_open: bool = False
     is_busy: bool = False
+    media_type: str = "application/json"
 
     @cached_property
     def method(self) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from secrets import token_hex
 
 import msgspec
 
@@ -21,7 +22,7 @@ from scheduler_service.app.builders import (
 )
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.sharding import worker_configs
-from scheduler_service.app.store_opening import StoreWatch
+from scheduler_service.app.store_opening import StoreWatch, data_folder
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.app.telemetry import Telemetry
@@ -44,6 +45,8 @@ from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import OpenStore
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.settings import Loaded
+from scheduler_service.telemetry.event_feed import EventFeed
+from scheduler_service.telemetry.event_source import LocalEvents
 from scheduler_service.transport.sender import HttpSender
 
 
@@ -211,7 +214,16 @@ class Container:
             feedback_bytes=settings.limits.feedback_bytes,
             options=self.compiler.options,
             settings=self._show_settings,
+            events=self.events,
         )
+
+    @cached_property
+    def events(self) -> EventFeed:
+        """The event stream."""
+        telemetry, store = self._base.telemetry, self.store
+        # A store in memory counts its starts from 1 each time: ids of another start must not fit.
+        line = token_hex(4) if data_folder(self._base.loaded.settings) is None else str(store.boot)
+        return telemetry.feed_events(LocalEvents(occurrences=telemetry.occurrences, line=line))
 
     @cached_property
     def _queues(self) -> PullQueues:

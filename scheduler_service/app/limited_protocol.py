@@ -8,6 +8,7 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from scheduler_service.api.event_stream import ENDLESS
 from scheduler_service.api.responses import ENCODER, refuse
 from scheduler_service.app.answering_protocol import AnsweringProtocol
 from scheduler_service.telemetry.tally import Tally
@@ -115,10 +116,15 @@ class LimitedProtocol(AnsweringProtocol):
         return cycle is not self._current
 
     def shutdown(self) -> None:
-        """Ends the connection after its answer, or at once if its request is not complete (uvicorn)."""
+        """Ends the connection after its answer, or at once where it would not end (uvicorn).
+
+        That is where its request is not complete, or its answer is a stream that is not read.
+        """
         super().shutdown()
         cycle = self.cycle
-        if cycle is not None and cycle.more_body and not cycle.response_complete:
+        if cycle is None or cycle.response_complete:
+            return
+        if cycle.more_body or cycle.scope.get("state", {}).get(ENDLESS):
             self.cut()
 
     def cut(self) -> None:

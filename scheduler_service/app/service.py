@@ -83,6 +83,7 @@ class Service:
         self._log("draining", graceMs=grace, running=self.components.host.running)
         self.components.services.stop_claims()
         await asyncio.gather(self.components.host.stop(grace), self.components.workers.stop(grace))
+        await self._telemetry.end_events()
         await self.components.sender.close()
         await self.components.reads.close()
         await self.components.services.close()

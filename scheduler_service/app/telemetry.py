@@ -5,12 +5,15 @@ from collections.abc import Sequence
 
 import msgspec
 
+from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
 from scheduler_service.telemetry.bad_endings import BadEndings
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
+from scheduler_service.telemetry.event_feed import EventFeed
+from scheduler_service.telemetry.event_source import EventSource
 from scheduler_service.telemetry.job_life import JobLife
 from scheduler_service.telemetry.log_occurrences import OccurrenceLog
 from scheduler_service.telemetry.observation import RecordObserver, observed
@@ -33,6 +36,8 @@ class Telemetry:
         decorators: PortDecorators = NO_DECORATORS,
     ) -> None:
         self._clock: Clock | None = None
+        self._settings = settings
+        self._feed: EventFeed | None = None
         self.occurrences = Occurrences()
         self.log: Log = OccurrenceLog(log=log, publish=self.occurrences.publish, wall=self._now)
         self._failed = Tally("observer_failed", log=log)
@@ -45,6 +50,18 @@ class Telemetry:
     def follow(self, clock: Clock) -> None:
         """Takes its times from the clock of the host, which is known once the store is open."""
         self._clock = clock
+
+    def feed_events(self, source: EventSource) -> EventFeed:
+        """The event stream of this process, from `source`: made once, where there is an API."""
+        self._feed = EventFeed(
+            source=source, most_readers=self._settings.limits.event_readers, hidden=frozenset(NAMES)
+        )
+        return self._feed
+
+    async def end_events(self) -> None:
+        """Ends the event stream: an open one would hold up the end of the API."""
+        if self._feed is not None:
+            await self._feed.close()
 
     def close(self) -> None:
         """Writes the lines that wait for more of their kind; the last of a process."""

@@ -65,4 +65,5 @@ class Occurrence(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rena
     count: int | None = None
     revision: int | None = None
     subject: str | None = None
+    node: str | None = None
     message: str | None = None

@@ -165,6 +165,7 @@ class Limits(Group):
     head_seconds: Positive = 10
     ready: PositiveCount = 100_000
     pending_triggers: PositiveCount = 1_000
+    event_readers: PositiveCount = 200
 
 
 class History(Group):

@@ -1,5 +1,6 @@
 """The members of `data` in the answers (SPEC section 10, the table of shapes), for readers and OpenAPI."""
 
+from client_sdk.models.answers.events import Event
 from client_sdk.models.answers.executions import (
     Attempt,
     DeliveryLine,
@@ -58,6 +59,7 @@ from client_sdk.models.answers.timers import (
 )
 from client_sdk.models.answers.words import (
     DriftKind,
+    EventKind,
     ExecutionState,
     FailureType,
     FiringOutcome,
@@ -86,6 +88,8 @@ __all__ = [
     "Difference",
     "Drift",
     "DriftKind",
+    "Event",
+    "EventKind",
     "Execution",
     "ExecutionInFull",
     "ExecutionState",

@@ -1,6 +1,7 @@
 """Every operation of the API by resource, with its handler and the role that it needs (SPEC section 10)."""
 
 from scheduler_service.api.routes.deliveries import DELIVERIES
+from scheduler_service.api.routes.events import EVENTS
 from scheduler_service.api.routes.executions import EXECUTIONS
 from scheduler_service.api.routes.firings import FIRINGS
 from scheduler_service.api.routes.health import HEALTH
@@ -22,6 +23,7 @@ _BY_RESOURCE = (
     *STATISTICS,
     *LEGACY_MAIN,
     *HEALTH,
+    *EVENTS,
 )
 # Paths are matched in this order.
 OPERATIONS = tuple(sorted(_BY_RESOURCE, key=lambda operation: not operation.is_busy))

@@ -110,5 +110,6 @@ def test_the_ids_of_operations_stay() -> None:
         "readChildLogs readChildLogsByExecution readExecution readJob readLog readQueue readService "
         "releaseExecution removeInstance removeService renewLease replayExecution reportFeedback "
         "resendDelivery sayAlive sayReady showDailyStatistics showDrift showNextFirings showRetryPlan "
-        "showSettings showStatistics showStatisticsOfJob switchJob takeHeartbeat triggerJob updateJob"
+        "showSettings showStatistics showStatisticsOfJob streamEvents switchJob takeHeartbeat triggerJob "
+        "updateJob"
     )

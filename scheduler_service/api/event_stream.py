@@ -1,0 +1,95 @@
+"""A response that never ends by itself: the events of a reader, as they come."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from scheduler_service.api.event_wire import frame_of, gap_frame
+from scheduler_service.telemetry.event_reader import EventReader, Wants
+
+HEARTBEAT_SECONDS = 15.0
+RETRY_MS = 2_000
+"""After so long a client that knows `retry` connects again."""
+
+MOST_EVENTS = 100
+"""In one write. What is more waits for its turn, in the memory that all readers share."""
+
+TURN_SECONDS = 0.001
+"""One write of all readers together in so much time: a crowd of them leaves the loop to the executions."""
+
+MEDIA_TYPE = "text/event-stream"
+ENDLESS = "endless"
+"""In `state` of a request's scope: its answer has no end, and need not be waited for at the end."""
+
+HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
+
+
+class EventStreamResponse(Response):
+    """Streams what `reader` has for `wants`, until the caller or the feed has gone.
+
+    `readers` is how many there are, `wall` gives wall ms.
+    """
+
+    media_type = MEDIA_TYPE
+
+    def __init__(
+        self, *, reader: EventReader, wants: Wants, readers: Callable[[], int], wall: Callable[[], int]
+    ) -> None:
+        super().__init__(headers=HEADERS)
+        del self.headers["content-length"]
+        self._reader = reader
+        self._wants = wants
+        self._readers = readers
+        self._wall = wall
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Returns when nothing comes any more, or nobody reads it."""
+        scope.setdefault("state", {})[ENDLESS] = True
+        gone = asyncio.ensure_future(_wait_until_gone(receive))
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await self._write(send, b"retry: %d\n%b" % (RETRY_MS, self._mark()))
+            while not gone.done() and (self._reader.has_more or not self._reader.is_ended):
+                if self._reader.has_more:
+                    await self._write(send, self._read())
+                    await asyncio.sleep(TURN_SECONDS * self._readers())
+                elif not await self._wait(gone):
+                    await self._write(send, b": heartbeat\n%b" % self._mark())
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            gone.cancel()
+            self._reader.leave()
+
+    async def _write(self, send: Send, body: bytes) -> None:
+        """Returns when the caller has read what came before, up to what the connection buffers."""
+        if body:
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+
+    async def _wait(self, gone: "asyncio.Future[None]") -> bool:
+        """Whether something happened before the next heartbeat is due."""
+        changed = asyncio.ensure_future(self._reader.changed())
+        ends: set[asyncio.Future[Any]] = {gone, changed}
+        try:
+            await asyncio.wait(ends, timeout=HEARTBEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            return gone.done() or changed.done()
+        finally:
+            changed.cancel()
+
+    def _read(self) -> bytes:
+        gap, events = self._reader.take(self._wants, MOST_EVENTS)
+        frames = [frame_of(self._reader, event) for event in events]
+        if gap:
+            frames.insert(0, gap_frame(gap, self._wall()))
+        return b"".join(frames)
+
+    def _mark(self) -> bytes:
+        """An id without an event: clients that come back name it, though they were sent nothing for long."""
+        return b"id: %b\n\n" % str(self._reader.id).encode()
+
+
+async def _wait_until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

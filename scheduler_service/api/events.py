@@ -1,0 +1,104 @@
+"""What happens, as it happens: the event stream (SPEC section 14)."""
+
+from http import HTTPStatus
+
+from starlette.responses import Response
+
+from scheduler_service.api.bodies import header
+from scheduler_service.api.event_stream import HEADERS, MEDIA_TYPE, EventStreamResponse
+from scheduler_service.api.event_wire import execution_id_of
+from scheduler_service.api.parameters import Values, check_length
+from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.responses import ApiProblem, absent, invalid, refuse
+from scheduler_service.domain.job_key import write_job_key
+from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.telemetry.event_feed import EventFeed, FeedClosed, FeedFull
+from scheduler_service.telemetry.event_reader import EventId, EventReader, Wants, read_event_id
+
+FULL_SECONDS = 10
+LAST_EVENT_ID = "last-event-id"
+LONGEST_ID = 64
+ACCEPTED = frozenset({MEDIA_TYPE, "text/*", "*/*"})
+
+
+async def stream_events(request: ApiRequest) -> Response:
+    """`GET /events`: what happens from now on, or after an event, as server-sent events.
+
+    A reader that is too slow, or comes back too late, is told by an event `gap`.
+    """
+    deps = request.deps
+    if deps.events is None:
+        raise absent("", "this service has no event stream")
+    _check_accept(header(request.scope, b"accept"))
+    last = _read_last(request)
+    if request.scope["method"] == "HEAD":
+        return Response(headers=HEADERS, media_type=MEDIA_TYPE)
+    feed = deps.events
+    return EventStreamResponse(
+        reader=await _follow(feed, last),
+        wants=choose(request.query, request.caller.tenant),
+        readers=lambda: feed.readers,
+        wall=lambda: deps.clock.now().wall,
+    )
+
+
+def choose(filters: Values, tenant: str) -> Wants:
+    """Whether an occurrence is for a caller of `tenant` with these filters.
+
+    Of several filters all must fit, of several values one. What concerns the service is for all tenants, as
+    `GET /nodes` is; a gap is for everybody, since what is lost may have been for them.
+    """
+    kinds = frozenset(filters["event"])
+    jobs = frozenset(write_job_key(tenant, job_id) for job_id in filters["jobId"])
+    executions = frozenset(filters["executionId"])
+
+    def wants(occurrence: Occurrence) -> bool:
+        kind = occurrence.kind
+        if kind is OccurrenceKind.GAP:
+            return True
+        if occurrence.tenant is not None and occurrence.tenant != tenant:
+            return False
+        if kinds and kind.value not in kinds:
+            return False
+        if jobs and occurrence.job_id not in jobs:
+            return False
+        return not executions or execution_id_of(occurrence) in executions
+
+    return wants
+
+
+async def _follow(feed: EventFeed, last: EventId | None) -> EventReader:
+    try:
+        return await feed.follow(last)
+    except FeedFull as error:
+        raise _later(HTTPStatus.TOO_MANY_REQUESTS, "limit", str(error), FULL_SECONDS) from None
+    except FeedClosed as error:
+        raise _later(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", str(error), 1) from None
+
+
+def _later(status: HTTPStatus, code: str, message: str, seconds: int) -> ApiProblem:
+    problem = refuse(status, "", code, message)
+    problem.headers = (("retry-after", str(seconds)),)
+    return problem
+
+
+def _read_last(request: ApiRequest) -> EventId | None:
+    """The header counts before the query: a browser that connects again has both, and the header is newer."""
+    given = header(request.scope, LAST_EVENT_ID.encode())
+    if not given:
+        found: EventId | None = request.query["lastEventId"]
+        return found
+    check_length("Last-Event-ID", given, LONGEST_ID)
+    try:
+        return read_event_id(given)
+    except ValueError as error:
+        raise invalid("/Last-Event-ID", "invalid", f"Last-Event-ID {given!r} {error}") from None
+
+
+def _check_accept(accept: str | None) -> None:
+    if not accept:
+        return
+    given = {one.partition(";")[0].strip().lower() for one in accept.split(",")}
+    if not given & ACCEPTED:
+        message = f"this is a stream of {MEDIA_TYPE}; send 'Accept: {MEDIA_TYPE}', or none"
+        raise refuse(HTTPStatus.NOT_ACCEPTABLE, "/Accept", "media_type", message)

@@ -1,0 +1,82 @@
+"""The last occurrences in order: the one memory that all readers of the event stream share."""
+
+import msgspec
+
+from scheduler_service.domain.occurrences import Occurrence
+
+KEPT_EVENTS = 10_000
+KEPT_BYTES = 16 << 20
+EVENT_BYTES = 1_200
+"""About what an event takes beside its texts, once it has been written for a reader."""
+
+
+class RingEvent(msgspec.Struct, gc=False):
+    """An occurrence at its `position`; `frame` is its wire form, made when the first reader needs it."""
+
+    position: int
+    occurrence: Occurrence
+    frame: bytes = b""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        occurrence = self.occurrence
+        return EVENT_BYTES + 2 * (len(occurrence.message or "") + len(occurrence.subject or ""))
+
+
+class EventRing:
+    """Events by index; positions rise, not always by one. What is too much leaves at the old end.
+
+    `first` is the index of the oldest one that is kept, `end` the index of the next one.
+    """
+
+    def __init__(self, *, most: int = KEPT_EVENTS, most_bytes: int = KEPT_BYTES) -> None:
+        self.first = 0
+        self.end = 0
+        self.newest = 0
+        """The position up to which the ring knows what has happened."""
+        self.bytes = 0
+        self._floor = 0
+        self._most = most
+        self._most_bytes = most_bytes
+        self._events: dict[int, RingEvent] = {}
+
+    def begin(self, position: int) -> None:
+        """What happened up to `position` is not kept; everything later is."""
+        self.first = self.end
+        self._events.clear()
+        self.bytes = 0
+        self._floor = self.newest = position
+
+    def add(self, position: int, occurrence: Occurrence) -> None:
+        """Adds the newest one."""
+        event = RingEvent(position, occurrence)
+        self._events[self.end] = event
+        self.end += 1
+        self.newest = position
+        self.bytes += event.size
+        while self.bytes > self._most_bytes or self.end - self.first > self._most:
+            self._drop_oldest()
+
+    def at(self, index: int) -> RingEvent:
+        """The event at an index from `first` on and before `end`."""
+        return self._events[index]
+
+    def after(self, position: int) -> int | None:
+        """The index of the first event after `position`; None: some of those after it are not kept."""
+        if position < self._floor:
+            return None
+        low, high = self.first, self.end
+        while low < high:
+            middle = (low + high) // 2
+            if self._events[middle].position <= position:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _drop_oldest(self) -> None:
+        event = self._events.pop(self.first)
+        self.first += 1
+        self.bytes -= event.size
+        self._floor = event.position

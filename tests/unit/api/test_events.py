@@ -1,0 +1,85 @@
+"""Who gets which event, and what a frame says."""
+
+import json
+from typing import Any
+
+import pytest
+
+from client_sdk.models import answers
+from scheduler_service.api.event_wire import event_wire, gap_frame
+from scheduler_service.api.events import choose
+from scheduler_service.domain.execution import FailureType, TriggeredBy
+from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+
+FAILED = Occurrence(
+    kind=OccurrenceKind.FINAL_FAILED,
+    at=1_000,
+    tenant="default",
+    job_id="one",
+    uid="u",
+    execute_number=7,
+    triggered_by=TriggeredBy.TIMER,
+    state="terminated",
+    error="500",
+    failure_type=FailureType.HTTP,
+    planned_at=900,
+    lateness_ms=3,
+    count=2,
+)
+LOST = Occurrence(kind=OccurrenceKind.WORKER_LOST, at=1, subject="1")
+GAP = Occurrence(kind=OccurrenceKind.GAP, at=1, count=3)
+
+
+def chosen(occurrence: Occurrence, tenant: str = "default", **given: Any) -> bool:
+    return choose({"event": (), "jobId": (), "executionId": ()} | given, tenant)(occurrence)
+
+
+@pytest.mark.parametrize(
+    ("given", "is_chosen"),
+    [
+        ({}, True),
+        ({"event": ("finalFailed", "started")}, True),
+        ({"event": ("started",)}, False),
+        ({"jobId": ("one", "two")}, True),
+        ({"jobId": ("two",)}, False),
+        ({"executionId": ("u-7",)}, True),
+        ({"executionId": ("u-8",)}, False),
+        ({"executionId": ("u-7",), "jobId": ("two",)}, False),
+    ],
+)
+def test_all_filters_must_fit(given: dict[str, Any], is_chosen: bool) -> None:
+    """Of one filter any of its values."""
+    assert chosen(FAILED, **given) is is_chosen
+
+
+def test_events_of_another_tenant_are_not_for_this_caller() -> None:
+    """Neither by a filter; the job's id of one tenant is not that of another."""
+    assert not chosen(FAILED, tenant="other")
+    assert not chosen(FAILED, tenant="other", jobId=("one",))
+
+
+def test_what_concerns_the_service_is_for_all_tenants() -> None:
+    """But for no job; a gap is let through by every filter."""
+    assert chosen(LOST, tenant="other")
+    assert not chosen(LOST, jobId=("one",))
+    assert chosen(GAP, tenant="other", jobId=("one",), event=("started",))
+
+
+def test_an_event_is_as_the_model_says() -> None:
+    """Times in RFC 3339; what has no value is left out."""
+    wire = event_wire(FAILED)
+    assert wire["at"] == "1970-01-01T00:00:01.000Z"
+    assert "message" not in wire
+    event = answers.Event.model_validate_json(json.dumps(wire))
+    assert (event.kind, event.execution_id, event.lateness_ms) == ("finalFailed", "u-7", 3)
+    assert event.model_extra == {}
+
+
+def test_a_gap_has_no_id_and_a_number_where_it_is_known() -> None:
+    """Without an id a client that comes back asks from the event before it."""
+    assert gap_frame(3, 0).decode().splitlines() == [
+        "event: gap",
+        'data: {"kind":"gap","at":"1970-01-01T00:00:00.000Z","count":3}',
+        "",
+    ]
+    assert b"count" not in gap_frame(-1, 0)

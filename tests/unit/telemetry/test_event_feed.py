@@ -1,0 +1,197 @@
+"""Readers of the event stream: each at its own pace, told of what they lose, and nothing without them."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.telemetry.event_feed import KEEP_SECONDS, EventFeed, FeedClosed, FeedFull
+from scheduler_service.telemetry.event_reader import LOOKED_AT, UNKNOWN, EventReader, Taken, read_event_id
+from scheduler_service.telemetry.event_ring import EventRing
+from scheduler_service.telemetry.event_source import LocalEvents
+from scheduler_service.telemetry.occurrences import Occurrences
+
+pytestmark = pytest.mark.anyio
+MOST = 5
+
+
+class Timer:
+    """What was to be done later, for the test to do."""
+
+    def __init__(self, seconds: float, work: Callable[[], None]) -> None:
+        self.seconds = seconds
+        self.ring = work
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class Scene:
+    """A feed of a few events over the occurrences of a service."""
+
+    def __init__(self) -> None:
+        self.occurrences = Occurrences()
+        self.timers: list[Timer] = []
+        self.feed = EventFeed(
+            source=LocalEvents(occurrences=self.occurrences, line="7"),
+            most_readers=2,
+            hidden=["clean"],
+            ring=EventRing(most=MOST),
+            later=self._later,
+        )
+
+    def happen(self, *numbers: int, job_id: str = "one") -> None:
+        for number in numbers:
+            kind = OccurrenceKind.STARTED
+            self.occurrences.publish(
+                Occurrence(kind=kind, at=1, tenant="default", job_id=job_id, execute_number=number)
+            )
+
+    def end_of_the_keeping(self) -> None:
+        """The minutes after the last reader are over."""
+        for timer in self.timers:
+            if timer.seconds == KEEP_SECONDS and not timer.is_cancelled:
+                timer.ring()
+
+    def _later(self, seconds: float, work: Callable[[], None]) -> Any:
+        self.timers.append(Timer(seconds, work))
+        return self.timers[-1]
+
+
+def numbers(taken: Taken) -> list[int | None]:
+    return [event.occurrence.execute_number for event in taken.events]
+
+
+def take(reader: EventReader, most: int = 100) -> Taken:
+    return reader.take(lambda occurrence: True, most)
+
+
+async def test_a_reader_gets_what_comes_after_it() -> None:
+    """In order, at most as much at once as it asks for; system jobs are left out."""
+    scene = Scene()
+    first = await scene.feed.follow()
+    scene.happen(1, 2)
+    scene.happen(9, job_id="clean")
+    second = await scene.feed.follow()
+    scene.happen(3)
+    assert numbers(take(first, most=2)) == [1, 2]
+    assert first.has_more
+    assert numbers(take(first)) == [3]
+    assert not first.has_more
+    assert numbers(take(second)) == [3]
+    assert first.id == second.id
+
+
+async def test_a_slow_reader_is_told_how_many_it_has_lost() -> None:
+    """And goes on with the oldest that is kept; a fast one beside it loses nothing."""
+    scene = Scene()
+    slow, fast = await scene.feed.follow(), await scene.feed.follow()
+    for number in range(1, 13):
+        scene.happen(number)
+        assert numbers(take(fast)) == [number]
+    assert take(slow) == Taken(12 - MOST, [scene.feed.ring.at(index) for index in range(7, 12)])
+    assert take(slow) == Taken(0, [])
+
+
+async def test_a_filter_moves_on_over_what_it_leaves_out() -> None:
+    """In bounded steps; the id is that of the last one looked at: who comes back reads nothing twice."""
+    scene = Scene()
+    scene.feed.ring = EventRing()
+    reader = await scene.feed.follow()
+    begin = reader.id.position
+    scene.happen(*range(LOOKED_AT + 1))
+    assert reader.take(lambda occurrence: False, 10) == Taken(0, [])
+    assert (reader.id.position, reader.has_more) == (begin + LOOKED_AT, True)
+    assert reader.take(lambda occurrence: False, 10) == Taken(0, [])
+    assert not reader.has_more
+
+
+async def test_who_comes_back_within_the_minutes_misses_nothing() -> None:
+    """Events are still made after the last reader has gone."""
+    scene = Scene()
+    reader = await scene.feed.follow()
+    scene.happen(1)
+    take(reader)
+    reader.leave()
+    scene.happen(2, 3)
+    again = await scene.feed.follow(reader.id)
+    scene.end_of_the_keeping()  # it was called off
+    assert scene.occurrences.are_wanted
+    assert take(again).gap == 0
+    again.leave()
+
+
+async def test_what_happened_while_nobody_listened_is_a_gap() -> None:
+    """After the minutes nothing is made any more, and nobody knows what was missed."""
+    scene = Scene()
+    assert not scene.occurrences.are_wanted
+    reader = await scene.feed.follow()
+    scene.happen(1)
+    take(reader)
+    reader.leave()
+    scene.end_of_the_keeping()
+    assert (scene.occurrences.are_wanted, scene.feed.is_listening) == (False, False)
+    again = await scene.feed.follow(reader.id)
+    scene.happen(2)
+    taken = take(again)
+    assert (taken.gap, numbers(taken)) == (UNKNOWN, [2])
+
+
+@pytest.mark.parametrize("given", ["6-2", "8-2", "7-1", "7-90"])
+async def test_an_id_of_another_start_or_of_no_event_is_a_gap(given: str) -> None:
+    """What is kept follows it."""
+    scene = Scene()
+    await scene.feed.follow()
+    scene.happen(1, 2, 3, 4, 5, 6)
+    reader = await scene.feed.follow(read_event_id(given))
+    taken = take(reader)
+    assert (taken.gap, numbers(taken)) == (UNKNOWN, [2, 3, 4, 5, 6])
+
+
+async def test_no_more_readers_than_allowed() -> None:
+    """A place is free again when one has gone."""
+    scene = Scene()
+    first = await scene.feed.follow()
+    await scene.feed.follow()
+    with pytest.raises(FeedFull, match=r"limits\.event_readers"):
+        await scene.feed.follow()
+    first.leave()
+    await scene.feed.follow()
+
+
+async def test_readers_are_woken_together_and_not_by_each_event() -> None:
+    """One timer for all that happens within its time; who asks later waits for what comes then."""
+    scene = Scene()
+    reader = await scene.feed.follow()
+    waiting = asyncio.ensure_future(reader.changed())
+    scene.happen(1, 2, 3)
+    (timer,) = scene.timers
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    timer.ring()
+    assert await waiting
+    later = asyncio.ensure_future(reader.changed())
+    await asyncio.sleep(0)
+    assert not later.done()
+    later.cancel()
+
+
+async def test_the_end_wakes_all_and_lets_nobody_in() -> None:
+    """It waits for readers that go."""
+    scene = Scene()
+    reader = await scene.feed.follow()
+
+    async def read() -> None:
+        await reader.changed()
+        assert reader.is_ended
+        reader.leave()
+
+    reading = asyncio.ensure_future(read())
+    await scene.feed.close()
+    assert reading.done()
+    with pytest.raises(FeedClosed):
+        await scene.feed.follow()
+    assert not scene.occurrences.are_wanted

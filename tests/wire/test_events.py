@@ -1,0 +1,192 @@
+"""`GET /events`: what happens, as it happens, over real sockets (SPEC section 14)."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+
+from client_sdk.models import answers
+from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from tests.wire.event_stream import Frame, Stream, listening
+from tests.wire.service import definition, running
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+
+
+def kinds(frames: list[Frame]) -> list[str | None]:
+    return [frame.event for frame in frames]
+
+
+def pointers(answer: httpx.Response) -> list[tuple[str, str]]:
+    return [(error["pointer"], error["code"]) for error in answer.json()["errors"]]
+
+
+async def test_a_job_and_its_execution_are_told_from_begin_to_end() -> None:
+    """Created, started, ended, destroyed: each with an id, its kind and what belongs to it."""
+    async with running() as world, listening(world) as api, api.stream() as stream:
+        assert stream.answer.headers["content-type"].startswith("text/event-stream")
+        assert stream.answer.headers["cache-control"] == "no-store"
+        await world.client.post("/jobs/one", json=definition())
+        await world.client.post("/jobs/one/trigger")
+        frames = await stream.until("finalSucceed")
+        await world.client.put("/jobs/one?active=0")
+        await world.client.put("/jobs/one?active=1")
+        await world.client.delete("/jobs/one")
+        frames += await stream.until("jobDestroyed")
+    assert kinds(frames) == [
+        "jobCreated",
+        "started",
+        "finalSucceed",
+        "jobPaused",
+        "jobResumed",
+        "jobDestroyed",
+    ]
+    assert len({frame.id for frame in frames}) == len(frames)
+    ended = answers.Event.model_validate({**frames[2], "id": frames[2].id})
+    assert (ended.kind, ended.job_id, ended.state, ended.count) == ("finalSucceed", "one", "succeeded", 1)
+    assert ended.execute_number == 1
+    assert ended.execution_id is not None
+    assert ended.at == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def test_filters_let_through_what_they_name() -> None:
+    """Of several values any; a stream of one execution has its events alone."""
+    async with running() as world, listening(world) as api:
+        async with api.stream("?jobId=two&jobId=three&event=started&event=jobCreated") as stream:
+            for name in ("one", "two"):
+                await world.client.post(f"/jobs/{name}", json=definition())
+                await world.client.post(f"/jobs/{name}/trigger")
+            assert [(one.event, one["jobId"]) for one in await stream.until("started")] == [
+                ("jobCreated", "two"),
+                ("started", "two"),
+            ]
+        found = (await world.client.get("/executions?jobId=two")).json()["data"]["items"][0]
+        number = int(found["executionId"].rpartition("-")[2]) + 1
+        wanted = f"{found['executionId'].rpartition('-')[0]}-{number}"
+        async with api.stream(f"?executionId={wanted}") as stream:
+            await world.client.post("/jobs/one/trigger")
+            await world.client.post("/jobs/two/trigger")
+            frames = await stream.until("finalSucceed")
+            assert {one["executionId"] for one in frames} == {wanted}
+
+
+async def test_system_jobs_are_not_told() -> None:
+    """They fire all the time, and concern nobody."""
+    async with running() as world, listening(world) as api, api.stream() as stream:
+        await world.advance(3_700)
+        await world.client.post("/jobs/one", json=definition())
+        assert kinds(await stream.until("jobCreated")) == ["jobCreated"]
+
+
+async def test_who_comes_back_misses_nothing() -> None:
+    """By the header, by the query, and by an id of the beginning; the header counts more than the query."""
+    async with running() as world, listening(world) as api:
+        async with api.stream() as stream:
+            await world.client.post("/jobs/one", json=definition())
+            first = await stream.next()
+        await world.client.post("/jobs/two", json=definition())
+        await world.client.post("/jobs/three", json=definition())
+        async with api.stream(headers={"Last-Event-ID": str(first.id)}) as stream:
+            second, third = await stream.next(), await stream.next()
+            assert (second["jobId"], third["jobId"]) == ("two", "three")
+        async with api.stream(f"?lastEventId={second.id}") as stream:
+            assert (await stream.next())["jobId"] == "three"
+        header = {"Last-Event-ID": str(second.id)}
+        async with api.stream(f"?lastEventId={first.id}", headers=header) as stream:
+            assert (await stream.next())["jobId"] == "three"
+
+
+@pytest.mark.parametrize("unknown", ["0-1", "1-999999999", "zzzz-3"])
+async def test_an_id_that_is_not_kept_begins_with_a_gap(unknown: str) -> None:
+    """Of another start, or of the future: nobody knows what was missed, and what is kept follows."""
+    async with running() as world, listening(world) as api, api.stream() as other:
+        await world.client.post("/jobs/one", json=definition())
+        await other.next()
+        async with api.stream(f"?lastEventId={unknown}") as stream:
+            gap, kept = await stream.next(), await stream.next()
+            assert (gap.event, gap.id, gap.get("count")) == ("gap", None, None)
+            assert (kept.event, kept["jobId"]) == ("jobCreated", "one")
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "status", "pointer"),
+    [
+        ("?event=nothing", {}, 422, ("/event", "invalid")),
+        ("?colour=red", {}, 422, ("/colour", "unknown_parameter")),
+        ("?lastEventId=x", {}, 422, ("/lastEventId", "invalid")),
+        ("", {"Last-Event-ID": "seven"}, 422, ("/Last-Event-ID", "invalid")),
+        ("", {"Last-Event-ID": "7" * 70}, 422, ("/Last-Event-ID", "too_long")),
+        ("", {"Accept": "application/json"}, 406, ("/Accept", "media_type")),
+    ],
+)
+async def test_what_is_wrong_is_refused_with_its_place(
+    query: str, headers: dict[str, str], status: int, pointer: tuple[str, str]
+) -> None:
+    """And no reader is left behind."""
+    async with running() as world:
+        answer = await world.client.get(f"/events{query}", headers=headers)
+        assert (answer.status_code, pointers(answer)) == (status, [pointer])
+
+
+async def test_head_tells_the_headers_alone() -> None:
+    """And ends at once."""
+    async with running() as world:
+        answer = await world.client.head("/events")
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert answer.headers["content-type"].startswith("text/event-stream")
+
+
+async def test_more_readers_than_allowed_are_told_to_come_later() -> None:
+    """429 with Retry-After; a place that is free again is given."""
+    async with running(limits={"event_readers": 1}) as world, listening(world) as api:
+        async with api.stream(), api.stream() as second:
+            assert second.answer.status_code == 429
+            assert second.answer.headers["retry-after"] == "10"
+            assert "limits.event_readers" in second.answer.text
+
+        async def follow() -> bool:
+            async with api.stream() as stream:
+                return stream.answer.status_code == 200
+
+        assert await world.until(follow)
+
+
+async def test_an_open_stream_does_not_hold_up_the_end() -> None:
+    """It ends by itself with the drain, after what happened in it; later ones are refused."""
+    async with running() as world, listening(world) as api, api.stream() as stream:
+        await world.client.post("/jobs/one", json=definition())
+        await world.stop()
+        assert kinds(await stream.rest()) == ["jobCreated"]
+        refused = await world.client.get("/events")
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+
+
+async def test_a_stream_that_nobody_reads_does_not_hold_up_the_end() -> None:
+    """It is cut, long before the drain is over."""
+    async with running() as world, listening(world) as api:
+        host, port = api.url.removeprefix("http://").split(":")
+        _, writer = await asyncio.open_connection(host, int(port), limit=1)
+        writer.write(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        events, number = world.service.components.events, 0
+
+        async def is_stuck() -> bool:
+            nonlocal number
+            number += 1
+            events.add(1_000 + number, Occurrence(kind=OccurrenceKind.STARTED, at=1, message="x" * 10_000))
+            return any(one.flow.write_paused for one in api.server.server_state.connections)
+
+        await world.until(is_stuck)
+        await world.stop()
+        async with asyncio.timeout(5):
+            await api.server.end(api.serving, seconds=600)
+        writer.close()
+
+
+async def test_without_a_reader_nothing_is_made() -> None:
+    """Neither before the first nor, some minutes later, after the last one."""
+    async with running() as world:
+        assert not world.service.components.events.is_listening
+        async with listening(world) as api, api.stream() as stream:
+            assert isinstance(stream, Stream)
+            assert world.service.components.events.is_listening
