@@ -16,9 +16,11 @@ from scheduler_service.persistence.sqlite.folder import (
     narrow_files,
 )
 from scheduler_service.persistence.sqlite.journal_page import UNKNOWN, LostTurns, OnDamage
+from scheduler_service.persistence.sqlite.writer import OnTrouble
 from scheduler_service.ports.errors import StoreDamaged
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
+from scheduler_service.telemetry.outage import Outage
 
 STATE_FILE, HISTORY_FILE = "state.db", "history.db"
 IN_FILE = "sqlite:///"
@@ -53,6 +55,19 @@ def read_around_damage(log: Log) -> OnDamage:
         )
 
     return OnDamage(is_readable=is_readable, on_lost=write)
+
+
+def tell_trouble(log: Log) -> OnTrouble:
+    """Says in the log when the files cannot be written, and when they can again."""
+    outage = Outage("store_not_written", "store_written_again", log=log)
+
+    def note(trouble: str | None) -> None:
+        if trouble is None:
+            outage.succeed()
+        else:
+            outage.fail(trouble)
+
+    return note
 
 
 def is_readable(document: bytes) -> bool:

@@ -10,6 +10,7 @@ from scheduler_service.app.data_folder import (
     history_address,
     keep_private,
     read_around_damage,
+    tell_trouble,
 )
 from scheduler_service.hosts.processes.sharding import ShardOf
 from scheduler_service.persistence.common.fault_points import FaultPoints
@@ -95,6 +96,7 @@ async def open_store(
         node_id=settings.node.id or "",
         faults=faults,
         on_damage=read_around_damage(log),
+        on_trouble=tell_trouble(log),
     )
     if folder is None:
         return await opening()

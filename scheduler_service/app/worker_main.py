@@ -23,7 +23,7 @@ from scheduler_service.app.builders import (
     make_sender,
     open_writer,
 )
-from scheduler_service.app.data_folder import history_address, read_around_damage
+from scheduler_service.app.data_folder import history_address, read_around_damage, tell_trouble
 from scheduler_service.app.descriptors import raise_limit
 from scheduler_service.app.gc_tuning import freeze_memory
 from scheduler_service.app.process_parts import describe_parts
@@ -245,6 +245,7 @@ async def _open_store(settings: Settings, config: WorkerConfig, log: Log) -> Sql
         node_id=config.node,
         shard=config.shard,
         on_damage=read_around_damage(log),
+        on_trouble=tell_trouble(log),
     )
 
 

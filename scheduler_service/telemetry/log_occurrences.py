@@ -24,6 +24,8 @@ MEANINGS: Mapping[str, Meaning] = {
     "worker_restarted": Meaning(OccurrenceKind.WORKER_BACK, ("worker",)),
     "store_lost": Meaning(OccurrenceKind.STORE_LOST),
     "store_unreachable": Meaning(OccurrenceKind.STORE_LOST),
+    "store_not_written": Meaning(OccurrenceKind.STORE_LOST),
+    "store_written_again": Meaning(OccurrenceKind.STORE_BACK),
     "store_reached_again": Meaning(OccurrenceKind.STORE_BACK),
 }
 """The event words that are occurrences as well."""

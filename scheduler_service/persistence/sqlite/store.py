@@ -17,7 +17,7 @@ from scheduler_service.persistence.sqlite.journal_page import OnDamage
 from scheduler_service.persistence.sqlite.queues import SqliteQueues
 from scheduler_service.persistence.sqlite.reader import Reader
 from scheduler_service.persistence.sqlite.rows import read_batch, select
-from scheduler_service.persistence.sqlite.writer import Writer
+from scheduler_service.persistence.sqlite.writer import OnTrouble, Writer
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Remembered, StoredJob
@@ -31,13 +31,28 @@ class SqliteStateStore(StoreWrites[Writer]):
     """
 
     def __init__(
-        self, *, files: Files, size: int, faults: FaultPoints | None, loop: asyncio.AbstractEventLoop
+        self,
+        *,
+        files: Files,
+        size: int,
+        faults: FaultPoints | None,
+        loop: asyncio.AbstractEventLoop,
+        on_trouble: OnTrouble | None = None,
     ) -> None:
         self.boot = files.boot
         self.node_id = files.node_id
         self.files = files
         self._journal = Journal()
-        super().__init__(Writer(files=files, journal=self._journal, size=size, faults=faults, loop=loop))
+        super().__init__(
+            Writer(
+                files=files,
+                journal=self._journal,
+                size=size,
+                faults=faults,
+                loop=loop,
+                on_trouble=on_trouble,
+            )
+        )
         self._reader = Reader(files=files, connection=files.reading, name="state-reader", loop=loop)
         # Lists may search all jobs: the load of a turn must not wait for one.
         self._lister = Reader(files=files, connection=files.listing, name="state-lister", loop=loop)
@@ -61,6 +76,7 @@ class SqliteStateStore(StoreWrites[Writer]):
         lock: FolderLock | None = None,
         lock_wait: float = LOCK_WAIT_SECONDS,
         on_damage: OnDamage | None = None,
+        on_trouble: OnTrouble | None = None,
     ) -> Self:
         """Opens the store in `folder`, making it where it is missing; None: memory, which keeps nothing.
 
@@ -74,6 +90,7 @@ class SqliteStateStore(StoreWrites[Writer]):
 
         Turns that an earlier process left in a page of the journal that is damaged now are lost:
         `on_damage` is told, and the store opens with the rest; None: it is refused.
+        `on_trouble` is told when nothing can be written, and when it can again.
 
         Raises StoreRefused: StoreLocked, FolderUnusable, StoreDamaged, StoreTooNew.
         """
@@ -84,7 +101,8 @@ class SqliteStateStore(StoreWrites[Writer]):
                 open_shard, folder, durability=durability, node_id=node_id, shard=shard, shards=shards,
                 lock=lock, lock_wait=lock_wait, on_damage=on_damage,
             )  # fmt: skip
-        return cls(files=files, size=size, faults=faults, loop=asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        return cls(files=files, size=size, faults=faults, loop=loop, on_trouble=on_trouble)
 
     async def load(self, job_id: str) -> StoredJob | None:
         if self._journal.is_in_doubt:

@@ -1,7 +1,10 @@
 """The one writer: all writes that wait are one group, one transaction, and one call of the event loop."""
 
 import asyncio
+import contextlib
 import sqlite3
+import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
@@ -18,6 +21,12 @@ _ONE_WRITES_FAULT = (
     sqlite3.InterfaceError,
     sqlite3.ProgrammingError,
 )
+
+OnTrouble = Callable[[str | None], None]
+"""Is told what is wrong whenever nothing can be written, and None when it can again, on the loop's thread."""
+
+CALM_SECONDS = 1.0
+"""How long writing has not failed before it counts as possible again: a full disk takes some writes."""
 
 IDLE_SECONDS = 3.0
 """How long nothing is written before turns are moved from the journal into the tables.
@@ -56,6 +65,8 @@ class Writer:
         size: int,
         faults: FaultPoints | None,
         loop: asyncio.AbstractEventLoop,
+        on_trouble: OnTrouble | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = files.writing
         self._journal = journal
@@ -64,6 +75,11 @@ class Writer:
         self._faults = faults
         self._written = files.note_write
         self._points = WRITING
+        self._loop = loop
+        self._on_trouble = on_trouble
+        self._clock = clock
+        self._failed_at: float | None = None
+        self._trouble: Exception | None = None
         thread: WriteThread[Write] = WriteThread(
             name="state-writer", serve=self._serve, size=size, loop=loop,
             on_idle=self._fold_some, idle_seconds=IDLE_SECONDS,
@@ -72,9 +88,31 @@ class Writer:
         self.count_waiting = lambda: thread.waiting
 
     def _serve(self, writes: list[Write]) -> list[Verdict]:
+        self._trouble = None
         with self._guard:
             error = self._prepare(writes)
-            return self._write(writes) if error is None else [not_written(self._place, error) for _ in writes]
+            if error is None:
+                verdicts = self._write(writes)
+            else:
+                verdicts = [not_written(self._place, error) for _ in writes]
+        if self._points is WRITING:
+            self._note(error)
+        return verdicts
+
+    def _note(self, error: Exception | None) -> None:
+        """Tells of each group that could not be written, and when writing works again."""
+        error = error or self._trouble
+        if error is not None:
+            self._failed_at = self._clock()
+            self._tell(f"{self._place}: {error}")
+        elif self._failed_at is not None and self._clock() - self._failed_at >= CALM_SECONDS:
+            self._failed_at = None
+            self._tell(None)
+
+    def _tell(self, trouble: str | None) -> None:
+        if self._on_trouble is not None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed before the store
+                self._loop.call_soon_threadsafe(self._on_trouble, trouble)
 
     def _prepare(self, writes: list[Write]) -> Exception | None:
         """Reads a journal in doubt again; unloads it if a write says so. Returns the error, if any."""
@@ -134,6 +172,8 @@ class Writer:
 
     def _refuse(self, writes: list[Write], error: Exception) -> list[Verdict]:
         hits_all = isinstance(error, sqlite3.Error) and not isinstance(error, _ONE_WRITES_FAULT)
+        if hits_all:
+            self._trouble = error
         if hits_all or len(writes) == 1:
             return [not_written(self._place, error) for _ in writes]
         # One of them cannot be stored: halving finds it, and the others are written.
@@ -148,6 +188,7 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each write
             # On a full disk the last page, without which the group does not count, cannot have been written;
             # and a transaction that is still open did not end. Any other group may be there after a crash.
+            self._trouble = error
             known = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
             known = known or self._connection.in_transaction
             self._roll_back()
