@@ -17,6 +17,7 @@ from scheduler_service.cli.operation import list_nodes, list_upcoming, show_stat
 from scheduler_service.cli.options import Output
 from scheduler_service.cli.output import Format, note, show
 from scheduler_service.cli.serving import demo, serve, show_settings
+from scheduler_service.cli.top import top
 from scheduler_service.cli.working import work
 
 EXTRAS = {
@@ -49,6 +50,7 @@ def make_app() -> typer.Typer:
     app.command("upcoming")(list_upcoming)
     app.command("stats")(show_statistics)
     app.command("nodes")(list_nodes)
+    app.command("top")(top)
     app.add_typer(timers.app, name="timers")
     app.add_typer(templates.app, name="templates")
     app.command("lint")(lint)
