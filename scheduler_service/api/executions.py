@@ -100,7 +100,8 @@ async def replay_execution(request: ApiRequest) -> Response:
     number = execution["executeNumber"]
     assert isinstance(number, int)
     params = await _recall_params(request) if posted.params is None else as_json(posted.params)
-    event = Triggered(params=params, replay=Replay(number, posted.from_step, responses))
+    replay = Replay(number, posted.from_step, responses)
+    event = Triggered(params=params, replay=replay, trace=request.trace)
     remembered = request.remembered(f"executions/{execution_id}/replay", raw)
     return show_started(await run_command(request, entry.job_id, Command(event, remembered=remembered)))
 

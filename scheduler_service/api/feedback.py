@@ -16,7 +16,7 @@ async def report_feedback(request: ApiRequest) -> Response:
     token, shard = request.query["token"] or "", request.query["shard"]
     await request.deps.feedback_keys.check(request.deps, request.job_key, request_counts, token)
     raw = await request.body(request.deps.feedback_bytes)
-    event = FeedbackArrived(request_counts, token, read_json(raw), shard)
+    event = FeedbackArrived(request_counts, token, read_json(raw), shard, request.trace)
     remembered = request.remembered(f"jobs/{job_id}/feedback/{request_counts}", raw)
     await run_command(request, request.job_key, Command(event, remembered=remembered))
     return succeed(None)

@@ -136,7 +136,7 @@ async def trigger_job(request: ApiRequest) -> Response:
     """`POST /jobs/{jobId}/trigger`: one execution, now or later; under a known key that execution."""
     job_id = request.job_id
     raw = await request.json_text()
-    event = Triggered(params=raw, planned_at=_planned_at(request))
+    event = Triggered(params=raw, planned_at=_planned_at(request), trace=request.trace)
     remembered = request.remembered(f"jobs/{job_id}/trigger", raw)
     if remembered is None and request.query["reset"] is not None:
         raise invalid("/reset", "no_key", "reset starts a known execution afresh; send its Idempotency-Key")

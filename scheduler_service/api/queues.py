@@ -215,7 +215,7 @@ def _request(leased: Leased, now: Now) -> dict[str, object]:
     if request.awaited and first is not None:
         headers["X-Scheduling-Deadline"] = _wall(first + request.awaited, now)
     if not any(name.lower() == "traceparent" for name in headers):
-        headers["traceparent"] = f"00-{request.trace}-{os.urandom(8).hex()}-01"
+        headers["traceparent"] = f"00-{request.trace}-{request.span or f'{os.urandom(8).hex()}-01'}"
     return {
         "method": request.method,
         "url": request.url,

@@ -19,6 +19,7 @@ from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.parameters import LARGEST, Parameter, Values, read_integer
 from scheduler_service.api.responses import invalid
 from scheduler_service.domain.job_key import write_job_key
+from scheduler_service.domain.tracing import read_traceparent
 from scheduler_service.ports.state import Remembered
 from scheduler_service.security.callers import Caller, Role
 
@@ -74,6 +75,11 @@ class ApiRequest:
             message = f"{name} {value[:140]!r} is not well formed; use 1 to 128 of {form}"
             raise invalid(f"/{name}", "pattern", message)
         return value
+
+    @property
+    def trace(self) -> str:
+        """The caller's context, as `tracing.read_traceparent` reads it; empty: none, or not a valid one."""
+        return read_traceparent(header(self.scope, b"traceparent") or "")
 
     @property
     def creator(self) -> Creator:

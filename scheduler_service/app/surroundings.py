@@ -11,6 +11,7 @@ from scheduler_service.api.authentication import is_loopback
 from scheduler_service.app.own_address import is_wildcard
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.tracing import sampling_of
 from scheduler_service.engine.compile import Compiled, compile_definition, compile_stored
 from scheduler_service.engine.compile_cache import CompileCache, posted_active, read_members
 from scheduler_service.engine.posting import find_refused
@@ -29,7 +30,7 @@ def make_surroundings(
     settings: Settings, served: str, *, judge_target: Callable[[str], str | None] | None = None
 ) -> Surroundings:
     """The frozen value that every program carries; `served` is the base address of this service."""
-    feedback = settings.feedback
+    feedback, traces = settings.feedback, settings.traces
     external = feedback.external_url or settings.server.external_url or served
     environment = dict(read_env_file(Path(settings.env_file))) if settings.env_file else {}
     return Surroundings(
@@ -47,6 +48,7 @@ def make_surroundings(
         tenant=DEFAULT_TENANT,
         judge_target=judge_target,
         unreachable=served if _is_only_here(settings, served) else None,
+        sampling=sampling_of(traces.sampler, traces.sampler_ratio) if traces.is_on else None,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from scheduler_service.app.system_jobs import NAMES
+from scheduler_service.app.traces import open_traces
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
@@ -25,7 +26,7 @@ class Telemetry:
     """Built first in a service, a worker process and a node, and handed to all that is built later.
 
     `log` writes to the log that was given and publishes what its lines mean; `decorators` are those that were
-    given, with the observers of `settings` in front.
+    given, with the observers of `settings` in front. Raises SettingsError where traces cannot be exported.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Telemetry:
         self._feed: EventFeed | None = None
         self.occurrences = Occurrences()
         self.log: Log = OccurrenceLog(log=log, publish=self.occurrences.publish, wall=self._now)
+        self._traces = open_traces(settings, log=self.log)
         self._failed = Tally("observer_failed", log=log)
         life = JobLife(occurrences=self.occurrences, wall=self._now)
         self.decorators = msgspec.structs.replace(
@@ -64,12 +66,15 @@ class Telemetry:
             await self._feed.close()
 
     def close(self) -> None:
-        """Writes the lines that wait for more of their kind; the last of a process."""
+        """Exports spans and writes the lines that wait for more of their kind; the last of a process."""
+        if self._traces is not None:
+            self._traces.close()
         self._failed.flush()
 
     def _make_observers(self, settings: Settings) -> Sequence[RecordObserver]:
         tries = settings.notification.retries + 1
-        return [self.occurrences.observe, BadEndings(log=self.log, tries=tries)]
+        traces = [] if self._traces is None else [self._traces.observe]
+        return [self.occurrences.observe, BadEndings(log=self.log, tries=tries), *traces]
 
     def _now(self) -> int:
         return round(time.time() * SECOND) if self._clock is None else self._clock.now().wall

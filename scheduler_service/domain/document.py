@@ -45,6 +45,7 @@ class Open(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `revision` is the definition with which it started, 0 while it waits. `holder` is the process that runs
     it. `held`: a debug switch keeps it back. `queued`: it waits in the queue whatever the overlap policy.
+    `trace` is the caller's context, to which its trace belongs (`tracing.read_traceparent`).
     """
 
     execute_number: int
@@ -63,6 +64,7 @@ class Open(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     replayed: tuple[bytes, ...] = ()
     held: bool = False
     queued: bool = False
+    trace: str = ""
 
 
 class Latest(msgspec.Struct, frozen=True, gc=False):
@@ -241,7 +243,11 @@ class LastEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Context(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Everything that an execution needs to go on (the ExecutionContext of SPEC section 1)."""
+    """Everything that an execution needs to go on (the ExecutionContext of SPEC section 1).
+
+    `began_at` is when its attempt began (wall), `after` the `requestCounts` of the attempt before; 0: none,
+    or an earlier version did not keep it.
+    """
 
     phase: Phase
     deadline: int
@@ -259,6 +265,8 @@ class Context(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     failure: str | None = None
     failure_type: FailureType | None = None
     taken: tuple[InHand, ...] = ()
+    began_at: int = 0
+    after: int = 0
 
 
 class Document(msgspec.Struct, frozen=True, gc=False):

@@ -75,11 +75,15 @@ class Replay(msgspec.Struct, frozen=True, gc=False):
 
 
 class Triggered(Event, frozen=True):
-    """A manual execution. `params` is the text of a JSON object; `planned_at` a moment (wall), None: now."""
+    """A manual execution. `params` is the text of a JSON object; `planned_at` a moment (wall), None: now.
+
+    `trace` is the caller's context (`tracing.read_traceparent`), empty: none.
+    """
 
     params: bytes = b"{}"
     planned_at: int | None = None
     replay: Replay | None = None
+    trace: str = ""
 
 
 class CallEnded(Event, frozen=True):
@@ -138,12 +142,14 @@ class FeedbackArrived(Event, frozen=True):
     """The target reports on attempt `request_counts`; `body` is the parsed report.
 
     `token` and `shard`, the part that reports, are those of the URL; `shard` None: the URL has none.
+    `trace` is the context of whoever reports (`tracing.read_traceparent`), empty: none.
     """
 
     request_counts: int
     token: str
     body: object
     shard: int | None = None
+    trace: str = ""
 
 
 class CancelRequested(Event, frozen=True):

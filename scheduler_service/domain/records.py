@@ -1,6 +1,7 @@
 """The records of a turn for the history. Inserted by (uid, sequence): a repetition does nothing.
 
-Bodies are raw here; the turn masks and cuts them before anything is written (SPEC section 12).
+Bodies are raw here; the turn masks and cuts them before anything is written (SPEC section 12). `trace` is
+the caller's context, to which the trace of the execution belongs (`tracing.read_traceparent`); empty: none.
 """
 
 import msgspec
@@ -41,6 +42,7 @@ class ExecutionRecord(Record, frozen=True):
     progress: str | None = None
     params: bytes | None = b"{}"
     params_complete: bool = True
+    trace: str = ""
 
 
 def without_params(record: ExecutionRecord) -> ExecutionRecord:
@@ -60,7 +62,10 @@ class AttemptStarted(Record, frozen=True):
 
 
 class AttemptEnded(Record, frozen=True):
-    """An attempt ended; `error` None: it succeeded. `retry_in` is the wait in ms before a retry."""
+    """An attempt ended; `error` None: it succeeded. `retry_in` is the wait in ms before a retry.
+
+    `began_at` and `after` are those of the context.
+    """
 
     execute_number: int
     request_counts: int
@@ -69,6 +74,9 @@ class AttemptEnded(Record, frozen=True):
     failure_type: FailureType | None = None
     message: str | None = None
     retry_in: int | None = None
+    began_at: int = 0
+    after: int = 0
+    trace: str = ""
 
 
 class Exchange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -134,6 +142,7 @@ class StepEnded(Record, frozen=True):
     error: str | None = None
     part: int | None = None
     instance: str | None = None
+    trace: str = ""
 
 
 class CheckEnded(Record, frozen=True):
@@ -147,10 +156,14 @@ class CheckEnded(Record, frozen=True):
     status: str | None = None
     progress: str | None = None
     error: str | None = None
+    trace: str = ""
 
 
 class FeedbackSeen(Record, frozen=True):
-    """A feedback arrived; a `stale` one had no effect. `part` is the part that it names."""
+    """A feedback arrived; a `stale` one had no effect. `part` is the part that it names.
+
+    `reporter` is the context of whoever sent it.
+    """
 
     execute_number: int
     request_counts: int
@@ -159,6 +172,8 @@ class FeedbackSeen(Record, frozen=True):
     stale: bool = False
     truncated: bool = False
     part: int | None = None
+    trace: str = ""
+    reporter: str = ""
 
 
 class Noted(Record, frozen=True):
@@ -218,7 +233,8 @@ class DeliveryTry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class DeliveryRecord(Record, frozen=True):
     """The state of a delivery; the record with more tries counts, of two with as many the later one.
 
-    `exchange` is that of the latest try; `next_try_at` (wall ms) is None where no try is planned.
+    `exchange` is that of the latest try; `next_try_at` (wall ms) is None where no try is planned. `tried` is
+    how many tries there were in all; `tries` has the latest.
     """
 
     delivery_id: str
@@ -232,6 +248,8 @@ class DeliveryRecord(Record, frozen=True):
     tries: tuple[DeliveryTry, ...] = ()
     exchange: Exchange | None = None
     next_try_at: int | None = None
+    tried: int = 0
+    trace: str = ""
 
 
 AnyRecord = ExecutionRecord | FiringRecord | DeliveryRecord | Detail

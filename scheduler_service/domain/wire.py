@@ -12,7 +12,8 @@ class OutboundRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     """One rendered HTTP request; a request sent again after a crash is equal byte by byte (SPEC section 4).
 
     `url` is absolute with its scheme (`http`, `https`, `service`): the transport resolves it. `trace` is the
-    trace id (32 hex digits) from which the sender makes a new `traceparent`, unless the headers have one.
+    trace id (32 hex digits) of its `traceparent`, unless the headers have one, and `span` the rest of that,
+    `SPAN-FLAGS`; empty: the sender makes a new one.
     `base` is the address of the instance chosen for a `service:` URL; empty: the transport finds it.
     `awaited`: for how many ms after it is sent its work is awaited; 0: as long as its answer, `timeout`. The
     sender makes `X-Scheduling-Deadline` of it, so a request that is sent again has a deadline of its own.
@@ -27,6 +28,7 @@ class OutboundRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     trace: str = ""
     base: str = ""
     awaited: int = 0
+    span: str = ""
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -116,6 +116,7 @@ def new_execution(
     params: bytes = b"{}",
     queued: bool = False,
     held: bool = False,
+    trace: str = "",
 ) -> Open:
     """A new execution with the next `executeNumber`, not yet in the document."""
     number = turn.head.execute_number + 1
@@ -129,4 +130,5 @@ def new_execution(
         params=params,
         queued=queued,
         held=held,
+        trace=trace,
     )

@@ -6,6 +6,7 @@ from scheduler_service.domain.document import Calling, Checking, Context, Ended,
 from scheduler_service.domain.effects import Abandon, Inform
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded, AttemptStarted
+from scheduler_service.domain.tracing import ATTEMPT
 from scheduler_service.domain.wire import CallKind, Token
 from scheduler_service.engine.notification_events import notify_end
 from scheduler_service.engine.parts.dispatch import abandon_parts
@@ -35,7 +36,12 @@ class Broken(msgspec.Struct, frozen=True):
 def fresh_context(turn: TurnState, run: Open, from_step: int, responses: tuple[Kept, ...]) -> Context:
     """The context of an attempt that starts now, at `from_step`."""
     deadline = turn.now.steady + turn.program_of(run).timeout
-    return Context(phase=Retrying(turn.now.steady, from_step), deadline=deadline, responses=responses)
+    return Context(
+        phase=Retrying(turn.now.steady, from_step),
+        deadline=deadline,
+        responses=responses,
+        began_at=turn.moment_in(run),
+    )
 
 
 def bare_context(turn: TurnState, deliveries: int = 0) -> Context:
@@ -55,7 +61,7 @@ def open_attempt(turn: TurnState, run: Open, context: Context) -> Open:
 
 def succeed(turn: TurnState, run: Open, digest: bytes = b"") -> None:
     """Ends the attempt and its execution as succeeded."""
-    turn.records.append(AttemptEnded(run.execute_number, run.request_counts, turn.moment_in(run)))
+    _record_end(turn, run)
     remember_end(turn, run, digest)
     finish(turn, run, ExecutionState.SUCCEEDED)
 
@@ -81,17 +87,8 @@ def fail(
         retry_after=broken.retry_after,
         seed=f"{turn.head.uid}:{run.request_counts}",
     )
-    turn.records.append(
-        AttemptEnded(
-            run.execute_number,
-            run.request_counts,
-            turn.moment_in(run),
-            error=failure.code,
-            failure_type=failure.failure_type,
-            message=broken.message,
-            retry_in=None if isinstance(verdict, GiveUp) else verdict.wait,
-        )
-    )
+    retry_in = None if isinstance(verdict, GiveUp) else verdict.wait
+    _record_end(turn, run, failure.code, failure.failure_type, broken.message, retry_in)
     if isinstance(verdict, GiveUp):
         finish(turn, failed, ExecutionState.TERMINATED, reason=verdict.reason, broken=broken)
         return
@@ -136,15 +133,7 @@ def cancel(turn: TurnState, run: Open, reason: str, *, silent: bool = False) -> 
         abandon(turn, run, context.phase)
         call_cancel_url(turn, run, context)
         remember_end(turn, run, b"")
-        turn.records.append(
-            AttemptEnded(
-                run.execute_number,
-                run.request_counts,
-                turn.moment_in(run),
-                error="cancelled",
-                failure_type=FailureType.CANCELLED,
-            )
-        )
+        _record_end(turn, run, "cancelled", FailureType.CANCELLED)
     state, error = ExecutionState.CANCELLED, "cancelled"
     if not silent:
         notify_end(turn, run, state, error, reason)
@@ -181,11 +170,37 @@ def call_cancel_url(turn: TurnState, run: Open, context: Context) -> None:
         program.cancel,
         key=f"{turn.head.uid}-{run.execute_number}-{run.request_counts}-cancel",
         timeout=program.cancel.timeout,
+        span=(ATTEMPT,),  # the call has no span of its own: nobody awaits its answer
     )
     if isinstance(request, Refused):
         turn.note(run, "cancelUrl", f"not called, {request.code}: {request.message}")
         return
     turn.effects.append(Inform(request))
+
+
+def _record_end(
+    turn: TurnState,
+    run: Open,
+    error: str | None = None,
+    failure_type: FailureType | None = None,
+    message: str | None = None,
+    retry_in: int | None = None,
+) -> None:
+    context = turn.contexts[run.execute_number]
+    turn.records.append(
+        AttemptEnded(
+            run.execute_number,
+            run.request_counts,
+            turn.moment_in(run),
+            error,
+            failure_type,
+            message,
+            retry_in,
+            context.began_at,
+            context.after,
+            run.trace,
+        )
+    )
 
 
 def remember_end(turn: TurnState, run: Open, digest: bytes) -> None:

@@ -4,6 +4,7 @@ from scheduler_service.domain.document import Calling, CheckWaiting, FeedbackAwa
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import Exchange, StepEnded, exchange_of
+from scheduler_service.domain.tracing import STEP as STEP_SPAN
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import STEP, Broken, fail, fresh_context, open_attempt, succeed
 from scheduler_service.engine.job_gone import GONE_STATUS, pause_gone, says_gone
@@ -39,6 +40,7 @@ def begin_again(turn: TurnState, run: Open, from_step: int) -> None:
         told=context.told,
         seen=context.seen,
         deliveries=context.deliveries,
+        after=run.request_counts,
     )
     processing = replace(run, state=ExecutionState.PROCESSING)
     call_step(turn, open_attempt(turn, processing, fresh), from_step)
@@ -60,6 +62,7 @@ def call_step(turn: TurnState, run: Open, index: int) -> None:
         key=key,
         timeout=timeout,
         awaited=awaited,
+        span=(STEP_SPAN, index),
         trace=before.request.trace if type(before) is Calling else "",  # one per execution
     )
     if step.dispatch is not None and isinstance(request, OutboundRequest):
@@ -120,6 +123,7 @@ def record_step(
             error=error,
             part=part,
             instance=instance,
+            trace=run.trace,
         )
     )
 

@@ -6,6 +6,7 @@ from scheduler_service.domain.document import Checking, CheckWaiting, Open, Repo
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.records import CheckEnded, exchange_of
+from scheduler_service.domain.tracing import CHECK, trace_in, trace_of
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import Broken, fail
 from scheduler_service.engine.notification_events import OWN_FAULT, failure_event, notify, report_event
@@ -16,7 +17,7 @@ from scheduler_service.engine.requests import (
     limits_of,
     make_request,
     own_headers,
-    trace_of,
+    span_tail,
 )
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import TurnState
@@ -90,6 +91,7 @@ def record_check(
             status=report.status if report else None,
             progress=report.progress if report else None,
             error=error,
+            trace=run.trace,
         )
     )
 
@@ -100,16 +102,19 @@ def _request(turn: TurnState, run: Open, serial: int) -> OutboundRequest | Refus
     key = f"{turn.head.uid}-{run.execute_number}-check-{run.request_counts}-{serial}"
     limit = program.surroundings.http_timeout if program.check is None else program.check.timeout
     timeout, _ = limits_of(turn, program, context, limit)
+    span = (CHECK, serial)
     if program.check is None:
         assert context.location is not None
+        trace = trace_in(run.trace) or trace_of(turn.head.uid, run.execute_number)
         return OutboundRequest(
             method="GET",
             url=context.location,
             headers=own_headers(program, run, key),
             timeout=timeout,
-            trace=trace_of(turn.head.uid, run.execute_number),
+            trace=trace,
+            span=span_tail(turn, program, run, span, trace),
         )
-    return make_request(turn, program, run, program.check, key=key, timeout=timeout)
+    return make_request(turn, program, run, program.check, key=key, timeout=timeout, span=span)
 
 
 def _read(turn: TurnState, run: Open, outcome: Outcome) -> Report | FailedCheck:

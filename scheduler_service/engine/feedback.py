@@ -51,7 +51,7 @@ def handle_feedback(turn: TurnState, event: FeedbackArrived) -> Reply:
             return known
         if known is not None:
             return Unchanged() if known == report else _refuse_stale(turn, event, report)
-    return _take(turn, run, report, event.shard)
+    return _take(turn, run, event, report)
 
 
 def _awaited(turn: TurnState, request_counts: int) -> Open | None:
@@ -61,9 +61,9 @@ def _awaited(turn: TurnState, request_counts: int) -> Open | None:
     return None
 
 
-def _take(turn: TurnState, run: Open, report: Report, shard: int | None) -> Reply:
+def _take(turn: TurnState, run: Open, event: FeedbackArrived, report: Report) -> Reply:
     number = run.execute_number
-    _record(turn, number, run.request_counts, report, shard, stale=False)
+    _record(turn, number, event, report, run.trace)
     turn.change_context(run, progress=report.progress or turn.contexts[number].progress)
     turn.record_execution(run)
     notify(turn, run, report_event, report, FEEDBACK_STATUS)
@@ -77,7 +77,7 @@ def _take(turn: TurnState, run: Open, report: Report, shard: int | None) -> Repl
         case Calling() if report.status and turn.program_of(run).asynchronous:
             turn.change_context(run, verdict=report)
         case Resolving() | PartsOpen() | PartsQueued() | PartsAwaited() as phase if report.status:
-            _handle_part_report(turn, run, phase, report, shard)
+            _handle_part_report(turn, run, phase, report, event.shard)
         case _:
             pass  # no verdict: progress only
     return Taken()
@@ -121,7 +121,7 @@ def _refuse_stale(turn: TurnState, event: FeedbackArrived, report: Report) -> Re
     if ended is not None and has_decided(ended.digest, report, event.shard):
         return Unchanged()
     number = ended.execute_number if ended else 0
-    _record(turn, number, request_counts, report, event.shard, stale=True)
+    _record(turn, number, event, report, stale=True)
     return Refusal(
         RefusalCode.STALE,
         f"no attempt with requestCounts {request_counts} waits for feedback: it has ended or never was",
@@ -130,7 +130,23 @@ def _refuse_stale(turn: TurnState, event: FeedbackArrived, report: Report) -> Re
 
 
 def _record(
-    turn: TurnState, number: int, request_counts: int, report: Report, part: int | None, *, stale: bool
+    turn: TurnState,
+    number: int,
+    event: FeedbackArrived,
+    report: Report,
+    trace: str = "",
+    *,
+    stale: bool = False,
 ) -> None:
-    seen = FeedbackSeen(number, request_counts, turn.now.wall, report.body, stale, part=part)
-    turn.records.append(seen)
+    turn.records.append(
+        FeedbackSeen(
+            number,
+            event.request_counts,
+            turn.now.wall,
+            report.body,
+            stale,
+            part=event.shard,
+            trace=trace,
+            reporter=event.trace,
+        )
+    )

@@ -215,6 +215,7 @@ def _trigger(turn: TurnState, event: Triggered) -> Reply:
         turn.now.wall if event.planned_at is None else event.planned_at,
         params=event.params,
         held=around.hold_triggered and turn.program.timer.kind not in RECURRING,
+        trace=event.trace,
     )
     if event.replay is not None:
         run = replace(run, from_step=event.replay.from_step, replayed=event.replay.responses)

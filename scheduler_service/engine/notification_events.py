@@ -11,6 +11,7 @@ from scheduler_service.domain.effects import Delivery, Notify
 from scheduler_service.domain.execution import DeliveryState, ExecutionState
 from scheduler_service.domain.moments import SECOND, as_datetime
 from scheduler_service.domain.records import DeliveryRecord, DeliveryTry
+from scheduler_service.domain.tracing import DELIVERY
 from scheduler_service.domain.wire import Answer, OutboundRequest
 from scheduler_service.engine.program import Notification, Program
 from scheduler_service.engine.requests import Refused, make_request
@@ -182,7 +183,14 @@ def _deliver(
         "requestCounts": run.request_counts,
     }
     request = make_request(
-        turn, program, run, entry.target, key=key, timeout=entry.target.timeout, extra={NOTIFY_BODY: body}
+        turn,
+        program,
+        run,
+        entry.target,
+        key=key,
+        timeout=entry.target.timeout,
+        extra={NOTIFY_BODY: body},
+        span=(DELIVERY, ordinal),
     )
     turn.change_context(run, deliveries=ordinal + 1)
     if isinstance(request, Refused):
@@ -202,6 +210,7 @@ def _deliver(
         final=event.key in FINAL,
         created_at=turn.now.wall,
         tenant=program.surroundings.tenant,
+        trace=run.trace,
     )
     turn.effects.append(Notify(delivery))
 
@@ -228,6 +237,8 @@ def _refuse(
             name=entry.name,
             created_at=turn.now.wall,
             tries=(DeliveryTry(turn.now.wall, None, cause),),
+            tried=1,
+            trace=run.trace,
         )
     )
 

@@ -6,7 +6,8 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.records import DeliveryRecord, DeliveryTry, exchange_of
-from scheduler_service.domain.wire import Answer, Outcome
+from scheduler_service.domain.tracing import DELIVERY, span_of, trace_of
+from scheduler_service.domain.wire import Answer, OutboundRequest, Outcome
 
 RETRIES = 3
 INTERVAL = 20 * SECOND
@@ -58,7 +59,19 @@ def record_of(delivery: Delivery, outcome: Outcome | None, now: Now) -> Delivery
         if outcome is None
         else exchange_of(delivery.request, outcome, now.wall - outcome.elapsed),
         next_try_at=now.wall + (delivery.due or 0) - now.steady if is_planned else None,
+        tried=delivery.tries,
+        trace=delivery.trace,
     )
+
+
+def request_of_try(delivery: Delivery) -> OutboundRequest:
+    """The request of the next try: the same bytes, in a span of its own (`tracing`)."""
+    request = delivery.request
+    if not delivery.tries or not request.span:
+        return request
+    own = trace_of(delivery.uid, delivery.execute_number)
+    span = span_of(own, delivery.request_counts, (DELIVERY, delivery.ordinal, delivery.tries))
+    return msgspec.structs.replace(request, span=span + request.span[len(span) :])
 
 
 def _state(delivery: Delivery, outcome: Outcome, tries: int, retries: int) -> DeliveryState:

@@ -7,6 +7,7 @@ import msgspec
 from client_sdk.models.fields import JitterKind
 from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key
 from scheduler_service.domain.parts import QueueOptions
+from scheduler_service.domain.tracing import Sampling
 from scheduler_service.domain.wire import Headers
 from scheduler_service.language.compiled import JsonTemplate, TextTemplate, UrlTemplate
 from scheduler_service.timing.timer import Timer
@@ -19,7 +20,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     response may lead to. `queues`: this host has pull queues. `http_timeout` is both the default and the
     maximum of a step's `timeoutSeconds`. `judge_target` says why no request to the host of an `http(s)` URL
     is ever let through, or None; without it no host is judged when a definition is posted. `unreachable`: a
-    base of feedback URLs that targets on other machines cannot reach.
+    base of feedback URLs that targets on other machines cannot reach. `sampling`: which traces are recorded;
+    None: nobody records any.
     """
 
     internal_url: str = "http://127.0.0.1:8000"
@@ -37,6 +39,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     queues: bool = True
     judge_target: Callable[[str], str | None] | None = None
     unreachable: str | None = None
+    sampling: Sampling | None = None
 
 
 class Policy(msgspec.Struct, frozen=True):

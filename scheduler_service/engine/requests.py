@@ -1,6 +1,5 @@
 """Renders a target into the request to send, with the same bytes every time (SPEC section 4)."""
 
-import hashlib
 import re
 from typing import final
 from urllib.parse import urlencode
@@ -11,6 +10,7 @@ from scheduler_service.domain.document import Context, Kept, Open
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.domain.texts import scrub
+from scheduler_service.domain.tracing import SpanPlace, is_sampled, span_of, tail_of, trace_in, trace_of
 from scheduler_service.domain.wire import FaultKind, Headers, OutboundRequest
 from scheduler_service.engine.ownership import OWN, OWN_BEHIND
 from scheduler_service.engine.program import Prerendered, Program, Target
@@ -52,11 +52,12 @@ def make_request(
     timeout: int,
     awaited: int = 0,
     extra: dict[str, object] | None = None,
+    span: SpanPlace,
     trace: str = "",
 ) -> OutboundRequest | Refused:
     """The request of `target` for this attempt, or why it cannot be made. `timeout` and `awaited` in ms.
 
-    `trace`: the execution's trace id, if the caller has it.
+    `span` is its place in the trace. `trace`: its trace id, if the caller has it.
     """
     head, responses = turn.head, turn.contexts[run.execute_number].responses
     fixed, body = target.fixed, target.body
@@ -74,6 +75,7 @@ def make_request(
         return url
     content, kind = sent
     own = own_headers(program, run, None if place.brings_key else key)
+    trace = trace or trace_in(run.trace) or trace_of(head.uid, run.execute_number)
     return OutboundRequest(
         method=target.method,
         url=url,
@@ -81,9 +83,20 @@ def make_request(
         body=content,
         timeout=timeout,
         redirects=target.redirects,
-        trace=trace or trace_of(head.uid, run.execute_number),
+        trace=trace,
         awaited=awaited,
+        span=span_tail(turn, program, run, span, trace),
     )
+
+
+def span_tail(turn: TurnState, program: Program, run: Open, span: SpanPlace, trace: str) -> str:
+    """`SPAN-FLAGS` of a call of the trace `trace`; empty, at no cost, where nobody records traces."""
+    sampling, caller = program.surroundings.sampling, run.trace
+    if sampling is None and not caller:
+        return ""
+    own = trace_of(turn.head.uid, run.execute_number) if caller else trace
+    sampled = is_sampled(caller) if sampling is None else sampling.keeps(trace, caller)
+    return tail_of(span_of(own, run.request_counts, span), sampled=sampled)
 
 
 def limits_of(turn: TurnState, program: Program, context: Context, timeout: int) -> tuple[int, int]:
@@ -139,11 +152,6 @@ def _fixed(url: str, headers: Headers | Refused) -> Prerendered | Refused:
     if isinstance(headers, Refused):
         return headers
     return Prerendered(url, headers, any(name.lower() == "idempotency-key" for name, _ in headers))
-
-
-def trace_of(uid: str, execute_number: int) -> str:
-    """The trace id of an execution: 32 hex digits, the same for all its requests."""
-    return hashlib.blake2b(f"{uid}:{execute_number}".encode(), digest_size=16).hexdigest()
 
 
 def _url(program: Program, responses: tuple[Kept, ...], target: Target, scope: Scope) -> str | Refused:

@@ -224,4 +224,5 @@ class TurnState:
             run.attempts,
             progress,
             run.params,
+            trace=run.trace,
         )

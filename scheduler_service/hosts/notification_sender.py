@@ -16,6 +16,7 @@ from scheduler_service.engine.notification_retry import (
     after_try,
     may_be_superseded,
     record_of,
+    request_of_try,
 )
 from scheduler_service.hosts.host_parts import Redact
 from scheduler_service.hosts.in_flight import send_once
@@ -177,7 +178,7 @@ class NotificationSender:
         if not self._pending.begin(delivery_id):
             return
         try:
-            outcome = await send_once(self._sender, delivery.request, self._log)
+            outcome = await send_once(self._sender, request_of_try(delivery), self._log)
             was_dropped = delivery.state == DeliveryState.PENDING and delivery_id not in self._pending
             if was_dropped:
                 return

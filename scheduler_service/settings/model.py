@@ -6,24 +6,18 @@ from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
-    ValidationInfo,
-    field_validator,
 )
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.persistence.redis.address import read_address
+from scheduler_service.settings.group import Count, Group, Positive, PositiveCount, Seconds
+from scheduler_service.settings.traces import Traces
 from scheduler_service.timing.zones import load_zone
 
 HOST = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 ORIGIN = re.compile(r"https?://[^/?#\s@]+")
-Positive = Annotated[float, Field(gt=0, le=1_000_000_000)]
-Seconds = Annotated[float, Field(ge=0, le=1_000_000_000)]
-Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
-PositiveCount = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
 
 def _check_zone(name: str) -> str:
@@ -84,19 +78,6 @@ Bases = Annotated[tuple[Base, ...], BeforeValidator(_read_bases), Field(min_leng
 
 ServiceName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-
-
-class Group(BaseModel):
-    """The base class of all groups: frozen; unknown names are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _refuse_switch(cls, value: object, info: ValidationInfo) -> object:
-        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
-            raise ValueError("true and false are for switches only")
-        return value
 
 
 class Server(Group):
@@ -249,6 +230,7 @@ class Settings(Group):
     notification: Notification = Notification()
     services: Services = Services()
     log: Log = Log()
+    traces: Traces = Traces()
     debug: Debug = Debug()
     node: Node = Node()
     dapr: Dapr = Dapr()

@@ -1,4 +1,4 @@
-"""The sources of settings: command line, then environment, then a TOML file, then defaults."""
+"""The sources of settings: command line, environment, the variables `OTEL_*`, a TOML file, defaults."""
 
 import json
 import re
@@ -12,6 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.settings.model import Egress, Settings
+from scheduler_service.settings.otel_variables import SOURCE as OTEL_SOURCE
+from scheduler_service.settings.otel_variables import OtelError, read_otel
 
 PREFIX = "PUNCTUAL_"
 # Variables with the prefix that are no settings: of the command line, the scripts and the benchmarks.
@@ -64,7 +66,7 @@ class Loaded(msgspec.Struct, frozen=True):
     def effective(self) -> Iterator[tuple[str, object, str]]:
         """(name, value, source) of every setting, without secrets and passwords in addresses."""
         for name, value in _flatten(self.settings.model_dump(mode="json")):
-            shown = "(set)" if name in SECRET and value else _hide_password(name, value)
+            shown = "(set)" if _is_secret(name) and value else _hide_password(name, value)
             yield name, shown, self._source(name)
 
     def _source(self, name: str) -> str:
@@ -84,6 +86,7 @@ def load_settings(
     settings = Settings()
     for source, values in (
         (f"file {config}", _read_file(config)),
+        (OTEL_SOURCE, _read_otel(environ)),
         ("environment", _read_environment(environ)),
         ("command line", [(tuple(name.split(".")), value) for name, value in arguments.items()]),
     ):
@@ -162,6 +165,13 @@ def _read_environment(environ: Mapping[str, str]) -> list[tuple[Name, object]]:
     return found
 
 
+def _read_otel(environ: Mapping[str, str]) -> list[tuple[Name, object]]:
+    try:
+        return list(read_otel(environ))
+    except OtelError as error:
+        raise SettingsError(str(error)) from error
+
+
 def _read_text(text: str) -> object:
     """Lists and tables are JSON; everything else is text, which the model converts."""
     if text[:1] in ("[", "{"):
@@ -204,11 +214,15 @@ def _describe(path: list[str], kind: str, message: str, value: object, sources: 
     source = _find_source(named, sources)
     if kind == "extra_forbidden":
         return f"unknown setting {name} ({source}); known in its group: {', '.join(_known(named))}"
-    shown = "(hidden)" if name in SECRET else repr(_hide_password(name, value))
+    shown = "(hidden)" if _is_secret(name) else repr(_hide_password(name, value))
     if kind in COLLECTION_ERRORS:
         form = "a list" if kind == "tuple_type" else "a table"
         message = f"must be {form}; in the environment lists and tables are JSON"
     return f"{name} = {shown} ({source}): {message.removeprefix('Value error, ')}"
+
+
+def _is_secret(name: str) -> bool:
+    return name in SECRET or name.startswith("traces.headers")
 
 
 def _hide_password(name: str, value: object) -> object:

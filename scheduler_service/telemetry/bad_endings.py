@@ -20,7 +20,7 @@ from scheduler_service.domain.records import (
     Record,
     StepEnded,
 )
-from scheduler_service.engine.requests import trace_of
+from scheduler_service.domain.tracing import trace_in, trace_of
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.wording import hide_quoted, host_of, shorten
@@ -71,7 +71,7 @@ class BadEndings:
                 "failureType": record.failure_type,
                 "reason": record.reason,
                 **_details(batch, number),
-                "traceId": trace_of(batch.uid, number),
+                "traceId": trace_in(record.trace) or trace_of(batch.uid, number),
             }
             if record.reason in EXHAUSTED and record.attempt_count > 1:
                 self._log("retries_exhausted", **keys)

@@ -42,8 +42,10 @@ class RequestWriter:
         }
         self._all_defaults = "".join(self._defaults.values())
 
-    def write(self, hop: Hop, trace: str, until: str) -> bytes:
-        """The request's bytes; `until` is its deadline. Header values outside ASCII are sent as UTF-8.
+    def write(self, hop: Hop, trace: str, until: str, span: str = "") -> bytes:
+        """The request's bytes; `until` is its deadline, `trace` and `span` are those of an OutboundRequest.
+
+        Header values outside ASCII are sent as UTF-8.
 
         Raises ConnectFailed for a method, header name or value that HTTP cannot carry, and for headers that
         the connection itself sets.
@@ -58,7 +60,7 @@ class RequestWriter:
             lines += [line for name, line in self._defaults.items() if name not in present]
         lines.append(f"X-Scheduling-Deadline: {until}\r\n")
         if trace and "traceparent" not in present:
-            lines.append(f"traceparent: 00-{trace}-{next(self._spans)}-01\r\n")
+            lines.append(f"traceparent: 00-{trace}-{span or f'{next(self._spans)}-01'}\r\n")
         return _encode(lines, hop)
 
     def _add(self, lines: list[str], headers: Headers) -> set[str]:

@@ -155,7 +155,7 @@ class HttpSender:
             else:
                 target = self._read(request.url)
         hop = Hop(request.method, target, request.headers, request.body, trusted)
-        reply = await self._exchange(hop, request.trace, until, deadline, may_go)
+        reply = await self._exchange(hop, request, until, deadline, may_go)
         for _ in range(request.redirects):
             following = follow(hop, reply)
             if following is None:
@@ -163,7 +163,7 @@ class HttpSender:
             hop = following
             # The request has been sent: reporting NotSent now would send it again.
             try:
-                reply = await self._exchange(hop, request.trace, until, deadline, always)
+                reply = await self._exchange(hop, request, until, deadline, always)
             except Unreached as error:
                 raise ConnectFailed(str(error)) from None
         return reply, request.url if hop.target is target and not is_service else write_url(hop.target)
@@ -199,9 +199,9 @@ class HttpSender:
         return target
 
     async def _exchange(
-        self, hop: Hop, trace: str, until: str, deadline: float, may_go: MayGo
+        self, hop: Hop, request: OutboundRequest, until: str, deadline: float, may_go: MayGo
     ) -> ParsedResponse:
-        data = self._request_writer.write(hop, trace, until)
+        data = self._request_writer.write(hop, request.trace, until, request.span)
         connection = self._pool.take(hop.target.site, hop.trusted)
         if connection is None:
             connection = await self._pool.get(Route(hop.target.site, hop.trusted), deadline)

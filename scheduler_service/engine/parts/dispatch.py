@@ -19,6 +19,7 @@ from scheduler_service.domain.effects import (
     WithdrawParts,
 )
 from scheduler_service.domain.parts import BROADCAST, SHARD, SPREAD, Part, PartName, QueuedPart, QueueOptions
+from scheduler_service.domain.tracing import STEP
 from scheduler_service.domain.wire import CallKind, OutboundRequest, Token
 from scheduler_service.engine.parts.options import read_queue
 from scheduler_service.engine.program import Program, Routing, Step
@@ -109,6 +110,7 @@ def make_part(
         key=key,
         timeout=limits[0],
         awaited=limits[1],
+        span=(STEP, step.index, place[0] + 1 if route in SPREAD else 0),
         extra=_variables(turn, program, run, step, place, route),
     )
 

@@ -1,0 +1,196 @@
+"""Sends spans to a collector from a thread of its own; whoever hands them over never waits."""
+
+import asyncio
+import gzip
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Protocol
+
+import httpx
+import msgspec
+
+from scheduler_service.ports.log import Log
+from scheduler_service.telemetry.spans import Span
+from scheduler_service.telemetry.tally import Tally
+
+DRAIN_SECONDS = 3.0
+LONGEST_PAUSE = 30.0
+AGAIN = frozenset({408, 429, 500, 502, 503, 504})
+"""Statuses after which a collector may take the same spans later."""
+
+
+class Collector(msgspec.Struct, frozen=True, kw_only=True):
+    """Where spans go: an address, and how to reach it. `timeout` in seconds."""
+
+    endpoint: str
+    headers: dict[str, str] = {}
+    timeout: float = 10.0
+    gzipped: bool = False
+    certificate: str | None = None
+    client_certificate: str | None = None
+    client_key: str | None = None
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why a collector has not taken a batch; `is_final`: it never will."""
+
+    reason: str
+    is_final: bool = False
+
+
+class WriteSpans(Protocol):
+    """Writes spans as the body of a request."""
+
+    def __call__(self, spans: Sequence[Span]) -> bytes:
+        """The body."""
+
+
+class SpanExport:
+    """A bounded queue of spans, and the thread that empties it.
+
+    Spans wait for `delay` seconds at most, and for no more than `batch_size` of them. What a collector does
+    not take is sent again, later and later, while the queue has room for `queue_size`; then new spans are
+    dropped and counted. `make_writer` is called in the thread, since what it imports takes long.
+    """
+
+    def __init__(
+        self,
+        *,
+        collector: Collector,
+        make_writer: Callable[[], WriteSpans],
+        log: Log,
+        queue_size: int,
+        batch_size: int,
+        delay: float,
+    ) -> None:
+        self._collector = collector
+        self._make_writer = make_writer
+        self._log = log
+        self._queue_size = queue_size
+        self._batch_size = batch_size
+        self._delay = delay
+        self._waiting: deque[Span] = deque()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stop_at: float | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._dropped = Tally("spans_dropped", log=log)
+        self._fails = False
+        self.exported = 0
+        """How many spans a collector has taken."""
+
+    @property
+    def dropped(self) -> int:
+        """How many spans no collector will get."""
+        return self._dropped.counts["spans"]
+
+    def put(self, spans: Iterable[Span]) -> None:
+        """Takes spans, on the event loop's thread; the first ones start the thread."""
+        waiting = self._waiting
+        with self._lock:
+            waiting.extend(spans)
+            excess = len(waiting) - self._queue_size
+            for _ in range(excess):
+                waiting.pop()
+        if excess > 0:
+            self._dropped.count("spans", excess, reason="queue_full")
+        if self._thread is None:
+            self._loop = asyncio.get_running_loop()
+            self._thread = threading.Thread(target=self._run, name="span-export", daemon=True)
+            self._thread.start()
+        elif len(waiting) >= self._batch_size and not self._fails:
+            self._wake.set()
+
+    def close(self) -> None:
+        """Sends what waits, for at most three seconds; the rest is dropped, and counted in a line."""
+        if self._thread is not None:
+            self._stop_at = time.monotonic() + DRAIN_SECONDS
+            self._wake.set()
+            self._thread.join(DRAIN_SECONDS)
+            if self._waiting:
+                self._dropped.count("spans", len(self._waiting), reason="stopped")
+        self._dropped.flush()
+
+    def _run(self) -> None:
+        write = self._make_writer()
+        with _open(self._collector) as client:
+            pause = self._delay
+            while self._stop_at is None:
+                self._wake.wait(pause)
+                self._wake.clear()
+                pause = self._delay if self._send_all(client, write) else min(pause * 2, LONGEST_PAUSE)
+            self._send_all(client, write)
+
+    def _send_all(self, client: httpx.Client, write: WriteSpans) -> bool:
+        """Sends what waits, a batch at a time; False: the collector does not take it now."""
+        waiting = self._waiting
+        while waiting:
+            with self._lock:
+                batch = [waiting.popleft() for _ in range(min(self._batch_size, len(waiting)))]
+            refusal = self._post(client, write(batch))
+            if refusal is None:
+                self.exported += len(batch)
+                self._tell(fails=False)
+                continue
+            self._tell(fails=True, error=refusal.reason)
+            if refusal.is_final:
+                self._call(partial(self._dropped.count, "spans", len(batch), reason="refused"))
+                continue
+            with self._lock:
+                waiting.extendleft(reversed(batch))
+            return False
+        return True
+
+    def _post(self, client: httpx.Client, body: bytes) -> Refusal | None:
+        left = self._collector.timeout
+        if self._stop_at is not None:
+            left = min(left, max(self._stop_at - time.monotonic(), 0.01))
+        try:
+            answer = client.post(
+                self._collector.endpoint,
+                content=gzip.compress(body) if self._collector.gzipped else body,
+                timeout=left,
+            )
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            return Refusal(f"{type(error).__name__}: {error}")
+        if answer.is_success:
+            return None
+        return Refusal(f"the collector answered {answer.status_code}", answer.status_code not in AGAIN)
+
+    def _tell(self, *, fails: bool, error: str = "") -> None:
+        """One line when the collector stops taking spans, one when it takes them again."""
+        if fails == self._fails:
+            return
+        self._fails = fails
+        if fails:
+            self._call(lambda: self._log("traces_not_exported", error=error))
+        else:
+            self._call(lambda: self._log("traces_exported_again", dropped=self.dropped))
+
+    def _call(self, work: Callable[[], None]) -> None:
+        """Calls `work` on the loop's thread; after its end nobody reads the log any more."""
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(work)
+        except RuntimeError:
+            return
+
+
+def _open(collector: Collector) -> httpx.Client:
+    """A client that reads nothing of the environment."""
+    headers = {"Content-Type": "application/x-protobuf", **collector.headers}
+    if collector.gzipped:
+        headers["Content-Encoding"] = "gzip"
+    return httpx.Client(headers=headers, verify=_context(collector), trust_env=False)
+
+
+def _context(collector: Collector) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=collector.certificate)
+    if collector.client_certificate is not None:
+        context.load_cert_chain(collector.client_certificate, collector.client_key)
+    return context
