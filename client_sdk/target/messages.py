@@ -16,7 +16,8 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 DEADLINE_HEADER = "X-Scheduling-Deadline"
-LARGEST_BODY = 16 << 20
+BODY_BYTES = 1 << 20
+"""The longest body of a call, unless a service says otherwise."""
 TITLES = {
     401: "Unauthorized",
     404: "Not Found",
@@ -46,19 +47,28 @@ class OutboundAnswer(msgspec.Struct, frozen=True):
 
 
 class TooLarge(Exception):
-    """The body is longer than `LARGEST_BODY`."""
+    """The body is longer than it may be."""
 
 
-async def read_call(scope: Scope, receive: Receive) -> InboundCall:
-    """The whole request. Raises TooLarge."""
+class CallerGone(Exception):
+    """The connection ended before the whole body had come: what came is no call."""
+
+
+async def read_call(scope: Scope, receive: Receive, *, limit: int = BODY_BYTES) -> InboundCall:
+    """The whole request. Raises TooLarge beyond `limit` bytes, unread if its length says so; CallerGone."""
     headers = {name.decode("latin-1").lower(): _decode(value) for name, value in scope["headers"]}
+    length = headers.get("content-length", "")
+    if length.isascii() and length.isdigit() and int(length[:18]) > limit:
+        raise TooLarge
     body = bytearray()
     while True:
         message = await receive()
+        if message["type"] != "http.request":
+            raise CallerGone
         body += message.get("body", b"")
-        if len(body) > LARGEST_BODY:
+        if len(body) > limit:
             raise TooLarge
-        if message["type"] != "http.request" or not message.get("more_body"):
+        if not message.get("more_body"):
             return InboundCall(scope["method"], headers, bytes(body))
 
 

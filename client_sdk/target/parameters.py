@@ -1,7 +1,7 @@
 """A function's parameters as those of a job: read from a call's body, described as JSON Schema."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, create_model
@@ -14,6 +14,8 @@ from client_sdk.target.execution import Execution
 
 DEPENDENCIES = ("fastapi.params", "fast_depends")
 """Modules whose objects, as a default or in Annotated, are resolved by another framework, and not here."""
+READ_FLAWS, SHOWN_FLAWS = 1_000, 50
+"""Of more flaws pydantic makes gigabytes: they are only counted."""
 NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -74,7 +76,7 @@ class Parameters:
         try:
             read = check()
         except ValidationError as error:
-            raise WrongParameters(tuple(_read_flaw(dict(one)) for one in error.errors())) from None
+            raise WrongParameters(tuple(_read_flaws(error))) from None
         known: dict[str, Any] = {name: getattr(read, _field(index)) for index, name in enumerate(self._names)}
         further: dict[str, Any] = read.model_extra or {}
         return known | further
@@ -148,6 +150,18 @@ def _default(parameter: inspect.Parameter) -> Any:
     if parameter.default is parameter.empty:
         return Field(alias=parameter.name)
     return Field(default=parameter.default, alias=parameter.name)
+
+
+def _read_flaws(error: ValidationError) -> Iterator[Flaw]:
+    """The first of them, and how many more there are: a caller may send a million."""
+    count = error.error_count()
+    if count > READ_FLAWS:
+        yield Flaw("", "too_many", f"{count} values are wrong or not known; compare them with the parameters")
+        return
+    for item in error.errors(include_url=False, include_input=False)[:SHOWN_FLAWS]:
+        yield _read_flaw(dict(item))
+    if count > SHOWN_FLAWS:
+        yield Flaw("", "too_many", f"and {count - SHOWN_FLAWS} more")
 
 
 def _read_flaw(item: dict[str, Any]) -> Flaw:

@@ -26,7 +26,9 @@ from client_sdk.target.classes import Provide
 from client_sdk.target.declaration import Declaration, JobOptions, job
 from client_sdk.target.inbound import InboundCalls
 from client_sdk.target.messages import (
+    BODY_BYTES,
     App,
+    CallerGone,
     OutboundAnswer,
     Receive,
     Scope,
@@ -59,14 +61,17 @@ class Service:
     `address` is the scheduler's address of this process, `http://host:port`; without it, or with its `port`
     alone, it is found as `OwnAddress` says. Calls come below `prefix`. With a `verifier` only signed calls
     are accepted; `sign` names the scheduler's secret for them. `provide` makes the objects of jobs that are
-    classes; without it their constructors take nothing. `grace_seconds`: how long running work may take when
-    the process ends; then it is stopped. On `signals` the instance is drained before their other handlers
-    run; `()` leaves signals alone. `settings` are registered for the service as a whole.
+    classes; without it their constructors take nothing. A call whose body is longer than `body_bytes` is 413.
+    `grace_seconds`: how long running work may take when the process ends; then it is stopped. On `signals`
+    the instance is drained before their other handlers run; `()` leaves signals alone. `settings` are
+    registered for the service as a whole.
     `clock`, in seconds since 1970, is what the deadlines of calls are compared with.
     """
 
     own_jobs: Jobs
     """The jobs of the scheduler; those created or updated here call this service by `service:/path`."""
+    _is_running = False
+    _starting: asyncio.Task[None] | None = None
 
     def __init__(
         self,
@@ -86,6 +91,7 @@ class Service:
         verifier: Verifier | None = None,
         provide: Provide | None = None,
         grace_seconds: float = 30.0,
+        body_bytes: int = BODY_BYTES,
         signals: Sequence[signal.Signals] = END_SIGNALS,
         heartbeat_seconds: float | None = None,
         registration_seconds: float = REGISTRATION_SECONDS,
@@ -104,6 +110,7 @@ class Service:
         self._sign = sign
         self._provide = provide
         self._grace = grace_seconds
+        self._body_bytes = body_bytes
         self._verifier = verifier
         self._declarations: dict[str, Declaration[..., Any]] = {}
         self._calls = InboundCalls(
@@ -115,8 +122,6 @@ class Service:
         )
         self._registration = self._register(client.services, heartbeat_seconds, registration_seconds)
         self._signal_drain = SignalDrain(numbers=signals, stop=self.stop)
-        self._is_running = False
-        self._starting: asyncio.Task[None] | None = None
         self.add(*jobs)
 
     def job(
@@ -220,9 +225,13 @@ class Service:
         if scope["method"] != "POST":
             return refuse(405, "jobs are called by POST", allow="POST")
         try:
-            call = await read_call(scope, receive)
+            call = await read_call(scope, receive, limit=self._body_bytes)
         except TooLarge:
-            return refuse(413, "the body is larger than 16 MiB")
+            return refuse(
+                413, f"the body is larger than {self._body_bytes} bytes; body_bytes of Service allows more"
+            )
+        except CallerGone:
+            return refuse(400, "the connection ended before the whole body had come")
         job_id = unquote(route["job"])
         if route["cancel"]:
             return self._calls.cancel(job_id, call)

@@ -1,6 +1,6 @@
 """A service in or around any ASGI application (SPEC section 16)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import pytest
@@ -66,5 +66,55 @@ async def test_the_service_alone_is_an_application() -> None:
         assert stray.status_code == 404
         assert "jobs are called at /punctual/jobs/{jobId}" in stray.text
         assert (await at.http.get("/punctual/jobs/one")).status_code == 405
-        big = await at.http.post("/punctual/jobs/one", content=b"x" * ((16 << 20) + 1))
+        big = await at.http.post("/punctual/jobs/one", content=b"x" * ((1 << 20) + 1))
         assert big.status_code == 413
+
+
+@pytest.mark.parametrize("came", [b"", b'{"left": 1}', b'{"le'])
+async def test_half_a_body_is_no_call(came: bytes) -> None:
+    """A connection that ends before the whole body has come runs nothing, also not with defaults."""
+    ran: list[int] = []
+    async with place() as at:
+
+        @at.service.job(job_id="work")
+        async def work(left: int = 0) -> None:
+            ran.append(left)
+
+        answered = await _cut_off(at.service, came)
+    assert (ran, answered) == ([], 400)
+
+
+async def test_a_service_may_allow_longer_bodies() -> None:
+    """And says by which option, before it reads one that its length gives away."""
+    async with place(body_bytes=2_000) as at:
+
+        @at.service.job(job_id="work")
+        async def work(text: str) -> int:
+            return len(text)
+
+        assert (await at.call("work", {"text": "x" * 1_900})).json() == 1_900
+        refused = await at.call("work", {"text": "x" * 2_000})
+        assert refused.status_code == 413
+        assert "body_bytes" in refused.text
+        unread = await at.http.post("/punctual/jobs/work", content=b"{}", headers={"Content-Length": "2001"})
+        assert unread.status_code == 413
+
+
+async def _cut_off(app: Service, came: bytes) -> int:
+    """The status for a call whose connection ends after these bytes of its body."""
+    messages: list[MutableMapping[str, Any]] = [
+        {"type": "http.request", "body": came, "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    answered: list[int] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return messages.pop(0)
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            answered.append(message["status"])
+
+    path = "/punctual/jobs/work"
+    await app({"type": "http", "method": "POST", "path": path, "root_path": "", "headers": []}, receive, send)
+    return answered[0]

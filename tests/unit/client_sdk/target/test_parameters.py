@@ -97,3 +97,18 @@ def test_a_plain_class_is_no_type_of_a_parameter() -> None:
         assert said.endswith("what the application injects comes by a class and provide=…")
         assert "\n" not in said
         assert "pydantic-core" not in said
+
+
+@pytest.mark.parametrize(("count", "shown"), [(50, 50), (51, 51), (1_000, 51), (1_001, 1), (200_000, 1)])
+def test_flaws_of_a_hostile_body_are_counted(count: int, shown: int) -> None:
+    """Whoever may call a service may send a million wrong values: the answer stays small."""
+
+    def work(one: int = 0) -> None: ...
+
+    body = b"{" + b",".join(b'"%x":1' % name for name in range(count)) + b"}"
+    with pytest.raises(WrongParameters) as raised:
+        Parameters(work).read(body)
+    assert len(raised.value.flaws) == shown
+    assert len(str(raised.value)) < 10_000
+    if count > 50:
+        assert raised.value.flaws[-1].code == "too_many"
