@@ -33,6 +33,7 @@ from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.registry import Registry
 from scheduler_service.telemetry.event_feed import EventFeed
+from scheduler_service.telemetry.standstills import Standstills
 from scheduler_service.telemetry.tally import Tally
 
 CreateAll = Callable[[Sequence[Definition], str], Awaitable[Sequence[Reply | StoreError]]]
@@ -136,7 +137,8 @@ class ApiDependencies:
     - `peek`: the catalogue entry of a job as of its latest commit, if it is in memory.
     - `read_job`: a job as of its latest turn, None where there is none. Raises StoreError.
     - `compile_definition`: raises DefinitionError with all errors.
-    - `ready`: the names of what is not ready yet; empty when all is.
+    - `ready`: the names of what is not ready yet; empty when all is. `parts`: each part with its state.
+    - `standstills`: for how long the loop was held lately.
     - `admin_key`: None: only loopback is served (SPEC section 14); callers are then this machine's `user`.
     - `options`: the defaults of a job's options by wire name, where they differ from SPEC section 2.
     - `settings`: the answer of `GET /settings`, without secrets; None: not available.
@@ -187,6 +189,8 @@ class ApiDependencies:
     keys: IdempotencyKeys = field(default_factory=IdempotencyKeys)
     feedback_keys: FeedbackKeys = field(default_factory=FeedbackKeys)
     nodes: Callable[[], Awaitable[Sequence[Mapping[str, object]]]] | None = None
+    parts: Callable[[], Sequence[Mapping[str, object]]] = tuple
+    standstills: Standstills = field(default_factory=Standstills)
     offload: Offload | None = None
     events: EventFeed | None = None
 

@@ -10,17 +10,27 @@ from scheduler_service.api.responses import absent, refuse, succeed
 
 
 async def say_alive(request: ApiRequest) -> Response:
-    """`GET /health/live`: the process answers."""
-    return succeed({"status": "live", "version": request.deps.version})
+    """`GET /health/live`: the process answers, and its loop has not stood still just before."""
+    held = round(request.deps.standstills.longest * 1_000)
+    stood = request.deps.standstills.lasting
+    if stood is not None:
+        message = f"the loop of this process stood still for {stood:.1f} s; the log says where"
+        problem = refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", "stood_still", message)
+        problem.further = {"loopHeldMs": held}
+        raise problem
+    return succeed({"status": "live", "version": request.deps.version, "loopHeldMs": held})
 
 
 async def say_ready(request: ApiRequest) -> Response:
     """`GET /health/ready`: 200 while it accepts work, else 503 with what is missing."""
     missing = await request.deps.ready()
+    parts = request.deps.parts()
     if missing:
         names = ", ".join(missing)
-        raise refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", "not_ready", f"not ready yet: {names}")
-    return succeed({"status": "ready", "version": request.deps.version})
+        problem = refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", "not_ready", f"not ready yet: {names}")
+        problem.further = {"parts": parts}
+        raise problem
+    return succeed({"status": "ready", "version": request.deps.version, "parts": parts})
 
 
 async def show_statistics(request: ApiRequest) -> Response:

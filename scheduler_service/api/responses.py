@@ -41,7 +41,10 @@ class Flaw(Protocol):
 
 
 class ApiProblem(PunctualError):
-    """A refused request; the API answers it as a problem. `errors` have their wire form."""
+    """A refused request; the API answers it as a problem. `errors` have their wire form.
+
+    `further` are members beside those of every problem.
+    """
 
     def __init__(
         self,
@@ -50,8 +53,10 @@ class ApiProblem(PunctualError):
         *,
         errors: tuple[dict[str, str], ...] = (),
         headers: tuple[tuple[str, str], ...] = (),
+        further: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(detail)
+        self.further = further or {}
         self.status = status
         self.detail = detail
         self.errors = errors
@@ -67,6 +72,7 @@ class ApiProblem(PunctualError):
             "errors": list(self.errors),
             "resp_code": int(self.status),
             "resp_msg": self.detail,
+            **self.further,
         }
 
 

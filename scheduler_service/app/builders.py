@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from scheduler_service.app.descriptors import current_limit, divide
+from scheduler_service.app.readiness import HistoryWatch
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.app.system_jobs import CHECK_TIMERS, CLEAN, NAMES, OUTBOX, as_function
@@ -159,14 +160,18 @@ def limits_of(settings: Settings) -> HostLimits:
     )
 
 
-def open_writer(confirm: Confirm, database: HistoryDatabase, log: Log) -> HistoryWriter:
-    """The history's writer; it calls `confirm` with what is written."""
+def open_writer(
+    confirm: Confirm, database: HistoryDatabase, log: Log, watch: HistoryWatch | None = None
+) -> HistoryWriter:
+    """The history's writer; it calls `confirm` with what is written, and tells `watch` of trouble."""
     loop = asyncio.get_running_loop()
 
     def on_written(keys: Sequence[tuple[str, int]]) -> None:
         loop.call_soon_threadsafe(lambda: _ignore(confirm(keys)))
 
     def note(trouble: str | None) -> None:
+        if watch is not None:
+            watch.note(trouble)
         if trouble is None:
             log("history_written_again")
         else:

@@ -20,6 +20,7 @@ from scheduler_service.app.builders import (
     open_writer,
     system_functions,
 )
+from scheduler_service.app.readiness import Readiness
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.sharding import worker_configs
 from scheduler_service.app.store_opening import StoreWatch, data_folder
@@ -95,7 +96,9 @@ class Container:
     @cached_property
     def writer(self) -> HistoryWriter:
         """Writes the history."""
-        return open_writer(self.store.written, self.database, self._base.log)
+        return open_writer(
+            self.store.written, self.database, self._base.log, self._base.telemetry.history_watch
+        )
 
     @cached_property
     def reads(self) -> HistoryReads:
@@ -165,6 +168,22 @@ class Container:
         return WorkerProcesses(workers=self.processes.workers, launched=self._launched, context=context)
 
     @cached_property
+    def readiness(self) -> Readiness:
+        """What the service needs to accept work; without worker processes there is no such part."""
+        remotes = self.processes.remotes
+        workers = {"workers": lambda: [name for remote in remotes for name in remote.missing]}
+        return Readiness(
+            parts={
+                "host": lambda: [] if self.host.is_ready else ["host"],
+                **(workers if remotes else {}),
+                "store": lambda: self.watch.missing,
+                "start": lambda: [] if self.has_started else ["start"],
+                "history": self._base.telemetry.history_watch.lacks,
+            },
+            clock=self._base.clock,
+        )
+
+    @cached_property
     def services(self) -> ServiceRegistry:
         """Services, their instances and what they declare."""
         base = self._base
@@ -200,7 +219,9 @@ class Container:
             drift=self.services.drift,
             queues=self.services.queues,
             flush=self.jobs.flush,
-            ready=self._list_missing,
+            ready=self.readiness.list_missing,
+            parts=self.readiness.describe,
+            standstills=base.telemetry.standstills,
             nodes=self._list_nodes,
             offload=self.processes.offload,
             version=__version__,
@@ -250,10 +271,6 @@ class Container:
             wake_claimers=self._queues.wake,
             publish=self._base.telemetry.occurrences.publish,
         )
-
-    async def _list_missing(self) -> Sequence[str]:
-        starting = [] if self.has_started else ["start"]
-        return [*self.jobs.missing, *self.watch.missing, *starting]
 
     async def _list_nodes(self) -> Sequence[Mapping[str, object]]:
         """This service, as one node, whatever the number of its processes."""

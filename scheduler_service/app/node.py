@@ -27,6 +27,7 @@ from scheduler_service.app.cluster_join import keep_app_id, node_wire
 from scheduler_service.app.descriptors import current_limit, divide
 from scheduler_service.app.node_stores import make_services, open_stores
 from scheduler_service.app.process_parts import describe_parts
+from scheduler_service.app.readiness import Readiness
 from scheduler_service.app.server import LAST_ANSWERS_SECONDS, Server, listen, make_server, serve
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler, make_surroundings
@@ -49,6 +50,7 @@ from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedCatalogue, SharedStore
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
+from scheduler_service.telemetry.standstills import Standstills
 from scheduler_service.transport.sender import SystemFunction
 from scheduler_service.transport.service_urls import InvocationDirectory, InvocationSender
 
@@ -102,7 +104,8 @@ class NodeService:
     """One running node: `api` is its ASGI application; the actors have a listener of their own."""
 
     def __init__(self, *, loaded: Loaded, parts: NodeParts, log: Log) -> None:
-        self._api_parts = _api_parts(loaded, parts, log)
+        self._readiness = _make_readiness(parts)
+        self._api_parts = _api_parts(loaded, parts, self._readiness, log)
         self.api = create_api(self._api_parts)
         self._loaded = loaded
         self._parts = parts
@@ -113,6 +116,7 @@ class NodeService:
     async def start(self) -> None:
         """Answers daprd, waits until actors can be used, takes turns. Raises StoreError, SettingsError."""
         parts, settings = self._parts, self._loaded.settings
+        self._readiness.watch()
         host, watch = parts.host, parts.watch
         listener = listen("127.0.0.1", settings.dapr.app_port)
         await register(host, parts.client)
@@ -133,6 +137,11 @@ class NodeService:
         self._log(
             "ready", node=parts.cluster.heartbeat.holder.node, daprd=watch.metadata.get("runtimeVersion")
         )
+
+    @property
+    def standstills(self) -> Standstills:
+        """For how long the loop was held."""
+        return self._parts.telemetry.standstills
 
     def describe(self) -> Mapping[str, Mapping[str, object]]:
         """The figures of each part."""
@@ -159,6 +168,7 @@ class NodeService:
         if self._server is not None and self._serving is not None:
             await self._server.end(self._serving, seconds=LAST_ANSWERS_SECONDS)
         await parts.close()
+        self._readiness.stop()
         self._log("stopped")
 
     def flush_log(self) -> None:
@@ -178,7 +188,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     client = SidecarClient(port=settings.dapr.grpc_port)
     surroundings, compiler = _make_compiler(loaded, served)
     # The host is built on the writer, which confirms what it has written to the host's store.
-    writer = open_writer(lambda keys: host.store.written(keys), database, log)
+    writer = open_writer(lambda keys: host.store.written(keys), database, log, telemetry.history_watch)
     outbox, jobs = Outbox(), ClusterJobs(database=stores.shared)
     cleaner = make_cleanup(settings, jobs, writer, clock)
     services, directory = make_services(settings, stores, log)
@@ -276,12 +286,19 @@ async def _attach(
     )
 
 
-def _api_parts(loaded: Loaded, parts: NodeParts, log: Log) -> ApiDependencies:
-    host = parts.host
+def _make_readiness(parts: NodeParts) -> Readiness:
+    return Readiness(
+        parts={
+            "host": lambda: [] if parts.host.is_ready else ["host"],
+            "sidecar": lambda: parts.watch.missing,
+            "history": parts.telemetry.history_watch.lacks,
+        },
+        clock=parts.clock,
+    )
 
-    async def missing() -> Sequence[str]:
-        own = [] if host.is_ready else ["host"]
-        return [*own, *parts.watch.missing]
+
+def _api_parts(loaded: Loaded, parts: NodeParts, readiness: Readiness, log: Log) -> ApiDependencies:
+    host = parts.host
 
     async def flush(job_id: str | None = None) -> None:
         await parts.writer.flush()
@@ -311,7 +328,9 @@ def _api_parts(loaded: Loaded, parts: NodeParts, log: Log) -> ApiDependencies:
         check_names=name_check_of(loaded),
         heartbeat_seconds=loaded.settings.services.heartbeat_seconds,
         flush=flush,
-        ready=missing,
+        ready=readiness.list_missing,
+        parts=readiness.describe,
+        standstills=parts.telemetry.standstills,
         log=log,
         nodes=list_nodes,
         version=__version__,

@@ -24,6 +24,7 @@ from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
+from scheduler_service.telemetry.standstills import Standstills
 
 
 class KeepTime(Protocol):
@@ -53,6 +54,11 @@ class Service:
         await install(rooms.host, rooms.compiler, self._loaded.settings)
         rooms.has_started = True
         self._log("ready", jobsHeld=(await rooms.jobs.status()).held)
+
+    @property
+    def standstills(self) -> Standstills:
+        """For how long the loop was held."""
+        return self._telemetry.standstills
 
     def is_settled(self, *, open_calls: int = 0) -> bool:
         """As `EmbeddedHost.is_settled`, pull queues included: for tests, which move the clock only then."""
@@ -88,6 +94,7 @@ class Service:
         await self.components.reads.close()
         await self.components.services.close()
         self.components.database.close()
+        self.components.readiness.stop()
         self._log("stopped")
         self._telemetry.close()
 
@@ -124,6 +131,7 @@ async def open_service(
         telemetry.follow(base.clock)
         rooms = Container(base=base, launched=launched)
         await rooms.attach()
+        rooms.readiness.watch()
         await rooms.workers.open()
     except BaseException:
         await asyncio.gather(*map(WorkerProcess.end, launched))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from scheduler_service.app.readiness import HistoryWatch
 from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.app.traces import open_traces
 from scheduler_service.domain.moments import SECOND
@@ -19,6 +20,7 @@ from scheduler_service.telemetry.job_life import JobLife
 from scheduler_service.telemetry.log_occurrences import OccurrenceLog
 from scheduler_service.telemetry.observation import RecordObserver, observed
 from scheduler_service.telemetry.occurrences import Occurrences
+from scheduler_service.telemetry.standstills import Standstills
 from scheduler_service.telemetry.tally import Tally
 
 
@@ -40,6 +42,8 @@ class Telemetry:
         self._settings = settings
         self._feed: EventFeed | None = None
         self.occurrences = Occurrences()
+        self.standstills = Standstills()
+        self.history_watch = HistoryWatch()
         self.log: Log = OccurrenceLog(log=log, publish=self.occurrences.publish, wall=self._now)
         self._traces = open_traces(settings, log=self.log)
         self._failed = Tally("observer_failed", log=log)

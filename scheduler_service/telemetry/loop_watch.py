@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from scheduler_service.ports.log import Log
+from scheduler_service.telemetry.standstills import Standstills
 from scheduler_service.telemetry.tally import LINE_SECONDS, Window
 
 HELD = 0.1
@@ -25,13 +26,19 @@ class LoopWatch:
     """Watches one loop: its beats say for how long it was held, and a thread where it stood meanwhile.
 
     `clock` counts in seconds, `stack` names the functions in which the loop stands, the innermost first.
-    Names of functions alone are written, never values.
+    Names of functions alone are written, never values. `standstills` remembers each hold.
     """
 
     def __init__(
-        self, *, log: Log, clock: Callable[[], float] = time.monotonic, stack: Callable[[], Sequence[str]]
+        self,
+        *,
+        log: Log,
+        clock: Callable[[], float] = time.monotonic,
+        stack: Callable[[], Sequence[str]],
+        standstills: Standstills | None = None,
     ) -> None:
         self._log = log
+        self._standstills = standstills or Standstills(clock=clock)
         self._clock = clock
         self._stack = stack
         self._last = clock()
@@ -45,6 +52,7 @@ class LoopWatch:
         seen, self._seen = self._seen, ()
         if held < HELD:
             return
+        self._standstills.note(held)
         if self._window.admits(now):
             more = self._window.take_untold()
             self._log("loop_stalled", ms=round(held * 1_000), functions=list(seen), more=more)
@@ -56,9 +64,9 @@ class LoopWatch:
 
 
 @contextmanager
-def watching(log: Log) -> Iterator[None]:
+def watching(log: Log, standstills: Standstills | None = None) -> Iterator[None]:
     """Watches the running loop within the block."""
-    watch = RunningWatch(log=log)
+    watch = RunningWatch(log=log, standstills=standstills)
     try:
         yield
     finally:
@@ -68,9 +76,9 @@ def watching(log: Log) -> Iterator[None]:
 class RunningWatch:
     """A watch over the running loop, from its making to `stop`, or to the end of the process."""
 
-    def __init__(self, *, log: Log) -> None:
+    def __init__(self, *, log: Log, standstills: Standstills | None = None) -> None:
         thread = threading.get_ident()
-        self._watch = LoopWatch(log=log, stack=lambda: stack_of(thread))
+        self._watch = LoopWatch(log=log, stack=lambda: stack_of(thread), standstills=standstills)
         self._loop = asyncio.get_running_loop()
         self._ended = threading.Event()
         self._timer = self._loop.call_later(BEAT, self._beat)

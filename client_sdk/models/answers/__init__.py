@@ -27,7 +27,7 @@ from client_sdk.models.answers.jobs import (
     RevisionLine,
     Triggered,
 )
-from client_sdk.models.answers.operation import Cleaned, Health, Node, Statistics
+from client_sdk.models.answers.operation import Cleaned, Health, HealthPart, Node, Statistics
 from client_sdk.models.answers.queues import Claimed, HeldPart, Queue, QueueLine, Renewed, Work, WorkRequest
 from client_sdk.models.answers.services import (
     Difference,
@@ -100,6 +100,7 @@ __all__ = [
     "FiringLine",
     "FiringOutcome",
     "Health",
+    "HealthPart",
     "HealthStatus",
     "Held",
     "HeldPart",

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pydantic import AwareDatetime, Field
+
 from client_sdk.models.answers.form import AnswerModel
 from client_sdk.models.answers.words import HealthStatus
 
@@ -38,8 +40,22 @@ class Node(AnswerModel):
     running: int
 
 
+class HealthPart(AnswerModel):
+    """What a service needs for its work: `ready`, `missing`, or `troubled`, which it bears; since when.
+
+    `missing` names what is, where the part consists of several things.
+    """
+
+    name: str
+    state: str
+    since: AwareDatetime
+    missing: list[str] = Field([])
+
+
 class Health(AnswerModel):
-    """The health of the process."""
+    """The health of the process; the loop was held for `loopHeldMs` in the last minute, at most."""
 
     status: HealthStatus
     version: str
+    loop_held_ms: int | None = None
+    parts: list[HealthPart] = Field([])

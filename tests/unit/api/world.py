@@ -32,6 +32,7 @@ from scheduler_service.services.instances import Instances
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.reconcile_inputs import ReconcileInputs
 from scheduler_service.services.registry import Registry
+from scheduler_service.telemetry.standstills import Standstills
 from tests.unit.api.stores import START, MemoryCatalogue, MemoryHistory, MemoryOutbox, MemoryStore
 from tests.unit.services.tables import MemoryTable
 
@@ -50,6 +51,8 @@ class World:
         self.effects: list[Effect] = []
         self.fault: StoreError | None = None
         self.missing: tuple[str, ...] = ()
+        self.parts: tuple[Mapping[str, object], ...] = ()
+        self.standstills = Standstills()
         self.turns = 0
         self.flushes = 0
         self.is_history_stuck = False
@@ -209,6 +212,8 @@ class World:
                 "drift": DriftReport(inputs=self.inputs),
                 "flush": flush,
                 "ready": ready,
+                "parts": lambda: self.parts,
+                "standstills": self.standstills,
                 "version": "1.2.3",
                 "log": lambda event, /, **keys: self.logged.append((event, keys)),
                 **settings,

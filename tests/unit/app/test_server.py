@@ -16,6 +16,7 @@ from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded, load_settings
 from scheduler_service.telemetry.loop_watch import THREAD
+from scheduler_service.telemetry.standstills import Standstills
 
 pytestmark = pytest.mark.anyio
 PATIENCE = 30
@@ -25,6 +26,7 @@ class EndlessStart:
     """A service that is told to stop while it starts, which takes for ever."""
 
     def __init__(self) -> None:
+        self.standstills = Standstills()
         self.api = FastAPI()
         self.stopped = False
 
@@ -71,6 +73,7 @@ class Held:
 
     def __init__(self, fault: Exception | None = None) -> None:
         self.fault = fault
+        self.standstills = Standstills()
         self.has_flushed = False
         self.held = asyncio.Event()
         self.release = asyncio.Event()

@@ -12,6 +12,7 @@ from scheduler_service.telemetry.loop_watch import (
     stack_of,
     watching,
 )
+from scheduler_service.telemetry.standstills import Standstills
 from scheduler_service.telemetry.tally import LINE_SECONDS
 
 LATE = BEAT + HELD + 0.01
@@ -88,3 +89,17 @@ async def test_a_running_watch_ends_with_its_block() -> None:
         if thread.name == THREAD:
             thread.join()
     assert THREAD not in {thread.name for thread in threading.enumerate()}
+
+
+def test_each_hold_is_remembered() -> None:
+    """Also those that have no line of their own (SPEC section 14)."""
+    now = [1_000.0]
+    standstills = Standstills(clock=lambda: now[0])
+    watch = LoopWatch(
+        log=lambda event, /, **keys: None, clock=lambda: now[0], stack=list, standstills=standstills
+    )
+    for seconds in (BEAT, BEAT + 0.5, BEAT + 12.0, BEAT + 0.2):
+        now[0] += seconds
+        watch.beat()
+    assert round(standstills.longest, 3) == 12
+    assert round(standstills.lasting or 0, 3) == 12
