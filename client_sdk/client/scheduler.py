@@ -44,6 +44,10 @@ class Scheduler:
         """The scheduler's processes. Raises Absent where the service does not list them."""
         return (await self._connection.read(answers.Listing[answers.Node], "/nodes")).items
 
+    async def alerts(self) -> answers.Alerts:
+        """The alerts of the settings, and what of them lasts now."""
+        return await self._connection.read(answers.Alerts, "/alerts")
+
     def upcoming(
         self,
         *,

@@ -22,6 +22,7 @@ from scheduler_service.persistence.history.queries import (
     Page,
     Wire,
 )
+from scheduler_service.ports.alerts import AlertLine
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Definition, Deliver
@@ -109,6 +110,17 @@ class NotificationOutbox(Protocol):
         """Gives it up. Raises StoreError."""
 
 
+class AlertReader(Protocol):
+    """The alerts that the settings have, and what of them is open."""
+
+    @property
+    def configured(self) -> Sequence[Mapping[str, object]]:
+        """Those of the settings, in wire form, without secrets."""
+
+    async def open(self) -> tuple[Sequence[AlertLine], int]:
+        """Some of those that last, and how many do. Raises StoreUnavailable."""
+
+
 class Flush(Protocol):
     """Makes the history complete for a read."""
 
@@ -151,6 +163,7 @@ class ApiDependencies:
     - `queues`: None: this host has no pull queues.
     - `log`: gets the warnings about declared jobs, which nobody may read in the answer.
     - `events`: None: there is no event stream.
+    - `alerts`: None: this service has no alerts.
     - `offload`: None: all jobs are in this process, or the host has no bulk offload.
     """
 
@@ -193,6 +206,7 @@ class ApiDependencies:
     standstills: Standstills = field(default_factory=Standstills)
     offload: Offload | None = None
     events: EventFeed | None = None
+    alerts: AlertReader | None = None
 
     @cached_property
     def store_faults(self) -> Tally:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from scheduler_service.app import alert_jobs
 from scheduler_service.app.descriptors import current_limit, divide
 from scheduler_service.app.readiness import HistoryWatch
 from scheduler_service.app.service_registry import ServiceRegistry
@@ -209,6 +210,7 @@ def system_functions(
         CHECK_TIMERS: as_function(services.check_timers),
         CLEAN: as_function(cleaner.sweep),
         OUTBOX: as_function(outbox.resend),
+        alert_jobs.SEND: alert_jobs.accept,
     }
 
 

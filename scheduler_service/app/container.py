@@ -8,6 +8,8 @@ import msgspec
 
 from scheduler_service import __version__
 from scheduler_service.api.dependencies import ApiDependencies
+from scheduler_service.app.alert_jobs import jobs_of
+from scheduler_service.app.alerts import Alerts, AlertSurroundings
 from scheduler_service.app.builders import (
     Outbox,
     admit_of,
@@ -103,7 +105,8 @@ class Container:
     @cached_property
     def reads(self) -> HistoryReads:
         """Reads it."""
-        return HistoryReads(database=self.database, system_jobs=frozenset(NAMES))
+        own = frozenset(NAMES) | jobs_of(self._base.loaded.settings)
+        return HistoryReads(database=self.database, system_jobs=own)
 
     @cached_property
     def sender(self) -> HttpSender:
@@ -197,6 +200,22 @@ class Container:
         )
 
     @cached_property
+    def alerts(self) -> Alerts:
+        """Tells of what happens to all jobs and to the service."""
+        base = self._base
+        parts = AlertSurroundings(
+            database=self.database,
+            deliver=self.jobs.deliver,
+            catalogue=self.processes.store.catalogue,
+            compiler=self.compiler,
+            clock=base.clock,
+            occurrences=base.telemetry.occurrences,
+            is_online=self.services.is_online,
+            log=base.log,
+        )
+        return Alerts(settings=base.loaded.settings, parts=parts)
+
+    @cached_property
     def api_parts(self) -> ApiDependencies:
         """What the API uses."""
         base, settings = self._base, self._base.loaded.settings
@@ -224,6 +243,7 @@ class Container:
             standstills=base.telemetry.standstills,
             nodes=self._list_nodes,
             offload=self.processes.offload,
+            alerts=self.alerts,
             version=__version__,
             log=base.log,
             admit=admit_of(base.loaded),

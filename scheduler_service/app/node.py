@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 import uvloop
@@ -10,6 +11,7 @@ from scheduler_service import __version__
 from scheduler_service.api.application import create_api
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.app.actor_listener import create_actor_app
+from scheduler_service.app.alert_jobs import check_alerts, jobs_of
 from scheduler_service.app.builders import (
     Outbox,
     admit_of,
@@ -25,6 +27,7 @@ from scheduler_service.app.builders import (
 )
 from scheduler_service.app.cluster_join import keep_app_id, node_wire
 from scheduler_service.app.descriptors import current_limit, divide
+from scheduler_service.app.node_alerts import make_node_alerts
 from scheduler_service.app.node_stores import make_services, open_stores
 from scheduler_service.app.process_parts import describe_parts
 from scheduler_service.app.readiness import Readiness
@@ -105,7 +108,19 @@ class NodeService:
 
     def __init__(self, *, loaded: Loaded, parts: NodeParts, log: Log) -> None:
         self._readiness = _make_readiness(parts)
-        self._api_parts = _api_parts(loaded, parts, self._readiness, log)
+        self._alerts = make_node_alerts(
+            settings=loaded.settings,
+            cluster=parts.cluster,
+            database=parts.database,
+            clock=parts.clock,
+            deliver=parts.host,
+            catalogue=parts.catalogue,
+            compiler=parts.compiler,
+            services=parts.services,
+            telemetry=parts.telemetry,
+        )
+        own = _api_parts(loaded, parts, self._readiness, log)
+        self._api_parts = replace(own, alerts=self._alerts)
         self.api = create_api(self._api_parts)
         self._loaded = loaded
         self._parts = parts
@@ -134,6 +149,7 @@ class NodeService:
         watch.start(host.report_missing)
         await host.start()
         await install_patiently(host, parts.compiler, settings, clock=parts.clock, log=self._log)
+        await self._alerts.start()
         self._log(
             "ready", node=parts.cluster.heartbeat.holder.node, daprd=watch.metadata.get("runtimeVersion")
         )
@@ -163,6 +179,7 @@ class NodeService:
         """Drains for at most `grace` ms, then closes everything (SPEC section 14)."""
         parts = self._parts
         self._log("draining", graceMs=grace, running=parts.host.running)
+        await self._alerts.stop()
         await parts.host.stop(grace)
         await parts.watch.stop()
         if self._server is not None and self._serving is not None:
@@ -213,7 +230,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
         cluster=stores.cluster,
         database=database,
         writer=writer,
-        reads=HistoryReads(database=database, system_jobs=frozenset(NAMES)),
+        reads=HistoryReads(database=database, system_jobs=frozenset(NAMES) | jobs_of(settings)),
         sender=sender,
         client=client,
         watch=SidecarWatch(http_port=settings.dapr.http_port, clock=clock, log=log),
@@ -233,6 +250,7 @@ def _make_compiler(loaded: Loaded, served: str) -> tuple[Surroundings, Compiler]
     surroundings = msgspec.structs.replace(
         make_surroundings(settings, served, judge_target=judge_of(loaded)), queues=False
     )
+    check_alerts(settings, surroundings)
     compiler = Compiler(
         defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
     )

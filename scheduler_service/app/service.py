@@ -7,6 +7,7 @@ from typing import Protocol
 from fastapi import FastAPI
 
 from scheduler_service.api.application import create_api
+from scheduler_service.app.alert_jobs import check_alerts
 from scheduler_service.app.builders import judge_of
 from scheduler_service.app.container import Container, ContainerBase
 from scheduler_service.app.data_folder import history_address
@@ -52,6 +53,7 @@ class Service:
         await rooms.host.start()
         await rooms.services.start_queues(rooms.jobs.deliver)
         await install(rooms.host, rooms.compiler, self._loaded.settings)
+        await rooms.alerts.start()
         rooms.has_started = True
         self._log("ready", jobsHeld=(await rooms.jobs.status()).held)
 
@@ -63,6 +65,8 @@ class Service:
     def is_settled(self, *, open_calls: int = 0) -> bool:
         """As `EmbeddedHost.is_settled`, pull queues included: for tests, which move the clock only then."""
         components = self.components
+        if not components.alerts.is_idle:
+            return False
         return components.services.is_idle and components.host.is_settled(open_calls=open_calls)
 
     def describe(self) -> Mapping[str, Mapping[str, object]]:
@@ -88,6 +92,7 @@ class Service:
         grace = 0 if self.components.watch.is_lost else grace
         self._log("draining", graceMs=grace, running=self.components.host.running)
         self.components.services.stop_claims()
+        await self.components.alerts.stop()
         await asyncio.gather(self.components.host.stop(grace), self.components.workers.stop(grace))
         await self._telemetry.end_events()
         await self.components.sender.close()
@@ -150,6 +155,7 @@ async def _open_base(
     """What has to be opened before anything can be built."""
     settings, log = loaded.settings, telemetry.log
     surroundings = make_surroundings(settings, served, judge_target=judge_of(loaded))
+    check_alerts(settings, surroundings)
     compiler = Compiler(
         defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
     )

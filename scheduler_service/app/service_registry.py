@@ -51,7 +51,7 @@ class ServiceRegistry:
         self._clock = clock
         self._tenant = tenant
         self._fallback: Callable[[str], str | None] = lambda _: None
-        instances = Instances(offline_after=round(settings.offline_seconds * SECOND))
+        instances = self._instances = Instances(offline_after=round(settings.offline_seconds * SECOND))
         self.registry = Registry(table=self._table, instances=instances, clock=clock)
         self._losses = Losses(
             instances=instances,
@@ -89,6 +89,11 @@ class ServiceRegistry:
             registry=self.registry, table=self._table, inputs=inputs, deliver=deliver, clock=self._clock
         )
         self.drift = DriftReport(inputs=inputs)
+
+    def is_online(self, name: str, instance_id: str) -> bool:
+        """Whether this instance of a service is online."""
+        found = self._instances.get(self._tenant, name, instance_id)
+        return found is not None and self._instances.is_online(found, self._clock.now().steady)
 
     def locate(self, name: str) -> tuple[str | None, bool]:
         """Where a service is, and whether instances of it may come back in a moment."""

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from scheduler_service.app import alert_jobs
 from scheduler_service.app.builders import (
     judge_of,
     log_of,
@@ -252,9 +253,9 @@ async def _open_store(settings: Settings, config: WorkerConfig, log: Log) -> Sql
 def _make_worker_sender(
     loaded: Loaded, config: WorkerConfig, connection: RpcConnection, clock: Clock, log: Log
 ) -> LookupSender:
-    directory = ParentDirectory(connection=connection)
+    directory, system = ParentDirectory(connection=connection), {alert_jobs.SEND: alert_jobs.accept}
     sender = make_sender(
-        loaded, config.served, directory=directory, system={}, clock=clock, log=log, listeners=0
+        loaded, config.served, directory=directory, system=system, clock=clock, log=log, listeners=0
     )
     return LookupSender(sender=sender, directory=directory)
 

@@ -8,6 +8,7 @@ import typer
 
 from scheduler_service import __version__
 from scheduler_service.cli import deliveries, executions, jobs, queues, services, templates, timers
+from scheduler_service.cli.alerts import list_alerts
 from scheduler_service.cli.connection import closing_connections
 from scheduler_service.cli.database import app as database
 from scheduler_service.cli.doctoring import examine
@@ -51,6 +52,7 @@ def make_app() -> typer.Typer:
     app.command("stats")(show_statistics)
     app.command("nodes")(list_nodes)
     app.command("top")(top)
+    app.command("alerts")(list_alerts)
     app.add_typer(timers.app, name="timers")
     app.add_typer(templates.app, name="templates")
     app.command("lint")(lint)

@@ -12,6 +12,7 @@ from pydantic import (
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.persistence.redis.address import read_address
+from scheduler_service.settings.alerts import Alerts
 from scheduler_service.settings.group import Count, Group, Positive, PositiveCount, Seconds
 from scheduler_service.settings.traces import Traces
 from scheduler_service.timing.zones import load_zone
@@ -234,5 +235,6 @@ class Settings(Group):
     debug: Debug = Debug()
     node: Node = Node()
     dapr: Dapr = Dapr()
+    alerts: Alerts = ()
     env: dict[Literal["default"], dict[VariableName, str]] = {}
     env_file: str | None = None

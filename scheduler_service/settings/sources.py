@@ -214,7 +214,9 @@ def _describe(path: list[str], kind: str, message: str, value: object, sources: 
     source = _find_source(named, sources)
     if kind == "extra_forbidden":
         return f"unknown setting {name} ({source}); known in its group: {', '.join(_known(named))}"
-    shown = "(hidden)" if _is_secret(name) else repr(_hide_password(name, value))
+    is_secret = _is_secret(name) or "headers" in named
+    is_secret = is_secret or (named[0] == "alerts" and not isinstance(value, int | float | str))
+    shown = "(hidden)" if is_secret else repr(_hide_password(name, value))
     if kind in COLLECTION_ERRORS:
         form = "a list" if kind == "tuple_type" else "a table"
         message = f"must be {form}; in the environment lists and tables are JSON"
@@ -248,6 +250,8 @@ def _enclosing(path: list[str]) -> list[str]:
 def _known(path: list[str]) -> list[str]:
     model: Any = Settings
     for part in path[:-1]:
+        if part.isdigit():  # the place in a list
+            continue
         annotation = model.model_fields[part].annotation
         options = getattr(annotation, "__args__", (annotation,))
         model = next(

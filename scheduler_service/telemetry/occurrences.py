@@ -38,6 +38,7 @@ class Occurrences:
 
     def __init__(self) -> None:
         self._takers: tuple[Take, ...] = ()
+        self._listeners: tuple[Take, ...] = ()
         self._followers: tuple[TellInterest, ...] = ()
 
     @property
@@ -49,6 +50,15 @@ class Occurrences:
         """Hands every later occurrence to `take`; returns what ends that."""
         self._change((*self._takers, take))
         return lambda: self._change(tuple(one for one in self._takers if one is not take))
+
+    def listen(self, take: Take) -> Leave:
+        """As `subscribe`, for one who needs what happens to the service alone: nothing is made for it."""
+        self._listeners = (*self._listeners, take)
+
+        def leave() -> None:
+            self._listeners = tuple(one for one in self._listeners if one is not take)
+
+        return leave
 
     def follow_interest(self, tell: TellInterest) -> Leave:
         """Calls `tell` now, and at each change; returns what ends that."""
@@ -63,6 +73,8 @@ class Occurrences:
     def publish(self, occurrence: Occurrence) -> None:
         """Hands one to every taker."""
         for take in self._takers:
+            take(occurrence)
+        for take in self._listeners:
             take(occurrence)
 
     def observe(self, batch: Batch) -> None:

@@ -43,6 +43,8 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "address_not_found": Word(WARNING, "Targets elsewhere cannot report: set server.external_url."),
         "alarm_not_taken": Word(WARNING, "The alarm of a job could not be handled; it rings again."),
         "alarms_not_read": Word(ERROR, "Due times could not be read from the store; they are read again."),
+        "alert_refused": Word(ERROR, "The job of an alert refused a message; it is handed over again."),
+        "alerts_delayed": Word(WARNING, "Alerts wait, because the history or the store is away."),
         "answer_not_taken": Word(WARNING, "The answer of a target was not delivered to its job in time."),
         "attempt_failed": Word(DEBUG, "An attempt failed and is retried.", kind=("error",)),
         "call_failed": Word(ERROR, "A call between the service process and a worker process met a defect."),

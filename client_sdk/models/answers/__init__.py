@@ -1,5 +1,6 @@
 """The members of `data` in the answers (SPEC section 10, the table of shapes), for readers and OpenAPI."""
 
+from client_sdk.models.answers.alerts import Alerts, ConfiguredAlert, OpenAlert
 from client_sdk.models.answers.events import Event
 from client_sdk.models.answers.executions import (
     Attempt,
@@ -75,10 +76,12 @@ from client_sdk.models.answers.words import (
 )
 
 __all__ = [
+    "Alerts",
     "AnswerModel",
     "Attempt",
     "Claimed",
     "Cleaned",
+    "ConfiguredAlert",
     "Daily",
     "DailyStatistics",
     "DayFigures",
@@ -119,6 +122,7 @@ __all__ = [
     "LogLine",
     "Message",
     "Node",
+    "OpenAlert",
     "Option",
     "OptionSource",
     "Planned",

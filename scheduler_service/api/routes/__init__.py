@@ -1,5 +1,6 @@
 """Every operation of the API by resource, with its handler and the role that it needs (SPEC section 10)."""
 
+from scheduler_service.api.routes.alerts import ALERTS
 from scheduler_service.api.routes.deliveries import DELIVERIES
 from scheduler_service.api.routes.events import EVENTS
 from scheduler_service.api.routes.executions import EXECUTIONS
@@ -21,6 +22,7 @@ _BY_RESOURCE = (
     *EXECUTIONS,
     *DELIVERIES,
     *STATISTICS,
+    *ALERTS,
     *LEGACY_MAIN,
     *HEALTH,
     *EVENTS,

@@ -2,6 +2,7 @@
 
 import sqlalchemy as sa
 
+from scheduler_service.persistence.history import alert_tables
 from scheduler_service.persistence.services import table as services
 from scheduler_service.persistence.sql.expressions import text
 from scheduler_service.persistence.sql.migrations import Migrations
@@ -45,6 +46,12 @@ sa.Index(
     executions.c.created_at,
     sqlite_where=NOT_SUCCEEDED,
     postgresql_where=NOT_SUCCEEDED,
+)
+
+# Few executions end so: alerts find them by their end.
+ENDED_BADLY = executions.c.state.in_((sa.literal_column("'terminated'"), sa.literal_column("'cancelled'")))
+sa.Index(
+    "executions_ended_badly", executions.c.ended_at, sqlite_where=ENDED_BADLY, postgresql_where=ENDED_BADLY
 )
 
 # One row holds what a flush found of one execution: records of the turns `first` to `last`, MessagePack.
@@ -104,6 +111,9 @@ deliveries = sa.Table(
 sa.Index("deliveries_of_execution", deliveries.c.uid, deliveries.c.execute_number)
 sa.Index("deliveries_newest", deliveries.c.tenant, deliveries.c.created_at)
 
+GIVEN_UP = deliveries.c.state.in_((sa.literal_column("'outbox'"), sa.literal_column("'failed'")))
+sa.Index("deliveries_given_up", deliveries.c.at, sqlite_where=GIVEN_UP, postgresql_where=GIVEN_UP)
+
 # What is counted of executions that have ended, by day (UTC, counted from 1970) of the planned moment; with
 # the job '' the sum over all. What the writer adds is cells: each combination of outcome, failure type and
 # the buckets of lateness and duration (`buckets`; in ms the sums). Days that are over become a row of each
@@ -142,8 +152,8 @@ statistic_days = sa.Table(
 MIGRATIONS = Migrations(
     subject="the history",
     scripts="scheduler_service.persistence.history:migrations",
-    head="0003",
+    head="0004",
     version_table="history_version",
-    metadata=(metadata, services.metadata),
+    metadata=(metadata, services.metadata, alert_tables.metadata),
     lock=1_347_767_876,
 )

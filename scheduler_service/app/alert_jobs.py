@@ -1,0 +1,132 @@
+"""The jobs that send alerts, one for each: deliveries are those of notifications (SPEC section 7).
+
+A message is a trigger under a key of its own: it is accepted once, also when it is repeated after a crash,
+and its notification is delivered as with qos 1, be it by the outbox.
+"""
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+
+from client_sdk.models import ModelError, parse_definition
+from scheduler_service.app.surroundings import Compiler
+from scheduler_service.domain.errors import DefinitionError
+from scheduler_service.domain.events import Created, Triggered, Updated
+from scheduler_service.domain.replies import Refusal
+from scheduler_service.domain.wire import Answer
+from scheduler_service.engine.compile import compile_definition
+from scheduler_service.engine.program import Surroundings
+from scheduler_service.ports.catalogue import Catalogue
+from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.delivery import Command, Definition, Deliver
+from scheduler_service.ports.log import Log
+from scheduler_service.ports.state import Remembered
+from scheduler_service.settings import Settings, SettingsError
+from scheduler_service.settings.alerts import Alert
+
+SEND = "alert"
+"""The step of these jobs, `system://alert`, which does nothing: what is sent is their notification."""
+PREFIX = "alert."
+_PLACE = "/notification/0"
+
+
+async def accept() -> Answer:
+    """`system://alert`."""
+    return Answer(status=200, headers=(("content-type", "application/json"),), body=b"{}")
+
+
+def job_of(name: str) -> str:
+    """The id of the job that sends this alert."""
+    return PREFIX + name
+
+
+def jobs_of(settings: Settings) -> frozenset[str]:
+    """The ids of all jobs that send alerts."""
+    return frozenset(job_of(alert.name) for alert in settings.alerts)
+
+
+def check_alerts(settings: Settings, surroundings: Surroundings) -> None:
+    """Raises SettingsError for an alert that could never be sent: its url, a template, a header."""
+    for place, alert in enumerate(settings.alerts):
+        try:
+            definition = parse_definition(json.loads(define(alert)), is_json=True)
+            compile_definition(definition, surroundings, system=True)
+        except (DefinitionError, ModelError) as error:
+            problem = error.problems[0]
+            member = problem.pointer.removeprefix(_PLACE).strip("/").replace("/", ".")
+            raise SettingsError(
+                f"alerts.{place}.{member} of the alert {alert.name!r}: {problem.message}"
+            ) from None
+
+
+class AlertJobs:
+    """Creates the jobs of the settings' alerts, and hands messages to them."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        deliver: Deliver,
+        compiler: Compiler,
+        catalogue: Catalogue,
+        clock: Clock,
+        log: Log,
+    ) -> None:
+        self._alerts = settings.alerts
+        self._deliver = deliver
+        self._compiler = compiler
+        self._catalogue = catalogue
+        self._clock = clock
+        self._log = log
+
+    async def install(self) -> None:
+        """Brings the jobs to what the settings say. Raises StoreError, SettingsError for an id in use."""
+        for alert in self._alerts:
+            text = define(alert)
+            definition = Definition(text, await self._compiler.stored(text))
+            job_id = job_of(alert.name)
+            known = await self._catalogue.get(job_id)
+            if known is not None and not known.system:
+                raise SettingsError(
+                    f"the alert {alert.name!r} needs the job id {job_id!r}, which a job has; "
+                    "give the alert another name"
+                )
+            reply = await self._deliver(job_id, Command(Created(uid="", key=b""), definition))
+            if isinstance(reply, Refusal):
+                await self._deliver(job_id, Command(Updated(0), definition))
+
+    async def send(self, name: str, key: str, body: bytes) -> bool:
+        """Hands one message to its job, once under `key`; False: it was refused. Raises StoreError."""
+        now = self._clock.now().wall
+        remembered = Remembered(f"alerts/{name}", key, sha256(body).digest(), b"", now)
+        command = Command(Triggered(params=body), remembered=remembered, answer=lambda _: b"{}")
+        reply = await self._deliver(job_of(name), command)
+        if isinstance(reply, Refusal):
+            self._log("alert_refused", alert=name, error=reply.message)
+            return False
+        return True
+
+
+def define(alert: Alert) -> bytes:
+    """The definition of the job that sends this alert, as it is stored."""
+    entry: Mapping[str, object] = {
+        "name": alert.name,
+        "method": alert.method,
+        "url": alert.url,
+        "headers": alert.headers,
+        "body": alert.body if alert.has_body else "${trigger}|json",
+        "stateEquals": "finalSucceed",
+    }
+    definition = {
+        "jobId": job_of(alert.name),
+        "jobName": f"Sends the alert {alert.name}",
+        "creator": "system",
+        "creatorName": "Punctual",
+        "timer": {"period": "external"},
+        "request": [{"method": "POST", "url": f"system://{SEND}"}],
+        "notification": [entry],
+        "qos": 1,
+        "overlapPolicy": "allow",
+        "historyDetail": "none",
+    }
+    return json.dumps(definition).encode()

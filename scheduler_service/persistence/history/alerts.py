@@ -1,0 +1,220 @@
+"""The lines of the alerts in SQL: `ports.alerts.AlertTable` in the history's database."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import msgspec
+import sqlalchemy as sa
+
+from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.persistence.history.alert_reads import (
+    read_ended_badly,
+    read_given_up,
+    read_late,
+    read_runs,
+)
+from scheduler_service.persistence.history.alert_tables import alert_marks, alerts
+from scheduler_service.persistence.sql.database import Database
+from scheduler_service.ports.alerts import AlertLine, AlertState, Noted, Run, Waiting
+
+T = TypeVar("T")
+Key = tuple[str, str, str]
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Occurrence).decode
+_OPEN, _RECOVERED = AlertState.OPEN.value, AlertState.RECOVERED.value
+
+
+class SqlAlertTable:
+    """ports.AlertTable for one tenant over the history's database, in a thread of its own."""
+
+    def __init__(self, *, database: Database, tenant: str) -> None:
+        self._database = database
+        self._tenant = tenant
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="alerts")
+
+    async def marks(self) -> Mapping[str, int]:
+        wanted = sa.select(alert_marks)
+        return await self._read(
+            lambda connection: {row.name: row.moment for row in connection.execute(wanted)}
+        )
+
+    async def note(self, noted: Sequence[Noted], marks: Mapping[str, int]) -> None:
+        """Nothing to keep costs nothing."""
+        if not noted and not marks:
+            return
+
+        def write(connection: sa.Connection) -> None:
+            for one in noted:
+                self._note(connection, one)
+            for name, moment in marks.items():
+                self._put(connection, alert_marks, {"name": name}, {"moment": moment})
+
+        await self._write(write)
+
+    async def recover(self, lines: Sequence[AlertLine], at: int) -> None:
+        def write(connection: sa.Connection) -> None:
+            for line in lines:
+                connection.execute(
+                    sa.update(alerts)
+                    .where(_is(line.key), alerts.c.state == _OPEN)
+                    .values(state=_RECOVERED, at=at, waits=1)
+                )
+
+        await self._write(write)
+
+    async def drop(self, lines: Sequence[AlertLine]) -> None:
+        def write(connection: sa.Connection) -> None:
+            for line in lines:
+                connection.execute(sa.delete(alerts).where(_is(line.key)))
+
+        await self._write(write)
+
+    async def open(self, kinds: Sequence[OccurrenceKind], limit: int, after: str = "") -> Sequence[AlertLine]:
+        table = alerts.c
+        wanted = sa.select(alerts).where(table.state == _OPEN, table.subject > after)
+        if kinds:
+            wanted = wanted.where(table.kind.in_([kind.value for kind in kinds]))
+        ordered = wanted.order_by(table.subject, table.alert, table.kind).limit(limit)
+        return await self._read(lambda connection: [_line(row) for row in connection.execute(ordered)])
+
+    async def count_open(self) -> int:
+        wanted = sa.select(sa.func.count()).select_from(alerts).where(alerts.c.state == _OPEN)
+        return await self._read(lambda connection: int(connection.execute(wanted).scalar_one()))
+
+    async def waiting(self, alert: str, until: int, limit: int) -> Waiting:
+        conditions = _waiting(alert, until)
+        wanted = sa.select(alerts).where(*conditions).order_by(alerts.c.at, alerts.c.subject).limit(limit)
+        number = sa.select(sa.func.count()).select_from(alerts).where(*conditions)
+
+        def read(connection: sa.Connection) -> Waiting:
+            found = tuple(_line(row) for row in connection.execute(wanted))
+            if len(found) < limit:
+                return Waiting(found, len(found))
+            return Waiting(found, int(connection.execute(number).scalar_one()))
+
+        return await self._read(read)
+
+    async def said(self, lines: Sequence[AlertLine], at: int) -> None:
+        def write(connection: sa.Connection) -> None:
+            for line in lines:
+                known = connection.execute(sa.select(alerts).where(_is(line.key))).first()
+                if known is None:
+                    continue
+                is_same = (known.at, known.total, known.state) == (line.at, line.total, line.state.value)
+                left = 0 if is_same else max(known.unsaid - line.count, 0)
+                values = {"said_at": at, "unsaid": left, "waits": int(not is_same)}
+                connection.execute(sa.update(alerts).where(_is(line.key)).values(**values))
+
+        await self._write(write)
+
+    async def said_all(self, alert: str, until: int, at: int) -> None:
+        statement = (
+            sa.update(alerts)
+            .where(*_waiting(alert, until), alerts.c.at <= at)
+            .values(said_at=at, unsaid=0, waits=0)
+        )
+        await self._write(lambda connection: connection.execute(statement).rowcount)
+
+    async def purge(self, before: int, names: Sequence[str]) -> None:
+        table = alerts.c
+        is_over = (table.waits == 0) & (table.state != _OPEN) & (table.said_at < before) & (table.at < before)
+        statement = sa.delete(alerts).where(is_over | table.alert.not_in(names))
+        await self._write(lambda connection: connection.execute(statement).rowcount)
+
+    async def ended_badly(self, since: int, limit: int, skip: int) -> Sequence[Occurrence]:
+        return await self._read(lambda connection: read_ended_badly(connection, since, limit, skip))
+
+    async def given_up(self, since: int, limit: int, skip: int, *, tries: int) -> Sequence[Occurrence]:
+        return await self._read(lambda connection: read_given_up(connection, since, limit, skip, tries=tries))
+
+    async def late(self, first: int, last: int, bound: int, limit: int) -> Sequence[Occurrence]:
+        return await self._read(
+            lambda connection: read_late(connection, self._tenant, first, last, bound, limit)
+        )
+
+    async def runs(self, job_ids: Sequence[str], most: int) -> Mapping[str, Sequence[Run]]:
+        return await self._read(lambda connection: read_runs(connection, self._tenant, job_ids, most))
+
+    async def close(self) -> None:
+        """Ends the thread; the database is its opener's to close."""
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
+
+    def _note(self, connection: sa.Connection, one: Noted) -> None:
+        key = (one.alert, one.occurrence.kind.value, one.subject)
+        known = connection.execute(sa.select(alerts).where(_is(key))).first()
+        values = _first(one) if known is None else _next(known, one)
+        if values:
+            names = dict(zip(("alert", "kind", "subject"), key, strict=True))
+            self._put(connection, alerts, names, values)
+
+    def _put(
+        self, connection: sa.Connection, table: sa.Table, key: Mapping[str, str], values: Mapping[str, Any]
+    ) -> None:
+        """Writes the row of `key`; the last one wins."""
+        insert = self._database.dialect.insert(table).values(**values, **key)
+        connection.execute(insert.on_conflict_do_update(index_elements=list(key), set_=dict(values)))
+
+    async def _read(self, read: Callable[[sa.Connection], T]) -> T:
+        def work() -> T:
+            with self._database.reading() as connection:
+                return read(connection)
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def _write(self, write: Callable[[sa.Connection], object]) -> None:
+        def work() -> None:
+            with self._database.writing() as connection:
+                write(connection)
+
+        await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _first(one: Noted) -> dict[str, Any]:
+    at = one.occurrence.at
+    state = AlertState.OPEN if one.lasts else AlertState.POINT
+    return {
+        "state": state.value,
+        "since": at,
+        "at": at,
+        "unsaid": 1,
+        "total": 1,
+        "waits": 1,
+        "said_at": None,
+        "payload": _encode(one.occurrence),
+    }
+
+
+def _next(known: Any, one: Noted) -> dict[str, Any] | None:
+    """What changes with one more happening; None: it is known."""
+    if known.state == _OPEN or one.occurrence.at <= known.at:
+        return None
+    values = _first(one) | {"unsaid": known.unsaid + 1, "total": known.total + 1, "said_at": known.said_at}
+    is_more = known.unsaid > 0 and not one.lasts and known.state != _RECOVERED
+    return values | {"since": known.since} if is_more else values
+
+
+def _waiting(alert: str, until: int) -> Iterable[sa.ColumnElement[bool]]:
+    table = alerts.c
+    return table.alert == alert, table.waits == 1, table.said_at.is_(None) | (table.said_at <= until)
+
+
+def _is(key: Key) -> sa.ColumnElement[bool]:
+    table = alerts.c
+    return (table.alert == key[0]) & (table.kind == key[1]) & (table.subject == key[2])
+
+
+def _line(row: Any) -> AlertLine:
+    return AlertLine(
+        alert=row.alert,
+        kind=OccurrenceKind(row.kind),
+        subject=row.subject,
+        state=AlertState(row.state),
+        since=row.since,
+        at=row.at,
+        count=row.unsaid,
+        total=row.total,
+        said_at=row.said_at,
+        occurrence=_decode(bytes(row.payload)),
+    )

@@ -1,0 +1,114 @@
+"""Where alerts are kept: what happened and was not said yet, what lasts, how far the history was read."""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+
+
+class AlertState(StrEnum):
+    """`point`: it happened, and is over by itself; `open`: it lasts; `recovered`: it has ended."""
+
+    POINT = "point"
+    OPEN = "open"
+    RECOVERED = "recovered"
+
+
+class Noted(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened and that an alert is for; `lasts`: until `recover` says that it is over."""
+
+    alert: str
+    subject: str
+    occurrence: Occurrence
+    lasts: bool = False
+
+
+class AlertLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What one alert knows of one kind and subject; times are wall ms.
+
+    `since`: the first happening, `at` the newest. `count`: how many were not said yet, `total` how many
+    there were; `said_at` None: none was said. `occurrence` is the newest one.
+    """
+
+    alert: str
+    kind: OccurrenceKind
+    subject: str
+    state: AlertState
+    since: int
+    at: int
+    count: int
+    total: int
+    said_at: int | None
+    occurrence: Occurrence
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What it is unique by."""
+        return self.alert, self.kind.value, self.subject
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """What of one alert may be said now: the oldest lines, and how many there are with those."""
+
+    lines: tuple[AlertLine, ...]
+    total: int
+
+
+class Run(msgspec.Struct, frozen=True):
+    """An execution that ended by itself."""
+
+    has_failed: bool
+    ended_at: int
+
+
+class AlertTable(Protocol):
+    """The table of the alerts, and reads of the history beside it. All raise StoreUnavailable."""
+
+    async def marks(self) -> Mapping[str, int]:
+        """Up to which moment each kind of happening was looked for."""
+
+    async def note(self, noted: Sequence[Noted], marks: Mapping[str, int]) -> None:
+        """Keeps what happened and moves the marks: one transaction. A repetition changes nothing.
+
+        What lasts and is open already is left as it is. Of what does not last, a happening that is not
+        newer than the newest one of its line was noted before.
+        """
+
+    async def recover(self, lines: Sequence[AlertLine], at: int) -> None:
+        """These have ended: that is to be said."""
+
+    async def drop(self, lines: Sequence[AlertLine]) -> None:
+        """Forgets these, and nothing is said."""
+
+    async def open(self, kinds: Sequence[OccurrenceKind], limit: int, after: str = "") -> Sequence[AlertLine]:
+        """What lasts, in order of its subject, from behind `after` on; no kinds: of every kind."""
+
+    async def count_open(self) -> int:
+        """How many last."""
+
+    async def waiting(self, alert: str, until: int, limit: int) -> Waiting:
+        """What was not said, and of whose subject nothing was said since `until`."""
+
+    async def said(self, lines: Sequence[AlertLine], at: int) -> None:
+        """These were said. What happened meanwhile is still to be said."""
+
+    async def said_all(self, alert: str, until: int, at: int) -> None:
+        """All of `waiting` was said, as of `at`; what happened after that is still to be said."""
+
+    async def purge(self, before: int, alerts: Sequence[str]) -> None:
+        """Removes what was said before `before` and does not last, and the lines of other alerts."""
+
+    async def ended_badly(self, since: int, limit: int, skip: int) -> Sequence[Occurrence]:
+        """Executions that failed or were cancelled from `since` on, in order of their end, but the first."""
+
+    async def given_up(self, since: int, limit: int, skip: int, *, tries: int) -> Sequence[Occurrence]:
+        """The same of deliveries that failed or went into the outbox, with at most `tries` tries."""
+
+    async def late(self, first: int, last: int, bound: int, limit: int) -> Sequence[Occurrence]:
+        """Firings planned in `first` to `last` that began more than `bound` ms late, or not yet."""
+
+    async def runs(self, job_ids: Sequence[str], most: int) -> Mapping[str, Sequence[Run]]:
+        """The newest executions of each job that succeeded or failed, the newest first."""

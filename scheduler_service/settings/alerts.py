@@ -1,0 +1,112 @@
+"""The alerts of the settings: for which happenings of which jobs whom to tell (SPEC section 14)."""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_serializer,
+    field_validator,
+)
+from pydantic.alias_generators import to_camel
+
+MOST_ALERTS = 100
+MOST_SECONDS = 1_000_000_000
+LABEL = re.compile(r"[^:]+:.*", re.DOTALL)
+Kind = Literal[
+    "finalFailed",
+    "failing",
+    "overdue",
+    "undeliverable",
+    "instanceLost",
+    "workerLost",
+    "nodeLost",
+    "storeLost",
+]
+"""What an alert may be for."""
+
+
+def _read_kinds(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+def _read_labels(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+def _check_label(label: str) -> str:
+    if LABEL.fullmatch(label) is None:
+        raise ValueError(f"{label!r} is not a label; write NAME:VALUE")
+    return label
+
+
+class Alert(BaseModel):
+    """One alert. Names are camelCase, as in definitions of jobs; those of settings are taken as well."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, alias_generator=to_camel, populate_by_name=True
+    )
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] = ""
+    on: Annotated[tuple[Kind, ...], BeforeValidator(_read_kinds), Field(min_length=1)]
+    url: Annotated[str, Field(min_length=1)]
+    method: str = "POST"
+    headers: dict[str, str] = {}
+    body: Any = None
+    label: Annotated[
+        tuple[Annotated[str, AfterValidator(_check_label)], ...], BeforeValidator(_read_labels)
+    ] = ()
+    job_id: str | None = None
+    sign: str | None = None
+    min_interval_seconds: Annotated[float, Field(ge=0, le=MOST_SECONDS)] = 60
+    overdue_seconds: Annotated[float, Field(ge=1, le=MOST_SECONDS)] = 60
+    failing_count: Annotated[int, Field(ge=1, le=100)] = 3
+
+    @field_validator("min_interval_seconds", "overdue_seconds", "failing_count", mode="before")
+    @classmethod
+    def _refuse_switch(cls, value: object) -> object:
+        if isinstance(value, bool):
+            raise ValueError("true and false are for switches only")  # noqa: TRY004 - pydantic reports it
+        return value
+
+    @field_validator("sign")
+    @classmethod
+    def _refuse_sign(cls, sign: str | None) -> str | None:
+        if sign is not None:
+            raise ValueError("sign is not available in this version; remove it")
+        return None
+
+    @field_serializer("headers")
+    def _hide_headers(self, headers: dict[str, str]) -> dict[str, str]:
+        """Shown without values, which may be secrets."""
+        return dict.fromkeys(headers, "***")
+
+    @field_serializer("url")
+    def _hide_query(self, url: str) -> str:
+        return re.sub(r"\?.*", "?***", url, flags=re.DOTALL)
+
+    @property
+    def has_body(self) -> bool:
+        """Whether a body of its own is given, be it null."""
+        return "body" in self.model_fields_set
+
+
+def name_all(alerts: tuple[Alert, ...]) -> tuple[Alert, ...]:
+    """Gives each alert a name; raises ValueError where two have the same."""
+    named = tuple(
+        alert if alert.name else alert.model_copy(update={"name": f"alert-{number}"})
+        for number, alert in enumerate(alerts, 1)
+    )
+    seen: set[str] = set()
+    for alert in named:
+        if alert.name in seen:
+            raise ValueError(f"the name {alert.name!r} is given twice; each alert has a name of its own")
+        seen.add(alert.name)
+    return named
+
+
+Alerts = Annotated[tuple[Alert, ...], Field(max_length=MOST_ALERTS), AfterValidator(name_all)]

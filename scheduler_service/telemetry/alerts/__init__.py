@@ -1,0 +1,1 @@
+"""Alerts: what happens to all jobs and to the service, noted, summed up and told (SPEC section 14)."""

@@ -1,0 +1,96 @@
+"""Finds firings that are overdue: those that began late, and those that have not begun."""
+
+from collections.abc import Sequence
+
+from scheduler_service.domain.moments import MINUTE
+from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.ports.alerts import AlertTable, Noted
+from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
+from scheduler_service.ports.clock import Clock
+from scheduler_service.telemetry.alerts.matching import find_labels, note_all
+from scheduler_service.telemetry.alerts.rules import AlertRule
+
+PAGE = 1_000
+MARK = "planned "
+"""Of each rule a mark of its own: up to which planned moment its firings were looked at."""
+
+
+class LatenessWatch:
+    """Looks at each planned moment when the bound of a rule after it has passed.
+
+    A firing that has an execution is in the history; of a job that is stuck, or whose turn could not be
+    taken, the catalogue still has the moment at which it was due.
+    """
+
+    def __init__(
+        self,
+        *,
+        rules: Sequence[AlertRule],
+        table: AlertTable,
+        catalogue: Catalogue,
+        clock: Clock,
+        tenant: str,
+    ) -> None:
+        self._rules = [rule for rule in rules if OccurrenceKind.OVERDUE in rule.kinds]
+        self._table = table
+        self._catalogue = catalogue
+        self._clock = clock
+        self._tenant = tenant
+        self._marks: dict[str, int] = {}
+        self._kept_at = clock.now().steady
+
+    async def begin(self) -> None:
+        """Takes up the marks; the first time nothing before now counts. Raises StoreUnavailable."""
+        if not self._rules:
+            return
+        now, known = self._clock.now().wall, await self._table.marks()
+        self._marks = {rule.name: known.get(MARK + rule.name, now) for rule in self._rules}
+
+    async def look(self) -> None:
+        """Raises StoreUnavailable: what was not noted is found by the next look."""
+        now = self._clock.now()
+        for rule in self._rules:
+            await self._look_at_executions(rule, now.wall - rule.overdue)
+            await self._look_at_jobs(rule, now.wall)
+        if self._rules and now.steady - self._kept_at >= MINUTE:
+            await self._table.note((), {MARK + name: at for name, at in self._marks.items()})
+            self._kept_at = now.steady
+
+    async def _look_at_executions(self, rule: AlertRule, last: int) -> None:
+        mark = self._marks[rule.name]
+        if last <= mark:
+            return
+        found = await self._table.late(mark + 1, last, rule.overdue, PAGE)
+        labels = await find_labels(self._catalogue, self._rules, found)
+        began = [one for one in found if one.lateness_ms is not None]
+        waits = [one for one in found if one.lateness_ms is None]
+        noted = [*note_all(rule, began, labels), *note_all(rule, waits, labels, lasts=True)]
+        if len(found) == PAGE and found[-1].planned_at is not None:
+            last = max(found[-1].planned_at - 1, mark + 1)
+        await self._table.note(noted, {MARK + rule.name: last} if noted else {})
+        self._marks[rule.name] = last
+
+    async def _look_at_jobs(self, rule: AlertRule, now: int) -> None:
+        stuck = await self._catalogue.upcoming(0, now - rule.overdue, PAGE, tenant=self._tenant)
+        noted: list[Noted] = []
+        for entry in stuck:
+            if rule.is_for(entry.job_id, entry.labels):
+                one = _overdue(entry, now)
+                noted.append(Noted(alert=rule.name, subject=entry.job_id, occurrence=one, lasts=True))
+        await self._table.note(noted, {})
+
+
+def is_over(entry: CatalogueEntry, latest: int) -> bool:
+    """Whether the job has begun all firings that were due up to `latest` (wall ms)."""
+    return (entry.next_fire is None or entry.next_fire > latest) and entry.waiting == 0
+
+
+def _overdue(entry: CatalogueEntry, now: int) -> Occurrence:
+    return Occurrence(
+        kind=OccurrenceKind.OVERDUE,
+        at=now,
+        tenant=entry.tenant,
+        job_id=entry.job_id,
+        uid=entry.uid,
+        planned_at=entry.next_fire,
+    )

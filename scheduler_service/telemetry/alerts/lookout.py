@@ -1,0 +1,172 @@
+"""Finds in the history what failed: nothing of it costs an execution anything.
+
+What ends is in the history, also after a crash, whichever process or node it was at. So it is read from
+there, behind marks that move in the same transaction as what is noted.
+"""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+import msgspec
+
+from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.moments import MINUTE, SECOND
+from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.ports.alerts import AlertTable, Noted
+from scheduler_service.ports.catalogue import Catalogue
+from scheduler_service.ports.clock import Clock
+from scheduler_service.telemetry.alerts.matching import NONE, Labels, find_labels, note_all
+from scheduler_service.telemetry.alerts.rules import AlertRule
+
+PAGE = 500
+PAGES_A_LOOK = 20
+BEHIND = 2 * MINUTE
+"""So late the history may have something and it is still found: its writers collect what they write."""
+LOOK_BACK = 10 * SECOND
+"""The pause between two looks at what is marked as read already."""
+SEEN_MOST = 50_000
+
+Read = Callable[[int, int, int], Awaitable[Sequence[Occurrence]]]
+Name = tuple[object, ...]
+
+
+class Source(msgspec.Struct, frozen=True):
+    """One kind of happening in the history: the name of its mark, and how it is read."""
+
+    mark: str
+    read: Read
+    kinds: frozenset[OccurrenceKind]
+
+
+class Lookout:
+    """Notes what failed and what the rules are for. Of the jobs `own`, which send alerts, nothing is noted.
+
+    `tries` is the number of tries after which a delivery is given up.
+    """
+
+    def __init__(
+        self,
+        *,
+        rules: Sequence[AlertRule],
+        table: AlertTable,
+        catalogue: Catalogue,
+        clock: Clock,
+        own: frozenset[str],
+        tries: int,
+    ) -> None:
+        self._rules = rules
+        self._table = table
+        self._catalogue = catalogue
+        self._clock = clock
+        self._own = own
+        failed = frozenset({OccurrenceKind.FINAL_FAILED, OccurrenceKind.FAILING})
+        given_up = frozenset({OccurrenceKind.UNDELIVERABLE})
+        wanted = frozenset[OccurrenceKind]().union(*(rule.kinds for rule in rules))
+        sources = (
+            Source("ended", table.ended_badly, failed),
+            Source("given up", partial(table.given_up, tries=tries), given_up),
+        )
+        self._sources = [source for source in sources if source.kinds & wanted]
+        self._marks: dict[str, int] = {}
+        self._seen: OrderedDict[Name, None] = OrderedDict()
+        self._back_at = self._kept_at = clock.now().steady
+        self._rewound: int | None = None
+
+    def rewind(self, moment: int) -> None:
+        """The history may have been behind since `moment` (wall ms): the next look begins before it."""
+        moment -= BEHIND
+        self._rewound = moment if self._rewound is None else min(self._rewound, moment)
+
+    async def begin(self) -> None:
+        """Takes up the marks; the first time nothing before now counts. Raises StoreUnavailable."""
+        now = self._clock.now().wall
+        known = await self._table.marks()
+        self._marks = {source.mark: known.get(source.mark, now) for source in self._sources}
+        new = {mark: at for mark, at in self._marks.items() if mark not in known}
+        await self._table.note((), new)
+        for mark in self._marks.keys() - new.keys():
+            self.rewind(self._marks[mark])
+
+    async def look(self) -> None:
+        """Raises StoreUnavailable: what was not noted is found by the next look."""
+        now = self._clock.now()
+        start, self._rewound = self._rewound, None
+        if start is None and now.steady - self._back_at >= LOOK_BACK:
+            start, self._back_at = now.wall - BEHIND, now.steady
+        for source in self._sources:
+            mark = self._marks[source.mark]
+            try:
+                await self._follow(source, mark if start is None else min(start, mark))
+            except BaseException:
+                if start is not None:
+                    self.rewind(start + BEHIND)
+                raise
+        if now.steady - self._kept_at >= MINUTE:
+            self._kept_at = now.steady
+            await self._keep_marks(now.wall - BEHIND)
+
+    async def _keep_marks(self, behind: int) -> None:
+        """Also where nothing fails the marks move: else a start would find again what was said long ago."""
+        moved = {mark: behind for mark, at in self._marks.items() if at < behind}
+        await self._table.note((), moved)
+        self._marks.update(moved)
+
+    async def _follow(self, source: Source, since: int) -> None:
+        """Reads from `since` on, page by page; each is noted together with the mark behind it."""
+        skip = 0
+        for _ in range(PAGES_A_LOOK):
+            page = await source.read(since, PAGE, skip)
+            if not page:
+                return
+            last = page[-1].at
+            await self._note(source, page, last)
+            if len(page) < PAGE:
+                return
+            skip = skip + PAGE if last == since else 0
+            since = last
+        self.rewind(since + BEHIND)  # the rest is for the next look
+
+    async def _note(self, source: Source, page: Sequence[Occurrence], last: int) -> None:
+        fresh = [one for one in page if _name(one) not in self._seen and one.job_id not in self._own]
+        marks = {source.mark: last} if last > self._marks[source.mark] else {}
+        labels = await find_labels(self._catalogue, self._rules, fresh)
+        noted: list[Noted] = []
+        for rule in self._rules:
+            for kind in source.kinds & rule.kinds:
+                if kind is OccurrenceKind.FAILING:
+                    noted += await self._find_failing(rule, fresh, labels)
+                else:
+                    noted += note_all(rule, fresh, labels)
+        await self._table.note(noted, marks)
+        self._marks.update(marks)
+        self._remember(fresh)
+
+    async def _find_failing(
+        self, rule: AlertRule, found: Sequence[Occurrence], labels: Labels
+    ) -> list[Noted]:
+        """The jobs among these whose newest executions all failed."""
+        newest = {
+            one.job_id: one
+            for one in found
+            if one.job_id is not None
+            and one.state == ExecutionState.TERMINATED
+            and rule.is_for(one.job_id, labels.get(one.job_id, NONE))
+        }
+        runs = await self._table.runs(tuple(newest), rule.failing) if newest else {}
+        failing = [
+            msgspec.structs.replace(one, kind=OccurrenceKind.FAILING, count=rule.failing)
+            for job_id, one in newest.items()
+            if len(runs[job_id]) == rule.failing and all(run.has_failed for run in runs[job_id])
+        ]
+        return note_all(rule, failing, labels, lasts=True)
+
+    def _remember(self, fresh: Sequence[Occurrence]) -> None:
+        for one in fresh:
+            self._seen[_name(one)] = None
+        while len(self._seen) > SEEN_MOST:
+            self._seen.popitem(last=False)
+
+
+def _name(one: Occurrence) -> Name:
+    return one.kind, one.uid, one.execute_number, one.subject, one.at

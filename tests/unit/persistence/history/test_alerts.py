@@ -1,0 +1,172 @@
+"""The table of the alerts, and what it reads of the history: in every database that keeps one."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.execution import DeliveryState
+from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.records import DeliveryRecord, DeliveryTry
+from scheduler_service.persistence.history.alerts import SqlAlertTable
+from scheduler_service.ports.alerts import AlertState, Noted
+from tests.unit.persistence.history.conftest import Room
+from tests.unit.persistence.history.samples import START, batch, execution
+
+pytestmark = pytest.mark.anyio
+FAILED, FAILING = OccurrenceKind.FINAL_FAILED, OccurrenceKind.FAILING
+
+
+@pytest.fixture
+async def table(room: Room) -> AsyncIterator[SqlAlertTable]:
+    opened = SqlAlertTable(database=room.database, tenant="default")
+    yield opened
+    await opened.close()
+
+
+def noted(at: int, kind: OccurrenceKind = FAILED, *, job: str = "nightly", alert: str = "ops") -> Noted:
+    one = Occurrence(kind=kind, at=at, job_id=job)
+    return Noted(alert=alert, subject=job, occurrence=one, lasts=kind is FAILING)
+
+
+async def ended(room: Room, number: int, state: str, **changes: Any) -> None:
+    """An execution of `job` that ended at START + number."""
+    job = changes.pop("job_id", "job")
+    record = execution(number, state, ended_at=START + number, created_at=START + number, **changes)
+    room.writer.append(batch(number, record, uid=f"u-{job}", job_id=job), durable=False)
+    await room.writer.flush()
+
+
+async def test_what_happened_more_often_is_counted(table: SqlAlertTable) -> None:
+    """One line per alert, kind and subject; what is noted once more changes nothing."""
+    await table.note([noted(10), noted(20), noted(10), noted(20)], {"ended": 20})
+    (line,) = (await table.waiting("ops", 0, 10)).lines
+    assert (line.count, line.total, line.since, line.at) == (2, 2, 10, 20)
+    assert line.state is AlertState.POINT
+    assert await table.marks() == {"ended": 20}
+
+
+async def test_what_was_said_waits_no_more(table: SqlAlertTable) -> None:
+    """Until it happens again, and then for the interval."""
+    await table.note([noted(10)], {})
+    await table.said((await table.waiting("ops", 0, 10)).lines, 100)
+    assert (await table.waiting("ops", 1_000, 10)).total == 0
+    await table.note([noted(110), noted(120)], {})
+    assert (await table.waiting("ops", 99, 10)).total == 0
+    (line,) = (await table.waiting("ops", 100, 10)).lines
+    assert (line.count, line.total, line.since) == (2, 3, 110)
+
+
+async def test_what_happens_while_it_is_said_is_not_lost(table: SqlAlertTable) -> None:
+    """A line that changed since it was read still waits, with what is new."""
+    await table.note([noted(10)], {})
+    lines = (await table.waiting("ops", 0, 10)).lines
+    await table.note([noted(11)], {})
+    await table.said(lines, 100)
+    (line,) = (await table.waiting("ops", 100, 10)).lines
+    assert (line.count, line.at) == (1, 11)
+
+
+async def test_what_lasts_is_open_until_it_recovers(table: SqlAlertTable) -> None:
+    """It is noted once; that it has ended is to be said, with its beginning."""
+    await table.note([noted(10, FAILING), noted(20, FAILING)], {})
+    (line,) = await table.open((FAILING,), 10)
+    assert (line.since, line.count) == (10, 1)
+    assert await table.count_open() == 1
+    await table.said([line], 30)
+    await table.recover([line], 40)
+    assert await table.open((), 10) == []
+    (line,) = (await table.waiting("ops", 30, 10)).lines
+    assert (line.state, line.since, line.at) == (AlertState.RECOVERED, 10, 40)
+    await table.note([noted(50, FAILING)], {})
+    (line,) = await table.open((), 10)
+    assert (line.since, line.said_at) == (50, 30)
+
+
+async def test_a_flood_is_said_in_one_statement(table: SqlAlertTable) -> None:
+    """Of many lines some are read, all are counted, and all are said; those of later stay."""
+    await table.note([noted(10, job=f"job-{number}") for number in range(50)], {})
+    waiting = await table.waiting("ops", 0, 11)
+    assert (len(waiting.lines), waiting.total) == (11, 50)
+    await table.note([noted(200, job="later")], {})
+    await table.said_all("ops", 0, 100)
+    (line,) = (await table.waiting("ops", 1_000, 11)).lines
+    assert line.subject == "later"
+
+
+async def test_only_what_is_over_and_said_is_purged(table: SqlAlertTable) -> None:
+    """And the lines of alerts that the settings do not have any more."""
+    await table.note(
+        [
+            noted(10),
+            noted(10, job="waits"),
+            noted(10, FAILING),
+            noted(10, alert="gone"),
+            noted(90, job="new"),
+        ],
+        {},
+    )
+    lines = [line for line in (await table.waiting("ops", 0, 10)).lines if line.subject != "waits"]
+    await table.said(lines, 50)
+    await table.purge(60, ["ops"])
+    await table.note([noted(300), noted(5, alert="gone")], {})
+    assert {line.subject for line in (await table.waiting("ops", 50, 10)).lines} == {"nightly", "waits"}
+    (line,) = (line for line in (await table.waiting("ops", 50, 10)).lines if line.subject == "nightly")
+    assert line.total == 1
+    assert await table.count_open() == 1
+    assert (await table.waiting("gone", 0, 10)).total == 1
+
+
+async def test_what_ended_badly_is_read_in_order(room: Room, table: SqlAlertTable) -> None:
+    """Failed and cancelled executions, not the others; a page goes on where the last one ended."""
+    for number, state in enumerate(("terminated", "succeeded", "cancelled", "skipped", "terminated"), 1):
+        await ended(room, number, state, error="500" if state == "terminated" else None)
+    found = await table.ended_badly(START, 10, 0)
+    assert [(one.execute_number, one.error) for one in found] == [(1, "500"), (3, None), (5, "500")]
+    assert [one.execute_number for one in await table.ended_badly(START + 3, 10, 0)] == [3, 5]
+    assert [one.execute_number for one in await table.ended_badly(START, 1, 1)] == [3]
+
+
+async def test_the_newest_runs_of_a_job(room: Room, table: SqlAlertTable) -> None:
+    """Newest first; what was skipped, cancelled or is still live says nothing."""
+    states = ("succeeded", "terminated", "skipped", "cancelled", "terminated")
+    for number, state in enumerate(states, 1):
+        await ended(room, number, state)
+    runs = await table.runs(["job", "other"], 2)
+    assert [run.has_failed for run in runs["job"]] == [True, True]
+    assert [run.has_failed for run in (await table.runs(["job"], 5))["job"]] == [True, True, False]
+    assert runs["other"] == []
+
+
+async def test_what_began_late_or_not_yet(room: Room, table: SqlAlertTable) -> None:
+    """Of the timer's executions planned in the span; what began in time is not among them."""
+    await ended(room, 1, "succeeded", planned_at=START, started_at=START + 5_000)
+    await ended(room, 2, "succeeded", planned_at=START, started_at=START + 500)
+    waits = execution(3, "enqueued", planned_at=START)
+    room.writer.append(batch(3, waits, uid="u-job", job_id="job"), durable=False)
+    await room.writer.flush()
+    found = await table.late(START, START, 1_000, 10)
+    assert sorted((one.execute_number, one.lateness_ms) for one in found) == [(1, 5_000), (3, None)]
+    assert await table.late(START + 1, START + 2, 1_000, 10) == []
+
+
+async def test_what_was_given_up(room: Room, table: SqlAlertTable) -> None:
+    """Deliveries that failed or lie in the outbox; one that the outbox tried again is none more."""
+    for name, state, tries in (
+        ("a", "outbox", 4),
+        ("b", "failed", 1),
+        ("c", "delivered", 1),
+        ("d", "outbox", 9),
+    ):
+        record = DeliveryRecord(
+            delivery_id=name,
+            execute_number=1,
+            request_counts=1,
+            event="finalFailed",
+            url="http://x/",
+            state=DeliveryState(state),
+            tries=tuple(DeliveryTry(START, 500) for _ in range(tries)),
+        )
+        room.writer.append(batch(-ord(name), record, at=START), durable=False)
+    await room.writer.flush()
+    assert [one.subject for one in await table.given_up(START - 1_000, 10, 0, tries=4)] == ["a", "b"]
