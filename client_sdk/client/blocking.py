@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -10,13 +10,14 @@ import httpx
 
 from client_sdk.client.client import DEFAULT_URL, Client
 from client_sdk.client.deliveries import Deliveries
-from client_sdk.client.executions import Executions
+from client_sdk.client.executions import Executions, SomeExecution
 from client_sdk.client.jobs import Jobs
 from client_sdk.client.queues import Queues
 from client_sdk.client.retrying import Patience
 from client_sdk.client.scheduler import Scheduler
 from client_sdk.client.services import Services
 from client_sdk.errors import SdkError
+from client_sdk.models import answers
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -167,6 +168,23 @@ class BlockingClient:
     ) -> None:
         self.close()
 
+    def events(
+        self,
+        *,
+        kinds: Sequence[str] = (),
+        job_id: str | Sequence[str] | None = None,
+        execution: SomeExecution | None = None,
+        after: str | None = None,
+    ) -> Iterator[answers.Event]:
+        """`Client.events`, blocking; the stream ends when the iterator is closed."""
+        events = self._client.events(kinds=kinds, job_id=job_id, execution=execution, after=after)
+        try:
+            while (event := self._loop.run(_next(events))) is not None:
+                yield event
+        finally:
+            if self._loop.is_open and isinstance(events, AsyncGenerator):
+                self._loop.run(_end(events))
+
     def close(self) -> None:
         """Closes the connections and ends the thread; no call is possible afterwards."""
         if self._loop.is_open:
@@ -206,3 +224,7 @@ class _Loop:
 
 async def _next(items: AsyncIterator[R]) -> R | None:
     return await anext(items, None)
+
+
+async def _end(items: AsyncGenerator[Any, None]) -> None:
+    await items.aclose()

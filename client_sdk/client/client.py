@@ -1,5 +1,6 @@
 """The async client of the scheduler's API."""
 
+from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -7,6 +8,7 @@ import httpx
 
 from client_sdk.client.connection import Connection
 from client_sdk.client.deliveries import Deliveries
+from client_sdk.client.events import EventStream, write_filters
 from client_sdk.client.executions import Executions, SomeExecution
 from client_sdk.client.jobs import Jobs
 from client_sdk.client.queues import Queues
@@ -67,6 +69,23 @@ class Client:
     async def close(self) -> None:
         """Closes the connections; no call is possible afterwards."""
         await self.connection.close()
+
+    def events(
+        self,
+        *,
+        kinds: Sequence[str] = (),
+        job_id: str | Sequence[str] | None = None,
+        execution: SomeExecution | None = None,
+        after: str | None = None,
+    ) -> AsyncIterator[answers.Event]:
+        """What happens from now on, or after the event with the id `after`, without an end.
+
+        After a cut connection it connects again and continues; what the service could not keep is told by an
+        event whose `kind` is `gap`. Raises Problem for what the service refuses, and Unreachable where it
+        is not there from the start.
+        """
+        query = write_filters(kinds, job_id, execution)
+        return EventStream(connection=self.connection, query=query, after=after).events()
 
     async def wait_for(
         self, execution: SomeExecution, *, timeout: float | None = None

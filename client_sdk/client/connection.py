@@ -110,6 +110,28 @@ class Connection:
             return Envelope(None, [])
         return read_envelope(answer)
 
+    async def open(
+        self, path: str, query: Mapping[str, Any], headers: Mapping[str, str], *, silence: float
+    ) -> httpx.Response:
+        """An answer that is read as it comes; the caller closes it. `silence`: seconds without a byte.
+
+        Raises Problem, Unreadable for another service's answer, Unreachable.
+        """
+        timeout = httpx.Timeout(self._timeout, read=silence)
+        request = self._http.build_request(
+            "GET", path, params=_write_query(query), headers=headers, timeout=timeout
+        )
+        try:
+            answer = await self._transport.handle_async_request(request)
+        except (httpx.TransportError, ExceptionGroup) as error:
+            raise Unreachable(f"no service answers at {self.url} ({error})") from error
+        answer.request = request
+        if not answer.is_success or "text/event-stream" not in answer.headers.get("content-type", ""):
+            whole = await _read_whole(answer)
+            read_envelope(whole)  # raises what the service says
+            raise unreadable(whole)
+        return answer
+
     async def _send_with_retries(
         self, request: httpx.Request, repeat: Repeat, patience: Patience
     ) -> tuple[httpx.Response, bool]:

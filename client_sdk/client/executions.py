@@ -44,7 +44,7 @@ class Executions:
                 return found
             if timeout is not None and time.monotonic() - started + pause > timeout:
                 state = "not recorded yet" if found is None else found.state
-                raise WaitTimedOut(f"{_id_of(execution)} is {state} after {timeout:g} s; it continues")
+                raise WaitTimedOut(f"{id_of(execution)} is {state} after {timeout:g} s; it continues")
             await self._connection.pause(pause)
             pause = min(pause * 1.5, LONGEST_POLL_SECONDS)
 
@@ -115,10 +115,11 @@ class Executions:
             return None
 
 
-def _id_of(execution: SomeExecution) -> str:
+def id_of(execution: SomeExecution) -> str:
+    """The executionId."""
     known = answers.Triggered | answers.Execution
     return execution.execution_id if isinstance(execution, known) else execution
 
 
 def _path(execution: SomeExecution) -> str:
-    return f"/executions/{quote_name('execution', _id_of(execution))}"
+    return f"/executions/{quote_name('execution', id_of(execution))}"

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from client_sdk.client.answering import Envelope
     from client_sdk.client.connection import Connection
     from client_sdk.errors import Problem
+    from client_sdk.models.answers import Event
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 TIMEOUT_SECONDS = 30.0
@@ -30,6 +31,7 @@ class ApiConnection:
 
         self._connection = connection
         self._runner = asyncio.Runner()
+        self._next: asyncio.Future[Event] | None = None
 
     def get(self, path: str, **query: Any) -> Any:
         """The `data` of a GET; query members that are None are left out. Raises CommandError."""
@@ -59,15 +61,51 @@ class ApiConnection:
         except Problem as problem:
             raise _refusal(problem, part) from problem
         except Unreachable as error:
-            raise CommandError(
-                f"no service answers at {self._connection.url} ({_describe_cause(error)}); start "
-                "one with 'punctual serve', or name another with --url or PUNCTUAL_URL",
-                Exit.UNREACHABLE,
-            ) from error
+            raise self._unreachable(error) from error
         except Unreadable as error:
             raise CommandError(str(error), Exit.UNREACHABLE) from error
         except ValueError as error:  # NaN or Infinity in the body
             raise CommandError(f"the request is not valid JSON: {error}", Exit.USAGE) from error
+
+    def follow(self, query: dict[str, Any], after: str | None) -> "AsyncIterator[Event]":
+        """The stream of events with these filters; nothing is asked before `wait_for`."""
+        from client_sdk.client.events import EventStream
+
+        return EventStream(connection=self._connection, query=query, after=after).events()
+
+    def wait_for(self, events: "AsyncIterator[Event]", seconds: float) -> "tuple[Event | None, bool]":
+        """The next event, or None after `seconds`; and whether the service has no stream.
+
+        Raises CommandError.
+        """
+        from client_sdk.errors import Absent, Problem, Unreachable, Unreadable
+
+        try:
+            return self._runner.run(self._wait(events, seconds)), False
+        except (Absent, Unreadable):
+            return None, True
+        except Problem as problem:
+            raise _refusal(problem, None) from problem
+        except Unreachable as error:
+            raise self._unreachable(error) from error
+
+    async def _wait(self, events: "AsyncIterator[Event]", seconds: float) -> "Event | None":
+        import asyncio
+
+        if self._next is None:
+            self._next = asyncio.ensure_future(anext(events))
+        await asyncio.wait({self._next}, timeout=seconds)
+        if not self._next.done():
+            return None
+        found, self._next = self._next.result(), None
+        return found
+
+    def _unreachable(self, error: BaseException) -> CommandError:
+        return CommandError(
+            f"no service answers at {self._connection.url} ({_describe_cause(error)}); start "
+            "one with 'punctual serve', or name another with --url or PUNCTUAL_URL",
+            Exit.UNREACHABLE,
+        )
 
     def close(self) -> None:
         """Closes the connection and its event loop."""

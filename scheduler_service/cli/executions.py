@@ -11,6 +11,7 @@ import typer
 from scheduler_service.cli.connection import ApiConnection, connect
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 from scheduler_service.cli.execution_page import EXECUTIONS, describe_state, reference, show_execution
+from scheduler_service.cli.following import Following
 from scheduler_service.cli.job_reads import path_of as path_of_job
 from scheduler_service.cli.options import (
     Cursor,
@@ -40,6 +41,9 @@ LOG = (
     Column("requestCounts", spare=True),
 )
 POLL_SECONDS = 0.2
+SHORT_SECONDS = 1.0
+LONGEST_POLL_SECONDS = 1.0
+"""Its progress is no event: it is read as often."""
 RECORDED_SECONDS = 2.0
 """How long a started execution may be missing in the history: that of 0.1.0 is a second behind."""
 
@@ -262,6 +266,8 @@ def _poll(connection: ApiConnection, execution_id: str) -> Iterator[dict[str, An
     Raises CommandError for one that does not appear.
     """
     recorded, path = time.monotonic() + RECORDED_SECONDS, path_of(connection, execution_id)
+    following: Following | None = None
+    begun = time.monotonic()
     while True:
         try:
             yield connection.get(path)
@@ -269,7 +275,11 @@ def _poll(connection: ApiConnection, execution_id: str) -> Iterator[dict[str, An
             if time.monotonic() >= recorded:
                 raise
             yield None
-        time.sleep(POLL_SECONDS)
+        if time.monotonic() - begun < SHORT_SECONDS:  # the end of a short one needs no stream
+            time.sleep(POLL_SECONDS)
+            continue
+        following = following or Following(connection, kinds=[], jobs=[], execution=execution_id)
+        following.wait(LONGEST_POLL_SECONDS, poll=POLL_SECONDS)
 
 
 def _show_progress(execution: dict[str, Any] | None, shown: str) -> str:

@@ -1,6 +1,7 @@
 """`punctual jobs …`: create, change, trigger and watch jobs; `cli.job_reads` shows them."""
 
 import contextlib
+import math
 import time
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from scheduler_service.cli.day_page import show_job_days
 from scheduler_service.cli.declarations import compare, read_definitions
 from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.executions import show_end
+from scheduler_service.cli.following import Following
 from scheduler_service.cli.job_page import show_job
 from scheduler_service.cli.job_reads import JobId, path_of
 from scheduler_service.cli.options import (
@@ -31,6 +33,7 @@ app = typer.Typer(no_args_is_help=True, help="Create, read, change and trigger j
 app.command("list")(job_reads.list_jobs)
 app.command("get")(job_reads.get_job)
 WATCH_POLL_SECONDS = 1.0
+ENDS = ["finalSucceed", "finalFailed", "skipped"]
 WATCH_BACKLOG = 10
 """How many executions that have ended before are shown first."""
 
@@ -175,13 +178,15 @@ def watch_job(
     connection = connect(url, key)
     deadline = None if timeout is None else time.monotonic() + timeout
     seen: set[str] = set()
+    following = Following(connection, kinds=ENDS, jobs=[job_id])
     with contextlib.suppress(KeyboardInterrupt):
         while True:
             for line in _describe_ended(connection, job_id, seen):
                 print(text_of(line), flush=True)
             if deadline is not None and time.monotonic() >= deadline:
                 return
-            time.sleep(WATCH_POLL_SECONDS)
+            left = math.inf if deadline is None else deadline - time.monotonic()
+            following.wait(left, poll=WATCH_POLL_SECONDS)
 
 
 app.command("next")(job_reads.next_firings)

@@ -13,6 +13,7 @@ from scheduler_service.cli.connection import closing_connections
 from scheduler_service.cli.database import app as database
 from scheduler_service.cli.doctoring import examine
 from scheduler_service.cli.errors import CommandError, Exit
+from scheduler_service.cli.following import show_events
 from scheduler_service.cli.linting import lint
 from scheduler_service.cli.operation import list_nodes, list_upcoming, show_statistics
 from scheduler_service.cli.options import Output
@@ -49,6 +50,7 @@ def make_app() -> typer.Typer:
     app.add_typer(deliveries.app, name="deliveries")
     app.add_typer(queues.app, name="queues")
     app.command("upcoming")(list_upcoming)
+    app.command("events")(show_events)
     app.command("stats")(show_statistics)
     app.command("nodes")(list_nodes)
     app.command("top")(top)

@@ -346,6 +346,21 @@ def test_a_job_is_watched(terminal: Terminal) -> None:
     assert [line.split()[2:] for line in lines] == [["#1", "succeeded"]]
 
 
+def test_events_are_printed_as_they_come(terminal: Terminal) -> None:
+    """A line for each, also as JSON; a kind that does not exist is a mistake in the command line (16)."""
+    terminal.done("events", "--timeout", "1")  # from now on they are kept for some minutes
+    job = terminal.make()
+    terminal.done("jobs", "trigger", job, "--wait")
+    printed = terminal.done("events", "--job", job, "--after", "0-1", "--timeout", "2", "-o", "json").out
+    found = [json.loads(line) for line in printed.splitlines()]
+    assert [one["kind"] for one in found] == ["gap", "jobCreated", "started", "finalSucceed"]
+    last = terminal.done("events", "--job", job, "--after", found[2]["id"], "--timeout", "2").out
+    assert last.split()[2:] == ["finalSucceed", f"{job}#1"]
+    wrong = terminal.enter("events", "--event", "nothing", "--timeout", "2")
+    assert wrong.code == 2
+    assert "--event" in wrong.err
+
+
 def test_a_job_and_an_execution_have_pages(terminal: Terminal) -> None:
     """Fields, the timer as text, the latest executions; attempts with their steps; no JSON (16)."""
     job = terminal.make("/nothing/here", timer={"dueTime": "0s", "period": "0 30 2 * * ?"})

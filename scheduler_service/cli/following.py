@@ -1,0 +1,108 @@
+"""`punctual events`, and how other commands wait for what happens instead of asking again and again."""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from scheduler_service.cli.connection import ApiConnection, connect
+from scheduler_service.cli.errors import CommandError
+from scheduler_service.cli.options import Key, Output, Url, read_seconds
+from scheduler_service.cli.output import Format, moment_text, text_of
+
+if TYPE_CHECKING:
+    from client_sdk.models.answers import Event
+
+POLL_SECONDS = 1.0
+LONGEST_WAIT_SECONDS = 15.0
+
+
+def show_events(
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    job: Annotated[list[str] | None, typer.Option(help="Only of this job; may be given again.")] = None,
+    event: Annotated[
+        list[str] | None, typer.Option(help="Only of this kind, as finalFailed; may be given again.")
+    ] = None,
+    execution: Annotated[
+        str | None, typer.Option(help="Only of this execution: its executionId.", metavar="EXECUTION")
+    ] = None,
+    after: Annotated[str | None, typer.Option(help="What came after the event with this id.")] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(help="Stop after this time: 90, 90s, 5m, 1h.", parser=read_seconds, metavar="DURATION"),
+    ] = None,
+) -> None:
+    """Print what happens as it happens, a line for each event; stop with Ctrl-C.
+
+    Example: punctual events --event finalFailed --timeout 1s
+    """
+    connection = connect(url, key)
+    following = Following(connection, kinds=event or [], jobs=job or [], execution=execution, after=after)
+    deadline = None if timeout is None else time.monotonic() + timeout
+    with suppress(KeyboardInterrupt):
+        while (left := _left(deadline)) > 0:
+            found = following.next(left)
+            if found is not None:
+                print(_describe(found, output), flush=True)
+            elif following.has_no_stream:
+                raise CommandError("this service has no stream of events: it is older than this command")
+
+
+class Following:
+    """The events of a service, one after the other, for a program without an event loop."""
+
+    def __init__(
+        self,
+        connection: ApiConnection,
+        *,
+        kinds: list[str],
+        jobs: list[str],
+        execution: str | None = None,
+        after: str | None = None,
+    ) -> None:
+        query = {"event": kinds, "jobId": jobs, "executionId": execution}
+        self._connection = connection
+        self._events: AsyncIterator[Event] = connection.follow(query, after)
+        self.has_no_stream = False
+        self._longest_wait = POLL_SECONDS
+
+    def next(self, seconds: float) -> "Event | None":
+        """The next event, or None after so many seconds, or where the service has no stream.
+
+        Raises CommandError.
+        """
+        found, self.has_no_stream = self._connection.wait_for(self._events, seconds)
+        return found
+
+    def wait(self, seconds: float, *, poll: float = POLL_SECONDS) -> None:
+        """Returns when something may have happened: after an event, or `poll` where there is no stream."""
+        longest, self._longest_wait = self._longest_wait, LONGEST_WAIT_SECONDS
+        if not self.has_no_stream:
+            try:
+                self.next(min(seconds, longest))  # the first time short: the stream has just begun
+            except CommandError:
+                self.has_no_stream = True
+        if self.has_no_stream:
+            time.sleep(max(0.0, min(poll, seconds)))
+
+
+def _left(deadline: float | None) -> float:
+    return LONGEST_WAIT_SECONDS if deadline is None else deadline - time.monotonic()
+
+
+def _describe(event: "Event", output: Format) -> str:
+    members: dict[str, Any] = event.model_dump(mode="json", by_alias=True, exclude_none=True)
+    if output is not Format.TABLE:
+        return json.dumps(members, ensure_ascii=True)
+    what = event.job_id or event.subject or ""
+    if event.execute_number is not None:
+        what = f"{what}#{event.execute_number}"
+    why = event.error or event.reason or event.message or ""
+    if event.kind == "gap":
+        why = f"{event.count} events were lost" if event.count else "events were lost"
+    return text_of("  ".join(filter(None, (moment_text(members["at"]), f"{event.kind:<14}", what, why))))
