@@ -18,10 +18,10 @@ from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.job_key import read_job_key, write_job_key
 from scheduler_service.domain.moments import DAY, rfc3339
-from scheduler_service.persistence.common.pagination import read_cursor, write_cursor
-from scheduler_service.persistence.history.queries import FiringQuery, Place
+from scheduler_service.persistence.common.pagination import Number, read_cursor, write_cursor
+from scheduler_service.persistence.history.queries import FiringQuery
 from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.timing.occurrences import advance, between, latest
+from scheduler_service.timing.occurrences import advance, between, latest, tally
 from scheduler_service.timing.preview import Shown, preview, show
 from scheduler_service.timing.timer import Timer
 
@@ -33,13 +33,24 @@ MAX_PER_JOB = 1_000
 class Plan(msgspec.Struct, frozen=True):
     """Which planned firings are listed: `per_job` (None: all) of each job from `since` to `until` (wall ms).
 
-    Those up to `after` (moment and job), the end of the page before, are counted and left out.
+    Those up to `after` (moment and job), the end of the page before, are counted and left out; `is_later`:
+    there is such a page, so some may have fired since.
     """
 
     since: int
     until: int
     after: tuple[int, str]
     per_job: int | None
+    is_later: bool = False
+
+
+class PlannedPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The last firing of a page: its moment and its job; and what the first page listed, from and to."""
+
+    moment: Number
+    name: str
+    since: Number
+    until: Number
 
 
 async def show_next_firings(request: ApiRequest) -> Response:
@@ -72,20 +83,28 @@ async def list_firings(request: ApiRequest) -> Response:
 
 async def list_upcoming(request: ApiRequest) -> Response:
     """`GET /upcoming`: the firings of all jobs between two moments, in order of time."""
-    query, limit = request.query, request.query["limit"]
-    since = query["from"] if query["from"] is not None else request.deps.clock.now().wall
-    until = query["to"] if query["to"] is not None else since + DAY
-    after = (since, "")
-    if query["cursor"] is not None:
-        place = read_cursor(query["cursor"], Place)
-        after = (place.moment, place.name)
-    per_job = query["perJob"]
-    # Without a limit of each job nothing before the page needs to be counted.
-    plan = Plan(after[0] if per_job is None else min(since, after[0]), until, after, per_job)
-    items = await _merge(request, plan, await _planned_jobs(request, until), limit + 1)
-    page = items[:limit]
-    more = write_cursor(Place(page[-1][0], 0, page[-1][1].job_id)) if len(items) > limit else None
+    limit = request.query["limit"]
+    plan = _read_plan(request)
+    items = await _merge(request, plan, await _planned_jobs(request, plan.until), limit + 1)
+    page, more = items[:limit], None
+    if len(items) > limit:
+        moment, entry = page[-1]
+        # What had fired before the first page is no part of the list.
+        since = plan.since if plan.is_later else max(plan.since, request.deps.clock.now().wall)
+        more = write_cursor(PlannedPlace(moment, entry.job_id, since, plan.until))
     return succeed({"items": [_line(moment, entry) for moment, entry in page], "nextCursor": more})
+
+
+def _read_plan(request: ApiRequest) -> Plan:
+    """What a page lists; later ones go by the moments of the first. Raises CursorError."""
+    query, now = request.query, request.deps.clock.now().wall
+    if query["cursor"] is not None:
+        place = read_cursor(query["cursor"], PlannedPlace)
+        until = place.until if query["to"] is None else query["to"]
+        return Plan(place.since, until, (place.moment, place.name), query["perJob"], is_later=True)
+    since = now if query["from"] is None else query["from"]
+    until = since + DAY if query["to"] is None else query["to"]
+    return Plan(since, until, (since, ""), query["perJob"])
 
 
 async def _planned_jobs(request: ApiRequest, until: int) -> Sequence[CatalogueEntry]:
@@ -108,10 +127,14 @@ async def _merge(
     found: list[tuple[int, CatalogueEntry]] = []
     while heap and len(found) < limit:
         moment, job_id, entry = heap[0]
+        if job_id not in occurrences:
+            spent = await _spent(request, entry, plan)
+            if plan.per_job is not None and spent >= plan.per_job:
+                heapq.heappop(heap)
+                continue
+            occurrences[job_id] = await _following(request, entry, plan, spent)
         if (moment, job_id) > plan.after:
             found.append((moment, entry))
-        if job_id not in occurrences:
-            occurrences[job_id] = await _following(request, entry, plan)
         following = next(occurrences[job_id], None)
         if following is None:
             heapq.heappop(heap)
@@ -120,10 +143,22 @@ async def _merge(
     return found
 
 
-async def _following(request: ApiRequest, entry: CatalogueEntry, plan: Plan) -> Iterator[int]:
-    """The moments of one job after its next firing, as many as `plan` has room for."""
+async def _spent(request: ApiRequest, entry: CatalogueEntry, plan: Plan) -> int:
+    """How many of a job's firings in `plan` have fired since its first page; at most `per_job`."""
+    if plan.per_job is None or not plan.is_later:
+        return 0
+    known = await _timer_of(request, entry.job_id)
+    if known is None or (last := known[1].last) is None or last < plan.since:
+        return 0
+    timer, cursor = known
+    found = tally(timer, Cursor(cursor.anchor, plan.since - 1), last, plan.per_job)
+    return plan.per_job if found is None else found
+
+
+async def _following(request: ApiRequest, entry: CatalogueEntry, plan: Plan, spent: int) -> Iterator[int]:
+    """The moments of one job after its next firing, as many as `plan` has room for beside those `spent`."""
     next_fire = entry.next_fire or 0
-    room = None if plan.per_job is None else plan.per_job - (next_fire >= plan.since)
+    room = None if plan.per_job is None else plan.per_job - spent - (next_fire >= plan.since)
     if room == 0:
         return iter(())
     await asyncio.sleep(0)
@@ -131,7 +166,8 @@ async def _following(request: ApiRequest, entry: CatalogueEntry, plan: Plan) -> 
     if known is None:
         return iter(())
     timer, cursor = known
-    since = max(next_fire + 1, plan.since)
+    # Without a limit of each job nothing before the page needs to be counted.
+    since = max(next_fire + 1, plan.after[0] if plan.per_job is None else plan.since)
     earlier = latest(timer, cursor, entry.uid, since) if timer.repeats is None else None
     if earlier is not None:
         cursor = advance(cursor, earlier)

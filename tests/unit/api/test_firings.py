@@ -3,7 +3,9 @@
 import httpx
 import pytest
 
-from tests.unit.api.world import definition
+from scheduler_service.domain.events import AlarmRang
+from scheduler_service.ports.delivery import Command
+from tests.unit.api.world import World, definition
 
 pytestmark = pytest.mark.anyio
 MINUTELY = {"dueTime": "0s", "period": "0 * * * * ?"}
@@ -87,6 +89,22 @@ async def test_upcoming_with_at_most_so_many_firings_of_a_job(client: httpx.Asyn
     assert await plan(client, "perJob=1&jobId=h") == ([("h", "01:00")], None)
     for wrong in ("0", "1001", "x"):
         assert (await client.get(f"/upcoming?perJob={wrong}")).status_code == 422
+
+
+@pytest.mark.parametrize("since", ["", "&from=2025-12-31T00:00:00Z&to=2026-01-02T00:00:00Z"])
+async def test_later_pages_go_by_the_moments_of_the_first(
+    world: World, client: httpx.AsyncClient, since: str
+) -> None:
+    """What has fired since the first page counts: no job has a further firing instead (SPEC section 10)."""
+    await client.post("/jobs/m", json=definition(timer=MINUTELY))
+    await client.post("/jobs/h", json=definition(timer=HOURLY))
+    first = (await client.get(f"/upcoming?perJob=1&limit=1{since}")).json()["data"]
+    assert [(one["jobId"], one["plannedAt"][11:16]) for one in first["items"]] == [("m", "00:01")]
+    world.wall += 90_000
+    await world.deliver("m", Command(AlarmRang()))
+    later = f"/upcoming?perJob=1&limit=9{since}&cursor={first['nextCursor']}"
+    rest = (await client.get(later)).json()["data"]
+    assert [(one["jobId"], one["plannedAt"][11:16]) for one in rest["items"]] == [("h", "01:00")]
 
 
 async def test_the_ledger_of_a_job_is_listed(client: httpx.AsyncClient) -> None:
