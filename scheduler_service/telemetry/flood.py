@@ -72,4 +72,4 @@ def kind_of(word: str, told_apart_by: tuple[str, ...], keys: dict[str, object]) 
     """The kind of a line."""
     if not told_apart_by:
         return Kind(word)
-    return Kind(word, tuple((name, str(keys.get(name))[:LONGEST_NAME]) for name in told_apart_by))
+    return Kind(word, tuple([(name, str(keys.get(name))[:LONGEST_NAME]) for name in told_apart_by]))

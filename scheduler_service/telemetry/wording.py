@@ -17,7 +17,9 @@ def host_of(url: str) -> str | None:
 def shorten(text: str, limit: int = LONGEST) -> str:
     """The first line of `text`, its addresses reduced to scheme and host."""
     # Cut before, too: a text of any length costs no more than a long line.
-    first = _ADDRESS.sub(r"\1\2", text[: 4 * limit].strip().partition("\n")[0])
+    first = text[: 4 * limit].strip().partition("\n")[0]
+    if "://" in first:
+        first = _ADDRESS.sub(r"\1\2", first)
     return first if len(first) <= limit else first[: limit - 1] + MARK
 
 
