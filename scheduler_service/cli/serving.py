@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 Host = Annotated[str | None, typer.Option(help="Where to listen; default 127.0.0.1.")]
 Port = Annotated[int | None, typer.Option(help="The port; default 8000, 0 takes a free one.")]
 Data = Annotated[str | None, typer.Option(help="The data folder, or :memory: to keep nothing.")]
+LogLevel = Annotated[
+    str | None, typer.Option(help="The least level of the log: debug, info, warning, error.")
+]
+LogFormat = Annotated[str | None, typer.Option(help="json or text; default: text on a terminal, else json.")]
+LogAccess = Annotated[bool | None, typer.Option("--log-access", help="A line of the log for each request.")]
 
 
 def serve(
@@ -34,6 +39,9 @@ def serve(
     ] = False,
     workers: Annotated[int | None, typer.Option(help="Processes that share the jobs; default 1.")] = None,
     runtime: Annotated[str, typer.Option(help="embedded, or dapr: one node of a cluster.")] = "embedded",
+    log_level: LogLevel = None,
+    log_format: LogFormat = None,
+    log_access: LogAccess = None,
     config: Config = None,
 ) -> None:
     """Run the service until SIGTERM or Ctrl-C.
@@ -48,8 +56,22 @@ def serve(
         "server.workers": workers,
         "store.data": data,
         "store.url": store,
+        "log.level": log_level,
+        "log.format": log_format,
+        "log.access": log_access,
     }
     loaded = read_settings(given, config)
+    _check_runtime(loaded, runtime)
+    if runtime == "dapr":
+        _run(_find_node_runner(loaded))
+        return
+    from scheduler_service.app import run_service
+
+    _run(lambda: run_service(loaded, begins_anew=new_state))
+
+
+def _check_runtime(loaded: "Loaded", runtime: str) -> None:
+    """Raises CommandError for settings that are of the embedded runtime alone."""
     if runtime == "dapr" and loaded.settings.store.url is not None:
         raise CommandError(
             "store.url is for the embedded runtime; with --runtime dapr the sidecar's actor store holds "
@@ -61,12 +83,6 @@ def serve(
             "server.workers is for the embedded runtime; with --runtime dapr start more nodes instead",
             Exit.USAGE,
         )
-    if runtime == "dapr":
-        _run(_find_node_runner(loaded))
-        return
-    from scheduler_service.app import run_service
-
-    _run(lambda: run_service(loaded, begins_anew=new_state))
 
 
 def _find_node_runner(loaded: "Loaded") -> Callable[[], None]:

@@ -33,6 +33,8 @@ from tests.unit.cli.running import ended
         ("serve", "--store", "sqlite://x"),
         ("serve", "--store", "redis://x", "--runtime", "dapr"),
         ("serve", "--port", "99999"),
+        ("serve", "--log-level", "loud"),
+        ("serve", "--log-format", "xml"),
         ("serve", "--config", "missing.toml"),
         ("db", "check", "--data", ":memory:"),
         ("settings", "--config", "missing.toml"),

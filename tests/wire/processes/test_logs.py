@@ -53,8 +53,8 @@ def test_a_failed_execution_is_a_line_of_the_process_that_ran_it(tmp_path: Path)
 @pytest.mark.parametrize(("level", "seen"), [("error", False), ("debug", True)])
 def test_all_processes_obey_the_level(tmp_path: Path, level: str, seen: bool) -> None:
     """`listening` is of the level info, as are the first lines of worker processes."""
-    environ = {"PUNCTUAL_LOG__LEVEL": level, "PUNCTUAL_LOG__FORMAT": "text"}
-    with serve(tmp_path / "data", "--workers", "2", "--port", port := free_port(), **environ) as process:
+    options = ("--workers", "2", "--log-level", level, "--log-format", "text")
+    with serve(tmp_path / "data", *options, "--port", port := free_port()) as process:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
             wait_until_ready(client)
         assert process.stop() == 0
