@@ -58,11 +58,17 @@ def _tags(document: Schema) -> list[str]:
 
 
 def _of(document: Schema, name: str) -> Iterator[tuple[str, str, Schema]]:
-    """(method, path, operation) of each operation of a tag, in the order of the paths."""
-    for path, methods in sorted(document["paths"].items()):
+    """(method, path, operation) of each operation of a tag: by path, those of its own resource first."""
+    for path, methods in sorted(
+        document["paths"].items(), key=lambda item: (_is_foreign(item[0], name), item[0])
+    ):
         for method, operation in sorted(methods.items(), key=lambda item: METHODS.index(item[0])):
             if name in operation["tags"]:
                 yield method, path, operation
+
+
+def _is_foreign(path: str, name: str) -> bool:
+    return path.split("/")[1] != name
 
 
 def _contents(document: Schema) -> Html:
