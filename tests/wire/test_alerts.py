@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scheduler_service.settings import SettingsError
 from tests.wire.service import World, data_of, running
-from tests.wire.target import Seen
+from tests.wire.target import HELD, Seen
 
 pytestmark = pytest.mark.anyio
 HOOK = "service://jobswork/hook"
@@ -96,3 +98,176 @@ async def test_a_job_fails_three_times_and_recovers() -> None:
         assert (message["kind"], message["of"], message["subject"]) == ("recovered", "failing", "nightly")
         assert message["since"] == line["since"]
         assert data_of(await world.client.get("/alerts"))["openCount"] == 0
+
+
+async def test_what_is_held_back_is_counted() -> None:
+    """Between two messages about one job lies the interval; the next one says how often it happened."""
+    async with alerting({"on": ["finalFailed"], "minIntervalSeconds": 30}) as world:
+        world.target.always("/run", 500)
+        await create(world, "nightly")
+        await run(world, "nightly")
+        await told(world, many(1))
+        for _ in range(3):
+            await world.advance(1)
+            await run(world, "nightly")
+        await world.advance(5)
+        assert len(world.target.at("/hook")) == 1
+        message = (await told(world, many(2)))[1]
+        assert message["count"] == 3
+        first, second = world.target.at("/hook")
+        assert second.at - first.at >= 29_000
+
+
+async def test_a_flood_is_summed_up_in_one() -> None:
+    """Ten messages a minute of one alert: the last of them is for all that remain, whatever their number."""
+    async with alerting({"on": ["finalFailed"]}) as world:
+        world.target.always("/run", 500)
+        for number in range(30):
+            await create(world, f"job-{number:02}")
+        for number in range(30):
+            await run(world, f"job-{number:02}")
+        messages = await told(world, lambda found: sum(one.json["count"] for one in found) >= 30)
+        assert sum(message["count"] for message in messages) == 30
+        assert len(messages) <= 10
+        (summary,) = (message for message in messages if message["kind"] == "many")
+        assert summary["more"] == summary["count"] - 10
+        assert summary["text"].endswith(f"and {summary['more']} more.")
+
+
+async def test_labels_and_ids_choose_jobs() -> None:
+    """`label` is compared with the labels of a job, `jobId` with its id."""
+    of_a_team = {"name": "team", "on": ["finalFailed"], "label": "team:billing"}
+    of_a_job = {"name": "one", "on": ["finalFailed"], "jobId": "other"}
+    async with alerting(of_a_team, of_a_job) as world:
+        world.target.always("/run", 500)
+        await create(world, "bill", labels={"team": "billing"})
+        await create(world, "other", labels={"team": "ops"})
+        await create(world, "third")
+        for job_id in ("bill", "other", "third"):
+            await run(world, job_id)
+        await told(world, many(2))
+        await world.advance(15)
+        messages = [one.json for one in world.target.at("/hook")]
+        assert sorted((one["alert"], one["jobId"]) for one in messages) == [
+            ("one", "other"),
+            ("team", "bill"),
+        ]
+
+
+async def test_a_firing_that_waits_is_overdue_while_it_waits() -> None:
+    """Not only when it begins at last; then it has recovered."""
+    async with alerting({"on": ["overdue"], "overdueSeconds": 5, "minIntervalSeconds": 0}) as world:
+        world.target.answers("/run", HELD)
+        timer = {"dueTime": "1s", "period": "R2/PT3S"}
+        await create(world, "slow", timer=timer, overlapPolicy="queue", timeoutSeconds=1_000)
+        (message,) = await told(world, many(1))
+        assert (message["kind"], message["subject"], message["latenessMs"]) == ("overdue", "slow", None)
+        world.target.release()
+        message = (await told(world, many(2)))[1]
+        assert (message["kind"], message["of"]) == ("recovered", "overdue")
+
+
+async def test_a_notification_that_is_given_up_is_told() -> None:
+    """Once, however often the outbox tries it again; the messages of alerts are no subject of alerts."""
+    async with alerting(
+        {"on": ["undeliverable"], "minIntervalSeconds": 0},
+        {"name": "dead", "on": ["undeliverable"], "url": "service://jobswork/dead"},
+        notification={"retries": 1, "interval_seconds": 1, "outbox_seconds": 5},
+    ) as world:
+        world.target.always("/told", 503)
+        world.target.always("/dead", 503)
+        entry = {"url": "service://jobswork/told", "stateEquals": "finalSucceed"}
+        await create(world, "nightly", qos=1, notification=[entry])
+        await run(world, "nightly")
+        (message,) = await told(world, many(1))
+        assert (message["kind"], message["jobId"]) == ("undeliverable", "nightly")
+        await world.advance(30)
+        assert len(world.target.at("/told")) > 3
+        assert len(world.target.at("/hook")) == 1
+        states = data_of(await world.client.get("/deliveries?jobId=alert.dead"))["items"]
+        assert [one["state"] for one in states] == ["outbox"]
+        answer = await world.client.post(f"/deliveries/{states[0]['deliveryId']}/dismiss", json={})
+        assert answer.status_code == 200
+
+
+async def test_a_lost_instance_is_told_and_that_it_is_back() -> None:
+    """By its service and id; it is said once, however long it is away."""
+    async with alerting({"on": ["instanceLost"], "minIntervalSeconds": 0}) as world:
+        instance = "/services/billing/instances/b-1"
+        registration = {"address": world.target.url}
+        assert (await world.client.put(instance, json=registration)).is_success
+        (message,) = await told(world, many(1))
+        assert (message["kind"], message["subject"]) == ("instanceLost", "billing/b-1")
+        assert (await world.client.put(instance, json=registration)).is_success
+        message = (await told(world, many(2)))[1]
+        assert (message["kind"], message["of"]) == ("recovered", "instanceLost")
+
+
+async def test_an_alert_has_a_body_of_its_own_and_hides_its_headers() -> None:
+    """Templates are those of notifications; neither `/alerts` nor `/settings` has a header's value."""
+    alert = {
+        "name": "chat",
+        "on": ["finalFailed"],
+        "headers": {"Authorization": "Bearer ${TOKEN}", "X-Plain": "plain-secret"},
+        "body": {"text": "${trigger.text}", "count": "${trigger.count}|json"},
+    }
+    async with alerting(alert, env={"default": {"TOKEN": "s3cret"}}) as world:
+        world.target.always("/run", 500)
+        await create(world, "nightly")
+        await run(world, "nightly")
+        await told(world, many(1))
+        (seen,) = world.target.at("/hook")
+        assert seen.headers["authorization"] == "Bearer s3cret"
+        assert (sorted(seen.json), seen.json["count"]) == (["count", "text"], 1)
+        for path in ("/alerts", "/settings"):
+            text = (await world.client.get(path)).text
+            assert '"chat"' in text
+            assert "plain-secret" not in text
+
+
+@pytest.mark.parametrize(
+    ("alert", "said"),
+    [
+        ({"url": "http://10.0.0.1/x"}, "alerts.0.url of the alert 'ops'"),
+        ({"url": "nonsense"}, "alerts.0.url of the alert 'ops'"),
+        ({"body": "${nothing"}, "alerts.0.body of the alert 'ops'"),
+        ({"headers": {"Host": "x"}}, "alerts.0.headers.Host of the alert 'ops'"),
+    ],
+)
+async def test_what_cannot_be_sent_is_refused_at_the_start(alert: dict[str, Any], said: str) -> None:
+    """By the name of the alert and of its member."""
+    with pytest.raises(SettingsError) as refused:
+        async with alerting({"name": "ops", "on": ["failing"], **alert}, egress={"allow": ["127.0.0.1"]}):
+            pass
+    assert str(refused.value).startswith(said)
+
+
+async def test_a_job_of_somebody_else_is_not_taken_over(tmp_path: Path) -> None:
+    """An alert whose job id is in use is refused by name; the job stays what it is."""
+    async with running(store={"data": str(tmp_path)}) as world:
+        await create(world, "alert.ops")
+    with pytest.raises(SettingsError, match="give the alert another name"):
+        async with alerting({"name": "ops", "on": ["failing"]}, store={"data": str(tmp_path)}):
+            pass
+
+
+async def test_nothing_is_lost_or_said_twice_over_a_restart(tmp_path: Path) -> None:
+    """What failed before the stop is said after it, what was said is not, and a recovery is found."""
+    alert = {"name": "ops", "on": ["failing", "finalFailed"], "failingCount": 1, "minIntervalSeconds": 0}
+    store = {"data": str(tmp_path), "durability": "process"}
+    async with alerting(alert, store=store) as world:
+        world.target.always("/run", 500)
+        await create(world, "told")
+        await create(world, "untold")
+        await run(world, "told")
+        messages = await told(world, many(2))
+        assert sorted(one["kind"] for one in messages) == ["failing", "finalFailed"]
+        await run(world, "untold")
+    async with alerting(alert, store=store) as world:
+        messages = await told(world, many(2))
+        assert {one["subject"] for one in messages} == {"untold"}
+        await world.advance(15)
+        assert len(world.target.at("/hook")) == 2
+        await run(world, "told")
+        (message,) = [one for one in await told(world, many(3)) if one["kind"] == "recovered"]
+        assert (message["subject"], message["of"]) == ("told", "failing")

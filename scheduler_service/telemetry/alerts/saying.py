@@ -9,7 +9,7 @@ from scheduler_service.domain.moments import MINUTE
 from scheduler_service.ports.alerts import AlertLine, AlertTable, Waiting
 from scheduler_service.ports.clock import Clock
 from scheduler_service.telemetry.alerts.rules import AlertRule
-from scheduler_service.telemetry.alerts.wording import body_of, body_of_many
+from scheduler_service.telemetry.alerts.wording import NAMED, body_of, body_of_many
 
 MOST_A_MINUTE = 10
 """Messages of one alert: who gets more of them reads none."""
@@ -37,7 +37,7 @@ class Saying:
         left = budget.left(now.steady)
         if not left:
             return
-        waiting = await self._table.waiting(rule.name, until, MOST_A_MINUTE + 1)
+        waiting = await self._table.waiting(rule.name, until, MOST_A_MINUTE + NAMED)
         # The last message that is left is for all that remain.
         alone = waiting.lines if waiting.total <= left else waiting.lines[: left - 1]
         for line in alone:
