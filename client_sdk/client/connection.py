@@ -18,6 +18,7 @@ from client_sdk.client.retrying import (
     may_repeat_failure,
 )
 from client_sdk.errors import Unreachable, Unreadable
+from client_sdk.traces import TRACEPARENT, current_traceparent
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -93,16 +94,16 @@ class Connection:
     ) -> Envelope:
         """Sends a call, with retries. `longer` is added to the HTTP timeout.
 
-        `patience` replaces that of the connection. Query members that are None are left out. A DELETE that
-        finds nothing after a try whose answer was lost has succeeded: its `data` is None. Raises Unreachable,
-        Unreadable, Problem.
+        `patience` replaces that of the connection. Query members that are None are left out. The current
+        trace goes with it (`client_sdk.traces`). A DELETE that finds nothing after a try whose answer was
+        lost has succeeded: its `data` is None. Raises Unreachable, Unreadable, Problem.
         """
         request = self._http.build_request(
             method,
             path,
             params=_write_query(query or {}),
             content=None if body is None else json.dumps(body, allow_nan=False).encode(),
-            headers={**({"Content-Type": "application/json"} if body is not None else {}), **(headers or {})},
+            headers=_headers(headers or {}, has_body=body is not None),
             timeout=self._timeout + longer,
         )
         answer, may_be_done = await self._send_with_retries(request, repeat, patience or self._patience)
@@ -216,3 +217,10 @@ def _write_query(query: Mapping[str, Any]) -> httpx.QueryParams:
         elif value is not None:
             pairs.append((name, str(value).lower() if isinstance(value, bool) else str(value)))
     return httpx.QueryParams(tuple(pairs))
+
+
+def _headers(given: Mapping[str, str], *, has_body: bool) -> dict[str, str]:
+    """Those of a call: the given ones, the type of its body, and the trace to which it belongs."""
+    added = {"Content-Type": "application/json"} if has_body else {}
+    traceparent = current_traceparent()
+    return {**added, **({TRACEPARENT: traceparent} if traceparent else {}), **given}

@@ -22,6 +22,7 @@ class Execution:
     already done. `scheduled_at`: the planned moment, if work may be handed out early. `shard_index` (from 0)
     and `shard_total` identify the part of the work; None if there is one part. `deadline`: until when the
     work is awaited. Then a coroutine is cancelled, and `is_wanted` is False: a thread cannot be cancelled.
+    `traceparent`: the context of the call's trace, to pass on with what it sends; empty: none.
     The SDK fills in a function's parameter of this type; it is not a parameter of the job.
     """
 
@@ -36,6 +37,7 @@ class Execution:
         shard_index: int | None = None,
         shard_total: int | None = None,
         deadline: datetime | None = None,
+        traceparent: str = "",
         reporter: Reporter | None = None,
         outages: OutageLog | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
@@ -49,6 +51,7 @@ class Execution:
         self.shard_index = shard_index
         self.shard_total = shard_total
         self.deadline = deadline
+        self.traceparent = traceparent
         self.is_wanted = True
         self.loop = loop
         self._reporter = reporter

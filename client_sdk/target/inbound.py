@@ -21,6 +21,7 @@ from client_sdk.target.invoke import INTERRUPTED, LOG, End, hold, refused, run
 from client_sdk.target.messages import DEADLINE_HEADER, InboundCall, OutboundAnswer, read_moment, refuse
 from client_sdk.target.parameters import WrongParameters
 from client_sdk.target.reporting import FeedbackReporter, Reporter
+from client_sdk.traces import TRACEPARENT
 
 STOPPED = End(status=503, error=INTERRUPTED, message="the instance was stopped before the work was done")
 LAST_REPORT_SECONDS = 5.0
@@ -127,6 +128,7 @@ class InboundCalls:
             idempotency_key=headers.get("idempotency-key", ""),
             scheduled_at=read_moment(headers, "X-Scheduled-At"),
             deadline=read_moment(headers, DEADLINE_HEADER),
+            traceparent=headers.get(TRACEPARENT, ""),
             shard_index=_read_shard(headers, SHARD_INDEX_HEADER),
             shard_total=_read_shard(headers, SHARD_TOTAL_HEADER),
             reporter=self._reporter(declaration, headers),
@@ -141,7 +143,9 @@ class InboundCalls:
         url = headers.get(FEEDBACK_HEADER.lower())
         if not url:
             raise ValueError(f"an asynchronous job reports by feedback: send {FEEDBACK_HEADER}")
-        return FeedbackReporter(connection=self._connection, url=url)
+        return FeedbackReporter(
+            connection=self._connection, url=url, traceparent=headers.get(TRACEPARENT, "")
+        )
 
     async def _work(
         self, declaration: Declaration[..., Any], arguments: Mapping[str, Any], execution: Execution

@@ -15,6 +15,7 @@ from client_sdk.target.declaration import Declaration
 from client_sdk.target.execution import Execution
 from client_sdk.target.parameters import write_data
 from client_sdk.target.reporting import FAILED, SUCCEED, AttemptReport
+from client_sdk.traces import joined
 
 LONGEST_HOLD_SECONDS = 3_600.0
 """No work is handed out earlier than this (SPEC section 2, leadSeconds)."""
@@ -75,7 +76,8 @@ async def run(
     given = declaration.parameters.fill(arguments, execution)
     LOG.debug("job %s begins, %s", execution.job_id, execution)
     try:
-        end = await _end(declaration, given, provide)
+        with joined(execution.traceparent):
+            end = await _end(declaration, given, provide)
         if end.error is None:
             LOG.debug("job %s succeeded, %s", execution.job_id, execution)
         else:

@@ -9,6 +9,7 @@ import msgspec
 from client_sdk.client.connection import Connection
 from client_sdk.client.retrying import Patience
 from client_sdk.errors import Absent, Conflict, Forbidden, NotWanted
+from client_sdk.traces import TRACEPARENT, current_traceparent
 
 SUCCEED, FAILED = "succeed", "failed"
 END_PATIENCE = Patience(retries=40, longest_wait=10.0)
@@ -51,18 +52,21 @@ class FeedbackReporter:
     this service send requests to another host.
     """
 
-    def __init__(self, *, connection: Connection, url: str) -> None:
+    def __init__(self, *, connection: Connection, url: str, traceparent: str = "") -> None:
         self._connection = connection
+        self._traceparent = traceparent
         self._path, self._query = read_feedback_url(url)
 
     async def report(self, report: AttemptReport) -> None:
-        """Posts it. Raises NotWanted, other SdkError."""
+        """Posts it, within the trace of the call. Raises NotWanted, other SdkError."""
+        traceparent = current_traceparent() or self._traceparent
         try:
             await self._connection.send(
                 "POST",
                 self._path,
                 query=self._query,
                 body=report.wire(),
+                headers={TRACEPARENT: traceparent} if traceparent else None,
                 patience=END_PATIENCE if report.status else PROGRESS_PATIENCE,
             )
         except (Conflict, Absent, Forbidden) as refusal:

@@ -19,6 +19,7 @@ from client_sdk.target.invoke import End, hold, refused, run
 from client_sdk.target.messages import DEADLINE_HEADER, read_moment
 from client_sdk.target.parameters import WrongParameters
 from client_sdk.tasks import cancel
+from client_sdk.traces import TRACEPARENT
 from client_sdk.worker.lease import Lease
 
 LOG = logging.getLogger("client_sdk")
@@ -187,6 +188,7 @@ def _describe_execution(
         shard_index=work.shard_index,
         shard_total=work.shard_total,
         deadline=read_deadline(work),
+        traceparent=headers.get(TRACEPARENT, ""),
         reporter=lease,
         outages=lease.outages,
         loop=asyncio.get_running_loop(),
