@@ -138,12 +138,16 @@ def _answers(operation: Schema) -> Html:
         if status < FAILURES
     ]
     refusals = [f"{status} {answer['description']}" for status, answer in found if status >= FAILURES]
-    rows.append((join(", ".join(refusals)), _shape_of(found[-1][1])))
+    if refusals:
+        rows.append((join(", ".join(refusals)), _shape_of(found[-1][1])))
     return join(tag("h4", "Answers"), table(("status", "shape"), rows))
 
 
 def _shape_of(answer: Schema) -> Html:
-    (schema,) = (one["schema"] for one in answer["content"].values())
+    content = answer.get("content", {})
+    if not any(media.endswith("json") for media in content):
+        return join(" or ".join(content) or "no body")
+    schema = next(iter(content.values()))["schema"]
     if "properties" not in schema:
         return name_type(schema)
     return join("envelope, ", tag("code", "data"), ": ", name_type(schema["properties"]["data"]))

@@ -88,6 +88,28 @@ def test_each_example_is_a_command(method: str, path: str, operation: dict[str, 
     assert ("-d" in words) is ("example" in str(operation.get("requestBody", {}).get("content", {})))
 
 
+def test_answers_that_are_no_json_are_named_by_their_types() -> None:
+    """As those of `/metrics`, of which there are two; and an answer without a body."""
+    text = {"schema": {"type": "string"}}
+    operation = {
+        "operationId": "x", "summary": "x", "description": "x", "tags": ["x"], "security": [{}],
+        "parameters": [],
+        "responses": {
+            "200": {"description": "OK", "content": {"text/plain": text, "text/event-stream": text}},
+            "204": {"description": "No Content"},
+        },
+    }  # fmt: skip
+    document = {
+        "info": {"version": "1", "description": ""},
+        "tags": [{"name": "x"}],
+        "paths": {"/x": {"get": operation}},
+        "components": {"schemas": {}},
+    }
+    page = write_reference(document).decode()
+    assert "<td>text/plain or text/event-stream</td>" in page
+    assert "<td>no body</td>" in page
+
+
 @pytest.mark.anyio
 async def test_it_is_made_once() -> None:
     """And is the same afterwards."""
