@@ -28,7 +28,7 @@ from scheduler_service.app.builders import (
 from scheduler_service.app.cluster_join import keep_app_id, node_wire
 from scheduler_service.app.descriptors import current_limit, divide
 from scheduler_service.app.node_alerts import make_node_alerts
-from scheduler_service.app.node_stores import make_services, open_stores
+from scheduler_service.app.node_stores import make_events, make_services, open_stores
 from scheduler_service.app.process_parts import describe_parts
 from scheduler_service.app.readiness import Readiness
 from scheduler_service.app.server import LAST_ANSWERS_SECONDS, Server, listen, make_server, serve
@@ -43,6 +43,7 @@ from scheduler_service.hosts.dapr.actor import register
 from scheduler_service.hosts.dapr.build import DaprParts, build_dapr_host
 from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.node import Cluster
+from scheduler_service.hosts.dapr.node_events import NodeEvents
 from scheduler_service.hosts.dapr.sidecar import Sidecar, SidecarClient
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
 from scheduler_service.hosts.host_parts import HostParts
@@ -77,6 +78,7 @@ class NodeParts(msgspec.Struct, frozen=True):
     cleaner: Cleanup
     surroundings: Surroundings
     telemetry: Telemetry
+    events: NodeEvents
 
     async def close(self) -> None:
         """Closes all, after the host has stopped."""
@@ -147,6 +149,7 @@ class NodeService:
         await watch.wait()
         await keep_app_id(parts.cluster.nodes, watch.app_id)
         watch.start(host.report_missing)
+        parts.events.start()
         await host.start()
         await install_patiently(host, parts.compiler, settings, clock=parts.clock, log=self._log)
         await self._alerts.start()
@@ -181,6 +184,8 @@ class NodeService:
         self._log("draining", graceMs=grace, running=parts.host.running)
         await self._alerts.stop()
         await parts.host.stop(grace)
+        await parts.events.stop()
+        await parts.telemetry.end_events()
         await parts.watch.stop()
         if self._server is not None and self._serving is not None:
             await self._server.end(self._serving, seconds=LAST_ANSWERS_SECONDS)
@@ -222,8 +227,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
         decorators=telemetry.decorators,
     )
     host = _make_host(host_parts, stores.cluster, client, services)
-    outbox.notifications = host.notifications
-    await _attach(services, host, jobs.catalogue, compiler)
+    await _attach(services, host, jobs.catalogue, compiler, outbox)
     parts = NodeParts(
         shared=stores.shared,
         catalogue=jobs.catalogue,
@@ -241,6 +245,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
         cleaner=cleaner,
         surroundings=surroundings,
         telemetry=telemetry,
+        events=make_events(stores, telemetry),
     )
     return NodeService(loaded=loaded, parts=parts, log=log)
 
@@ -293,8 +298,13 @@ def _make_host(
 
 
 async def _attach(
-    services: ServiceRegistry, host: DaprHost, catalogue: SharedCatalogue, compiler: Compiler
+    services: ServiceRegistry,
+    host: DaprHost,
+    catalogue: SharedCatalogue,
+    compiler: Compiler,
+    outbox: Outbox,
 ) -> None:
+    outbox.notifications = host.notifications
     await services.attach(
         deliver=host,
         read_job=host.read,
@@ -351,6 +361,7 @@ def _api_parts(loaded: Loaded, parts: NodeParts, readiness: Readiness, log: Log)
         standstills=parts.telemetry.standstills,
         log=log,
         nodes=list_nodes,
+        events=parts.telemetry.feed_events(parts.events),
         version=__version__,
         admin_key=loaded.settings.server.key,
         user=machine_user(),

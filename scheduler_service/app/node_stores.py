@@ -8,13 +8,17 @@ import msgspec
 from scheduler_service.app.cluster_join import join_cluster, node_id, shared_url
 from scheduler_service.app.data_folder import history_address, keep_private
 from scheduler_service.app.service_registry import ServiceRegistry
+from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.dapr.node import Cluster
+from scheduler_service.hosts.dapr.node_events import NodeEvents
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
+from scheduler_service.persistence.sql_cluster.events import SharedEvents
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
+from scheduler_service.telemetry.tally import Tally
 from scheduler_service.transport.service_urls import InvocationDirectory
 
 
@@ -59,6 +63,17 @@ def make_services(
     directory = InvocationDirectory(known=services.directory, http_port=settings.dapr.http_port)
     services.fall_back_to(directory.address)
     return services, directory
+
+
+def make_events(stores: NodeStores, telemetry: Telemetry) -> NodeEvents:
+    """The events of the cluster, at this node."""
+    return NodeEvents(
+        shared=SharedEvents(database=stores.shared),
+        occurrences=telemetry.occurrences,
+        clock=stores.clock,
+        node=stores.cluster.heartbeat.holder.node,
+        failed=Tally("events_not_shared", log=telemetry.log),
+    )
 
 
 async def _ignore_step(skew: int) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import Due, Now
+from scheduler_service.domain.occurrences import Occurrence
 from scheduler_service.domain.wire import Holder
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.history import Batch
@@ -155,3 +156,32 @@ class ClusterNodes(Protocol):
 
     async def lease(self, name: str, holder: Holder, now: int, until: int) -> bool:
         """Takes or renews a lease; False: another holder still has it."""
+
+
+class EventGroup(msgspec.Struct, frozen=True):
+    """What happened at one node within a moment, in order; numbers rise in the order of their writing."""
+
+    number: int
+    occurrences: tuple[Occurrence, ...]
+
+
+class ClusterEvents(Protocol):
+    """Events that nodes show each other while one of them wants them; times are steady ms."""
+
+    async def want(self, now: int, until: int) -> int:
+        """Says that a node wants events up to `until`; the number of the latest group.
+
+        Where they were not wanted before, older groups are gone, and a number is left out.
+        """
+
+    async def are_wanted(self, now: int) -> bool:
+        """Whether a node wants them."""
+
+    async def put(self, occurrences: Sequence[Occurrence], now: int) -> bool:
+        """Adds a group, and removes what is too much; False: nobody wants it, and nothing was written."""
+
+    async def after(self, number: int, limit: int) -> list[EventGroup]:
+        """The groups after `number`, in order."""
+
+    async def forget(self, before: int) -> None:
+        """Removes groups that are older."""

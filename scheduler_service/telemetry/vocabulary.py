@@ -66,6 +66,9 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "dividing": Word(INFO, "The jobs are moved into the files of another number of processes."),
         "draining": Word(INFO, "The service takes no firing any more and waits for what runs."),
         "egress_set": Word(INFO, "Which addresses jobs may reach."),
+        "events_not_shared": Word(
+            WARNING, "Events could not be shown to the other nodes; readers are told by a gap."
+        ),
         "execution_cancelled": Word(INFO, "An execution was cancelled.", kind=("reason",)),
         "execution_failed": Word(
             WARNING, "An execution failed and is not tried again.", kind=("target", "error")

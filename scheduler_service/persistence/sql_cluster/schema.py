@@ -83,11 +83,20 @@ marks = sa.Table(
     sa.Column("until", sa.BigInteger, nullable=False),
 )
 
+# What happened at the nodes, while a node wants it: groups in the order of their numbers. `at` is steady.
+event_groups = sa.Table(
+    "event_groups",
+    metadata,
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
+)
+
 # 0.1.0 made the same tables and kept no version of them.
 MIGRATIONS = Migrations(
     subject="the shared database",
     scripts="scheduler_service.persistence.sql_cluster:migrations",
-    head="0001",
+    head="0002",
     version_table="cluster_version",
     metadata=(metadata,),
     lock=1_347_767_875,

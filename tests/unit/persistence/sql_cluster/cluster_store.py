@@ -4,6 +4,7 @@ from typing import Self
 
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
+from scheduler_service.persistence.sql_cluster.events import SharedEvents
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
 from scheduler_service.persistence.sql_cluster.store import SharedCatalogue, SharedStore
 from scheduler_service.ports.cluster import TurnClaim
@@ -20,6 +21,7 @@ class ClusterStore:
         self.shared = SharedStore(database=database)
         self.catalogue = SharedCatalogue(database=database)
         self.nodes = Nodes(database=database)
+        self.events = SharedEvents(database=database)
 
     async def commit(self, commit: Commit) -> None:
         claim = TurnClaim(

@@ -1,0 +1,78 @@
+"""What readers of the event stream cost: triggers with none, with one that reads, and with slow ones.
+
+`python -m tests.bench.events [jobs] [readers]` runs a service in this process, triggers so many jobs, and
+prints for each kind of readers the time, the CPU per trigger and the memory.
+"""
+
+import asyncio
+import resource
+import socket
+import sys
+import time
+from typing import Any
+
+from tests.wire.event_stream import Listening, listening
+from tests.wire.service import World, definition, running
+
+GROUP = 500
+
+
+async def main(jobs: int, readers: int) -> None:
+    """Prints a line for each kind."""
+    for name, fast, slow in (("nobody", 0, 0), ("one that reads", 1, 0), ("slow ones", 0, readers)):
+        async with running() as world, listening(world) as api:
+            print(f"{name:<16}", await measure(world, api, jobs, fast, slow), flush=True)
+
+
+async def measure(world: World, api: Listening, jobs: int, fast: int, slow: int) -> str:
+    """CPU per execution, and the memory of the events."""
+    sockets = [open_slow(api) for _ in range(slow)]
+    tasks = [asyncio.create_task(read(api)) for _ in range(fast)]
+    await asyncio.sleep(0.2)
+    batch = [definition(jobId=f"job-{number}") for number in range(jobs)]
+    for at in range(0, jobs, GROUP):
+        answer = await world.client.post("/jobs", json=batch[at : at + GROUP], timeout=60)
+        assert answer.status_code < 300, answer.text
+    begun, cpu = time.perf_counter(), time.process_time()
+    for at in range(0, jobs, GROUP):
+        names = [f"job-{number}" for number in range(at, min(at + GROUP, jobs))]
+        await asyncio.gather(*(world.client.post(f"/jobs/{name}/trigger", timeout=60) for name in names))
+    await world.settle()
+    seconds, used = time.perf_counter() - begun, time.process_time() - cpu
+    ring = world.service.components.events.ring
+    for one in sockets:
+        one.close()
+    for task in tasks:
+        task.cancel()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    return (
+        f"{seconds:6.2f} s  {used / jobs * 1e6:7.1f} µs CPU per trigger  "
+        f"{ring.end - ring.first:6} events kept  {ring.bytes >> 10:6} KiB  {memory:5} MiB in all"
+    )
+
+
+def open_slow(api: Listening) -> socket.socket:
+    """A reader that asks and never reads."""
+    host, port = api.url.removeprefix("http://").split(":")
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    one.connect((host, int(port)))
+    one.sendall(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    return one
+
+
+async def read(api: Listening) -> None:
+    """A reader that reads all."""
+    async with api.stream() as stream:
+        while True:
+            await stream.next()
+
+
+def numbers(given: list[str]) -> tuple[int, int]:
+    """Jobs and readers."""
+    values: list[Any] = [int(one) for one in given] + [2_000, 100][len(given) :]
+    return values[0], values[1]
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*numbers(sys.argv[1:])))
