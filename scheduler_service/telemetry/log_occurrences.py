@@ -9,10 +9,14 @@ from scheduler_service.telemetry.occurrences import Take
 
 
 class Meaning(NamedTuple):
-    """The kind of an occurrence, and the keys of the line that name its subject, from the widest on."""
+    """The kind of an occurrence, and the keys of the line that name its subject, from the widest on.
+
+    `name`: the subject where no key names it.
+    """
 
     kind: OccurrenceKind
     subject: tuple[str, ...] = ()
+    name: str | None = None
 
 
 MEANINGS: Mapping[str, Meaning] = {
@@ -22,6 +26,8 @@ MEANINGS: Mapping[str, Meaning] = {
     "node_lost": Meaning(OccurrenceKind.NODE_LOST, ("node",)),
     "worker_lost": Meaning(OccurrenceKind.WORKER_LOST, ("worker",)),
     "worker_restarted": Meaning(OccurrenceKind.WORKER_BACK, ("worker",)),
+    "history_not_written": Meaning(OccurrenceKind.STORE_LOST, name="history"),
+    "history_written_again": Meaning(OccurrenceKind.STORE_BACK, name="history"),
     "store_lost": Meaning(OccurrenceKind.STORE_LOST),
     "store_unreachable": Meaning(OccurrenceKind.STORE_LOST),
     "store_not_written": Meaning(OccurrenceKind.STORE_LOST),
@@ -51,7 +57,7 @@ class OccurrenceLog:
             Occurrence(
                 kind=meaning.kind,
                 at=self._wall(),
-                subject=subject or None,
+                subject=subject or meaning.name,
                 message=None if error is None else str(error),
             )
         )

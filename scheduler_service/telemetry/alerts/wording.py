@@ -89,7 +89,7 @@ def _recovered(line: AlertLine) -> str:
         OccurrenceKind.INSTANCE_LOST: f"The instance {line.subject} is back: it was lost",
         OccurrenceKind.WORKER_LOST: f"The worker process {line.subject} is back: it was lost",
         OccurrenceKind.NODE_LOST: f"The node {line.subject} is back: it was lost",
-        OccurrenceKind.STORE_LOST: "The store is back: it was lost",
+        OccurrenceKind.STORE_LOST: f"{_store(line)} is back: it was lost",
     }
     return what.get(line.kind, f"{line.subject} has recovered: {line.kind.value}")
 
@@ -106,13 +106,17 @@ def _happening(line: AlertLine) -> str:
         case OccurrenceKind.UNDELIVERABLE:
             return f"{_cut(one.message) or 'A notification'} of the job {line.subject} could not be delivered"
         case OccurrenceKind.STORE_LOST:
-            return f"A store cannot be reached{_why(one)}"
+            return f"{_store(line)} cannot be reached or written{_why(one)}"
         case OccurrenceKind.WORKER_LOST:
             return f"The worker process {line.subject} was lost{_why(one)}"
         case OccurrenceKind.NODE_LOST:
             return f"The node {line.subject} is lost: no heartbeat"
         case _:
             return f"The instance {line.subject} is lost{_why(one)}"
+
+
+def _store(line: AlertLine) -> str:
+    return "The history" if line.subject == "history" else "The store of the jobs"
 
 
 def _how_late(one: Occurrence) -> str:

@@ -1,0 +1,34 @@
+"""Lines of the log that mean an occurrence."""
+
+import pytest
+
+from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.telemetry.log_occurrences import OccurrenceLog
+
+
+@pytest.mark.parametrize(
+    ("event", "keys", "kind", "subject"),
+    [
+        (
+            "instance_lost",
+            {"service": "billing", "instance": "b-1"},
+            OccurrenceKind.INSTANCE_LOST,
+            "billing/b-1",
+        ),
+        ("history_not_written", {"error": "disk full"}, OccurrenceKind.STORE_LOST, "history"),
+        ("history_written_again", {}, OccurrenceKind.STORE_BACK, "history"),
+        ("store_lost", {"error": "no route"}, OccurrenceKind.STORE_LOST, None),
+    ],
+)
+def test_a_line_is_an_occurrence(
+    event: str, keys: dict[str, str], kind: OccurrenceKind, subject: str | None
+) -> None:
+    """With the subject that its keys name, and its error."""
+    found: list[Occurrence] = []
+    lines: list[str] = []
+    log = OccurrenceLog(log=lambda event, /, **_: lines.append(event), publish=found.append, wall=lambda: 7)
+    log(event, **keys)
+    log("listening", url="http://127.0.0.1:8000")
+    assert lines == [event, "listening"]
+    (one,) = found
+    assert (one.kind, one.at, one.subject, one.message) == (kind, 7, subject, keys.get("error"))
