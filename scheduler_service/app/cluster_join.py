@@ -18,6 +18,7 @@ from scheduler_service.ports.cluster import ClusterNodes, Node
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
+from scheduler_service.telemetry.process_age import process_age
 
 SHARED_FILE = "cluster.db"
 
@@ -28,7 +29,7 @@ async def join_cluster(
     """Registers this node among the others. Raises StoreError."""
     nodes = Nodes(database=shared)
     epoch, now = await nodes.next_epoch(), clock.now()
-    node = Node(name, str(epoch), served, __version__, RUNNING, now.wall, now.steady, 0, 0)
+    node = Node(name, str(epoch), served, __version__, RUNNING, now.wall - process_age(), now.steady, 0, 0)
     heartbeat = NodeHeartbeat(nodes=nodes, clock=clock, node=node, log=log)
     await heartbeat.enter()
     return Cluster(store=SharedStore(database=shared), nodes=nodes, heartbeat=heartbeat, epoch=epoch)
@@ -56,6 +57,8 @@ def node_wire(node: Node, now: int, skew: int) -> Mapping[str, object]:
         "lastHeartbeat": rfc3339(node.seen_at + skew),
         "jobsHeld": node.jobs_held,
         "running": node.running,
+        "processes": [],
+        "versions": {"punctual": node.version},
     }
 
 

@@ -1,5 +1,6 @@
 """The rooms of one service: each is built when it is first asked for, out of those that it names."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from secrets import token_hex
@@ -22,6 +23,7 @@ from scheduler_service.app.builders import (
     open_writer,
     system_functions,
 )
+from scheduler_service.app.node_figures import own_status, process_wire, versions_of
 from scheduler_service.app.readiness import Readiness
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.sharding import worker_configs
@@ -36,6 +38,7 @@ from scheduler_service.hosts.cleanup import Cleanup
 from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.processes.build import Processes, build_processes
 from scheduler_service.hosts.processes.parent_service import ParentService
+from scheduler_service.hosts.processes.rpc_methods import ShardStatus
 from scheduler_service.hosts.processes.sharding import ShardOf
 from scheduler_service.hosts.processes.shards import OwnShard, Shards
 from scheduler_service.hosts.processes.worker_process import WorkerProcess
@@ -50,6 +53,7 @@ from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.event_source import LocalEvents
+from scheduler_service.telemetry.process_age import process_age
 from scheduler_service.transport.sender import HttpSender
 
 
@@ -79,7 +83,7 @@ class Container:
         self.database = base.database
         self.store = base.store
         self.watch = base.watch
-        self._began = rfc3339(base.clock.now().wall)
+        self._began = base.clock.now().wall - process_age()
         self._outbox = Outbox()
         self.has_started = False
         """Whether the start is over: only then is the service ready."""
@@ -294,17 +298,31 @@ class Container:
 
     async def _list_nodes(self) -> Sequence[Mapping[str, object]]:
         """This service, as one node, whatever the number of its processes."""
-        status = await self.jobs.status()
+        remotes = self.processes.remotes
+        others = await asyncio.gather(*(remote.status() for remote in remotes), return_exceptions=True)
+        state = "draining" if self.host.is_draining else "running"
+        own = own_status(
+            held=self.host.jobs_held,
+            running=self.host.running,
+            started_at=self._began,
+            standstills=self._base.telemetry.standstills,
+        )
+        found = [own, *(one if isinstance(one, ShardStatus) else ShardStatus() for one in others)]
         return [
             {
                 "nodeId": self.store.node_id,
                 "address": self._base.served,
                 "version": __version__,
-                "state": "draining" if self.host.is_draining else "running",
-                "startedAt": self._began,
+                "state": state,
+                "startedAt": rfc3339(self._began),
                 "lastHeartbeat": rfc3339(self._base.clock.now().wall),
-                "jobsHeld": status.held,
-                "running": status.running,
+                "jobsHeld": sum(one.held for one in found),
+                "running": sum(one.running for one in found),
+                "processes": [
+                    process_wire(shard, one, state if one.pid else "missing")
+                    for shard, one in enumerate(found)
+                ],
+                "versions": versions_of([self.database]),
             }
         ]
 

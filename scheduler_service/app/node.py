@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 import uvloop
@@ -28,6 +29,7 @@ from scheduler_service.app.builders import (
 from scheduler_service.app.cluster_join import keep_app_id, node_wire
 from scheduler_service.app.descriptors import current_limit, divide
 from scheduler_service.app.node_alerts import make_node_alerts
+from scheduler_service.app.node_figures import own_status, process_wire, versions_of
 from scheduler_service.app.node_stores import make_events, make_services, open_stores
 from scheduler_service.app.process_parts import describe_parts
 from scheduler_service.app.readiness import Readiness
@@ -52,6 +54,7 @@ from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedCatalogue, SharedStore
+from scheduler_service.ports.cluster import Node
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.standstills import Standstills
@@ -314,6 +317,30 @@ async def _attach(
     )
 
 
+async def _list_nodes(parts: NodeParts) -> Sequence[Mapping[str, object]]:
+    now, skew = parts.clock.now().steady, parts.clock.skew
+    own = parts.cluster.heartbeat.holder
+    return [
+        {**node_wire(node, now, skew), **(_describe_own(parts, node) if node.holder == own else {})}
+        for node in await parts.cluster.nodes.list()
+    ]
+
+
+def _describe_own(parts: NodeParts, node: Node) -> Mapping[str, object]:
+    """What this node alone knows of itself: its process, and the versions of what it stands on."""
+    status = own_status(
+        held=parts.host.jobs_held,
+        running=parts.host.running,
+        started_at=node.started_at,
+        standstills=parts.telemetry.standstills,
+    )
+    daprd = str(parts.watch.metadata.get("runtimeVersion") or "unknown")
+    return {
+        "processes": [process_wire(0, status, node.state)],
+        "versions": versions_of([parts.database], {"daprd": daprd}),
+    }
+
+
 def _make_readiness(parts: NodeParts) -> Readiness:
     return Readiness(
         parts={
@@ -330,10 +357,6 @@ def _api_parts(loaded: Loaded, parts: NodeParts, readiness: Readiness, log: Log)
 
     async def flush(job_id: str | None = None) -> None:
         await parts.writer.flush()
-
-    async def list_nodes() -> Sequence[Mapping[str, object]]:
-        now, skew = parts.clock.now().steady, parts.clock.skew
-        return [node_wire(node, now, skew) for node in await parts.cluster.nodes.list()]
 
     return ApiDependencies(
         deliver=host,
@@ -360,7 +383,7 @@ def _api_parts(loaded: Loaded, parts: NodeParts, readiness: Readiness, log: Log)
         parts=readiness.describe,
         standstills=parts.telemetry.standstills,
         log=log,
-        nodes=list_nodes,
+        nodes=partial(_list_nodes, parts),
         events=parts.telemetry.feed_events(parts.events),
         version=__version__,
         admin_key=loaded.settings.server.key,

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -27,6 +28,7 @@ from scheduler_service.app.builders import (
 from scheduler_service.app.data_folder import history_address, read_around_damage, tell_trouble
 from scheduler_service.app.descriptors import raise_limit
 from scheduler_service.app.gc_tuning import freeze_memory
+from scheduler_service.app.node_figures import own_status
 from scheduler_service.app.process_parts import describe_parts
 from scheduler_service.app.surroundings import Compiler, make_surroundings
 from scheduler_service.app.telemetry import Telemetry
@@ -41,7 +43,7 @@ from scheduler_service.hosts.processes.parent_client import (
     wake_parent_claimers,
 )
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
-from scheduler_service.hosts.processes.rpc_methods import WorkerConfig
+from scheduler_service.hosts.processes.rpc_methods import ShardStatus, WorkerConfig
 from scheduler_service.hosts.processes.worker_service import WorkerService
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
@@ -52,6 +54,7 @@ from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.loop_watch import RunningWatch
+from scheduler_service.telemetry.process_age import process_age
 from scheduler_service.telemetry.report_signal import SignalReports
 
 OpenLog = Callable[[Settings], EventLog]
@@ -161,7 +164,7 @@ class WorkerMain:
                 assert self._shard is not None, "opened before"
                 await self._shard.start()
                 freeze_memory()
-                self._watch = RunningWatch(log=self._log)
+                self._watch = RunningWatch(log=self._log, standstills=self._shard.telemetry.standstills)
             case rpc_methods.STOP.name:
                 self.is_stopped = True
                 if self._shard is not None:
@@ -225,6 +228,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
         compile_text=compiler.stored,
         compile_cache=compiler.compile_cache,
         clock=clock,
+        status=partial(_status_of, host, clock.now().wall - process_age(), telemetry),
     )
     return OpenShard(
         host=host,
@@ -236,6 +240,15 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
         service=service,
         telemetry=telemetry,
         relay=OccurrenceRelay(occurrences=telemetry.occurrences, connection=connection),
+    )
+
+
+def _status_of(host: EmbeddedHost, started_at: int, telemetry: Telemetry) -> ShardStatus:
+    return own_status(
+        held=host.jobs_held,
+        running=host.running,
+        started_at=started_at,
+        standstills=telemetry.standstills,
     )
 
 

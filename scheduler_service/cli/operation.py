@@ -7,7 +7,17 @@ import typer
 from scheduler_service.cli.connection import connect
 from scheduler_service.cli.day_page import FirstDay, LastDay, show_days
 from scheduler_service.cli.options import Cursor, Key, Limit, Output, Url, read_ahead
-from scheduler_service.cli.output import Column, Format, at, length_text, show, show_fields, show_page
+from scheduler_service.cli.output import (
+    Column,
+    Format,
+    at,
+    length_text,
+    show,
+    show_fields,
+    show_page,
+    show_rows,
+    text_of,
+)
 
 NODES = (
     Column("nodeId", free=True),
@@ -16,7 +26,17 @@ NODES = (
     Column("version", spare=True),
     "jobsHeld",
     "running",
+    at("startedAt", spare=True),
     at("lastHeartbeat"),
+)
+PROCESSES = (
+    "shard",
+    "pid",
+    "state",
+    at("startedAt"),
+    "jobsHeld",
+    "running",
+    Column("loop held", lambda row: length_text(row["loopHeldMs"])),
 )
 PLANNED = (
     at("plannedAt"),
@@ -28,11 +48,24 @@ LAST_MINUTES = 5
 
 
 def list_nodes(url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
-    """List the scheduler's processes with their state and load.
+    """List the scheduler's nodes with their state and load, their processes and versions.
 
     Example: punctual nodes
     """
-    show_page(connect(url, key).get("/nodes"), output, NODES, empty="no nodes")
+    page = connect(url, key).get("/nodes")
+    show_page(page, output, NODES, empty="no nodes")
+    if output is Format.TABLE:
+        for node in page["items"]:
+            _show_inside(node)
+
+
+def _show_inside(node: dict[str, Any]) -> None:
+    """The processes of a node, and what it stands on; of other nodes of a cluster that is not known."""
+    processes, versions = node.get("processes", []), node.get("versions", {})
+    if processes:
+        print(f"\nprocesses of {text_of(node['nodeId'])}:")
+        show_rows(processes, PROCESSES, indent=2)
+        print("  versions: " + text_of(", ".join(f"{name} {version}" for name, version in versions.items())))
 
 
 def list_upcoming(

@@ -28,7 +28,7 @@ from client_sdk.models.answers.jobs import (
     RevisionLine,
     Triggered,
 )
-from client_sdk.models.answers.operation import Cleaned, Health, HealthPart, Node, Statistics
+from client_sdk.models.answers.operation import Cleaned, Health, HealthPart, Node, NodeProcess, Statistics
 from client_sdk.models.answers.queues import Claimed, HeldPart, Queue, QueueLine, Renewed, Work, WorkRequest
 from client_sdk.models.answers.services import (
     Difference,
@@ -122,6 +122,7 @@ __all__ = [
     "LogLine",
     "Message",
     "Node",
+    "NodeProcess",
     "OpenAlert",
     "Option",
     "OptionSource",

@@ -27,8 +27,24 @@ class Statistics(AnswerModel):
     per_minute: list[dict[str, Any]]
 
 
+class NodeProcess(AnswerModel):
+    """A process of a node and its shard; `state` `missing`: it starts, or does not answer."""
+
+    shard: int
+    pid: int | None = None
+    state: str
+    started_at: AwareDatetime | None = None
+    jobs_held: int
+    running: int
+    loop_held_ms: int
+
+
 class Node(AnswerModel):
-    """A scheduler process as it last reported; `state` is `running`, `draining` or `offline`."""
+    """A node as it last reported; `state` is `running`, `draining`, `cut off` or `offline`.
+
+    `processes` and the `versions` of what it stands on are those of the node that answers; of other nodes of
+    a cluster the version of Punctual alone is known.
+    """
 
     node_id: str
     address: str
@@ -38,6 +54,8 @@ class Node(AnswerModel):
     last_heartbeat: str
     jobs_held: int
     running: int
+    processes: list[NodeProcess] = Field([])
+    versions: dict[str, str] = Field({})
 
 
 class HealthPart(AnswerModel):

@@ -82,10 +82,17 @@ class WorkerConfig(msgspec.Struct, frozen=True, rename={"shard": "share"}):
 
 
 class ShardStatus(msgspec.Struct, frozen=True):
-    """How many jobs a process holds in memory, and how many of them run."""
+    """How many jobs a process holds in memory, and how many of them run.
+
+    `pid` 0: it does not answer. `started_at` is the start of the process (wall ms), `loop_held` for how long
+    its loop was held in the last minute (ms).
+    """
 
     held: int = 0
     running: int = 0
+    pid: int = 0
+    started_at: int = 0
+    loop_held: int = 0
 
 
 class TakeRequest(msgspec.Struct, frozen=True, array_like=True):

@@ -52,6 +52,7 @@ class WorkerService:
         compile_text: Compile,
         compile_cache: CompileCache,
         clock: Clock,
+        status: Callable[[], ShardStatus],
     ) -> None:
         self._host = host
         self._store = store
@@ -61,7 +62,7 @@ class WorkerService:
         catalogue, queues, notifications = store.catalogue, store.queues, host.notifications
         self._handlers: Mapping[str, Handler] = dict(
             [
-                _handler(rpc_methods.STATUS, self._status),
+                _handler(rpc_methods.STATUS, _answering(status)),
                 _handler(rpc_methods.TAKE, self._take),
                 _handler(rpc_methods.CREATE, self._create),
                 _handler(rpc_methods.OFFER, self._offer),
@@ -96,9 +97,6 @@ class WorkerService:
     async def serve(self, method: str, argument: bytes) -> bytes:
         """Answers one call. Raises StoreError, CursorError."""
         return await self._handlers[method](argument)
-
-    async def _status(self, _: None) -> ShardStatus:
-        return ShardStatus(held=self._host.jobs_held, running=self._host.running)
 
     async def _take(self, request: TakeRequest) -> bytes:
         """Takes a turn, or reads the job; a StoreError is an answer."""
@@ -165,6 +163,13 @@ class WorkerService:
     async def _upcoming(self, span: UpcomingSpan) -> list[CatalogueEntry]:
         catalogue = self._store.catalogue
         return list(await catalogue.upcoming(span.start, span.end, span.limit, tenant=span.tenant))
+
+
+def _answering(status: Callable[[], ShardStatus]) -> Callable[[None], Awaitable[ShardStatus]]:
+    async def answer(_: None) -> ShardStatus:
+        return status()
+
+    return answer
 
 
 def _write(answer: Reply | StoreError) -> bytes:

@@ -66,6 +66,12 @@ class Database:
                 self.dialect.rollback(connection)
                 raise
 
+    @property
+    def version(self) -> tuple[str, str]:
+        """The name of the database program and its version, as it was when it was first connected to."""
+        dialect = self.dialect.engine.dialect
+        return dialect.name, ".".join(map(str, dialect.server_version_info or ())) or "unknown"
+
     def close(self) -> None:
         """Closes all connections."""
         self.dialect.engine.dispose()

@@ -411,6 +411,9 @@ def test_the_scheduler_is_shown_as_a_whole(terminal: Terminal) -> None:
     plan = terminal.done("upcoming", *both, "--per-job", "2").data["items"]
     assert [one["jobId"] for one in plan] == [often, often, job]
     assert "lateness" in terminal.done("stats").out
+    nodes = terminal.done("nodes").out
+    assert "processes of" in nodes
+    assert "versions: punctual" in nodes
     assert terminal.done("stats", "-o", "json").data["jobs"]["active"] >= 1
 
 

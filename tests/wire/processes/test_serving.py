@@ -1,8 +1,11 @@
 """`punctual serve`, `punctual demo` and `punctual db` as processes (SPEC sections 14, 15 and 16)."""
 
+import os
 import signal
 import socket
 import subprocess
+import time
+from datetime import datetime
 from pathlib import Path
 
 import httpx
@@ -196,3 +199,33 @@ def test_the_demo_can_be_kept(tmp_path: Path) -> None:
             lives.append(httpx.get(f"{url}/jobs/demo-chain").json()["data"])
             assert process.stop() == 0
     assert [(life["uid"], life["revision"]) for life in lives] == [(lives[0]["uid"], 1), (lives[0]["uid"], 2)]
+
+
+def test_the_processes_of_a_service_are_shown(tmp_path: Path) -> None:
+    """Each with its shard and its own start; one that is killed is missing, then another one (14)."""
+    began = time.time()
+    with serve(tmp_path / "data", "--workers", "2") as process:
+        url = process.wait_for_url()
+        [node] = httpx.get(f"{url}/nodes", timeout=20).json()["data"]["items"]
+        shards = [(one["shard"], one["state"]) for one in node["processes"]]
+        assert shards == [(0, "running"), (1, "running")]
+        pids = [one["pid"] for one in node["processes"]]
+        assert len(set(pids)) == 2
+        for one in (node, *node["processes"]):
+            started = datetime.fromisoformat(one["startedAt"]).timestamp()
+            assert began - 1 < started < time.time()
+        assert node["jobsHeld"] == sum(one["jobsHeld"] for one in node["processes"])
+        os.kill(pids[1], signal.SIGKILL)
+        assert another_pid(url, pids[1]) != pids[1]
+
+
+def another_pid(url: str, dead: int) -> int:
+    """The id of the worker process that was started for a dead one."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        [node] = httpx.get(f"{url}/nodes", timeout=20).json()["data"]["items"]
+        worker = node["processes"][1]
+        assert worker["state"] in ("running", "missing")
+        if worker["pid"] not in (None, dead):
+            return int(worker["pid"])
+    raise AssertionError("no other process was started")

@@ -19,6 +19,7 @@ from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.processes.build import build_processes
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
+from scheduler_service.hosts.processes.rpc_methods import ShardStatus
 from scheduler_service.hosts.processes.shards import OwnShard
 from scheduler_service.hosts.processes.worker_service import WorkerService
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
@@ -93,6 +94,7 @@ class FleetShard:
         )
         self.host = build_embedded_host(parts)
         self._calls = WorkerService(
+            status=lambda: ShardStatus(self.host.jobs_held, self.host.running),
             host=self.host,
             store=store,
             history=self.history,

@@ -1,0 +1,39 @@
+"""What `GET /nodes` says of a node's processes and of the versions of what it stands on."""
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+
+from scheduler_service import __version__
+from scheduler_service.domain.moments import rfc3339
+from scheduler_service.hosts.processes.rpc_methods import ShardStatus
+from scheduler_service.persistence.sql.database import Database
+from scheduler_service.telemetry.standstills import Standstills
+
+
+def own_status(*, held: int, running: int, started_at: int, standstills: Standstills) -> ShardStatus:
+    """The figures of this process, which began at `started_at` (wall ms)."""
+    longest = round(standstills.longest * 1_000)
+    return ShardStatus(held, running, os.getpid(), started_at, longest)
+
+
+def process_wire(shard: int, status: ShardStatus, state: str) -> Mapping[str, object]:
+    """A process of a node. One that does not answer, or starts, has neither id nor moment."""
+    return {
+        "shard": shard,
+        "pid": status.pid or None,
+        "state": state,
+        "startedAt": rfc3339(status.started_at) if status.pid else None,
+        "jobsHeld": status.held,
+        "running": status.running,
+        "loopHeldMs": status.loop_held,
+    }
+
+
+def versions_of(databases: Sequence[Database], further: Mapping[str, str] | None = None) -> Mapping[str, str]:
+    """The versions of this program, of Python and of the databases that have been used, by name."""
+    found = {"punctual": __version__, "python": platform.python_version()}
+    for database in databases:
+        name, version = database.version
+        found[name] = version
+    return found | dict(further or {})
