@@ -1,5 +1,6 @@
 """The REST API as an ASGI application, with one endpoint per path."""
 
+import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
@@ -28,6 +29,11 @@ from scheduler_service.persistence.common.pagination import CursorError
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.security.callers import Role
 
+NO_ROUTE = "none"
+"""The template of a path that has no route."""
+
+OTHER_METHOD = "other"
+
 
 def create_api(
     deps: ApiDependencies, *, further: tuple[Operation, ...] = (), mounts: Mapping[str, ASGIApp] | None = None
@@ -48,7 +54,7 @@ def create_api(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        exception_handlers={HTTPException: _answer_unknown(authenticate), Exception: _answer_fault},
+        exception_handlers={HTTPException: _answer_unknown(deps, authenticate), Exception: _answer_fault},
     )
     listed = (*(operation.path for operation in operations), "/docs", "/openapi.json", *(mounts or {}))
     pages = (_description(document), *_pages(document, listed))
@@ -74,6 +80,7 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request. Raises only what is a fault of this service."""
+        began = time.perf_counter()
         try:
             response = await self._run(scope, receive)
         except ApiProblem as problem:
@@ -85,6 +92,10 @@ class Endpoint:
             response = fail(store_problem(error, is_read=scope["method"] in ("GET", "HEAD")))
         except ClientGone:
             return
+        except Exception:
+            self._count(scope, HTTPStatus.INTERNAL_SERVER_ERROR, began)
+            raise
+        self._count(scope, response.status_code, began)
         await response(scope, receive, send)
 
     async def _run(self, scope: Scope, receive: Receive) -> Response:
@@ -107,6 +118,13 @@ class Endpoint:
             query=read_query(scope["query_string"], operation.query),
         )
         return await operation.handler(request)
+
+    def _count(self, scope: Scope, status: int, began: float) -> None:
+        metrics, method = self._deps.metrics, scope["method"]
+        if metrics is not None:
+            known = method if method in self._operations or method == "HEAD" else OTHER_METHOD
+            seconds = time.perf_counter() - began
+            metrics.count(method=known, route=self.path, status=status, seconds=seconds)
 
     def _no_method(self, method: str) -> ApiProblem:
         message = f"this path has no method {method}; it has {self._allow}"
@@ -161,14 +179,26 @@ def _pages(document: Callable[[], dict[str, Any]], paths: Sequence[str]) -> Iter
         yield Operation(route=route, handler=show, role=Role.VIEWER, summary=summary, is_open=True)
 
 
-def _answer_unknown(authenticate: Authenticate) -> Callable[[Request, Any], Coroutine[Any, Any, Response]]:
-    async def answer(request: Request, error: HTTPException) -> Response:
+def _answer_unknown(
+    deps: ApiDependencies, authenticate: Authenticate
+) -> Callable[[Request, Any], Coroutine[Any, Any, Response]]:
+    def answer_problem(request: Request, error: HTTPException) -> Response:
         try:
             authenticate(request.scope, False)
         except ApiProblem as problem:
             return fail(problem)
         message = f"there is nothing at {request.url.path[:200]!r}"
         return fail(refuse(HTTPStatus(error.status_code), "", "no_route", message))
+
+    async def answer(request: Request, error: HTTPException) -> Response:
+        began = time.perf_counter()
+        response = answer_problem(request, error)
+        if deps.metrics is not None:
+            seconds = time.perf_counter() - began
+            deps.metrics.count(
+                method=OTHER_METHOD, route=NO_ROUTE, status=response.status_code, seconds=seconds
+            )
+        return response
 
     return answer
 

@@ -135,6 +135,25 @@ class CheckNames(Protocol):
         """The names that are refused today, with the reason; answers within a moment, and never raises."""
 
 
+class Figures(Protocol):
+    """The body of an answer to a scrape, and its type."""
+
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def content_type(self) -> str: ...
+
+
+class Metrics(Protocol):
+    """The figures of the service for Prometheus."""
+
+    def count(self, *, method: str, route: str, status: int, seconds: float) -> None:
+        """One more answer; `route` is the template of its path, and it began after `seconds`."""
+
+    async def expose(self, accept: str) -> Figures:
+        """All figures, in the format that the header `accept` prefers. Never raises."""
+
+
 class Clean(Protocol):
     """Removes old history (SPEC section 12)."""
 
@@ -164,6 +183,7 @@ class ApiDependencies:
     - `log`: gets the warnings about declared jobs, which nobody may read in the answer.
     - `events`: None: there is no event stream.
     - `alerts`: None: this service has no alerts.
+    - `metrics`: None: they are off.
     - `offload`: None: all jobs are in this process, or the host has no bulk offload.
     """
 
@@ -207,6 +227,7 @@ class ApiDependencies:
     offload: Offload | None = None
     events: EventFeed | None = None
     alerts: AlertReader | None = None
+    metrics: Metrics | None = None
 
     @cached_property
     def store_faults(self) -> Tally:

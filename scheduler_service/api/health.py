@@ -4,6 +4,7 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
+from scheduler_service.api.bodies import header
 from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import absent, refuse, succeed
@@ -56,3 +57,11 @@ async def show_settings(request: ApiRequest) -> Response:
     if request.deps.settings is None:
         raise absent("", "this service does not show its settings")
     return succeed(request.deps.settings())
+
+
+async def show_metrics(request: ApiRequest) -> Response:
+    """`GET /metrics`: the figures of all processes of the service, or of this node, for Prometheus."""
+    if request.deps.metrics is None:
+        raise absent("", "metrics are off; set metrics.enabled")
+    found = await request.deps.metrics.expose(header(request.scope, b"accept") or "")
+    return Response(found.body, headers={"content-type": found.content_type, "cache-control": "no-store"})

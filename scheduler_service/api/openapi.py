@@ -132,7 +132,9 @@ def _schema(model: Any, references: References) -> Schema:
     return dict(references[model, "validation"])
 
 
-def _stream(data: Any) -> Schema:
+def _text(data: Any) -> Schema:
+    if data is None:
+        return {"type": "string"}
     return {"type": "string", "description": f"Frames, each with a {data.__name__} as JSON in `data`."}
 
 
@@ -151,7 +153,7 @@ def _responses(operation: Operation, references: References) -> Schema:
     successes = {
         str(status): {
             "description": HTTPStatus(status).phrase,
-            "content": {operation.media_type: {"schema": envelope if is_json else _stream(operation.data)}},
+            "content": {operation.media_type: {"schema": envelope if is_json else _text(operation.data)}},
         }
         for status in operation.success
     }

@@ -23,11 +23,12 @@ from scheduler_service.app.builders import (
     open_writer,
     system_functions,
 )
+from scheduler_service.app.metrics import ShownParts, make_exposition
 from scheduler_service.app.node_figures import own_status, process_wire, versions_of
 from scheduler_service.app.readiness import Readiness
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.sharding import worker_configs
-from scheduler_service.app.store_opening import StoreWatch, data_folder
+from scheduler_service.app.store_opening import ServiceState, StoreWatch, data_folder
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.app.telemetry import Telemetry
@@ -48,11 +49,11 @@ from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.state import OpenStore
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.event_source import LocalEvents
+from scheduler_service.telemetry.metrics.exposition import Exposition
 from scheduler_service.telemetry.process_age import process_age
 from scheduler_service.transport.sender import HttpSender
 
@@ -67,7 +68,7 @@ class ContainerBase(msgspec.Struct, frozen=True, kw_only=True):
     compiler: Compiler
     watch: StoreWatch
     shard_of: ShardOf
-    store: OpenStore
+    store: ServiceState
     database: HistoryDatabase
     clock: Timekeeper
     telemetry: Telemetry
@@ -260,6 +261,7 @@ class Container:
             options=self.compiler.options,
             settings=self._show_settings,
             events=self.events,
+            metrics=self._exposition,
         )
 
     @cached_property
@@ -283,6 +285,28 @@ class Container:
     def _cleaner(self) -> Cleanup:
         base = self._base
         return make_cleanup(base.loaded.settings, self.processes.store, self.writer, base.clock)
+
+    @cached_property
+    def _exposition(self) -> Exposition | None:
+        base, remotes = self._base, enumerate(self.processes.remotes, start=1)
+        parts = ShownParts(
+            host=self.host,
+            counted={
+                "history": self.writer.samples,
+                "state": lambda: self.store.samples(is_away=bool(self.watch.missing)),
+                "connections": self.sender.samples,
+            },
+            catalogue=self.store.catalogue,
+            deliveries=self.store,
+            queues=self.store.queues,
+            instances=self.services.registry.instances,
+            clock=base.clock,
+            nodes=self._list_nodes,
+            node=self.store.node_id,
+            kind="embedded",
+            others={str(number): remote.collect for number, remote in remotes},
+        )
+        return make_exposition(base.telemetry.metrics, parts)
 
     def _recover_queues(self, shard: int) -> None:
         self._queues.recover(self.processes.remotes[shard - 1].queues)

@@ -28,6 +28,7 @@ from scheduler_service.app.builders import (
 )
 from scheduler_service.app.cluster_join import keep_app_id, node_wire
 from scheduler_service.app.descriptors import current_limit, divide
+from scheduler_service.app.metrics import ShownParts, make_exposition
 from scheduler_service.app.node_alerts import make_node_alerts
 from scheduler_service.app.node_figures import own_status, process_wire, versions_of
 from scheduler_service.app.node_stores import make_events, make_services, open_stores
@@ -57,6 +58,7 @@ from scheduler_service.persistence.sql_cluster.store import SharedCatalogue, Sha
 from scheduler_service.ports.cluster import Node
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
+from scheduler_service.telemetry.metrics.exposition import Exposition
 from scheduler_service.telemetry.standstills import Standstills
 from scheduler_service.transport.sender import SystemFunction
 from scheduler_service.transport.service_urls import InvocationDirectory, InvocationSender
@@ -127,6 +129,7 @@ class NodeService:
         own = _api_parts(loaded, parts, self._readiness, log)
         self._api_parts = replace(own, alerts=self._alerts)
         self.api = create_api(self._api_parts)
+        self.telemetry = parts.telemetry
         self._loaded = loaded
         self._parts = parts
         self._log = log
@@ -148,6 +151,7 @@ class NodeService:
             head_seconds=settings.limits.head_seconds,
             keep_alive_seconds=SIDECAR_KEEP_ALIVE_SECONDS,
         )
+        self.telemetry.show_connections("sidecar", self._server.connections)
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
         await watch.wait()
         await keep_app_id(parts.cluster.nodes, watch.app_id)
@@ -218,7 +222,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     cleaner = make_cleanup(settings, jobs, writer, clock)
     services, directory = make_services(settings, stores, log)
     system = system_functions(cleaner, outbox, services)
-    sender = _make_node_sender(loaded, served, directory, system, clock, log)
+    sender = _make_node_sender(loaded, served, directory, system, clock, telemetry)
     host_parts = make_host_parts(
         settings,
         compiler,
@@ -271,7 +275,7 @@ def _make_node_sender(
     directory: InvocationDirectory,
     system: Mapping[str, SystemFunction],
     clock: SystemClock,
-    log: Log,
+    telemetry: Telemetry,
 ) -> InvocationSender:
     """The sender of a node, which reaches services through its sidecar as well."""
     sender = make_sender(
@@ -280,10 +284,11 @@ def _make_node_sender(
         directory=directory,
         system=system,
         clock=clock,
-        log=log,
+        log=telemetry.log,
         listeners=LISTENERS,
         sidecar=directory.base,
     )
+    telemetry.show("connections", sender.samples)
     return InvocationSender(sender=sender)
 
 
@@ -341,6 +346,22 @@ def _describe_own(parts: NodeParts, node: Node) -> Mapping[str, object]:
     }
 
 
+def _make_exposition(parts: NodeParts) -> Exposition | None:
+    shown = ShownParts(
+        host=parts.host,
+        counted={"history": parts.writer.samples, "state": parts.shared.samples},
+        catalogue=parts.catalogue,
+        deliveries=parts.host.store,
+        queues=None,
+        instances=parts.services.registry.instances,
+        clock=parts.clock,
+        nodes=partial(_list_nodes, parts),
+        node=parts.cluster.heartbeat.holder.node,
+        kind="dapr",
+    )
+    return make_exposition(parts.telemetry.metrics, shown)
+
+
 def _make_readiness(parts: NodeParts) -> Readiness:
     return Readiness(
         parts={
@@ -394,6 +415,7 @@ def _api_parts(loaded: Loaded, parts: NodeParts, readiness: Readiness, log: Log)
         settings=lambda: {
             name: {"value": value, "source": source} for name, value, source in loaded.effective()
         },
+        metrics=_make_exposition(parts),
     )
 
 

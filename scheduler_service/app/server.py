@@ -24,6 +24,7 @@ from scheduler_service.app.descriptors import divide, raise_limit
 from scheduler_service.app.gc_tuning import freeze_memory
 from scheduler_service.app.own_address import find_own_address, is_wildcard
 from scheduler_service.app.service import open_service
+from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.ports.errors import StoreUnavailable
@@ -44,9 +45,10 @@ OnListening = Callable[[str], Awaitable[None]]
 
 
 class RunningService(Protocol):
-    """A service that is open; `api` is its ASGI application."""
+    """A service that is open; `api` is its ASGI application, `telemetry` what its process shows."""
 
     api: FastAPI
+    telemetry: Telemetry
 
     async def start(self) -> None:
         """Begins to take firings. Raises StoreError."""
@@ -95,7 +97,7 @@ class Server(uvicorn.Server):
         faults: Tally,
     ) -> None:
         super().__init__(config)
-        self._open_connections = connections
+        self.connections = connections
         self._exhausted = exhausted
         self._malformed = malformed
         self._faults = faults
@@ -104,7 +106,7 @@ class Server(uvicorn.Server):
         """Accepts from `sockets`."""
         make_protocol = partial(
             ApiProtocol,
-            open_connections=self._open_connections,
+            open_connections=self.connections,
             malformed=self._malformed,
             faults=self._faults,
             config=self.config,
@@ -113,7 +115,7 @@ class Server(uvicorn.Server):
             _loop=asyncio.get_running_loop(),
         )
         self.servers: list[Any] = [
-            Acceptor(one, make_protocol, connections=self._open_connections, exhausted=self._exhausted)
+            Acceptor(one, make_protocol, connections=self.connections, exhausted=self._exhausted)
             for one in sockets or ()
         ]
         self.started = True
@@ -197,6 +199,7 @@ async def _serve(
         connections=shares.api,
         head_seconds=settings.limits.head_seconds,
     )
+    service.telemetry.show_connections("api", server.connections)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     signals, breaking = Signals(), asyncio.create_task(service.breaks())
     watched = contextlib.ExitStack()  # from the start to the end of the drain
@@ -204,7 +207,7 @@ async def _serve(
         if await _start(service, signals, serving, breaking):
             freeze_memory()
             log("listening", url=served)
-            watched.enter_context(watching(log, service.standstills))
+            watched.enter_context(watching(log, service.standstills, note_lag=service.telemetry.note_lag))
             if began is not None:
                 await began(served)
             await signals.wait_for_stop(serving, breaking)

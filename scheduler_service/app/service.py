@@ -42,7 +42,7 @@ class Service:
         self.api = api
         self._loaded = loaded
         self.components = rooms
-        self._telemetry = telemetry
+        self.telemetry = telemetry
         self._log = telemetry.log
 
     async def start(self) -> None:
@@ -60,7 +60,7 @@ class Service:
     @property
     def standstills(self) -> Standstills:
         """For how long the loop was held."""
-        return self._telemetry.standstills
+        return self.telemetry.standstills
 
     def is_settled(self, *, open_calls: int = 0) -> bool:
         """As `EmbeddedHost.is_settled`, pull queues included: for tests, which move the clock only then."""
@@ -94,14 +94,14 @@ class Service:
         self.components.services.stop_claims()
         await self.components.alerts.stop()
         await asyncio.gather(self.components.host.stop(grace), self.components.workers.stop(grace))
-        await self._telemetry.end_events()
+        await self.telemetry.end_events()
         await self.components.sender.close()
         await self.components.reads.close()
         await self.components.services.close()
         self.components.database.close()
         self.components.readiness.stop()
         self._log("stopped")
-        self._telemetry.close()
+        self.telemetry.close()
 
     def flush_log(self) -> None:
         """Writes the lines that the API still sums up, after its last answer."""

@@ -1,9 +1,10 @@
 """Opens the store that settings name, and watches it: SQLite in the data folder, or a Redis database."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from scheduler_service.app.data_folder import (
     check_beginning,
@@ -21,8 +22,16 @@ from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import OpenStore
 from scheduler_service.settings import Settings, SettingsError
+from scheduler_service.telemetry.metrics.samples import Sample
 
 MEMORY = ":memory:"
+
+
+class ServiceState(OpenStore, Protocol):
+    """The store of a service, or of one shard of it."""
+
+    def samples(self, *, is_away: bool = False) -> Iterable[Sample]:
+        """The figures of its transactions, and whether it is up, which it is not while it `is_away`."""
 
 
 class StoreWatch:
@@ -79,7 +88,7 @@ async def open_store(
     shard_of: ShardOf,
     log: Log,
     begins_anew: bool = False,
-) -> OpenStore:
+) -> ServiceState:
     """The store, which this process alone writes to from now on: the whole of it, or its first shard.
 
     Files that were divided among another number of processes are divided anew before, and those that other
@@ -134,7 +143,7 @@ async def _open_redis(
     watch: StoreWatch,
     faults: FaultPoints | None,
     log: Log,
-) -> OpenStore:
+) -> ServiceState:
     try:
         from scheduler_service.persistence.redis.store import Hooks, RedisStateStore
     except ModuleNotFoundError as error:

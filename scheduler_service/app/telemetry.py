@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from scheduler_service.app.connections import Connections
+from scheduler_service.app.metrics import add_connections, make_metrics
 from scheduler_service.app.readiness import HistoryWatch
 from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.app.traces import open_traces
@@ -18,6 +20,7 @@ from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.event_source import EventSource
 from scheduler_service.telemetry.job_life import JobLife
 from scheduler_service.telemetry.log_occurrences import OccurrenceLog
+from scheduler_service.telemetry.metrics.samples import Sample, Source
 from scheduler_service.telemetry.observation import RecordObserver, observed
 from scheduler_service.telemetry.occurrences import Occurrences
 from scheduler_service.telemetry.standstills import Standstills
@@ -48,6 +51,9 @@ class Telemetry:
         self._traces = open_traces(settings, log=self.log)
         self._failed = Tally("observer_failed", log=log)
         life = JobLife(occurrences=self.occurrences, wall=self._now)
+        self.metrics = make_metrics(settings)
+        if self.metrics is not None:
+            decorators = self.metrics.decorate(decorators)
         self.decorators = msgspec.structs.replace(
             observed(decorators, self._make_observers(settings), failed=self._failed),
             observe_job=life.observe,
@@ -74,11 +80,33 @@ class Telemetry:
         if self._traces is not None:
             self._traces.close()
         self._failed.flush()
+        if self.metrics is not None:
+            self.metrics.gathering.close()
+
+    async def collect(self) -> list[Sample]:
+        """The figures of this process, within a second or so; none where metrics are off."""
+        return [] if self.metrics is None else await self.metrics.gathering.collect()
+
+    def note_lag(self, seconds: float) -> None:
+        """A beat of the event loop was late by so much."""
+        if self.metrics is not None:
+            self.metrics.loop_lag.observe(seconds)
+
+    def show(self, name: str, source: Source) -> None:
+        """Shows figures of a part in the metrics."""
+        if self.metrics is not None:
+            self.metrics.gathering.read(name, source)
+
+    def show_connections(self, listener: str, connections: Connections) -> None:
+        """Shows the connections of a listener in the metrics."""
+        if self.metrics is not None:
+            add_connections(self.metrics.gathering, listener, connections)
 
     def _make_observers(self, settings: Settings) -> Sequence[RecordObserver]:
         tries = settings.notification.retries + 1
         traces = [] if self._traces is None else [self._traces.observe]
-        return [self.occurrences.observe, BadEndings(log=self.log, tries=tries), *traces]
+        counting = [] if self.metrics is None else [self.metrics.executions.observe]
+        return [self.occurrences.observe, *counting, BadEndings(log=self.log, tries=tries), *traces]
 
     def _now(self) -> int:
         return round(time.time() * SECOND) if self._clock is None else self._clock.now().wall

@@ -28,6 +28,7 @@ from scheduler_service.app.builders import (
 from scheduler_service.app.data_folder import history_address, read_around_damage, tell_trouble
 from scheduler_service.app.descriptors import raise_limit
 from scheduler_service.app.gc_tuning import freeze_memory
+from scheduler_service.app.metrics import add_host, add_stored
 from scheduler_service.app.node_figures import own_status
 from scheduler_service.app.process_parts import describe_parts
 from scheduler_service.app.surroundings import Compiler, make_surroundings
@@ -164,7 +165,10 @@ class WorkerMain:
                 assert self._shard is not None, "opened before"
                 await self._shard.start()
                 freeze_memory()
-                self._watch = RunningWatch(log=self._log, standstills=self._shard.telemetry.standstills)
+                telemetry = self._shard.telemetry
+                self._watch = RunningWatch(
+                    log=self._log, standstills=telemetry.standstills, note_lag=telemetry.note_lag
+                )
             case rpc_methods.STOP.name:
                 self.is_stopped = True
                 if self._shard is not None:
@@ -173,6 +177,8 @@ class WorkerMain:
                     self._watch.stop()
             case rpc_methods.PING.name:
                 pass
+            case rpc_methods.METRICS.name if self._shard is not None:
+                return rpc_methods.METRICS.write_result(await self._shard.telemetry.collect())
             case _:
                 if self._shard is None:
                     raise StoreUnavailable("this worker process is not open", is_public=True)
@@ -207,7 +213,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
     )
     clock = SystemClock(skew=config.skew, on_step=store.save_clock_skew)
     telemetry.follow(clock)
-    sender = _make_worker_sender(loaded, config, connection, clock, log)
+    sender = _make_worker_sender(loaded, config, connection, clock, telemetry)
     writer = open_writer(store.written, database, log)
     parts = make_host_parts(
         settings,
@@ -230,6 +236,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
         clock=clock,
         status=partial(_status_of, host, clock.now().wall - process_age(), telemetry),
     )
+    _add_metrics(telemetry, host, writer, store, clock)
     return OpenShard(
         host=host,
         store=store,
@@ -264,13 +271,24 @@ async def _open_store(settings: Settings, config: WorkerConfig, log: Log) -> Sql
 
 
 def _make_worker_sender(
-    loaded: Loaded, config: WorkerConfig, connection: RpcConnection, clock: Clock, log: Log
+    loaded: Loaded, config: WorkerConfig, connection: RpcConnection, clock: Clock, telemetry: Telemetry
 ) -> LookupSender:
     directory, system = ParentDirectory(connection=connection), {alert_jobs.SEND: alert_jobs.accept}
     sender = make_sender(
-        loaded, config.served, directory=directory, system=system, clock=clock, log=log, listeners=0
+        loaded, config.served, directory=directory, system=system, clock=clock, log=telemetry.log, listeners=0
     )
+    telemetry.show("connections", sender.samples)
     return LookupSender(sender=sender, directory=directory)
+
+
+def _add_metrics(
+    telemetry: Telemetry, host: EmbeddedHost, writer: HistoryWriter, store: SqliteStateStore, clock: Clock
+) -> None:
+    if telemetry.metrics is None:
+        return
+    gathering = telemetry.metrics.gathering
+    add_host(gathering, host, {"history": writer.samples, "state": store.samples})
+    add_stored(gathering, catalogue=store.catalogue, deliveries=store, queues=store.queues, clock=clock)
 
 
 def _make_compiler(loaded: Loaded, config: WorkerConfig) -> Compiler:

@@ -7,11 +7,14 @@ made (docs/decisions/0028-slices-and-a-thread.md).
 
 import asyncio
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from scheduler_service.language.values import LARGE_BYTES
+from scheduler_service.telemetry.metrics import families
+from scheduler_service.telemetry.metrics.samples import Sample
 
 SWITCH_SECONDS = 0.000_2
 """While the thread is at work, the loop gets the interpreter within this time; a firing asks ten times."""
@@ -20,8 +23,44 @@ SLICE_ITEMS = 50
 SLICE_BYTES = 16_384
 """So many small items, or so many bytes of them, are worked on before the loop may do something else."""
 
-_THREAD = ThreadPoolExecutor(1, thread_name_prefix="large-work")
 Result = TypeVar("Result")
+
+
+class WorkThread:
+    """The thread, and what it has done so far."""
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="large-work")
+        self._waiting = 0
+        self._done = 0
+        self._seconds = 0.0
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """What `work` returns or raises."""
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._executor, self._do, work)
+        finally:
+            self._waiting -= 1
+
+    def samples(self) -> Iterator[Sample]:
+        """How much was done, and how much waits."""
+        yield Sample(families.LARGE_WORK.name, (), self._done)
+        yield Sample(families.LARGE_WORK_SECONDS.name, (), self._seconds)
+        yield Sample(families.LARGE_WORK_WAITING.name, (), self._waiting)
+
+    def _do(self, work: Callable[[], Result]) -> Result:
+        usual, began = sys.getswitchinterval(), time.perf_counter()
+        sys.setswitchinterval(SWITCH_SECONDS)
+        try:
+            return work()
+        finally:
+            sys.setswitchinterval(usual)
+            self._done += 1
+            self._seconds += time.perf_counter() - began
+
+
+_THREAD = WorkThread()
 
 
 async def work_apart(work: Callable[[], Result]) -> Result:
@@ -29,7 +68,12 @@ async def work_apart(work: Callable[[], Result]) -> Result:
 
     `work` must not touch what the loop changes meanwhile.
     """
-    return await asyncio.get_running_loop().run_in_executor(_THREAD, _run, work)
+    return await _THREAD.run(work)
+
+
+def large_work_samples() -> Iterator[Sample]:
+    """The figures of this process's thread."""
+    return _THREAD.samples()
 
 
 async def work_by_size(size: int, work: Callable[[], Result]) -> Result:
@@ -54,12 +98,3 @@ class Slices:
             await asyncio.sleep(0)
         self._items += 1
         self._bytes += size
-
-
-def _run(work: Callable[[], Result]) -> Result:
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH_SECONDS)
-    try:
-        return work()
-    finally:
-        sys.setswitchinterval(usual)

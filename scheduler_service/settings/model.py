@@ -10,6 +10,7 @@ from pydantic import (
     Field,
 )
 
+from client_sdk.models import JOB_ID_FORM
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.persistence.redis.address import read_address
 from scheduler_service.settings.alerts import Alerts
@@ -78,6 +79,7 @@ Bit = Annotated[Literal[0, 1], BeforeValidator(_read_whole)]
 Bases = Annotated[tuple[Base, ...], BeforeValidator(_read_bases), Field(min_length=1, max_length=100)]
 
 ServiceName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
+JobId = Annotated[str, Field(pattern=rf"^{JOB_ID_FORM.pattern}$")]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
@@ -192,6 +194,13 @@ class Log(Group):
     access: bool = False
 
 
+class Metrics(Group):
+    """`GET /metrics`, and the jobs that have figures of their own."""
+
+    enabled: bool = True
+    jobs: Annotated[tuple[JobId, ...], Field(max_length=100)] = ()
+
+
 class Debug(Group):
     """Switches that hold executions (SPEC section 13)."""
 
@@ -232,6 +241,7 @@ class Settings(Group):
     services: Services = Services()
     log: Log = Log()
     traces: Traces = Traces()
+    metrics: Metrics = Metrics()
     debug: Debug = Debug()
     node: Node = Node()
     dapr: Dapr = Dapr()

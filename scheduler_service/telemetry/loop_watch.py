@@ -12,6 +12,14 @@ from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.standstills import Standstills
 from scheduler_service.telemetry.tally import LINE_SECONDS, Window
 
+NoteLag = Callable[[float], None]
+"""Takes by how many seconds a beat was late."""
+
+
+def _note_nothing(_: float) -> None:
+    """Where nobody counts it."""
+
+
 HELD = 0.1
 """Seconds. Whatever holds the loop longer is named: firings are late by as much."""
 
@@ -26,7 +34,8 @@ class LoopWatch:
     """Watches one loop: its beats say for how long it was held, and a thread where it stood meanwhile.
 
     `clock` counts in seconds, `stack` names the functions in which the loop stands, the innermost first.
-    Names of functions alone are written, never values. `standstills` remembers each hold.
+    Names of functions alone are written, never values. `standstills` remembers each hold, `note_lag` gets the
+    delay of every beat.
     """
 
     def __init__(
@@ -36,8 +45,10 @@ class LoopWatch:
         clock: Callable[[], float] = time.monotonic,
         stack: Callable[[], Sequence[str]],
         standstills: Standstills | None = None,
+        note_lag: NoteLag = _note_nothing,
     ) -> None:
         self._log = log
+        self._note_lag = note_lag
         self._standstills = standstills or Standstills(clock=clock)
         self._clock = clock
         self._stack = stack
@@ -50,6 +61,7 @@ class LoopWatch:
         now = self._clock()
         held, self._last = now - self._last - BEAT, now
         seen, self._seen = self._seen, ()
+        self._note_lag(max(0.0, held))
         if held < HELD:
             return
         self._standstills.note(held)
@@ -64,9 +76,11 @@ class LoopWatch:
 
 
 @contextmanager
-def watching(log: Log, standstills: Standstills | None = None) -> Iterator[None]:
+def watching(
+    log: Log, standstills: Standstills | None = None, *, note_lag: NoteLag = _note_nothing
+) -> Iterator[None]:
     """Watches the running loop within the block."""
-    watch = RunningWatch(log=log, standstills=standstills)
+    watch = RunningWatch(log=log, standstills=standstills, note_lag=note_lag)
     try:
         yield
     finally:
@@ -76,9 +90,13 @@ def watching(log: Log, standstills: Standstills | None = None) -> Iterator[None]
 class RunningWatch:
     """A watch over the running loop, from its making to `stop`, or to the end of the process."""
 
-    def __init__(self, *, log: Log, standstills: Standstills | None = None) -> None:
+    def __init__(
+        self, *, log: Log, standstills: Standstills | None = None, note_lag: NoteLag = _note_nothing
+    ) -> None:
         thread = threading.get_ident()
-        self._watch = LoopWatch(log=log, stack=lambda: stack_of(thread), standstills=standstills)
+        self._watch = LoopWatch(
+            log=log, stack=lambda: stack_of(thread), standstills=standstills, note_lag=note_lag
+        )
         self._loop = asyncio.get_running_loop()
         self._ended = threading.Event()
         self._timer = self._loop.call_later(BEAT, self._beat)

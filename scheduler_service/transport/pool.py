@@ -2,11 +2,13 @@
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cached_property
 
 from scheduler_service.ports.log import Log
+from scheduler_service.telemetry.metrics import families
+from scheduler_service.telemetry.metrics.samples import Sample
 from scheduler_service.transport.addresses import Site
 from scheduler_service.transport.connection import Deadlines, HttpConnection
 from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter, unreached
@@ -78,6 +80,20 @@ class Pool:
             counts["waiting"] += len(limit.waiting)
         busiest = sorted(found, key=lambda origin: -sum(found[origin].values()))
         return {origin: found[origin] for origin in busiest[:most]}
+
+    def samples(self) -> Iterator[Sample]:
+        """How many connections there are in each state, and how many calls wait for one."""
+        limits = self._limits.values()
+        idle = sum(len(limit.idle) for limit in limits)
+        states = {
+            "busy": sum(len(limit.open) for limit in limits) - idle,
+            "idle": idle,
+            "opening": sum(limit.opening for limit in limits),
+        }
+        for state, count in states.items():
+            yield Sample(families.CALL_CONNECTIONS.name, (state,), count)
+        yield Sample(families.CALLS_WAITING.name, (), sum(len(limit.waiting) for limit in limits))
+        yield Sample(families.CALL_DESCRIPTORS.name, (), self.budget.total)
 
     def take(self, site: Site, trusted: bool) -> HttpConnection | None:
         """The most recently used idle connection that this machine has not seen closed; or None."""

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 
@@ -13,6 +13,7 @@ from scheduler_service.domain.wire import Answer, Fault, OutboundRequest, Outcom
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import MayGo, NotSent, always
+from scheduler_service.telemetry.metrics.samples import Sample
 from scheduler_service.transport.addresses import Target, read_url
 from scheduler_service.transport.connection import Deadlines
 from scheduler_service.transport.errors import (
@@ -127,6 +128,10 @@ class HttpSender:
     def open_calls(self) -> dict[str, dict[str, int]]:
         """`open`, `idle` and `opening` connections and `waiting` calls of the 20 busiest origins."""
         return self._pool.count_calls(MOST_ORIGINS)
+
+    def samples(self) -> Iterable[Sample]:
+        """The figures of its connections."""
+        return self._pool.samples()
 
     async def close(self) -> None:
         """Closes idle connections and fails calls in flight; later calls end as a Fault."""

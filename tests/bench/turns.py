@@ -1,7 +1,8 @@
-"""What the two turns of an execution cost the loop's thread: `python -m tests.bench.turns [qos]`.
+"""What the two turns of an execution cost the loop's thread: `python -m tests.bench.turns [qos] [metrics]`.
 
-Store, history and target are in memory and answer 2 ms later, as one group each, so that turns, alarms, calls
-and the loop alone are measured. The fastest of many batches tells what the work costs on a busy machine too.
+With `metrics` calls and records are counted as in a service. Store, history and target are in memory and
+answer 2 ms later, as one group each, so that turns, alarms, calls and the loop alone are measured. The
+fastest of many batches tells what the work costs on a busy machine too.
 """
 
 import asyncio
@@ -24,6 +25,11 @@ from scheduler_service.ports.state import Commit
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
+from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
+from scheduler_service.telemetry.metrics.process_metrics import ProcessMetrics
+from scheduler_service.telemetry.observation import observed
+from scheduler_service.telemetry.occurrences import Occurrences
+from scheduler_service.telemetry.tally import Tally
 from scheduler_service.timing.misfire import count_missed
 from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import CORE, SKEW, START, MemoryHistory, describe
@@ -104,15 +110,26 @@ class History(MemoryHistory):
             self.is_full.set()
 
 
-async def main(qos: int) -> None:
+def decorators_of(metrics: ProcessMetrics | None) -> PortDecorators:
+    """What stands in front of the ports, as `app.telemetry` has it."""
+    occurrences = Occurrences()
+    failed = Tally("observer_failed", log=lambda event, /, **keys: print(event, keys))
+    if metrics is None:
+        return observed(NO_DECORATORS, [occurrences.observe], failed=failed)
+    observers = [occurrences.observe, metrics.executions.observe]
+    return observed(metrics.decorate(NO_DECORATORS), observers, failed=failed)
+
+
+async def main(qos: int, *, with_metrics: bool) -> None:
     """Prints microseconds of the loop's thread for one execution."""
     store, clock = Store(), ManualClock(wall=START, skew=SKEW)
     history = History(store)
+    decorators = decorators_of(ProcessMetrics() if with_metrics else None)
     parts = EmbeddedParts(
         core=CORE,
         store=store,
-        history=history,
-        sender=Target(),
+        history=decorators.history(history),
+        sender=decorators.sender(Target()),
         router=MemoryRouter(instances=Instances(), terms=lambda _, __: Terms(), clock=clock),
         clock=clock,
         redact=Masking().redact_all,
@@ -157,4 +174,5 @@ def _show(qos: int, taken: Sequence[float], commits: int) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 0))
+    numbers = [int(one) for one in sys.argv[1:] if one.isdigit()]
+    uvloop.run(main(numbers[0] if numbers else 0, with_metrics="metrics" in sys.argv))

@@ -23,6 +23,14 @@ HEALTH = group(
         statuses=(404,),
     ),
     Operation(
+        route="GET /metrics",
+        handler=health.show_metrics,
+        role=Role.VIEWER,
+        summary="Show the figures of all processes for Prometheus",
+        media_type="text/plain",
+        statuses=(404,),
+    ),
+    Operation(
         route="GET /settings",
         handler=health.show_settings,
         role=Role.ADMIN,

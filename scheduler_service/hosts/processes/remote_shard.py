@@ -43,6 +43,7 @@ from scheduler_service.hosts.processes.worker_handle import WorkerHandle
 from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, Revision
 from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.telemetry.metrics.samples import Sample
 
 Result = TypeVar("Result")
 
@@ -139,6 +140,10 @@ class RemoteShard:
                 return await self._worker.call(rpc_methods.STATUS, None)
         except TimeoutError:
             return ShardStatus()
+
+    async def collect(self) -> Sequence[Sample]:
+        """The figures of the process for metrics. Raises StoreError."""
+        return await self._worker.call(rpc_methods.METRICS, None)
 
     @property
     def missing(self) -> Sequence[str]:

@@ -24,6 +24,7 @@ from scheduler_service.domain.services import Loss
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, Revision
+from scheduler_service.telemetry.metrics.samples import Sample
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -152,6 +153,7 @@ PING: Method[None, None] = Method("ping", None, None)
 STATUS: Method[None, ShardStatus] = Method("standing", None, ShardStatus)
 LISTEN: Method[bool, None] = Method("listen", bool, None)
 """A notice: whether the service wants the occurrences of the process."""
+METRICS: Method[None, list[Sample]] = Method("metrics", None, list[Sample])
 
 # … jobs, …
 TAKE: Method[TakeRequest, bytes] = Method("take", TakeRequest, bytes)

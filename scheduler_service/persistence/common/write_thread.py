@@ -7,11 +7,13 @@ Items that may wait stay up to `MAX_WAIT_FOR_OTHERS_SECONDS` longer, unless one 
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
+from scheduler_service.persistence.common.group_figures import GroupFigures, Verdict
 from scheduler_service.ports.errors import StoreUnavailable
 
 Item = TypeVar("Item")
@@ -27,9 +29,6 @@ IDLE_SECONDS = 0.5
 
 # What was put in together: the items, the future of their outcome, whether it is that of a single item.
 Entry = tuple[Sequence[Item], asyncio.Future[Any], bool]
-
-# The outcome of an item: its result, or the error that its future raises.
-Verdict = object
 
 
 class WriteThread(Generic[Item]):
@@ -51,6 +50,7 @@ class WriteThread(Generic[Item]):
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self._name = name
+        self.groups = GroupFigures()
         self._serve = serve
         self._size = size
         self._loop = loop
@@ -118,7 +118,9 @@ class WriteThread(Generic[Item]):
         while not last:
             entries, last = self._take()
             if entries:
+                began = time.perf_counter()
                 verdicts = self._serve([item for items, _, _ in entries for item in items])
+                self.groups.note(verdicts, time.perf_counter() - began)
                 self._call_loop(answer, (entries, verdicts))
         self._call_loop(_end, self._ended)
 

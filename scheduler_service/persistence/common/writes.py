@@ -1,7 +1,7 @@
 """What a store keeps, packed; what its one writer writes; and the methods of a store that put it there."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -12,10 +12,11 @@ from scheduler_service.domain.leases import LOST
 from scheduler_service.domain.moments import HOUR
 from scheduler_service.domain.parts import LeaseChange, PartEnd, QueuedPart, QueueOptions
 from scheduler_service.domain.records import AnyRecord
-from scheduler_service.persistence.common.write_thread import Verdict
+from scheduler_service.persistence.common.group_figures import GroupFigures, Verdict
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import NOTHING, Commit, Remembered, Settlement
+from scheduler_service.telemetry.metrics.samples import Sample
 
 CLOCK_SKEW = "clock_skew"
 COMPLETION_KEPT_MS = 24 * HOUR
@@ -70,6 +71,10 @@ _Writer = TypeVar("_Writer", bound="Writer[Any]")
 class Writer(Protocol[_Write]):
     """Writes groups, one after the other, in the order of the calls."""
 
+    @property
+    def groups(self) -> GroupFigures:
+        """What was written so far."""
+
     def put(self, write: _Write, *, may_wait: bool = False) -> "asyncio.Future[Any]":
         """Returns at once; the future ends when `write` is durable. Raises StoreError.
 
@@ -96,6 +101,9 @@ class StoreWrites(Generic[_Writer]):
 
     def commit(self, commit: Commit) -> Awaitable[None]:
         return self.writer.put(commit, may_wait=commit.may_wait)
+
+    def samples(self, *, is_away: bool = False) -> Iterable[Sample]:
+        return self.writer.groups.samples(is_away=is_away)
 
     async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
         verdicts = await self.writer.put_all(commits)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from typing import TypeVar
@@ -27,11 +27,14 @@ from scheduler_service.persistence.history.statements import (
 )
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.history import Batch
+from scheduler_service.telemetry.metrics import families
+from scheduler_service.telemetry.metrics.samples import Sample
 
 Confirm = Callable[[Sequence[tuple[str, int]]], None]
 T = TypeVar("T")
 Work = Callable[[sa.Connection], T]
 
+HISTORY = "history"
 FLUSH_INTERVAL_SECONDS = 0.05
 PAUSES_SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0)
 # Of these pauses, what remains where a reader asks meanwhile.
@@ -78,6 +81,7 @@ class HistoryWriter:
         self._written = 0
         self._last_batches = 0
         self._failures = 0
+        self._errors = 0
         self._flush_requested = False
         self._closing = False
         self._waiters: list[tuple[int, Future[None]]] = []
@@ -130,6 +134,15 @@ class HistoryWriter:
             self._work.append(partial(self._run_one, work, done))
             self._changed.notify()
         return await asyncio.wrap_future(done)
+
+    def samples(self) -> Iterator[Sample]:
+        """How much waits to be written, and whether the last try to write failed."""
+        with self._lock:
+            batches, weight = len(self._load.batches), self._load.weight + self._writing_bytes
+        yield Sample(families.HISTORY_QUEUE.name, (), batches)
+        yield Sample(families.HISTORY_BYTES.name, (), weight)
+        yield Sample(families.STORE_ERRORS.name, (HISTORY,), self._errors)
+        yield Sample(families.STORE_UP.name, (HISTORY,), int(not self._failures))
 
     @property
     def removal(self) -> Removal:
@@ -266,6 +279,7 @@ class HistoryWriter:
             self._load = load
             self._writing_bytes = 0
             self._failures += 1
+            self._errors += 1
         self._on_trouble(str(error))
         self._settle_waiters(error)
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from scheduler_service.domain.moments import DAY
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
-from scheduler_service.persistence.common.write_thread import Entry, Verdict, answer
+from scheduler_service.persistence.common.group_figures import GroupFigures, Verdict
+from scheduler_service.persistence.common.write_thread import Entry, answer
 from scheduler_service.persistence.common.writes import (
     Forget,
     Keep,
@@ -64,6 +65,7 @@ class Writer:
     """
 
     def __init__(self, *, session: Session, place: str, size: int, faults: FaultPoints | None) -> None:
+        self.groups = GroupFigures()
         self._session = session
         self._place = place
         self._size = size
@@ -107,8 +109,10 @@ class Writer:
                 self._came.clear()
                 await self._came.wait()
                 continue
-            entries = self._take()
-            answer((entries, await self._serve([write for writes, _, _ in entries for write in writes])))
+            entries, began = self._take(), self._loop.time()
+            verdicts = await self._serve([write for writes, _, _ in entries for write in writes])
+            self.groups.note(verdicts, self._loop.time() - began)
+            answer((entries, verdicts))
 
     def _take(self) -> list[Entry[Write]]:
         entries: list[Entry[Write]] = []

@@ -2,16 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.common.write_thread import Verdict, WriteThread
+from scheduler_service.persistence.common.group_figures import Verdict
+from scheduler_service.persistence.common.write_thread import WriteThread
 from scheduler_service.persistence.sql.database import Database
 from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS
 from scheduler_service.ports.errors import StoreError, StoreUncertain
+from scheduler_service.telemetry.metrics.samples import Sample
 
 T = TypeVar("T")
 Work = Callable[[sa.Connection], Any]
@@ -76,6 +78,10 @@ class SharedDatabase:
     async def scalars(self, statement: sa.Select[tuple[T]]) -> list[T]:
         """The first column of all rows of `statement`. Raises StoreUnavailable."""
         return await self.read(lambda connection: list(connection.scalars(statement)))
+
+    def samples(self) -> Iterable[Sample]:
+        """The figures of its transactions."""
+        return self._writer.groups.samples()
 
     async def close(self) -> None:
         """Writes what was handed in, then closes the connections."""

@@ -5,7 +5,8 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from scheduler_service.persistence.common.write_thread import Verdict, WriteThread
+from scheduler_service.persistence.common.group_figures import Verdict
+from scheduler_service.persistence.common.write_thread import WriteThread
 from scheduler_service.persistence.sqlite.files import Files
 from scheduler_service.persistence.sqlite.rows import Loaded, read_jobs
 from scheduler_service.ports.errors import StoreUnavailable

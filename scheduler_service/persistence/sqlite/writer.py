@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
-from scheduler_service.persistence.common.write_thread import Verdict, WriteThread
+from scheduler_service.persistence.common.group_figures import Verdict
+from scheduler_service.persistence.common.write_thread import WriteThread
 from scheduler_service.persistence.common.writes import not_written, outcome_unknown
 from scheduler_service.persistence.sqlite.commit_group import Fold, Group, Write
 from scheduler_service.persistence.sqlite.files import Files
@@ -86,6 +87,7 @@ class Writer:
         )  # fmt: skip
         self.put, self.put_all, self.close = thread.put, thread.put_all, thread.close
         self.count_waiting = lambda: thread.waiting
+        self.groups = thread.groups
 
     def _serve(self, writes: list[Write]) -> list[Verdict]:
         self._trouble = None

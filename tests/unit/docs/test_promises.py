@@ -10,7 +10,7 @@ PAGE = "docs/promises.md"
 FIRST, LAST = 2, 16
 LATER = (
     "queue://", "topic://", "sign", "secrets", "Tenants", "keys", "Audit",
-    "Metrics", "Dapr", "MySQL", "console",
+    "Dapr", "MySQL", "console",
 )  # fmt: skip
 ROW = re.compile(r"\| (?P<rule>.+?) \| (?P<tests>[^|]+) \|")
 

@@ -1,0 +1,232 @@
+"""Adds to the figures of a process what its parts know: host, stores, queues, services, nodes."""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from scheduler_service import __version__
+from scheduler_service.app.connections import Connections
+from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.execution import DeliveryState
+from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key
+from scheduler_service.domain.leases import QueueFigures, QueueQuery
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.hosts.effects import EffectHandlers
+from scheduler_service.hosts.large_work import large_work_samples, work_apart
+from scheduler_service.ports.catalogue import Catalogue
+from scheduler_service.ports.clock import Clock
+from scheduler_service.services.instances import Instances
+from scheduler_service.settings import Settings
+from scheduler_service.telemetry.metrics import families
+from scheduler_service.telemetry.metrics.exposition import Exposition
+from scheduler_service.telemetry.metrics.gathering import Gathering
+from scheduler_service.telemetry.metrics.process_metrics import ProcessMetrics
+from scheduler_service.telemetry.metrics.samples import Ask, Sample, Source
+
+OWN = "0"
+"""The process that answers, as the label `process` names it."""
+
+MOST_QUEUES = 100
+MOST_SERVICES = 100
+OTHER = "other"
+"""Beyond so many, names are summed up under this one: no label is without a bound."""
+
+PAGE, MOST_PAGES = 500, 20
+OUTBOX_SECONDS = 30.0
+
+
+class AnyHost(Protocol):
+    """The host of this process."""
+
+    @property
+    def jobs_held(self) -> int:
+        """How many jobs are in memory."""
+
+    @property
+    def running(self) -> int:
+        """How many jobs have executions that run or wait for a retry."""
+
+    @property
+    def effects(self) -> EffectHandlers:
+        """What is under way."""
+
+
+class DeliveryStore(Protocol):
+    """Where durable deliveries lie."""
+
+    async def deliveries(self, after: str, limit: int) -> list[Delivery]:
+        """As `ports.state.StateStore.deliveries`."""
+
+
+class QueueStore(Protocol):
+    """Where the parts in queues lie."""
+
+    async def figures(self, query: QueueQuery) -> list[QueueFigures]:
+        """As `ports.queues.Queues.figures`."""
+
+
+def make_metrics(settings: Settings) -> ProcessMetrics | None:
+    """The figures of this process; None: they are off."""
+    given = settings.metrics
+    if not given.enabled:
+        return None
+    return ProcessMetrics(jobs=[write_job_key(DEFAULT_TENANT, job_id) for job_id in given.jobs])
+
+
+class ShownParts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the figures of a service, or of a node, are read from.
+
+    `counted` know figures of their own: history, state, connections. `queues` None: there are none. `nodes`
+    lists the nodes as `GET /nodes` does; `node` is the name of this one, `kind` `embedded` or `dapr`.
+    `others` are the worker processes by their numbers.
+    """
+
+    host: AnyHost
+    counted: Mapping[str, Source]
+    catalogue: Catalogue
+    deliveries: DeliveryStore
+    queues: QueueStore | None
+    instances: Instances
+    clock: Clock
+    nodes: Callable[[], Awaitable[Sequence[Mapping[str, object]]]]
+    node: str
+    kind: str
+    others: Mapping[str, Ask] = {}
+
+
+def make_exposition(metrics: ProcessMetrics | None, parts: ShownParts) -> Exposition | None:
+    """The answer to scrapes; None: metrics are off."""
+    if metrics is None:
+        return None
+    gathering = metrics.gathering
+    add_host(gathering, parts.host, parts.counted)
+    add_stored(
+        gathering,
+        catalogue=parts.catalogue,
+        deliveries=parts.deliveries,
+        queues=parts.queues,
+        clock=parts.clock,
+    )
+    add_service(gathering, parts)
+    processes = {OWN: gathering.collect, **parts.others}
+    return Exposition(processes=processes, requests=metrics.requests, apart=work_apart)
+
+
+def add_host(gathering: Gathering, host: AnyHost, counted: Mapping[str, Source]) -> None:
+    """The figures of the host, and of what is `counted` by itself."""
+
+    def read() -> Iterator[Sample]:
+        effects = host.effects
+        yield Sample(families.JOBS_HELD.name, (), host.jobs_held)
+        yield Sample(families.JOBS_RUNNING.name, (), host.running)
+        yield Sample(families.CALLS_IN_FLIGHT.name, (), len(effects.calls) + len(effects.parts))
+        yield Sample(families.NOTIFICATIONS_PENDING.name, (), len(effects.notifications))
+
+    gathering.read("host", read)
+    gathering.read("large_work", large_work_samples)
+    for name, source in counted.items():
+        gathering.read(name, source)
+
+
+def add_stored(
+    gathering: Gathering,
+    *,
+    catalogue: Catalogue,
+    deliveries: DeliveryStore,
+    queues: QueueStore | None,
+    clock: Clock,
+) -> None:
+    """What only the store of this process knows; `queues` None: there are none."""
+
+    async def count_jobs() -> Sequence[Sample]:
+        counts = await catalogue.counts(clock.now(), tenant=None)
+        jobs = [Sample(families.JOBS.name, (str(state),), count) for state, count in counts.by_state.items()]
+        return [
+            *jobs,
+            Sample(families.FIRINGS_DUE.name, (), counts.due),
+            Sample(families.EXECUTIONS_WAITING.name, (), counts.waiting),
+            Sample(families.EXECUTIONS_RUNNING.name, (), counts.running),
+        ]
+
+    async def count_outbox() -> Sequence[Sample]:
+        return await read_outbox(deliveries, clock)
+
+    gathering.ask("catalogue", count_jobs)
+    gathering.ask("outbox", count_outbox, keep_seconds=OUTBOX_SECONDS)
+    if queues is not None:
+        gathering.ask("queues", lambda: read_queues(queues, clock))
+
+
+async def read_outbox(store: DeliveryStore, clock: Clock) -> Sequence[Sample]:
+    """What lies in the outbox, among the first 10,000 durable deliveries. Raises StoreError."""
+    count, oldest, after = 0, None, ""
+    for _ in range(MOST_PAGES):
+        page = await store.deliveries(after, PAGE)
+        for one in page:
+            if one.state is DeliveryState.OUTBOX:
+                count += 1
+                oldest = one.created_at if oldest is None else min(oldest, one.created_at)
+        if len(page) < PAGE:
+            break
+        after = page[-1].delivery_id
+    age = 0 if oldest is None else max(0, clock.now().wall - oldest) / SECOND
+    return [Sample(families.OUTBOX.name, (), count), Sample(families.OUTBOX_AGE.name, (), age)]
+
+
+async def read_queues(store: QueueStore, clock: Clock) -> Sequence[Sample]:
+    """The first 100 queues by name. Raises StoreError."""
+    found = await store.figures(QueueQuery(tenant=DEFAULT_TENANT, limit=MOST_QUEUES))
+    now = clock.now().wall
+    samples = []
+    for one in found:
+        age = 0 if one.oldest is None else max(0, now - one.oldest) / SECOND
+        samples += [
+            Sample(families.QUEUE_DEPTH.name, (one.name,), one.depth),
+            Sample(families.QUEUE_OLDEST.name, (one.name,), age),
+            Sample(families.QUEUE_LEASED.name, (one.name,), one.held),
+        ]
+    return samples
+
+
+def add_service(gathering: Gathering, parts: ShownParts) -> None:
+    """What the process that answers the API knows."""
+
+    def read_instances() -> Iterator[Sample]:
+        return count_instances(parts.instances, parts.clock.now().steady)
+
+    def read_build() -> Iterator[Sample]:
+        yield Sample(families.BUILD_INFO.name, (__version__, parts.node, parts.kind), 1)
+
+    async def count_nodes() -> Sequence[Sample]:
+        states = [str(one["state"]) for one in await parts.nodes()]
+        return [Sample(families.NODES.name, (state,), states.count(state)) for state in sorted(set(states))]
+
+    gathering.read("instances", read_instances)
+    gathering.read("build", read_build)
+    gathering.ask("nodes", count_nodes)
+
+
+def count_instances(instances: Instances, now: int) -> Iterator[Sample]:
+    """The instances by service and state, at `now` (steady ms)."""
+    counts: dict[str, dict[str, int]] = {}
+    for one in sorted(instances.all(), key=lambda one: one.service):
+        name = one.service if one.service in counts or len(counts) < MOST_SERVICES else OTHER
+        states = counts.setdefault(name, {"online": 0, "draining": 0, "offline": 0})
+        online = "draining" if one.draining else "online"
+        states[online if instances.is_online(one, now) else "offline"] += 1
+    for service, states in counts.items():
+        for state, count in states.items():
+            yield Sample(families.INSTANCES.name, (service, state), count)
+
+
+def add_connections(gathering: Gathering, listener: str, connections: Connections) -> None:
+    """The connections of one listener."""
+
+    def read() -> Iterator[Sample]:
+        yield Sample(families.API_CONNECTIONS.name, (listener,), connections.count)
+        yield Sample(families.API_CONNECTIONS_LIMIT.name, (listener,), connections.most)
+        for reason, count in connections.events.counts.items():
+            yield Sample(families.API_CONNECTIONS_CLOSED.name, (listener, reason), count)
+
+    gathering.read(f"connections_{listener}", read)

@@ -1,0 +1,155 @@
+"""Counts executions, firings, attempts and deliveries by the records of turns."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from scheduler_service.domain.execution import DeliveryState, ExecutionState, FailureType, FiringOutcome
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.records import (
+    AttemptEnded,
+    DeliveryRecord,
+    ExecutionRecord,
+    FiringRecord,
+)
+from scheduler_service.ports.history import Batch
+from scheduler_service.telemetry.metrics import families
+from scheduler_service.telemetry.metrics.samples import SHORT_MS, Milliseconds, Sample
+
+_NO_ERROR = "none"
+_UNKNOWN = "other"
+_SUCCEEDED = ExecutionState.SUCCEEDED
+_FIRED, _SKIPPED = FiringOutcome.FIRED, FiringOutcome.SKIPPED
+RETRIED = "retried"
+_DELIVERIES = (RETRIED, *(state.value for state in DeliveryState if state is not DeliveryState.PENDING))
+_ENDS = (
+    *((ExecutionState.TERMINATED.value, error.value) for error in FailureType),
+    (ExecutionState.CANCELLED.value, _NO_ERROR),
+    (ExecutionState.SKIPPED.value, _NO_ERROR),
+)
+
+
+class JobFigures:
+    """The figures of one job that `metrics.jobs` names."""
+
+    def __init__(self) -> None:
+        self.lateness = Milliseconds(families.JOB_LATENESS)
+        self.outcomes: Counter[str] = Counter()
+        self.succeeded_at: int | None = None
+
+    def end(self, state: ExecutionState, ended: int) -> None:
+        """An execution has ended."""
+        self.outcomes[state.value] += 1
+        if state is _SUCCEEDED:
+            self.succeeded_at = ended
+
+    def samples(self, job_id: str) -> Iterator[Sample]:
+        """All of them; nothing of what has not happened yet."""
+        yield self.lateness.sample(job_id)
+        for outcome, count in self.outcomes.items():
+            yield Sample(families.JOB_EXECUTIONS.name, (job_id, outcome), count)
+        if self.succeeded_at is not None:
+            yield Sample(families.JOB_LAST_SUCCESS.name, (job_id,), self.succeeded_at / SECOND)
+
+
+class ExecutionMetrics:
+    """Sees the records of this process's turns (`telemetry.observation.RecordObserver`).
+
+    `jobs` are the keys of jobs that are counted one by one as well. Labels have types of failures, never
+    texts. What a crash shows once more is counted once more.
+    """
+
+    def __init__(self, *, jobs: Sequence[str] = ()) -> None:
+        self._turns = 0
+        self._attempts = 0
+        self._fired = 0
+        self._succeeded = 0
+        self._firings: Counter[str] = Counter()
+        # Those that are known are there from the start: else their first increase would not be seen.
+        self._ends = Counter(dict.fromkeys(_ENDS, 0))
+        self._failures = Counter({error.value: 0 for error in FailureType})
+        self._deliveries = Counter(dict.fromkeys(_DELIVERIES, 0))
+        self._lateness = Milliseconds(families.FIRING_LATENESS)
+        self._short_lateness = self._lateness.short
+        self._durations = Milliseconds(families.EXECUTION_DURATION)
+        self._short_durations = self._durations.short
+        self._jobs = {job_id: JobFigures() for job_id in jobs}
+
+    def observe(self, batch: Batch) -> None:
+        """Counts the records of a turn."""
+        # Runs in every turn: types are compared, and what happens most is counted without a call.
+        began = 0
+        further: tuple[int, ...] = ()
+        for record in batch.records:
+            if type(record) is ExecutionRecord:
+                if began and (record.execute_number == began or record.execute_number in further):
+                    self._begin(batch, record)
+                if record.ended_at is not None:
+                    self._end(batch, record, record.ended_at)
+            elif type(record) is FiringRecord:
+                if record.outcome is _FIRED:
+                    self._fired += 1
+                else:
+                    self._firings[record.outcome.value] += record.count or 0
+                if record.execute_number is not None and record.outcome is not _SKIPPED:
+                    if began:
+                        further = (*further, record.execute_number)
+                    else:
+                        began = record.execute_number
+            elif type(record) is AttemptEnded:
+                if record.error is not None:
+                    self._failures[record.failure_type.value if record.failure_type else _UNKNOWN] += 1
+            elif type(record) is DeliveryRecord:
+                self._deliver(record)
+        if batch.sequence > 0:  # below 0 are those of deliveries, which are no turns
+            self._turns += 1
+
+    def samples(self) -> Iterator[Sample]:
+        """All figures so far."""
+        yield Sample(families.TURNS.name, (), self._turns)
+        yield Sample(families.ATTEMPTS.name, (), self._attempts)
+        yield self._lateness.sample()
+        yield self._durations.sample()
+        yield Sample(families.FIRINGS.name, (_FIRED.value,), self._fired)
+        for outcome in (FiringOutcome.LATE, _SKIPPED):
+            yield Sample(families.FIRINGS.name, (outcome.value,), self._firings[outcome.value])
+        yield Sample(families.EXECUTIONS.name, (_SUCCEEDED.value, _NO_ERROR), self._succeeded)
+        for labels, count in self._ends.items():
+            yield Sample(families.EXECUTIONS.name, labels, count)
+        for error, count in self._failures.items():
+            yield Sample(families.ATTEMPT_FAILURES.name, (error,), count)
+        for outcome_, count in self._deliveries.items():
+            yield Sample(families.DELIVERIES.name, (outcome_,), count)
+        for job_id, figures in self._jobs.items():
+            yield from figures.samples(job_id)
+
+    def _begin(self, batch: Batch, record: ExecutionRecord) -> None:
+        late = (record.started_at or batch.at) - record.planned_at
+        if 0 <= late < SHORT_MS:
+            self._short_lateness[late] += 1
+        else:
+            self._lateness.observe(late)
+        if self._jobs and batch.job_id in self._jobs:
+            self._jobs[batch.job_id].lateness.observe(late)
+
+    def _end(self, batch: Batch, record: ExecutionRecord, ended: int) -> None:
+        self._attempts += record.attempt_count
+        state, started = record.state, record.started_at
+        if state is _SUCCEEDED:
+            self._succeeded += 1
+        else:
+            error = record.failure_type
+            self._ends[state.value, _NO_ERROR if error is None else error.value] += 1
+        if started is not None:
+            took = ended - started
+            if 0 <= took < SHORT_MS:
+                self._short_durations[took] += 1
+            else:
+                self._durations.observe(took)
+        if self._jobs and batch.job_id in self._jobs:
+            self._jobs[batch.job_id].end(state, ended)
+
+    def _deliver(self, record: DeliveryRecord) -> None:
+        if record.state is not DeliveryState.PENDING:
+            self._deliveries[record.state.value] += 1
+        elif record.tries:
+            self._deliveries[RETRIED] += 1

@@ -1,0 +1,119 @@
+"""The answer to a scrape: all processes that answer, as text that a real parser reads."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from scheduler_service.telemetry.metrics import families
+from scheduler_service.telemetry.metrics.exposition import Exposition, Rendered, render
+from scheduler_service.telemetry.metrics.requests import RequestMetrics
+from scheduler_service.telemetry.metrics.samples import Histogram, Sample
+
+pytestmark = pytest.mark.anyio
+
+TEXT, OPENMETRICS = "text/plain", "application/openmetrics-text; version=1.0.0"
+
+
+async def at_once(work: Callable[[], Rendered]) -> Rendered:
+    """Does it in the loop."""
+    return work()
+
+
+class Process:
+    """Gives one figure, when it may."""
+
+    def __init__(self, *, stands_still: bool = False) -> None:
+        self.asked = 0
+        self._stands_still = stands_still
+
+    async def collect(self) -> Sequence[Sample]:
+        """Its turns."""
+        self.asked += 1
+        await asyncio.sleep(0)
+        if self._stands_still:
+            await asyncio.Event().wait()
+        return [Sample(families.TURNS.name, (), 7)]
+
+
+def expose(processes: dict[str, Process]) -> Exposition:
+    """Over these processes, with little patience."""
+    asks = {name: process.collect for name, process in processes.items()}
+    return Exposition(processes=asks, requests=RequestMetrics(), apart=at_once, patience=0.05)
+
+
+def values(text: str) -> dict[tuple[str, str], float]:
+    """By name and process."""
+    return {
+        (one.name, one.labels["process"]): one.value
+        for family in text_string_to_metric_families(text)
+        for one in family.samples
+        if "process" in one.labels
+    }
+
+
+async def test_a_process_that_stands_still_is_down_and_holds_up_nobody() -> None:
+    """Its figures are absent; those of the others are there."""
+    exposition = expose({"0": Process(), "1": Process(stands_still=True), "2": Process()})
+    found = values((await exposition.expose(TEXT)).body.decode())
+    assert found == {
+        ("punctual_process_up", "0"): 1,
+        ("punctual_process_up", "1"): 0,
+        ("punctual_process_up", "2"): 1,
+        ("punctual_turns_total", "0"): 7,
+        ("punctual_turns_total", "2"): 7,
+    }
+
+
+async def test_scrapes_at_the_same_time_share_one_gathering() -> None:
+    """And one that is given up does not end it for the others."""
+    process = Process()
+    exposition = expose({"0": process})
+    asking = [asyncio.create_task(exposition.expose(TEXT)) for _ in range(50)]
+    await asyncio.sleep(0)
+    asking[0].cancel()
+    answers = await asyncio.gather(*asking[1:])
+    assert process.asked == 1
+    assert {answer.content_type for answer in answers} == {"text/plain; version=0.0.4; charset=utf-8"}
+    await exposition.expose(TEXT)
+    assert process.asked == 2
+
+
+def test_a_histogram_is_cumulated() -> None:
+    """With what is above all bounds in `+Inf`, and its count and sum."""
+    times = Histogram(families.LOOP_LAG)
+    for seconds in (0.000_5, 0.03, 0.03, 60):
+        times.observe(seconds)
+    answer = render([("0", times.sample())], OPENMETRICS)
+    (family,) = [
+        one
+        for one in openmetrics.text_string_to_metric_families(answer.body.decode())
+        if one.name == families.LOOP_LAG.name
+    ]
+    counts = {one.labels.get("le"): one.value for one in family.samples if one.name.endswith("_bucket")}
+    assert (counts["0.001"], counts["0.02"], counts["0.05"], counts["5.0"], counts["+Inf"]) == (1, 1, 3, 3, 4)
+    (total,) = [one.value for one in family.samples if one.name.endswith("_sum")]
+    assert total == pytest.approx(60.0605)
+
+
+@pytest.mark.parametrize("accept", ["", "*/*", "text/html", "nonsense;;q=", "x" * 10_000])
+def test_whatever_is_accepted_there_is_text(accept: str) -> None:
+    """A header that nobody understands is as good as none."""
+    answer = render([("0", Sample(families.TURNS.name, (), 1))], accept)
+    assert answer.content_type.startswith("text/plain")
+    assert values(answer.body.decode())[("punctual_turns_total", "0")] == 1
+
+
+def test_labels_are_escaped() -> None:
+    """A name with a quote or a line break stays one label."""
+    name = 'a"b\\c\nd'
+    answer = render([("0", Sample(families.QUEUE_DEPTH.name, (name,), 1))], TEXT)
+    found = [
+        one.labels["queue"]
+        for family in text_string_to_metric_families(answer.body.decode())
+        for one in family.samples
+        if one.name == families.QUEUE_DEPTH.name
+    ]
+    assert found == [name]

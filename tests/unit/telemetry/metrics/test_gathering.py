@@ -1,0 +1,141 @@
+"""A scrape has what answers within a moment, and names what does not."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from scheduler_service.telemetry.metrics import families
+from scheduler_service.telemetry.metrics.gathering import Gathering
+from scheduler_service.telemetry.metrics.samples import Sample
+from tests.unit.telemetry.metrics.batches import value
+
+pytestmark = pytest.mark.anyio
+
+JOBS = Sample(families.JOBS_HELD.name, (), 3)
+
+
+class Store:
+    """Answers when it may, counts the questions, and fails when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.may_answer = asyncio.Event()
+        self.is_broken = False
+
+    async def ask(self) -> Sequence[Sample]:
+        """One figure."""
+        self.asked += 1
+        await self.may_answer.wait()
+        if self.is_broken:
+            raise ValueError("broken")
+        return [JOBS]
+
+
+def read() -> Iterator[Sample]:
+    """Figures in memory."""
+    yield Sample(families.TURNS.name, (), 7)
+
+
+async def test_what_does_not_answer_is_absent_and_named() -> None:
+    """The rest is there; a later scrape does not ask twice, and has the answer once it has come."""
+    store, gathering = Store(), Gathering(patience=0.01)
+    gathering.read("memory", read)
+    gathering.ask("store", store.ask)
+    for _ in range(2):
+        found = await gathering.collect()
+        assert value(found, families.JOBS_HELD) is None
+        assert value(found, families.SCRAPE_ERRORS, "store") == 1
+        assert value(found, families.TURNS) == 7
+        assert value(found, families.SCRAPE_ERRORS, "memory") == 0
+    assert store.asked == 1
+    store.may_answer.set()
+    found = await gathering.collect()
+    assert value(found, families.JOBS_HELD) == 3
+    assert value(found, families.SCRAPE_ERRORS, "store") == 0
+
+
+async def test_an_answer_is_kept_for_a_while() -> None:
+    """Scrapes one after the other cost the store one question; then it is asked again."""
+    moment = [100.0]
+    store, gathering = Store(), Gathering(clock=lambda: moment[0])
+    store.may_answer.set()
+    gathering.ask("store", store.ask)
+    for after, asked in ((0.0, 1), (4.9, 1), (0.2, 2)):
+        moment[0] += after
+        assert value(await gathering.collect(), families.JOBS_HELD) == 3
+        assert store.asked == asked
+
+
+async def test_an_answer_that_took_long_is_asked_for_seldom() -> None:
+    """Asking takes a tenth of the time at most; meanwhile the last answer stands."""
+    moment = [100.0]
+    store, gathering = Store(), Gathering(patience=0.01, clock=lambda: moment[0])
+    gathering.ask("store", store.ask)
+    assert value(await gathering.collect(), families.JOBS_HELD) is None
+    moment[0] += 3
+    store.may_answer.set()
+    for after, asked in ((0.0, 1), (29.0, 1), (2.0, 2)):
+        moment[0] += after
+        assert value(await gathering.collect(), families.JOBS_HELD) == 3
+        assert store.asked == asked
+
+
+async def test_an_old_answer_stands_only_for_a_while() -> None:
+    """A store that has stopped to answer is seen, at the latest after a quarter of a minute."""
+    moment = [100.0]
+    store, gathering = Store(), Gathering(patience=0.01, clock=lambda: moment[0])
+    store.may_answer.set()
+    gathering.ask("store", store.ask)
+    await gathering.collect()
+    store.may_answer.clear()
+    moment[0] += 10
+    assert value(await gathering.collect(), families.JOBS_HELD) == 3
+    moment[0] += 10
+    found = await gathering.collect()
+    assert value(found, families.JOBS_HELD) is None
+    assert value(found, families.SCRAPE_ERRORS, "store") == 1
+
+
+async def test_a_failure_is_not_covered_by_an_old_answer() -> None:
+    """The figure is absent at once, and is asked for again at the next scrape."""
+    moment = [100.0]
+    store, gathering = Store(), Gathering(clock=lambda: moment[0])
+    store.may_answer.set()
+    gathering.ask("store", store.ask)
+    assert value(await gathering.collect(), families.JOBS_HELD) == 3
+    store.is_broken = True
+    moment[0] += 6
+    found = await gathering.collect()
+    assert value(found, families.JOBS_HELD) is None
+    assert value(found, families.SCRAPE_ERRORS, "store") == 1
+    store.is_broken = False
+    assert value(await gathering.collect(), families.JOBS_HELD) == 3
+
+
+async def test_a_source_that_fails_hides_no_other() -> None:
+    """Not even half of its own figures are shown."""
+
+    def fail() -> Iterator[Sample]:
+        yield JOBS
+        raise ValueError("broken")
+
+    gathering = Gathering()
+    gathering.read("broken", fail)
+    gathering.read("memory", read)
+    found = await gathering.collect()
+    assert value(found, families.JOBS_HELD) is None
+    assert value(found, families.SCRAPE_ERRORS, "broken") == 1
+    assert value(found, families.TURNS) == 7
+
+
+async def test_closing_ends_what_is_asked() -> None:
+    """A store that hangs does not keep the process."""
+    store, gathering = Store(), Gathering(patience=0.01)
+    gathering.ask("store", store.ask)
+    await gathering.collect()
+    gathering.close()
+    store.may_answer.set()
+    found = await gathering.collect()
+    assert value(found, families.SCRAPE_ERRORS, "store") in (0, 1)
+    assert store.asked <= 2

@@ -1,0 +1,165 @@
+"""`GET /metrics` of a whole service: what happened is what is exported (SPEC section 14)."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from scheduler_service.telemetry.metrics.families import FAMILIES, Family, Kind
+from tests.wire.metrics_text import OPENMETRICS, Scraped, read_openmetrics, read_text
+from tests.wire.service import World, data_of, definition, pointers, running
+
+pytestmark = pytest.mark.anyio
+
+KEY = "a key of more than 16 characters"
+BY_NAME = {family.name: family for family in FAMILIES}
+NOT_HERE = {
+    "punctual_api_connections",
+    "punctual_api_connections_limit",
+    "punctual_api_connections_closed_total",
+}
+"""Without a socket there are no connections of callers."""
+
+
+@pytest.fixture
+async def counted() -> AsyncIterator[World]:
+    """A service in which the job `named` has figures of its own."""
+    async with running(metrics={"jobs": ["named"]}) as world:
+        yield world
+
+
+async def scrape(world: World, accept: str | None = None, **headers: str) -> Scraped:
+    """What a Prometheus reads."""
+    wanted = {} if accept is None else {"accept": accept}
+    answer = await world.client.get("/metrics", headers={**wanted, **headers})
+    assert answer.status_code == 200, answer.text
+    if accept == OPENMETRICS:
+        assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+        return read_openmetrics(answer.text)
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    return read_text(answer.text)
+
+
+async def create(world: World, job_id: str, **members: Any) -> None:
+    """A job."""
+    data_of(await world.client.post(f"/jobs/{job_id}", json=definition(**members)), 201)
+
+
+async def work(world: World) -> None:
+    """Two successes, two failures after a retry each, their notifications, queued work, an instance."""
+    await create(world, "named", timer={"period": "PT1M"})
+    world.target.always("/bad", 500)
+    await create(
+        world,
+        "other",
+        timer={"period": "PT1M"},
+        request=[{"url": "service://jobswork/bad"}],
+        retry=[{"errorEquals": "500", "intervalSeconds": 1, "maxAttempts": 1}],
+        notification=[{"url": "service://jobsclient/told"}],
+    )
+    await world.advance(70)
+    await create(world, "queued", request=[{"url": "queue://work"}])
+    data_of(await world.client.post("/jobs/queued/trigger", json={}))
+    await world.client.put("/services/billing/instances/i1", json={"address": "http://127.0.0.1:9"})
+    await world.settle()
+
+
+def expected_labels(family: Family) -> set[str]:
+    """Those of its samples."""
+    return {"process", *family.labels} | ({"le"} if family.kind is Kind.HISTOGRAM else set())
+
+
+@pytest.mark.parametrize("accept", [None, OPENMETRICS])
+async def test_what_is_exported_is_what_is_documented(counted: World, accept: str | None) -> None:
+    """Each metric with its type and its labels, and no other one."""
+    await work(counted)
+    found = (await scrape(counted, accept)).own
+    assert set(BY_NAME) - set(found) <= NOT_HERE
+    assert set(found) <= set(BY_NAME)
+    for name, metric in found.items():
+        family = BY_NAME[name]
+        assert (metric.type, metric.documentation) == (family.kind.value, family.help)
+        for sample in metric.samples:
+            assert set(sample.labels) <= expected_labels(family), sample
+            assert {"process", *family.labels} <= set(sample.labels), sample
+
+
+async def test_executions_are_counted_by_outcome_and_type_of_failure(counted: World) -> None:
+    """With their attempts, their calls and their notifications."""
+    await work(counted)
+    found = await scrape(counted)
+    assert found.value("punctual_executions_total", outcome="terminated", error="http") == 2
+    assert found.value("punctual_attempt_failures_total", error="http") == 4
+    assert found.value("punctual_calls_total", outcome="5xx") == 4
+    assert (
+        found.value("punctual_deliveries_total", outcome="delivered") == len(counted.target.at("/told")) > 0
+    )
+    assert found.value("punctual_executions_total", outcome="succeeded", error="none") > 1
+    assert found.value("punctual_firing_lateness_seconds_count") == found.value(
+        "punctual_firings_total", outcome="fired"
+    )
+    assert found.value("punctual_queue_depth", queue="work") == 1
+    assert found.value("punctual_instances", service="billing", state="online") == 1
+    assert found.value("punctual_jobs", state="active") >= 6  # with those of the system
+    assert found.value("punctual_store_up", store="state") == 1
+
+
+async def test_every_known_outcome_is_there_from_the_start(counted: World) -> None:
+    """With 0: the first increase of a series that is not there would not be seen."""
+    found = await scrape(counted)
+    assert found.value("punctual_executions_total", outcome="terminated", error="timeout") == 0
+    assert found.value("punctual_deliveries_total", outcome="outbox") == 0
+    assert found.value("punctual_calls_total", outcome="connect") == 0
+
+
+async def test_only_named_jobs_have_figures_of_their_own(counted: World) -> None:
+    """No other id of a job, no URL and no text of a target is a label."""
+    await work(counted)
+    found = await scrape(counted)
+    assert found.value("punctual_job_executions_total", job_id="named", outcome="succeeded") == 2
+    assert {one["job_id"] for one in found.labels("punctual_job_executions_total")} == {"named"}
+    values = {
+        value
+        for metric in found.own.values()
+        for sample in metric.samples
+        for value in sample.labels.values()
+    }
+    assert not {value for value in values if "other" in value or "127.0.0.1" in value or "bad" in value}
+
+
+async def test_requests_are_counted_by_the_template_of_their_route(counted: World) -> None:
+    """Unknown paths and methods are one row, whatever they are."""
+    for path in ("/jobs/one", "/jobs/two", "/nothing/here", "/nothing/there"):
+        await counted.client.get(path)
+    await counted.client.request("BREW", "/jobs/one")
+    found = await scrape(counted)
+    count = "punctual_api_requests_total"
+    assert found.value(count, method="GET", route="/jobs/{jobId}", status="404") == 2
+    assert found.value(count, method="other", route="/jobs/{jobId}", status="405") == 1
+    assert found.value(count, method="other", route="none", status="404") == 2
+    times = "punctual_api_request_duration_seconds_count"
+    assert found.value(times, method="GET", route="/jobs/{jobId}") == 2
+
+
+async def test_the_key_is_asked_for() -> None:
+    """As of every read."""
+    async with running(server={"key": KEY}) as world:
+        refused = await world.client.get("/metrics")
+        assert refused.status_code == 401
+        found = await scrape(world, authorization=f"Bearer {KEY}")
+        assert found.value("punctual_process_up") == 1
+
+
+async def test_metrics_that_are_off_are_not_there() -> None:
+    """404 with the setting that turns them on."""
+    async with running(metrics={"enabled": False}) as world:
+        answer = await world.client.get("/metrics")
+        assert answer.status_code == 404
+        assert pointers(answer) == [("", "absent")]
+        assert "metrics.enabled" in answer.json()["detail"]
+
+
+async def test_a_head_request_has_no_body(counted: World) -> None:
+    """But the type of the answer."""
+    answer = await counted.client.head("/metrics")
+    assert (answer.status_code, answer.headers["content-type"][:10]) == (200, "text/plain")
