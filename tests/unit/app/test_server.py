@@ -12,9 +12,10 @@ import pytest
 from fastapi import FastAPI
 
 from scheduler_service.app.server import serve
+from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
-from scheduler_service.settings import Loaded, load_settings
+from scheduler_service.settings import Loaded, Settings, load_settings
 from scheduler_service.telemetry.loop_watch import THREAD
 from scheduler_service.telemetry.standstills import Standstills
 
@@ -22,11 +23,16 @@ pytestmark = pytest.mark.anyio
 PATIENCE = 30
 
 
+def _ignore(event: str, /, **keys: object) -> None:
+    """A log that nobody reads."""
+
+
 class EndlessStart:
     """A service that is told to stop while it starts, which takes for ever."""
 
     def __init__(self) -> None:
         self.standstills = Standstills()
+        self.telemetry = Telemetry(settings=Settings(), log=_ignore)
         self.api = FastAPI()
         self.stopped = False
 
@@ -74,6 +80,7 @@ class Held:
     def __init__(self, fault: Exception | None = None) -> None:
         self.fault = fault
         self.standstills = Standstills()
+        self.telemetry = Telemetry(settings=Settings(), log=_ignore)
         self.has_flushed = False
         self.held = asyncio.Event()
         self.release = asyncio.Event()
