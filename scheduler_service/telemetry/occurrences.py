@@ -114,7 +114,8 @@ def _occurrence_of(batch: Batch, record: Record) -> Occurrence | None:
 def _execution(batch: Batch, record: ExecutionRecord) -> Occurrence | None:
     kind = _ENDS.get(record.state)
     if kind is None:
-        if record.state is not ExecutionState.PROCESSING or record.started_at != batch.at:
+        # A firing that was decided ahead may have started later than its turn, never before it.
+        if record.state is not ExecutionState.PROCESSING or (record.started_at or 0) < batch.at:
             return None
         kind = OccurrenceKind.STARTED
     started = record.started_at

@@ -47,6 +47,7 @@ def _execution(state: ExecutionState, *, started_at: int | None = NOW) -> Execut
     ("record", "kind"),
     [
         (_execution(ExecutionState.PROCESSING), OccurrenceKind.STARTED),
+        (_execution(ExecutionState.PROCESSING, started_at=NOW + 3), OccurrenceKind.STARTED),
         (_execution(ExecutionState.SUCCEEDED), OccurrenceKind.FINAL_SUCCEED),
         (_execution(ExecutionState.TERMINATED), OccurrenceKind.FINAL_FAILED),
         (_execution(ExecutionState.CANCELLED), OccurrenceKind.FINAL_FAILED),
