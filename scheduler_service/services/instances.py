@@ -59,7 +59,10 @@ class Instances:
         self._left: dict[tuple[str, str, str], int] = {}
 
     def subscribe(self, listener: Listener) -> None:
-        """Calls `listener` after each registration and deregistration, until `unsubscribe`."""
+        """Calls `listener` after each registration and deregistration, until `unsubscribe`.
+
+        Also after the heartbeat of an instance that was offline.
+        """
         self._listeners.append(listener)
 
     def unsubscribe(self, listener: Listener) -> None:
@@ -160,6 +163,8 @@ class Instances:
             refuses=False,
         )
         self._put(renewed)
+        if not self.is_online(earlier, now):
+            self._tell(tenant, service, instance_id)
         return renewed
 
     def mark_draining(self, tenant: str, service: str, instance_id: str) -> bool:

@@ -17,7 +17,7 @@ Watchers = dict["asyncio.Future[Loss]", Token]
 
 
 class Losses:
-    """Watches instances, and writes one line into the log for each that is lost.
+    """Watches instances, and writes one line into the log for each that is lost, and one when it is back.
 
     It subscribes to `instances`, so it needs no further wiring. An instance is lost `lost_after` ms after it
     went offline or deregistered; `lost_after` 0: its work is never ended. `complete_at` is the steady moment
@@ -73,7 +73,7 @@ class Losses:
         moment = self._moment_of(place)
         if moment is not None:
             if moment > self._clock.now().steady:
-                self._lost.pop(place, None)
+                self._find(place)
             self._look_at(moment)
 
     def _look_at(self, moment: int) -> None:
@@ -96,7 +96,7 @@ class Losses:
             if moment <= now:
                 self._lose(place)
             else:
-                self._lost.pop(place, None)
+                self._find(place)
                 self._look_at(moment)
 
     def _moment_of(self, place: Place) -> int | None:
@@ -135,6 +135,11 @@ class Losses:
         for watcher in watchers:
             if not watcher.done():
                 watcher.set_result(loss)
+
+    def _find(self, place: Place) -> None:
+        """The instance is not lost, or not any more."""
+        if self._lost.pop(place, None) is not None and self._instances.get(*place) is not None:
+            self._log("instance_returned", service=place[1], instance=place[2])
 
     def _describe(self, place: Place) -> Loss:
         now = self._clock.now()

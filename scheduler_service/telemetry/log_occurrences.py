@@ -21,6 +21,7 @@ class Meaning(NamedTuple):
 
 MEANINGS: Mapping[str, Meaning] = {
     "instance_lost": Meaning(OccurrenceKind.INSTANCE_LOST, ("service", "instance")),
+    "instance_returned": Meaning(OccurrenceKind.INSTANCE_BACK, ("service", "instance")),
     "node_joined": Meaning(OccurrenceKind.NODE_JOINED, ("node",)),
     "node_left": Meaning(OccurrenceKind.NODE_LEFT, ("node",)),
     "node_lost": Meaning(OccurrenceKind.NODE_LOST, ("node",)),

@@ -86,6 +86,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "history_not_written": Word(ERROR, "The history cannot be written; executions continue."),
         "history_written_again": Word(INFO, "The history can be written again."),
         "instance_lost": Word(WARNING, "An instance of a service is lost; start it anew.", kind=("service",)),
+        "instance_returned": Word(INFO, "A lost instance of a service is there again.", kind=("service",)),
         "job_not_woken": Word(WARNING, "A job that an earlier process left open could not be read yet."),
         "job_paused": Word(WARNING, "The service paused a job."),
         "leases_not_swept": Word(WARNING, "Ended leases of pull queues could not be searched for."),

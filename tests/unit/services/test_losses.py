@@ -24,6 +24,7 @@ class Scene:
         self.instances = Instances(offline_after=10_000)
         self.start = self.clock.now().wall
         self.lines: list[tuple[str, int]] = []
+        self.returned: list[str] = []
         self.losses = Losses(
             instances=self.instances,
             clock=self.clock,
@@ -33,7 +34,11 @@ class Scene:
         )
 
     def _write(self, event: str, /, **keys: Any) -> None:
-        assert (event, keys["service"]) == ("instance_lost", SHOP)
+        assert keys["service"] == SHOP
+        if event == "instance_returned":
+            self.returned.append(keys["instance"])
+            return
+        assert event == "instance_lost"
         self.lines.append((keys["instance"], keys["executions"]))
 
     def wall(self, since: int) -> int:
@@ -77,12 +82,35 @@ async def test_silence_is_loss_and_heartbeats_are_life() -> None:
 
 
 async def test_one_that_is_back_may_be_lost_again() -> None:
-    """With a line for each time."""
+    """With a line for each time, and one when it is there again."""
     scene = Scene()
     for _ in range(2):
         scene.register("a")
         await scene.advance(20_000)
     assert scene.lines == [("a", 0)] * 2
+    assert scene.returned == ["a"]
+
+
+async def test_a_heartbeat_brings_a_lost_one_back() -> None:
+    """One that stood still is known all the time, and does not register again."""
+    scene = Scene()
+    scene.register("a")
+    await scene.advance(20_000)
+    for _ in range(3):
+        scene.beat("a")
+        await scene.advance(1_000)
+    assert (scene.lines, scene.returned) == ([("a", 0)], ["a"])
+    await scene.advance(20_000)
+    assert scene.lines == [("a", 0)] * 2
+
+
+async def test_one_that_only_takes_its_leave_is_not_back() -> None:
+    """It was lost, and stays so."""
+    scene = Scene()
+    scene.register("a")
+    await scene.advance(20_000)
+    scene.instances.remove(TENANT, SHOP, "a", scene.clock.now().steady)
+    assert scene.returned == []
 
 
 async def test_a_departure_counts_from_its_moment() -> None:

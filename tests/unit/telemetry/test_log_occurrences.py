@@ -15,6 +15,12 @@ from scheduler_service.telemetry.log_occurrences import OccurrenceLog
             OccurrenceKind.INSTANCE_LOST,
             "billing/b-1",
         ),
+        (
+            "instance_returned",
+            {"service": "billing", "instance": "b-1"},
+            OccurrenceKind.INSTANCE_BACK,
+            "billing/b-1",
+        ),
         ("history_not_written", {"error": "disk full"}, OccurrenceKind.STORE_LOST, "history"),
         ("history_written_again", {}, OccurrenceKind.STORE_BACK, "history"),
         ("store_lost", {"error": "no route"}, OccurrenceKind.STORE_LOST, None),
