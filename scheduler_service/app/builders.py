@@ -164,11 +164,17 @@ def limits_of(settings: Settings) -> HostLimits:
 def open_writer(
     confirm: Confirm, database: HistoryDatabase, log: Log, watch: HistoryWatch | None = None
 ) -> HistoryWriter:
-    """The history's writer; it calls `confirm` with what is written, and tells `watch` of trouble."""
+    """The history's writer; it calls `confirm` with what is written, and tells `watch` and `log` of trouble.
+
+    All of it on the thread of the loop, for who takes what the log says is there.
+    """
     loop = asyncio.get_running_loop()
 
     def on_written(keys: Sequence[tuple[str, int]]) -> None:
         loop.call_soon_threadsafe(lambda: _ignore(confirm(keys)))
+
+    def on_trouble(trouble: str | None) -> None:
+        loop.call_soon_threadsafe(note, trouble)
 
     def note(trouble: str | None) -> None:
         if watch is not None:
@@ -179,7 +185,7 @@ def open_writer(
             log("history_not_written", error=trouble)
 
     return HistoryWriter(
-        database=database, on_written=on_written, on_trouble=note, system_jobs=frozenset(NAMES)
+        database=database, on_written=on_written, on_trouble=on_trouble, system_jobs=frozenset(NAMES)
     )
 
 

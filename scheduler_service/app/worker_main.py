@@ -246,7 +246,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
         database=database,
         service=service,
         telemetry=telemetry,
-        relay=OccurrenceRelay(occurrences=telemetry.occurrences, connection=connection),
+        relay=OccurrenceRelay(occurrences=telemetry.occurrences, connection=connection, worker=config.shard),
     )
 
 

@@ -1,7 +1,13 @@
-"""Brings the occurrences of a worker process to the service's process, while somebody takes them there."""
+"""Brings the occurrences of a worker process to the service's process.
+
+Those of jobs while somebody takes them there; those of the process itself always: they are rare, and alerts
+need them.
+"""
 
 import asyncio
 from collections.abc import Callable
+
+import msgspec
 
 from scheduler_service.domain.occurrences import Occurrence
 from scheduler_service.hosts.processes import rpc_methods
@@ -15,22 +21,27 @@ MOST_WAITING = 5_000
 
 
 class OccurrenceRelay:
-    """Sends groups, each when the service has answered the one before: a slow service makes no heap here."""
+    """Sends groups, each when the service has answered the one before: a slow service makes no heap here.
 
-    def __init__(self, *, occurrences: Occurrences, connection: RpcConnection) -> None:
+    What happens to the process itself has the subject `worker 2`, to its history `worker 2/history`.
+    """
+
+    def __init__(self, *, occurrences: Occurrences, connection: RpcConnection, worker: int) -> None:
         self._occurrences = occurrences
         self._connection = connection
+        self._subject = f"worker {worker}"
         self._waiting: list[Occurrence] = []
         self._lost = 0
         self._is_sending = False
         self._leave: Callable[[], None] | None = None
         self._settled = asyncio.Event()
         self._settled.set()
+        occurrences.listen(self._take_own)
 
     def listen(self, is_wanted: bool) -> None:
-        """Takes the occurrences of this process from now on, or no more."""
+        """Takes the occurrences of jobs from now on, or no more."""
         if is_wanted and self._leave is None:
-            self._leave = self._occurrences.subscribe(self._take)
+            self._leave = self._occurrences.subscribe(self._take_of_jobs)
         elif not is_wanted and self._leave is not None:
             self._leave()
             self._leave = None
@@ -38,6 +49,15 @@ class OccurrenceRelay:
     async def flush(self) -> None:
         """Returns when the service has all that has happened so far, or is gone."""
         await self._settled.wait()
+
+    def _take_of_jobs(self, occurrence: Occurrence) -> None:
+        if occurrence.tenant is not None:
+            self._take(occurrence)
+
+    def _take_own(self, occurrence: Occurrence) -> None:
+        if occurrence.tenant is None:
+            subject = "/".join(filter(None, (self._subject, occurrence.subject)))
+            self._take(msgspec.structs.replace(occurrence, subject=subject))
 
     def _take(self, occurrence: Occurrence) -> None:
         if len(self._waiting) >= MOST_WAITING:

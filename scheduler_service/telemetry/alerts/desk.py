@@ -14,7 +14,7 @@ from scheduler_service.ports.errors import StoreError
 from scheduler_service.telemetry.alerts.lateness import LatenessWatch
 from scheduler_service.telemetry.alerts.lookout import BEHIND, Lookout
 from scheduler_service.telemetry.alerts.recovery import Recovery
-from scheduler_service.telemetry.alerts.rules import OF_THE_SERVICE, AlertRule
+from scheduler_service.telemetry.alerts.rules import OF_THE_SERVICE, SERVICE, AlertRule
 from scheduler_service.telemetry.alerts.saying import Saying
 from scheduler_service.telemetry.tally import Tally
 
@@ -23,8 +23,6 @@ RECOVERY_PAUSE = 3 * SECOND
 KEPT = 5 * BEHIND
 """So long a line outlives its last message: what the lookout finds once more is known by it."""
 HELD_MOST = 1_000
-SERVICE = "service"
-"""The subject of what concerns the service as a whole."""
 
 LOST_BY_BACK = {
     OccurrenceKind.INSTANCE_BACK: OccurrenceKind.INSTANCE_LOST,
@@ -32,6 +30,8 @@ LOST_BY_BACK = {
     OccurrenceKind.NODE_JOINED: OccurrenceKind.NODE_LOST,
     OccurrenceKind.STORE_BACK: OccurrenceKind.STORE_LOST,
 }
+OVER_AT_A_START = (OccurrenceKind.STORE_LOST, OccurrenceKind.WORKER_LOST)
+"""What is known to a process alone, and is not so any more when the next one has started."""
 
 Leads = Callable[[], Awaitable[bool]]
 """Whether this node is the one that looks and says, of all in its cluster. Raises StoreError."""
@@ -79,7 +79,8 @@ class AlertDesk:
         self._task: asyncio.Task[None] | None = None
         self._has_begun = False
         self._recovered_at = self._purged_at = parts.clock.now().steady
-        self._store_lost_at: int | None = None
+        self._lost_stores: dict[str, int] = {}
+        self._has_settled = False
 
     @property
     def is_idle(self) -> bool:
@@ -88,14 +89,21 @@ class AlertDesk:
 
     def take(self, occurrence: Occurrence) -> None:
         """Keeps what happened to the service for the next round (`telemetry.occurrences.Take`)."""
-        kind = occurrence.kind
-        if kind is OccurrenceKind.STORE_LOST and self._store_lost_at is None:
-            self._store_lost_at = occurrence.at
+        kind, subject = occurrence.kind, occurrence.subject or SERVICE
+        if kind is OccurrenceKind.STORE_LOST:
+            self._lost_stores.setdefault(subject, occurrence.at)
         elif kind is OccurrenceKind.STORE_BACK:
-            self._parts.lookout.rewind(self._store_lost_at or occurrence.at)
-            self._store_lost_at = None
+            self._parts.lookout.rewind(self._lost_stores.pop(subject, occurrence.at))
+        elif kind is OccurrenceKind.WORKER_BACK:
+            self._take_stores_back(occurrence)
         if kind in self._kinds & OF_THE_SERVICE or LOST_BY_BACK.get(kind) in self._kinds:
             self._held.append(occurrence)
+
+    def _take_stores_back(self, occurrence: Occurrence) -> None:
+        """A worker process that runs again has its files again; the one before could not say so."""
+        own = f"worker {occurrence.subject}"
+        for subject in [one for one in self._lost_stores if one == own or one.startswith(f"{own}/")]:
+            self.take(Occurrence(kind=OccurrenceKind.STORE_BACK, at=occurrence.at, subject=subject))
 
     def start(self) -> None:
         """Begins the rounds."""
@@ -113,6 +121,8 @@ class AlertDesk:
     async def round(self) -> None:
         """One round. Raises StoreError: what was not done is done by a later one."""
         parts = self._parts
+        if not self._has_settled:
+            await self._settle()
         await self._note_held()
         if not await parts.leads():
             self._has_begun = False
@@ -148,6 +158,13 @@ class AlertDesk:
             self._parts.delayed.count("times", error=str(error))
         finally:
             self._plan()
+
+    async def _settle(self) -> None:
+        """What was open of the process before has ended with its start."""
+        lines = await self._parts.table.open(OVER_AT_A_START, HELD_MOST)
+        if lines:
+            await self._parts.table.recover(lines, self._parts.clock.now().wall)
+        self._has_settled = True
 
     async def _note_held(self) -> None:
         """Happenings of the service, in their order; those that cannot be kept now stay held."""

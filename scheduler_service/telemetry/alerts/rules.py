@@ -15,6 +15,8 @@ OF_THE_SERVICE = frozenset(
     }
 )
 """What happens to no single job: `job_id` and `labels` of a rule say nothing about it."""
+SERVICE = "service"
+"""The subject of what concerns the service as a whole."""
 
 
 class AlertRule(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.ports.alerts import AlertLine, AlertState
+from scheduler_service.telemetry.alerts.rules import SERVICE
 
 LONGEST_MESSAGE = 500
 NAMED = 10
@@ -116,7 +117,10 @@ def _happening(line: AlertLine) -> str:
 
 
 def _store(line: AlertLine) -> str:
-    return "The history" if line.subject == "history" else "The store of the jobs"
+    whose, _, part = line.subject.rpartition("/")
+    if part == "history":
+        return f"The history of the {whose}" if whose else "The history"
+    return "The store of the jobs" if part == SERVICE else f"The store of the {part}"
 
 
 def _how_late(one: Occurrence) -> str:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
@@ -39,7 +40,7 @@ class Pair:
         ours, theirs = socket.socketpair()
         self.service = await _connect(ours, self._serve, lambda method, argument: None)
         self.worker = await _connect(theirs, self._parent.serve, self._take_notice)
-        self.relay = OccurrenceRelay(occurrences=self.here, connection=self.worker)
+        self.relay = OccurrenceRelay(occurrences=self.here, connection=self.worker, worker=2)
         self.leave = self.there.follow_interest(
             lambda wanted: rpc_methods.LISTEN.notify(self.service, wanted)
         )
@@ -131,3 +132,25 @@ async def test_a_service_that_has_gone_holds_up_no_end() -> None:
         pair.here.publish(occurrence(1))
         async with asyncio.timeout(10):
             await pair.relay.flush()
+
+
+@pytest.mark.parametrize("follows", [False, True])
+async def test_what_happens_to_the_process_itself_always_goes_over(follows: bool) -> None:
+    """Once, with the process as its subject; of jobs nothing does while nobody follows."""
+    async with paired() as pair:
+        heard: list[Occurrence] = []
+        pair.there.listen(heard.append)
+        if follows:
+            pair.there.subscribe(lambda one: None)
+        await pair.settle()
+        lost = Occurrence(kind=OccurrenceKind.STORE_LOST, at=5, message="disk full")
+        pair.here.publish(lost)
+        pair.here.publish(msgspec.structs.replace(lost, subject="history"))
+        pair.here.publish(occurrence(1))
+        await pair.relay.flush()
+        own = [one for one in heard if one.tenant is None]
+        assert [(one.kind, one.subject) for one in own] == [
+            (OccurrenceKind.STORE_LOST, "worker 2"),
+            (OccurrenceKind.STORE_LOST, "worker 2/history"),
+        ]
+        assert len(heard) == 2 + follows

@@ -1,0 +1,136 @@
+"""The rounds of a desk: what happens to the service, what is noted and said over a crash, who leads."""
+
+from pathlib import Path
+
+import pytest
+
+from scheduler_service.ports.errors import StoreUnavailable
+from tests.unit.telemetry.alerts.desk_rig import Cut, DeskRig, at_a_desk, rule
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_what_is_lost_is_said_once_and_its_end(tmp_path: Path) -> None:
+    """By its subject; of what the rules are not for nothing is kept."""
+    async with at_a_desk(tmp_path, rule("storeLost")) as rig:
+        for _ in range(3):
+            rig.happens("storeLost")
+            await rig.rounds()
+        rig.happens("workerLost", "1")
+        rig.happens("storeBack", "history")
+        await rig.rounds()
+        assert rig.told() == [("storeLost", "service", 1)]
+        rig.happens("storeBack")
+        await rig.rounds()
+        assert rig.told()[1:] == [("recovered", "service", 1)]
+
+
+async def test_a_worker_process_that_runs_again_has_its_stores_again(tmp_path: Path) -> None:
+    """The one that was killed could not say so; those of others stay lost."""
+    async with at_a_desk(tmp_path, rule("storeLost")) as rig:
+        for subject in ("worker 1", "worker 1/history", "worker 11"):
+            rig.happens("storeLost", subject)
+        await rig.rounds()
+        rig.happens("workerBack", "1")
+        await rig.rounds()
+        assert [one[:2] for one in rig.told()[3:]] == [
+            ("recovered", "worker 1"),
+            ("recovered", "worker 1/history"),
+        ]
+        (line,) = await rig.table.open((), 10)
+        assert line.subject == "worker 11"
+
+
+async def test_what_the_last_process_lost_is_over_with_the_next_start(tmp_path: Path) -> None:
+    """It ended before it could see the end; an instance may still be away."""
+    async with at_a_desk(tmp_path, rule("storeLost", "workerLost", "instanceLost")) as rig:
+        rig.happens("storeLost")
+        rig.happens("workerLost", "1")
+        rig.happens("instanceLost", "mail/a")
+        await rig.rounds()
+        assert len(rig.told()) == 3
+        rig.open()
+        await rig.rounds()
+        assert sorted(rig.told()[3:]) == [("recovered", "1", 1), ("recovered", "service", 1)]
+        (line,) = await rig.table.open((), 10)
+        assert line.subject == "mail/a"
+
+
+async def test_what_cannot_be_kept_waits_in_its_order(tmp_path: Path) -> None:
+    """A history that is away for a round loses no happening and doubles none."""
+    async with at_a_desk(tmp_path, rule("storeLost")) as rig:
+        cut = Cut(rig.table, 0, behind=False)
+        rig.open(cut)
+        rig.happens("storeLost", "history")
+        rig.happens("storeLost")
+        rig.happens("storeBack", "history")
+        with pytest.raises(StoreUnavailable):
+            await rig.rounds()
+        assert rig.told() == []
+        cut.mend()
+        await rig.rounds()
+        assert sorted(rig.told()) == [("recovered", "history", 1), ("storeLost", "service", 1)]
+
+
+async def crash_everywhere(folder: Path, *, behind: bool) -> int:
+    """Ends the process at each call of the table in turn; the number of the calls that there are."""
+    for at in range(100):
+        place = folder / f"{at}-{behind}"
+        place.mkdir()
+        async with at_a_desk(place, rule("finalFailed", "failing", failing=2)) as rig:
+            if not await _dies(rig, at, behind=behind):
+                return at
+            rig.open()
+            await rig.rounds(12)
+            assert sorted(rig.told()) == [
+                ("failing", "nightly", 1),
+                ("finalFailed", "nightly", 2),
+                ("finalFailed", "weekly", 1),
+            ], (at, behind)
+    raise AssertionError("it never came through")
+
+
+async def _dies(rig: DeskRig, at: int, *, behind: bool) -> bool:
+    cut = Cut(rig.table, at, behind=behind)
+    rig.open(cut)
+    await rig.end("nightly", 1)
+    await rig.end("weekly", 1)
+    rig.clock.advance(10)
+    await rig.end("nightly", 2)
+    try:
+        await rig.rounds(2)
+    except StoreUnavailable:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("behind", [False, True])
+async def test_a_crash_anywhere_loses_and_doubles_nothing(tmp_path: Path, behind: bool) -> None:
+    """Between the look, the mark, the message and its note: each is told and counted once, as by keys."""
+    assert await crash_everywhere(tmp_path, behind=behind) > 8
+
+
+async def test_a_node_that_does_not_lead_says_nothing(tmp_path: Path) -> None:
+    """It notes what it sees itself; whoever leads next says that, and what failed meanwhile, once."""
+    async with at_a_desk(tmp_path, rule("finalFailed", "storeLost")) as rig:
+        rig.leads = False
+        rig.happens("storeLost")
+        await rig.end("nightly", 1)
+        await rig.rounds(3)
+        assert rig.told() == []
+        rig.leads = True
+        await rig.rounds(12)
+        assert sorted(rig.told()) == [("finalFailed", "nightly", 1), ("storeLost", "service", 1)]
+
+
+async def test_rounds_go_on_behind_trouble(tmp_path: Path) -> None:
+    """A round that fails is counted, and the next one comes a second later."""
+    async with at_a_desk(tmp_path, rule("finalFailed")) as rig:
+        desk = rig.open(Cut(rig.table, 0, behind=False))
+        desk.start()
+        for _ in range(3):
+            rig.clock.advance(1_000)
+            while not desk.is_idle:
+                await rig.table.marks()
+        await desk.stop()
+        assert rig.delayed
