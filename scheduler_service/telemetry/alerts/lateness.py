@@ -37,14 +37,15 @@ class LatenessWatch:
         self._clock = clock
         self._tenant = tenant
         self._marks: dict[str, int] = {}
-        self._kept_at = clock.now().steady
+        now = clock.now()
+        self._made_at, self._kept_at = now.wall, now.steady
 
     async def begin(self) -> None:
-        """Takes up the marks; the first time nothing before now counts. Raises StoreUnavailable."""
+        """Takes up the marks; the first time nothing before this process counts. Raises StoreUnavailable."""
         if not self._rules:
             return
-        now, known = self._clock.now().wall, await self._table.marks()
-        self._marks = {rule.name: known.get(MARK + rule.name, now) for rule in self._rules}
+        known = await self._table.marks()
+        self._marks = {rule.name: known.get(MARK + rule.name, self._made_at) for rule in self._rules}
 
     async def look(self) -> None:
         """Raises StoreUnavailable: what was not noted is found by the next look."""

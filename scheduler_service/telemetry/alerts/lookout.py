@@ -70,7 +70,9 @@ class Lookout:
         self._sources = [source for source in sources if source.kinds & wanted]
         self._marks: dict[str, int] = {}
         self._seen: OrderedDict[Name, None] = OrderedDict()
-        self._back_at = self._kept_at = clock.now().steady
+        now = clock.now()
+        self._made_at = now.wall
+        self._back_at = self._kept_at = now.steady
         self._rewound: int | None = None
 
     def rewind(self, moment: int) -> None:
@@ -79,10 +81,9 @@ class Lookout:
         self._rewound = moment if self._rewound is None else min(self._rewound, moment)
 
     async def begin(self) -> None:
-        """Takes up the marks; the first time nothing before now counts. Raises StoreUnavailable."""
-        now = self._clock.now().wall
+        """Takes up the marks; the first time nothing before this process counts. Raises StoreUnavailable."""
         known = await self._table.marks()
-        self._marks = {source.mark: known.get(source.mark, now) for source in self._sources}
+        self._marks = {source.mark: known.get(source.mark, self._made_at) for source in self._sources}
         new = {mark: at for mark, at in self._marks.items() if mark not in known}
         await self._table.note((), new)
         for mark in self._marks.keys() - new.keys():

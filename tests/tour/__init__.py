@@ -1,0 +1,1 @@
+"""The tour: what is seen of each of twelve incidents, and how soon (docs/operations.md, "Incidents")."""
