@@ -7,12 +7,12 @@ import msgspec
 
 from scheduler_service import __version__
 from scheduler_service.app.connections import Connections
+from scheduler_service.app.process_parts import WorkingHost
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key
 from scheduler_service.domain.leases import QueueFigures, QueueQuery
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.large_work import large_work_samples, work_apart
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.clock import Clock
@@ -34,22 +34,6 @@ OTHER = "other"
 
 PAGE, MOST_PAGES = 500, 20
 OUTBOX_SECONDS = 30.0
-
-
-class AnyHost(Protocol):
-    """The host of this process."""
-
-    @property
-    def jobs_held(self) -> int:
-        """How many jobs are in memory."""
-
-    @property
-    def running(self) -> int:
-        """How many jobs have executions that run or wait for a retry."""
-
-    @property
-    def effects(self) -> EffectHandlers:
-        """What is under way."""
 
 
 class DeliveryStore(Protocol):
@@ -82,7 +66,7 @@ class ShownParts(msgspec.Struct, frozen=True, kw_only=True):
     `others` are the worker processes by their numbers.
     """
 
-    host: AnyHost
+    host: WorkingHost
     counted: Mapping[str, Source]
     catalogue: Catalogue
     deliveries: DeliveryStore
@@ -113,7 +97,7 @@ def make_exposition(metrics: ProcessMetrics | None, parts: ShownParts) -> Exposi
     return Exposition(processes=processes, requests=metrics.requests, apart=work_apart)
 
 
-def add_host(gathering: Gathering, host: AnyHost, counted: Mapping[str, Source]) -> None:
+def add_host(gathering: Gathering, host: WorkingHost, counted: Mapping[str, Source]) -> None:
     """The figures of the host, and of what is `counted` by itself."""
 
     def read() -> Iterator[Sample]:

@@ -59,7 +59,6 @@ from scheduler_service.ports.cluster import Node
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.metrics.exposition import Exposition
-from scheduler_service.telemetry.standstills import Standstills
 from scheduler_service.transport.sender import SystemFunction
 from scheduler_service.transport.service_urls import InvocationDirectory, InvocationSender
 
@@ -163,11 +162,6 @@ class NodeService:
         self._log(
             "ready", node=parts.cluster.heartbeat.holder.node, daprd=watch.metadata.get("runtimeVersion")
         )
-
-    @property
-    def standstills(self) -> Standstills:
-        """For how long the loop was held."""
-        return self._parts.telemetry.standstills
 
     def describe(self) -> Mapping[str, Mapping[str, object]]:
         """The figures of each part."""

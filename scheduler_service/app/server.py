@@ -33,7 +33,6 @@ from scheduler_service.settings import Loaded, Settings, SettingsError
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.loop_watch import watching
 from scheduler_service.telemetry.report_signal import SignalReports
-from scheduler_service.telemetry.standstills import Standstills
 from scheduler_service.telemetry.tally import Tally
 
 BACKLOG = 2048
@@ -52,10 +51,6 @@ class RunningService(Protocol):
 
     async def start(self) -> None:
         """Begins to take firings. Raises StoreError."""
-
-    @property
-    def standstills(self) -> Standstills:
-        """Where it is kept for how long the loop was held."""
 
     def describe(self) -> Mapping[str, Mapping[str, object]]:
         """The figures of each part, by number and name."""
@@ -207,7 +202,8 @@ async def _serve(
         if await _start(service, signals, serving, breaking):
             freeze_memory()
             log("listening", url=served)
-            watched.enter_context(watching(log, service.standstills, note_lag=service.telemetry.note_lag))
+            shown = service.telemetry
+            watched.enter_context(watching(log, shown.standstills, note_lag=shown.note_lag))
             if began is not None:
                 await began(served)
             await signals.wait_for_stop(serving, breaking)

@@ -25,7 +25,6 @@ from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
-from scheduler_service.telemetry.standstills import Standstills
 
 
 class KeepTime(Protocol):
@@ -56,11 +55,6 @@ class Service:
         await rooms.alerts.start()
         rooms.has_started = True
         self._log("ready", jobsHeld=(await rooms.jobs.status()).held)
-
-    @property
-    def standstills(self) -> Standstills:
-        """For how long the loop was held."""
-        return self.telemetry.standstills
 
     def is_settled(self, *, open_calls: int = 0) -> bool:
         """As `EmbeddedHost.is_settled`, pull queues included: for tests, which move the clock only then."""

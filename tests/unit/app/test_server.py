@@ -17,7 +17,6 @@ from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded, Settings, load_settings
 from scheduler_service.telemetry.loop_watch import THREAD
-from scheduler_service.telemetry.standstills import Standstills
 
 pytestmark = pytest.mark.anyio
 PATIENCE = 30
@@ -31,7 +30,6 @@ class EndlessStart:
     """A service that is told to stop while it starts, which takes for ever."""
 
     def __init__(self) -> None:
-        self.standstills = Standstills()
         self.telemetry = Telemetry(settings=Settings(), log=_ignore)
         self.api = FastAPI()
         self.stopped = False
@@ -79,7 +77,6 @@ class Held:
 
     def __init__(self, fault: Exception | None = None) -> None:
         self.fault = fault
-        self.standstills = Standstills()
         self.telemetry = Telemetry(settings=Settings(), log=_ignore)
         self.has_flushed = False
         self.held = asyncio.Event()
