@@ -11,7 +11,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.occurrences import OccurrenceKind
 from scheduler_service.persistence.history.alerts import SqlAlertTable
 from scheduler_service.persistence.sql.database import Database
-from scheduler_service.ports.alerts import AlertLine
+from scheduler_service.ports.alerts import AlertLine, AlertTable
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.delivery import Deliver
@@ -21,6 +21,7 @@ from scheduler_service.settings.alerts import Alert
 from scheduler_service.telemetry.alerts.desk import AlertDesk, DeskParts, FindLost, Leads, always, nothing
 from scheduler_service.telemetry.alerts.lateness import LatenessWatch
 from scheduler_service.telemetry.alerts.lookout import Lookout
+from scheduler_service.telemetry.alerts.publication import PublishedAlerts
 from scheduler_service.telemetry.alerts.recovery import IsOnline, ListNodes, Recovery, no_nodes
 from scheduler_service.telemetry.alerts.rules import AlertRule
 from scheduler_service.telemetry.alerts.saying import Saying
@@ -86,7 +87,8 @@ class Alerts:
             return
         await self._jobs.install()
         self._table = SqlAlertTable(database=self._parts.database, tenant=DEFAULT_TENANT)
-        self._desk = AlertDesk(self._make_parts(self._table))
+        shown = PublishedAlerts(table=self._table, publish=self._parts.occurrences.publish)
+        self._desk = AlertDesk(self._make_parts(shown))
         self._leave = self._parts.occurrences.listen(self._desk.take)
         self._desk.start()
 
@@ -110,7 +112,7 @@ class Alerts:
             return (), 0
         return await self._table.open((), OPEN_SHOWN), await self._table.count_open()
 
-    def _make_parts(self, table: SqlAlertTable) -> DeskParts:
+    def _make_parts(self, table: AlertTable) -> DeskParts:
         given, settings = self._parts, self._settings
         rules = [rule_of(alert) for alert in settings.alerts]
         catalogue, clock = given.catalogue, given.clock

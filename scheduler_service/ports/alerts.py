@@ -70,8 +70,10 @@ class AlertTable(Protocol):
     async def marks(self) -> Mapping[str, int]:
         """Up to which moment each kind of happening was looked for."""
 
-    async def note(self, noted: Sequence[Noted], marks: Mapping[str, int]) -> None:
+    async def note(self, noted: Sequence[Noted], marks: Mapping[str, int]) -> Sequence[Noted]:
         """Keeps what happened and moves the marks: one transaction. A repetition changes nothing.
+
+        Returns those that were not known.
 
         What lasts and is open already is left as it is. Of what does not last, a happening that is not
         newer than the newest one of its line was noted before.

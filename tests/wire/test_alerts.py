@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from scheduler_service.domain.occurrences import Occurrence
 from scheduler_service.settings import SettingsError
 from tests.wire.service import World, data_of, running
 from tests.wire.target import HELD, Seen
@@ -78,6 +79,8 @@ async def test_a_failed_execution_is_told() -> None:
 async def test_a_job_fails_three_times_and_recovers() -> None:
     """`failing` is told once, `recovered` once, with what has recovered and since when."""
     async with alerting({"on": ["failing"], "minIntervalSeconds": 0}) as world:
+        events: list[Occurrence] = []
+        world.service.telemetry.occurrences.subscribe(events.append)
         world.target.always("/run", 500)
         await create(world, "nightly")
         for _ in range(2):
@@ -98,6 +101,8 @@ async def test_a_job_fails_three_times_and_recovers() -> None:
         assert (message["kind"], message["of"], message["subject"]) == ("recovered", "failing", "nightly")
         assert message["since"] == line["since"]
         assert data_of(await world.client.get("/alerts"))["openCount"] == 0
+        found = [one.kind.value for one in events if one.kind.value in ("failing", "recovered")]
+        assert found == ["failing", "recovered"]
 
 
 async def test_what_is_held_back_is_counted() -> None:

@@ -40,18 +40,18 @@ class SqlAlertTable:
             lambda connection: {row.name: row.moment for row in connection.execute(wanted)}
         )
 
-    async def note(self, noted: Sequence[Noted], marks: Mapping[str, int]) -> None:
+    async def note(self, noted: Sequence[Noted], marks: Mapping[str, int]) -> Sequence[Noted]:
         """Nothing to keep costs nothing."""
         if not noted and not marks:
-            return
+            return ()
 
-        def write(connection: sa.Connection) -> None:
-            for one in noted:
-                self._note(connection, one)
+        def write(connection: sa.Connection) -> list[Noted]:
+            new = [one for one in noted if self._note(connection, one)]
             for name, moment in marks.items():
                 self._put(connection, alert_marks, {"name": name}, {"moment": moment})
+            return new
 
-        await self._write(write)
+        return await self._write(write)
 
     async def recover(self, lines: Sequence[AlertLine], at: int) -> None:
         def write(connection: sa.Connection) -> None:
@@ -141,13 +141,15 @@ class SqlAlertTable:
         """Ends the thread; the database is its opener's to close."""
         await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
 
-    def _note(self, connection: sa.Connection, one: Noted) -> None:
+    def _note(self, connection: sa.Connection, one: Noted) -> bool:
+        """Whether it was not known."""
         key = (one.alert, one.occurrence.kind.value, one.subject)
         known = connection.execute(sa.select(alerts).where(_is(key))).first()
         values = _first(one) if known is None else _next(known, one)
         if values:
             names = dict(zip(("alert", "kind", "subject"), key, strict=True))
             self._put(connection, alerts, names, values)
+        return bool(values)
 
     def _put(
         self, connection: sa.Connection, table: sa.Table, key: Mapping[str, str], values: Mapping[str, Any]
@@ -163,12 +165,12 @@ class SqlAlertTable:
 
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    async def _write(self, write: Callable[[sa.Connection], object]) -> None:
-        def work() -> None:
+    async def _write(self, write: Callable[[sa.Connection], T]) -> T:
+        def work() -> T:
             with self._database.writing() as connection:
-                write(connection)
+                return write(connection)
 
-        await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
 def _first(one: Noted) -> dict[str, Any]:
