@@ -10,6 +10,7 @@ from hashlib import sha256
 
 from client_sdk.models import ModelError, parse_definition
 from scheduler_service.app.surroundings import Compiler
+from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.domain.events import Created, Triggered, Updated
 from scheduler_service.domain.replies import Refusal
@@ -43,6 +44,11 @@ def job_of(name: str) -> str:
 def jobs_of(settings: Settings) -> frozenset[str]:
     """The ids of all jobs that send alerts."""
     return frozenset(job_of(alert.name) for alert in settings.alerts)
+
+
+def made_here(settings: Settings) -> frozenset[str]:
+    """The ids of all jobs that the product makes: those of the system, and those that send alerts."""
+    return frozenset(NAMES) | jobs_of(settings)
 
 
 def check_alerts(settings: Settings, surroundings: Surroundings) -> None:

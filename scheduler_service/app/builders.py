@@ -15,7 +15,7 @@ from scheduler_service.app.descriptors import current_limit, divide
 from scheduler_service.app.readiness import HistoryWatch
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler
-from scheduler_service.app.system_jobs import CHECK_TIMERS, CLEAN, NAMES, OUTBOX, as_function
+from scheduler_service.app.system_jobs import CHECK_TIMERS, CLEAN, OUTBOX, as_function
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.wire import Holder
@@ -162,11 +162,16 @@ def limits_of(settings: Settings) -> HostLimits:
 
 
 def open_writer(
-    confirm: Confirm, database: HistoryDatabase, log: Log, watch: HistoryWatch | None = None
+    confirm: Confirm,
+    database: HistoryDatabase,
+    log: Log,
+    own: frozenset[str],
+    watch: HistoryWatch | None = None,
 ) -> HistoryWriter:
     """The history's writer; it calls `confirm` with what is written, and tells `watch` and `log` of trouble.
 
     All of it on the thread of the loop, for who takes what the log says is there.
+    `own` are the jobs that the product makes for itself: they are in no sum over all jobs.
     """
     loop = asyncio.get_running_loop()
 
@@ -184,9 +189,7 @@ def open_writer(
         else:
             log("history_not_written", error=trouble)
 
-    return HistoryWriter(
-        database=database, on_written=on_written, on_trouble=on_trouble, system_jobs=frozenset(NAMES)
-    )
+    return HistoryWriter(database=database, on_written=on_written, on_trouble=on_trouble, system_jobs=own)
 
 
 def _ignore(writing: Any) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from scheduler_service import __version__
 from scheduler_service.api.dependencies import ApiDependencies
-from scheduler_service.app.alert_jobs import jobs_of
+from scheduler_service.app.alert_jobs import made_here
 from scheduler_service.app.alerts import Alerts, AlertSurroundings
 from scheduler_service.app.builders import (
     Outbox,
@@ -30,7 +30,6 @@ from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.sharding import worker_configs
 from scheduler_service.app.store_opening import ServiceState, StoreWatch, data_folder
 from scheduler_service.app.surroundings import Compiler
-from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import rfc3339
@@ -104,13 +103,17 @@ class Container:
     def writer(self) -> HistoryWriter:
         """Writes the history."""
         return open_writer(
-            self.store.written, self.database, self._base.log, self._base.telemetry.history_watch
+            self.store.written,
+            self.database,
+            self._base.log,
+            made_here(self._base.loaded.settings),
+            self._base.telemetry.history_watch,
         )
 
     @cached_property
     def reads(self) -> HistoryReads:
         """Reads it."""
-        own = frozenset(NAMES) | jobs_of(self._base.loaded.settings)
+        own = made_here(self._base.loaded.settings)
         return HistoryReads(database=self.database, system_jobs=own)
 
     @cached_property

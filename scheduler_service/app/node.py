@@ -12,7 +12,7 @@ from scheduler_service import __version__
 from scheduler_service.api.application import create_api
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.app.actor_listener import create_actor_app
-from scheduler_service.app.alert_jobs import check_alerts, jobs_of
+from scheduler_service.app.alert_jobs import check_alerts, made_here
 from scheduler_service.app.builders import (
     Outbox,
     admit_of,
@@ -37,7 +37,7 @@ from scheduler_service.app.readiness import Readiness
 from scheduler_service.app.server import LAST_ANSWERS_SECONDS, Server, listen, make_server, serve
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler, make_surroundings
-from scheduler_service.app.system_jobs import NAMES, install_patiently
+from scheduler_service.app.system_jobs import install_patiently
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.cleanup import Cleanup
@@ -206,12 +206,12 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     """
     settings, telemetry = loaded.settings, Telemetry(settings=loaded.settings, log=log)
     log, stores = telemetry.log, await open_stores(settings, served, telemetry.log)
-    database, clock = stores.database, stores.clock
+    database, clock, own = stores.database, stores.clock, made_here(settings)
     telemetry.follow(clock)
     client = SidecarClient(port=settings.dapr.grpc_port)
     surroundings, compiler = _make_compiler(loaded, served)
     # The host is built on the writer, which confirms what it has written to the host's store.
-    writer = open_writer(lambda keys: host.store.written(keys), database, log, telemetry.history_watch)
+    writer = open_writer(lambda keys: host.store.written(keys), database, log, own, telemetry.history_watch)
     outbox, jobs = Outbox(), ClusterJobs(database=stores.shared)
     cleaner = make_cleanup(settings, jobs, writer, clock)
     services, directory = make_services(settings, stores, log)
@@ -235,7 +235,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
         cluster=stores.cluster,
         database=database,
         writer=writer,
-        reads=HistoryReads(database=database, system_jobs=frozenset(NAMES) | jobs_of(settings)),
+        reads=HistoryReads(database=database, system_jobs=own),
         sender=sender,
         client=client,
         watch=SidecarWatch(http_port=settings.dapr.http_port, clock=clock, log=log),

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from scheduler_service.app.alert_jobs import made_here
 from scheduler_service.app.connections import Connections
 from scheduler_service.app.metrics import add_connections, make_metrics
 from scheduler_service.app.readiness import HistoryWatch
-from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.app.traces import open_traces
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.ports.clock import Clock
@@ -66,7 +66,7 @@ class Telemetry:
     def feed_events(self, source: EventSource) -> EventFeed:
         """The event stream of this process, from `source`: made once, where there is an API."""
         self._feed = EventFeed(
-            source=source, most_readers=self._settings.limits.event_readers, hidden=frozenset(NAMES)
+            source=source, most_readers=self._settings.limits.event_readers, hidden=made_here(self._settings)
         )
         return self._feed
 

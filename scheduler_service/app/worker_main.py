@@ -17,6 +17,7 @@ import msgspec
 import uvloop
 
 from scheduler_service.app import alert_jobs
+from scheduler_service.app.alert_jobs import made_here
 from scheduler_service.app.builders import (
     judge_of,
     log_of,
@@ -214,7 +215,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
     clock = SystemClock(skew=config.skew, on_step=store.save_clock_skew)
     telemetry.follow(clock)
     sender = _make_worker_sender(loaded, config, connection, clock, telemetry)
-    writer = open_writer(store.written, database, log)
+    writer = open_writer(store.written, database, log, made_here(settings))
     parts = make_host_parts(
         settings,
         compiler,

@@ -79,6 +79,22 @@ async def test_system_jobs_are_not_told() -> None:
         assert kinds(await stream.until("jobCreated")) == ["jobCreated"]
 
 
+async def test_what_sends_alerts_is_neither_told_nor_counted() -> None:
+    """A job that fails is told and counted once, however many alerts are sent for it."""
+    hook = {"url": "service://jobswork/hook", "on": ["finalFailed"], "minIntervalSeconds": 0}
+    async with running(alerts=[hook]) as world, listening(world) as api, api.stream() as stream:
+        world.target.always("/run", 500)
+        await world.client.post("/jobs/one", json=definition())
+        await stream.until("jobCreated")
+        await world.client.post("/jobs/one/trigger")
+        await stream.until("finalFailed")
+        while not world.target.at("/hook"):
+            await world.advance(1)
+        await world.client.post("/jobs/two", json=definition())
+        assert kinds(await stream.until("jobCreated")) == ["jobCreated"]
+        assert (await world.client.get("/statistics")).json()["data"]["total"]["executions"] == 1
+
+
 async def test_who_comes_back_misses_nothing() -> None:
     """By the header, by the query, and by an id of the beginning; the header counts more than the query."""
     async with running() as world, listening(world) as api:
