@@ -8,13 +8,6 @@ from scheduler_service.telemetry.event_reader import UNKNOWN, EventId, EventRead
 from scheduler_service.telemetry.event_ring import RingEvent
 
 
-def execution_id_of(occurrence: Occurrence) -> str | None:
-    """The execution that it is about, or None."""
-    if occurrence.uid is None or occurrence.execute_number is None:
-        return None
-    return f"{occurrence.uid}-{occurrence.execute_number}"
-
-
 def event_wire(occurrence: Occurrence) -> dict[str, object]:
     """The `data` of an event (`client_sdk.models.answers.Event`); members without a value are left out."""
     planned_at = occurrence.planned_at
@@ -22,7 +15,7 @@ def event_wire(occurrence: Occurrence) -> dict[str, object]:
         "kind": occurrence.kind,
         "at": rfc3339(occurrence.at),
         "jobId": None if occurrence.job_id is None else read_job_key(occurrence.job_id)[1],
-        "executionId": execution_id_of(occurrence),
+        "executionId": occurrence.execution_id,
         "executeNumber": occurrence.execute_number,
         "requestCounts": occurrence.request_counts,
         "triggeredBy": occurrence.triggered_by,

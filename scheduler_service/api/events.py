@@ -6,7 +6,6 @@ from starlette.responses import Response
 
 from scheduler_service.api.bodies import header
 from scheduler_service.api.event_stream import HEADERS, MEDIA_TYPE, EventStreamResponse
-from scheduler_service.api.event_wire import execution_id_of
 from scheduler_service.api.parameters import Values, check_length
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, absent, invalid, refuse
@@ -62,7 +61,7 @@ def choose(filters: Values, tenant: str) -> Wants:
             return False
         if jobs and occurrence.job_id not in jobs:
             return False
-        return not executions or execution_id_of(occurrence) in executions
+        return not executions or occurrence.execution_id in executions
 
     return wants
 

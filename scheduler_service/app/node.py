@@ -28,17 +28,19 @@ from scheduler_service.app.builders import (
 )
 from scheduler_service.app.cluster_join import keep_app_id, node_wire
 from scheduler_service.app.descriptors import current_limit, divide
+from scheduler_service.app.listener import listen
 from scheduler_service.app.metrics import ShownParts, make_exposition
 from scheduler_service.app.node_alerts import make_node_alerts
 from scheduler_service.app.node_figures import own_status, process_wire, versions_of
 from scheduler_service.app.node_stores import make_events, make_services, open_stores
 from scheduler_service.app.process_parts import describe_parts
 from scheduler_service.app.readiness import Readiness
-from scheduler_service.app.server import LAST_ANSWERS_SECONDS, Server, listen, make_server, serve
+from scheduler_service.app.server import LAST_ANSWERS_SECONDS, serve
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler, make_surroundings
 from scheduler_service.app.system_jobs import install_patiently
 from scheduler_service.app.telemetry import Telemetry
+from scheduler_service.app.uvicorn_server import Server, make_server
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.cleanup import Cleanup
 from scheduler_service.hosts.clock import SystemClock

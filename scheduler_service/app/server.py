@@ -5,26 +5,23 @@ import contextlib
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
-import uvicorn
 import uvloop
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from scheduler_service.api.access_log import AccessLog
 from scheduler_service.api.authentication import is_loopback
-from scheduler_service.app.acceptor import Acceptor
-from scheduler_service.app.api_protocol import ApiProtocol
 from scheduler_service.app.builders import log_egress, process_log
-from scheduler_service.app.connections import Connections
 from scheduler_service.app.descriptors import divide, raise_limit
 from scheduler_service.app.gc_tuning import freeze_memory
-from scheduler_service.app.own_address import find_own_address, is_wildcard
+from scheduler_service.app.listener import address_of, listen
 from scheduler_service.app.service import open_service
 from scheduler_service.app.telemetry import Telemetry
+from scheduler_service.app.uvicorn_server import Server, make_server
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.ports.errors import StoreUnavailable
@@ -33,13 +30,9 @@ from scheduler_service.settings import Loaded, Settings, SettingsError
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.loop_watch import watching
 from scheduler_service.telemetry.report_signal import SignalReports
-from scheduler_service.telemetry.tally import Tally
 
-BACKLOG = 2048
 LAST_ANSWERS_SECONDS = 1.0
 """What callers have to read their last answers where the drain took all of its time."""
-CUT_OFF_SECONDS = 1.0
-MALFORMED_SECONDS = 60.0
 OnListening = Callable[[str], Awaitable[None]]
 
 
@@ -73,68 +66,6 @@ class OpenService(Protocol):
 
     async def __call__(self, loaded: Loaded, *, served: str, log: Log) -> RunningService:
         """Raises StoreError, SettingsError."""
-
-
-class Server(uvicorn.Server):
-    """Uvicorn, whose end is decided by the service and not by the signal itself.
-
-    Its listeners accept by `Acceptor`, and `connections` are limited; `malformed` counts refused requests,
-    `faults` failed ones.
-    """
-
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        *,
-        connections: Connections,
-        exhausted: Tally,
-        malformed: Tally,
-        faults: Tally,
-    ) -> None:
-        super().__init__(config)
-        self.connections = connections
-        self._exhausted = exhausted
-        self._malformed = malformed
-        self._faults = faults
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accepts from `sockets`."""
-        make_protocol = partial(
-            ApiProtocol,
-            open_connections=self.connections,
-            malformed=self._malformed,
-            faults=self._faults,
-            config=self.config,
-            server_state=self.server_state,
-            app_state=self.lifespan.state,
-            _loop=asyncio.get_running_loop(),
-        )
-        self.servers: list[Any] = [
-            Acceptor(one, make_protocol, connections=self.connections, exhausted=self._exhausted)
-            for one in sockets or ()
-        ]
-        self.started = True
-
-    async def end(self, serving: "asyncio.Task[None]", *, seconds: float) -> None:
-        """Ends `serving`, the task of `serve`: what is not answered within `seconds` is cut off.
-
-        Connections without a request, and those whose request is not complete, are closed at once.
-        """
-        self.should_exit = True
-        await asyncio.wait({serving}, timeout=seconds)
-        for connection in list(self.server_state.connections):
-            connection.transport.abort()
-        await asyncio.wait({serving}, timeout=CUT_OFF_SECONDS)
-        self.force_exit = True  # what hangs now is no connection
-        await serving
-        self._malformed.flush()
-        self._faults.flush()
-        self._exhausted.flush()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leaves the signals alone."""
-        yield
 
 
 def run_service(loaded: Loaded, *, begins_anew: bool = False) -> None:
@@ -228,83 +159,6 @@ def check_exposure(settings: Settings) -> None:
             f"server.host = {host!r} is not loopback, and no key is configured: whoever reaches it could "
             "run requests from here; set server.key (PUNCTUAL_SERVER__KEY), or listen on 127.0.0.1"
         )
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises SettingsError that names the address and what is in the way."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except (OSError, OverflowError) as error:
-        listener.close()
-        reason = getattr(error, "strerror", None) or str(error)
-        raise SettingsError(
-            f"cannot listen on {host}:{port} ({reason}); stop what uses it, or choose another --port"
-        ) from error
-    listener.listen(BACKLOG)
-    listener.setblocking(False)
-    return listener
-
-
-def address_of(settings: Settings, listener: socket.socket, *, log: Log) -> str:
-    """The base address under which the service is reached.
-
-    Where it listens on all addresses and no setting names one, the log says which one is taken.
-    """
-    if settings.server.external_url:
-        return settings.server.external_url
-    host, port = listener.getsockname()[:2]
-    if not is_wildcard(host):
-        return _write_base(host, port)
-    found = find_own_address(listener)
-    served = _write_base(found or "127.0.0.1", port)
-    if found:
-        log("address_assumed", url=served, note="if targets need another one, set server.external_url")
-    else:
-        log("address_not_found", url=served, note="only this machine can report: set server.external_url")
-    return served
-
-
-def _write_base(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def make_server(
-    app: Any,
-    *,
-    log: Log,
-    connections: int = 1_000,
-    head_seconds: float = 10.0,
-    keep_alive_seconds: int = 30,
-) -> Server:
-    """A server for an ASGI application over a socket that listens already.
-
-    At most so many `connections` at the same time; a head is to be complete within `head_seconds`.
-    """
-    config = uvicorn.Config(
-        app,
-        loop="uvloop",
-        http="httptools",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=True,
-        timeout_keep_alive=keep_alive_seconds,
-    )
-    limited = Connections(
-        most=connections, head_seconds=head_seconds, idle_seconds=keep_alive_seconds, log=log
-    )
-    return Server(
-        config,
-        connections=limited,
-        exhausted=Tally("descriptors_exhausted", log=log),
-        malformed=Tally("requests_malformed", log=log, line_seconds=MALFORMED_SECONDS),
-        faults=Tally("requests_failed", log=log),
-    )
 
 
 class Signals:

@@ -12,7 +12,8 @@ from typing import Any
 
 import httpx
 
-from scheduler_service.app.server import listen, make_server
+from scheduler_service.app.listener import listen
+from scheduler_service.app.uvicorn_server import make_server
 from scheduler_service.demo.jobs import CREATOR
 from scheduler_service.demo.programs import free_ports
 from scheduler_service.demo.witness import Witness

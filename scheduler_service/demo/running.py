@@ -7,7 +7,9 @@ import httpx
 import uvloop
 
 from scheduler_service.app.builders import process_log
-from scheduler_service.app.server import listen, make_server, serve
+from scheduler_service.app.listener import listen
+from scheduler_service.app.server import serve
+from scheduler_service.app.uvicorn_server import make_server
 from scheduler_service.demo.crash import CrashAct
 from scheduler_service.demo.jobs import DemoTarget, demo_jobs
 from scheduler_service.domain.errors import PunctualError

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-from scheduler_service.domain.execution import FailureType, TriggeredBy
+from scheduler_service.domain.execution import FailureType, TriggeredBy, write_execution_id
 
 
 class OccurrenceKind(StrEnum):
@@ -67,3 +67,10 @@ class Occurrence(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rena
     subject: str | None = None
     node: str | None = None
     message: str | None = None
+
+    @property
+    def execution_id(self) -> str | None:
+        """The execution that it is about."""
+        if self.uid is None or self.execute_number is None:
+            return None
+        return write_execution_id(self.uid, self.execute_number)

@@ -17,7 +17,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from scheduler_service.api.routes import OPERATIONS
-from scheduler_service.app.server import listen, make_server
+from scheduler_service.app.listener import listen
+from scheduler_service.app.uvicorn_server import make_server
 from tests.wire.service import definition, running
 
 CHECKS: Any = [

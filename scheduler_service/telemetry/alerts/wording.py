@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.ports.alerts import AlertLine, AlertState
@@ -39,7 +38,7 @@ def body_of(line: AlertLine) -> Body:
         "count": max(line.count, 1),
         "subject": line.subject,
         "jobId": one.job_id,
-        "executionId": _execution_id(one),
+        "executionId": one.execution_id,
         "error": one.error,
         "failureType": None if one.failure_type is None else one.failure_type.value,
         "message": _cut(one.message or one.reason),
@@ -137,12 +136,6 @@ def _why(one: Occurrence) -> str:
 
 def _repeated(line: AlertLine) -> str:
     return f"; {line.count:,} times since {rfc3339(line.since)}" if line.count > 1 else ""
-
-
-def _execution_id(one: Occurrence) -> str | None:
-    if one.uid is None or one.execute_number is None:
-        return None
-    return write_execution_id(one.uid, one.execute_number)
 
 
 def _cut(message: str | None) -> str | None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.app.server import Server, listen, make_server
+from scheduler_service.app.listener import listen
+from scheduler_service.app.uvicorn_server import Server, make_server
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ from scheduler_service.app.limited_protocol import (
     HEAD_LINES,
     LimitedProtocol,
 )
-from scheduler_service.app.server import listen
+from scheduler_service.app.listener import listen
 from scheduler_service.telemetry.tally import Tally
 
 pytestmark = pytest.mark.anyio

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from scheduler_service.app.listener import address_of, listen
 from scheduler_service.app.own_address import find_own_address, is_wildcard
-from scheduler_service.app.server import address_of, listen
 from scheduler_service.settings import load_settings
 
 WILDCARDS = ["0.0.0.0", "::"]

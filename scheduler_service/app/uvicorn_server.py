@@ -1,0 +1,117 @@
+"""Uvicorn as this service uses it: its own listeners, limited connections, an end that others decide."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import uvicorn
+
+from scheduler_service.app.acceptor import Acceptor
+from scheduler_service.app.api_protocol import ApiProtocol
+from scheduler_service.app.connections import Connections
+from scheduler_service.ports.log import Log
+from scheduler_service.telemetry.tally import Tally
+
+CUT_OFF_SECONDS = 1.0
+MALFORMED_SECONDS = 60.0
+
+
+class Server(uvicorn.Server):
+    """Uvicorn, whose end is decided by the service and not by the signal itself.
+
+    Its listeners accept by `Acceptor`, and `connections` are limited; `malformed` counts refused requests,
+    `faults` failed ones.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        *,
+        connections: Connections,
+        exhausted: Tally,
+        malformed: Tally,
+        faults: Tally,
+    ) -> None:
+        super().__init__(config)
+        self.connections = connections
+        self._exhausted = exhausted
+        self._malformed = malformed
+        self._faults = faults
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accepts from `sockets`."""
+        make_protocol = partial(
+            ApiProtocol,
+            open_connections=self.connections,
+            malformed=self._malformed,
+            faults=self._faults,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+            _loop=asyncio.get_running_loop(),
+        )
+        self.servers: list[Any] = [
+            Acceptor(one, make_protocol, connections=self.connections, exhausted=self._exhausted)
+            for one in sockets or ()
+        ]
+        self.started = True
+
+    async def end(self, serving: "asyncio.Task[None]", *, seconds: float) -> None:
+        """Ends `serving`, the task of `serve`: what is not answered within `seconds` is cut off.
+
+        Connections without a request, and those whose request is not complete, are closed at once.
+        """
+        self.should_exit = True
+        await asyncio.wait({serving}, timeout=seconds)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.wait({serving}, timeout=CUT_OFF_SECONDS)
+        self.force_exit = True  # what hangs now is no connection
+        await serving
+        self._malformed.flush()
+        self._faults.flush()
+        self._exhausted.flush()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leaves the signals alone."""
+        yield
+
+
+def make_server(
+    app: Any,
+    *,
+    log: Log,
+    connections: int = 1_000,
+    head_seconds: float = 10.0,
+    keep_alive_seconds: int = 30,
+) -> Server:
+    """A server for an ASGI application over a socket that listens already.
+
+    At most so many `connections` at the same time; a head is to be complete within `head_seconds`.
+    """
+    config = uvicorn.Config(
+        app,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        timeout_keep_alive=keep_alive_seconds,
+    )
+    limited = Connections(
+        most=connections, head_seconds=head_seconds, idle_seconds=keep_alive_seconds, log=log
+    )
+    return Server(
+        config,
+        connections=limited,
+        exhausted=Tally("descriptors_exhausted", log=log),
+        malformed=Tally("requests_malformed", log=log, line_seconds=MALFORMED_SECONDS),
+        faults=Tally("requests_failed", log=log),
+    )
