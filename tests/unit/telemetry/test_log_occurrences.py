@@ -3,7 +3,8 @@
 import pytest
 
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
-from scheduler_service.telemetry.log_occurrences import OccurrenceLog
+from scheduler_service.telemetry.log_occurrences import MEANINGS, OccurrenceLog
+from scheduler_service.telemetry.vocabulary import VOCABULARY
 
 
 @pytest.mark.parametrize(
@@ -38,3 +39,16 @@ def test_a_line_is_an_occurrence(
     assert lines == [event, "listening"]
     (one,) = found
     assert (one.kind, one.at, one.subject, one.message) == (kind, 7, subject, keys.get("error"))
+
+
+def test_each_meaning_is_one_of_a_word_of_the_log() -> None:
+    """A word that is renamed would mean nothing any more."""
+    assert set(MEANINGS) <= set(VOCABULARY)
+
+
+def test_each_kind_of_the_service_is_meant_by_some_line() -> None:
+    """Else readers of events, and alerts, would wait for it in vain."""
+    subjects = ("INSTANCE_", "NODE_", "WORKER_", "STORE_")
+    of_the_service = {kind for kind in OccurrenceKind if kind.name.startswith(subjects)}
+    assert of_the_service == {meaning.kind for meaning in MEANINGS.values()}
+    assert len(of_the_service) > 8
