@@ -9,15 +9,17 @@ from collections.abc import Mapping
 from hashlib import sha256
 
 from client_sdk.models import ModelError, parse_definition
+from scheduler_service.app.service_registry import ReadJob
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.domain.errors import DefinitionError
-from scheduler_service.domain.events import Created, Triggered, Updated
+from scheduler_service.domain.events import Activated, Created, Paused, Triggered, Updated
+from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Refusal
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.ports.catalogue import Catalogue
+from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry, JobQuery
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Definition, Deliver
 from scheduler_service.ports.log import Log
@@ -28,6 +30,10 @@ from scheduler_service.settings.alerts import Alert
 SEND = "alert"
 """The step of these jobs, `system://alert`, which does nothing: what is sent is their notification."""
 PREFIX = "alert."
+HIDDEN = "***"
+PAGE = 200
+UNDECLARED = "undeclared"
+"""Why the job of an alert that has left the settings is paused: as one that its service has left out."""
 _PLACE = "/notification/0"
 
 
@@ -51,11 +57,16 @@ def made_here(settings: Settings) -> frozenset[str]:
     return frozenset(NAMES) | jobs_of(settings)
 
 
+def headers_of(settings: Settings) -> dict[str, dict[str, str]]:
+    """By the id of their jobs the headers that alerts send, as they are."""
+    return {job_of(alert.name): alert.headers for alert in settings.alerts if alert.headers}
+
+
 def check_alerts(settings: Settings, surroundings: Surroundings) -> None:
     """Raises SettingsError for an alert that could never be sent: its url, a template, a header."""
     for place, alert in enumerate(settings.alerts):
         try:
-            definition = parse_definition(json.loads(define(alert)), is_json=True)
+            definition = parse_definition(_describe(alert, alert.headers), is_json=True)
             compile_definition(definition, surroundings, system=True)
         except (DefinitionError, ModelError) as error:
             problem = error.problems[0]
@@ -66,7 +77,7 @@ def check_alerts(settings: Settings, surroundings: Surroundings) -> None:
 
 
 class AlertJobs:
-    """Creates the jobs of the settings' alerts, and hands messages to them."""
+    """Creates the jobs of the settings' alerts, pauses those of earlier ones, and hands messages to them."""
 
     def __init__(
         self,
@@ -75,6 +86,7 @@ class AlertJobs:
         deliver: Deliver,
         compiler: Compiler,
         catalogue: Catalogue,
+        read_job: ReadJob,
         clock: Clock,
         log: Log,
     ) -> None:
@@ -82,6 +94,7 @@ class AlertJobs:
         self._deliver = deliver
         self._compiler = compiler
         self._catalogue = catalogue
+        self._read_job = read_job
         self._clock = clock
         self._log = log
 
@@ -100,6 +113,34 @@ class AlertJobs:
             reply = await self._deliver(job_id, Command(Created(uid="", key=b""), definition))
             if isinstance(reply, Refusal):
                 await self._deliver(job_id, Command(Updated(0), definition))
+            if await self._is_back(known):
+                await self._deliver(job_id, Command(Activated()))
+
+    async def retire(self) -> None:
+        """Pauses the jobs of alerts that are no longer in the settings. Raises StoreError.
+
+        What of theirs is in the outbox is still delivered, or dismissed.
+        """
+        wanted, cursor = {job_of(alert.name) for alert in self._alerts}, None
+        while True:
+            page = await self._catalogue.list(
+                JobQuery(states=(JobState.ACTIVE,), system=True, limit=PAGE, cursor=cursor)
+            )
+            for entry in page.items:
+                if entry.job_id.startswith(PREFIX) and entry.job_id not in wanted:
+                    await self._deliver(entry.job_id, Command(Paused(drain=True, reason=UNDECLARED)))
+                    self._log("alert_paused", alert=entry.job_id.removeprefix(PREFIX))
+            if page.next_cursor is None:
+                return
+            cursor = page.next_cursor
+
+    async def _is_back(self, known: CatalogueEntry | None) -> bool:
+        """Whether the alert was paused for having left the settings, and not by a person."""
+        if known is None or known.state is not JobState.PAUSED:
+            return False
+        job = await self._read_job(known.job_id)
+        document = None if job is None else job.document
+        return document is not None and document.head.pause_reason == UNDECLARED
 
     async def send(self, name: str, key: str, body: bytes) -> bool:
         """Hands one message to its job, once under `key`; False: it was refused. Raises StoreError."""
@@ -114,16 +155,23 @@ class AlertJobs:
 
 
 def define(alert: Alert) -> bytes:
-    """The definition of the job that sends this alert, as it is stored."""
+    """The definition of the job that sends this alert, as it is stored and shown: without values of headers.
+
+    What is sent has those of `headers_of`.
+    """
+    return json.dumps(_describe(alert, dict.fromkeys(alert.headers, HIDDEN))).encode()
+
+
+def _describe(alert: Alert, headers: Mapping[str, str]) -> dict[str, object]:
     entry: Mapping[str, object] = {
         "name": alert.name,
         "method": alert.method,
         "url": alert.url,
-        "headers": alert.headers,
+        "headers": headers,
         "body": alert.body if alert.has_body else "${trigger}|json",
         "stateEquals": "finalSucceed",
     }
-    definition = {
+    return {
         "jobId": job_of(alert.name),
         "jobName": f"Sends the alert {alert.name}",
         "creator": "system",
@@ -135,4 +183,3 @@ def define(alert: Alert) -> bytes:
         "overlapPolicy": "allow",
         "historyDetail": "none",
     }
-    return json.dumps(definition).encode()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from scheduler_service.app.alert_jobs import AlertJobs, job_of, jobs_of
+from scheduler_service.app.service_registry import ReadJob
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
@@ -37,6 +38,7 @@ class AlertSurroundings(msgspec.Struct, frozen=True, kw_only=True):
     database: Database
     deliver: Deliver
     catalogue: Catalogue
+    read_job: ReadJob
     compiler: Compiler
     clock: Timekeeper
     occurrences: Occurrences
@@ -58,6 +60,7 @@ class Alerts:
             deliver=parts.deliver,
             compiler=parts.compiler,
             catalogue=parts.catalogue,
+            read_job=parts.read_job,
             clock=parts.clock,
             log=parts.log,
         )
@@ -82,7 +85,11 @@ class Alerts:
         ]
 
     async def start(self) -> None:
-        """Installs the jobs, and begins to look. Raises StoreError, SettingsError."""
+        """Installs the jobs, pauses those of alerts before, and begins to look.
+
+        Raises StoreError, SettingsError.
+        """
+        await self._jobs.retire()
         if not self._settings.alerts:
             return
         await self._jobs.install()

@@ -215,6 +215,7 @@ class Container:
             database=self.database,
             deliver=self.jobs.deliver,
             catalogue=self.processes.store.catalogue,
+            read_job=self.jobs.read,
             compiler=self.compiler,
             clock=base.clock,
             occurrences=base.telemetry.occurrences,

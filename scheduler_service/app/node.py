@@ -12,7 +12,7 @@ from scheduler_service import __version__
 from scheduler_service.api.application import create_api
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.app.actor_listener import create_actor_app
-from scheduler_service.app.alert_jobs import check_alerts, made_here
+from scheduler_service.app.alert_jobs import check_alerts, headers_of, made_here
 from scheduler_service.app.builders import (
     Outbox,
     admit_of,
@@ -121,7 +121,7 @@ class NodeService:
             cluster=parts.cluster,
             database=parts.database,
             clock=parts.clock,
-            deliver=parts.host,
+            host=parts.host,
             catalogue=parts.catalogue,
             compiler=parts.compiler,
             services=parts.services,
@@ -260,7 +260,10 @@ def _make_compiler(loaded: Loaded, served: str) -> tuple[Surroundings, Compiler]
     )
     check_alerts(settings, surroundings)
     compiler = Compiler(
-        defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
+        defaults=settings.defaults,
+        surroundings=surroundings,
+        history_detail=settings.history.detail,
+        secret_headers=headers_of(settings),
     )
     return surroundings, compiler
 

@@ -7,13 +7,13 @@ from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.liveness import OFF, OFFLINE_AFTER_MS, is_alive
 from scheduler_service.hosts.dapr.node import Cluster
 from scheduler_service.persistence.sql.database import Database
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.clock import Clock, Timekeeper
 from scheduler_service.ports.cluster import Node
-from scheduler_service.ports.delivery import Deliver
 from scheduler_service.settings import Settings
 
 LEASE = "alerts"
@@ -61,7 +61,7 @@ def make_node_alerts(
     cluster: Cluster,
     database: Database,
     clock: Timekeeper,
-    deliver: Deliver,
+    host: DaprHost,
     catalogue: Catalogue,
     compiler: Compiler,
     services: ServiceRegistry,
@@ -71,7 +71,8 @@ def make_node_alerts(
     view = ClusterView(cluster=cluster, clock=clock)
     parts = AlertSurroundings(
         database=database,
-        deliver=deliver,
+        deliver=host,
+        read_job=host.read,
         catalogue=catalogue,
         compiler=compiler,
         clock=clock,

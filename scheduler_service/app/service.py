@@ -7,7 +7,7 @@ from typing import Protocol
 from fastapi import FastAPI
 
 from scheduler_service.api.application import create_api
-from scheduler_service.app.alert_jobs import check_alerts
+from scheduler_service.app.alert_jobs import check_alerts, headers_of
 from scheduler_service.app.builders import judge_of
 from scheduler_service.app.container import Container, ContainerBase
 from scheduler_service.app.data_folder import history_address
@@ -151,7 +151,10 @@ async def _open_base(
     surroundings = make_surroundings(settings, served, judge_target=judge_of(loaded))
     check_alerts(settings, surroundings)
     compiler = Compiler(
-        defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
+        defaults=settings.defaults,
+        surroundings=surroundings,
+        history_detail=settings.history.detail,
+        secret_headers=headers_of(settings),
     )
     watch = StoreWatch(log=log)
     job_shard = shard_of(settings.server.workers)

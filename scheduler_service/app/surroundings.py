@@ -1,6 +1,6 @@
 """What settings say to the core."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -24,6 +24,9 @@ from scheduler_service.settings.sources import read_env_file
 
 # A job that comes back from the store was checked when it was posted; these belong to the platform instead.
 NO_JOB_FIELDS = frozenset({"timezone", "http_timeout_seconds"})
+SecretHeaders = Mapping[str, Mapping[str, str]]
+"""By jobId the headers of a system job's notification."""
+NO_SECRETS: SecretHeaders = {}
 
 
 def make_surroundings(
@@ -59,16 +62,26 @@ def _is_only_here(settings: Settings, served: str) -> bool:
 
 
 class Compiler:
-    """Compiles definitions under the platform's defaults, those that are posted and those that are stored."""
+    """Compiles definitions under the platform's defaults, those that are posted and those that are stored.
+
+    `secret_headers` are the headers of the notification of system jobs, by jobId: their stored definitions,
+    which are shown, have the names alone.
+    """
 
     def __init__(
-        self, *, defaults: Defaults, surroundings: Surroundings, history_detail: str = "all"
+        self,
+        *,
+        defaults: Defaults,
+        surroundings: Surroundings,
+        history_detail: str = "all",
+        secret_headers: SecretHeaders = NO_SECRETS,
     ) -> None:
         self._values = {
             name: value for name, value in defaults.model_dump().items() if name not in NO_JOB_FIELDS
         }
         self._surroundings = surroundings
         self._history_detail = history_detail
+        self._secret_headers = secret_headers
         self.compile_cache = CompileCache(default_zone=surroundings.default_zone)
 
     def posted(self, definition: JobDefinition, surroundings: Surroundings) -> Compiled:
@@ -94,7 +107,16 @@ class Compiler:
     def _compile_stored(self, text: bytes) -> tuple[JobDefinition, Compiled]:
         definition = parse_definition(msgspec.json.decode(text), is_json=True)
         system = any(step.url.startswith("system://") for step in definition.request)
+        if system:
+            definition = self._reveal(definition)
         return definition, compile_stored(self._fill(definition), self._surroundings, system=system)
+
+    def _reveal(self, definition: JobDefinition) -> JobDefinition:
+        headers = self._secret_headers.get(definition.job_id or "")
+        if not headers:
+            return definition
+        entries = [one.model_copy(update={"headers": dict(headers)}) for one in definition.notification]
+        return definition.model_copy(update={"notification": entries})
 
     @property
     def options(self) -> dict[str, object]:

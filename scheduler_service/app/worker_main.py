@@ -301,7 +301,10 @@ def _make_compiler(loaded: Loaded, config: WorkerConfig) -> Compiler:
         judge_target=judge_of(loaded),
     )
     return Compiler(
-        defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
+        defaults=settings.defaults,
+        surroundings=surroundings,
+        history_detail=settings.history.detail,
+        secret_headers=config.secret_headers,
     )
 
 

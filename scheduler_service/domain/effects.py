@@ -172,9 +172,9 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `request` is rendered; `due` (steady ms) is the moment of the next try, None when it does not wait for
     one. `ordinal` numbers the deliveries of one execution. `final` marks the last event of an execution.
-    `job_id` is filled in by the turn. `trace` is the caller's context of the execution. `state`: `pending`;
-    `delivered`, `failed`, `superseded` or `dismissed` in the end; `outbox` where it failed and will be sent
-    again. `past` holds the latest tries.
+    `job_id` is filled in by the turn. `detail` is the job's `historyDetail`. `trace` is the caller's
+    context of the execution. `state`: `pending`; `delivered`, `failed`, `superseded` or `dismissed` in the
+    end; `outbox` where it failed and will be sent again. `past` holds the latest tries.
     """
 
     delivery_id: str
@@ -196,6 +196,7 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     past: tuple[DeliveryTry, ...] = ()
     tenant: str = "default"
     trace: str = ""
+    detail: str | None = None
 
 
 class Notify(Effect, frozen=True):

@@ -211,6 +211,7 @@ def _deliver(
         created_at=turn.now.wall,
         tenant=program.surroundings.tenant,
         trace=run.trace,
+        detail=program.history_detail,
     )
     turn.effects.append(Notify(delivery))
 

@@ -261,7 +261,7 @@ class NotificationSender:
 
     def _batch(self, delivery: Delivery, outcome: Outcome | None) -> Batch | None:
         now = self._clock.now()
-        records = self._redact((record_of(delivery, outcome, now),))
+        records = self._redact((record_of(delivery, outcome, now),), detail=delivery.detail)
         if not records:
             return None
         return Batch(delivery.uid, delivery.job_id, delivery.tenant, _sequence(delivery), now.wall, records)

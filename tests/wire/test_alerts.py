@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.domain.occurrences import Occurrence
 from scheduler_service.settings import SettingsError
 from tests.wire.service import World, data_of, running
@@ -51,6 +52,7 @@ async def told(
     for _ in range(seconds):
         if holds(world.target.at("/hook")):
             break
+        await world.service.components.jobs.flush()  # it is written at times of its own
         await world.advance(1)
     found = world.target.at("/hook")
     assert holds(found), (found, world.log)
@@ -228,6 +230,81 @@ async def test_an_alert_has_a_body_of_its_own_and_hides_its_headers() -> None:
             text = (await world.client.get(path)).text
             assert '"chat"' in text
             assert "plain-secret" not in text
+
+
+async def test_a_header_is_sent_and_shown_nowhere(tmp_path: Path) -> None:
+    """Its job has `***` wherever it is shown; a start sends the value that the settings have then."""
+    store = {"data": str(tmp_path), "durability": "process"}
+    for job, secret in (("nightly", "Bearer first-secret"), ("weekly", "Bearer second-secret")):
+        alert = {"name": "chat", "on": ["finalFailed"], "headers": {"Authorization": secret, "X-Key": secret}}
+        async with alerting(alert, store=store) as world:
+            world.target.always("/run", 500)
+            await create(world, job)
+            await run(world, job)
+            await told(world, many(1))
+            (seen,) = world.target.at("/hook")
+            assert (seen.headers["authorization"], seen.headers["x-key"]) == (secret, secret)
+            shown = data_of(await world.client.get("/jobs/alert.chat"))
+            assert shown["definition"]["notification"][0]["headers"] == {
+                "Authorization": "***",
+                "X-Key": "***",
+            }
+            execution = f"/executions/{shown['uid']}-{shown['executeNumber']}"
+            found = [
+                (await world.client.get(path)).text
+                for path in (
+                    "/jobs/alert.chat",
+                    "/jobs/alert.chat/revisions",
+                    "/deliveries?jobId=alert.chat",
+                    "/executions?jobId=alert.chat",
+                    execution,
+                    f"{execution}/requests",
+                    "/jobs?system=true",
+                    "/alerts",
+                    "/settings",
+                )
+            ]
+            assert [text for text in (*found, repr(world.log)) if "-secret" in text] == []
+
+
+async def test_a_header_is_sent_by_the_outbox_too(tmp_path: Path) -> None:
+    """A message that lay there over a restart has its header."""
+    alert = {"name": "chat", "on": ["finalFailed"], "headers": {"Authorization": "Bearer a-secret"}}
+    settings = {
+        "store": {"data": str(tmp_path), "durability": "process"},
+        "notification": {"retries": 1, "interval_seconds": 1, "outbox_seconds": 5},
+    }
+    async with alerting(alert, **settings) as world:
+        world.target.always("/run", 500)
+        world.target.always("/hook", 503)
+        await create(world, "nightly")
+        await run(world, "nightly")
+        await told(world, many(2))
+        assert "a-secret" not in (await world.client.get("/deliveries?jobId=alert.chat")).text
+    async with alerting(alert, **settings) as world:
+        await told(world, many(1))
+        (seen,) = world.target.at("/hook")
+        assert seen.headers["authorization"] == "Bearer a-secret"
+
+
+async def test_the_job_of_an_alert_rests_without_it(tmp_path: Path) -> None:
+    """The next start pauses it, also where no alert is left; one that comes back works again."""
+    store = {"data": str(tmp_path), "durability": "process"}
+    ops, chat = ({"name": name, "on": ["finalFailed"], "url": HOOK} for name in ("ops", "chat"))
+    for alerts in ([ops, chat], [chat], [], [ops]):
+        async with running(alerts=alerts, store=store) as world:
+            listed = data_of(await world.client.get("/jobs?system=true"))["items"]
+            found = {one["jobId"] for one in listed if one["state"] == "active"}
+            assert found - set(NAMES) == {f"alert.{alert['name']}" for alert in alerts}
+            if alerts == [ops]:
+                world.target.always("/run", 500)
+                await create(world, "nightly")
+                await run(world, "nightly")
+                (message,) = await told(world, many(1))
+                assert message["alert"] == "ops"
+                assert (await world.client.put("/jobs/alert.ops", params={"active": 0})).is_success
+    async with running(alerts=[ops], store=store) as world:
+        assert data_of(await world.client.get("/jobs/alert.ops"))["state"] == "paused"
 
 
 @pytest.mark.parametrize(

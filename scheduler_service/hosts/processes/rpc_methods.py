@@ -69,7 +69,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, rename={"shard": "share"}):
     """What a worker process needs: `settings` is the whole tree as JSON, `sources` where each came from.
 
     `shard` is its number; `environment` is what the service has read for templates, `skew` that of the
-    service's clock, `node` its name, `served` its base address.
+    service's clock, `node` its name, `served` its base address, `secret_headers` those of alerts by jobId.
     """
 
     shard: int
@@ -80,6 +80,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, rename={"shard": "share"}):
     environment: dict[str, str]
     node: str
     skew: int
+    secret_headers: dict[str, dict[str, str]] = {}
 
 
 class ShardStatus(msgspec.Struct, frozen=True):

@@ -288,3 +288,14 @@ async def test_stopping_leaves_durable_deliveries_in_the_store() -> None:
     await house.start()
     await house.advance(20_000)
     assert events(house) == ["finalSucceed"]
+
+
+async def test_a_record_follows_the_detail_of_its_job() -> None:
+    """With `historyDetail` `none` it has neither headers nor bodies, whatever the setting says."""
+    for detail, is_kept in (("none", False), ("all", True)):
+        house = await House().start()
+        await house.create(notification=[notice(stateEquals="finalSucceed")], historyDetail=detail)
+        await house.trigger()
+        await house.settle()
+        (*_, last) = (one for one in house.history.records() if isinstance(one, DeliveryRecord))
+        assert (last.state, last.exchange is not None) == ("delivered", is_kept)
