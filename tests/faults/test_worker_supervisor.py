@@ -120,9 +120,27 @@ async def test_one_that_stands_still_while_it_works(tmp_path: Path) -> None:
         with pytest.raises(StoreUncertain):
             await one.worker.call(rpc_methods.STATUS, None)
         await one.restarted.wait()
-        assert one.log == ["worker_stuck", "worker_lost", "worker_restarted"]
+        assert one.log == ["worker_stalled", "worker_stuck", "worker_lost", "worker_restarted"]
         assert one.exits == [-signal.SIGKILL]
         assert (await one.worker.call(rpc_methods.STATUS, None)).held >= 0
+
+
+async def test_one_that_goes_on_by_itself(tmp_path: Path) -> None:
+    """The log has that it is silent, while it is, and that it answers again; nothing is killed."""
+    async with supervised(tmp_path) as one:
+        await one.supervisor.open()
+        await one.supervisor.start()
+        one.limits.silent = SHORT
+        os.kill(one.process.pid, signal.SIGSTOP)
+        async with asyncio.timeout(PATIENCE):
+            while not one.log:  # noqa: ASYNC110 - it is about another process
+                await asyncio.sleep(LOOK)
+            assert one.log == ["worker_stalled"]
+            one.limits.silent = 30.0  # the pings that follow may take their time
+            os.kill(one.process.pid, signal.SIGCONT)
+            while one.worker.is_silent:  # noqa: ASYNC110 - it is about another process
+                await asyncio.sleep(LOOK)
+        assert one.log == ["worker_stalled", "worker_answered"]
 
 
 async def test_one_that_is_silent_when_it_is_told_to_stop(tmp_path: Path) -> None:
@@ -140,7 +158,7 @@ async def test_one_that_is_silent_when_it_is_told_to_stop(tmp_path: Path) -> Non
         os.kill(one.process.pid, signal.SIGCONT)
         await stopping
         assert not one.worker.is_silent
-        assert one.log == []
+        assert one.log == ["worker_stalled"]
 
 
 async def test_one_that_stands_still_while_it_is_stopped(tmp_path: Path) -> None:

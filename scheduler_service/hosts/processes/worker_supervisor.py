@@ -292,6 +292,22 @@ class WorkerSupervisor:
         finally:
             task.cancel()
 
+    def _note_silence(self, answer: "asyncio.Future[None]") -> bool:
+        """Whether there is no answer yet; then nothing is sent to the process, and the log says so.
+
+        Of one that starts it does not: its imports may take their time.
+        """
+        self._worker.is_silent = not answer.done()
+        if self._worker.is_silent and self._worker.is_up:
+            self._log("worker_stalled", worker=self._worker.shard, pid=self.pid, seconds=self._limits.silent)
+        return self._worker.is_silent
+
+    def _note_answer(self) -> None:
+        if self._worker.is_silent:
+            self._worker.is_silent = False
+            if self._worker.is_up:
+                self._log("worker_answered", worker=self._worker.shard)
+
     async def _ping(self) -> None:
         """Returns with the answer, or when a process that does not answer has been killed.
 
@@ -302,10 +318,10 @@ class WorkerSupervisor:
         answer = asyncio.ensure_future(rpc_methods.PING.call(self._connection, None))
         try:
             await asyncio.wait({answer}, timeout=silent)
-            self._worker.is_silent = not answer.done()
-            await asyncio.wait({answer}, timeout=hangs - silent)
+            if self._note_silence(answer):
+                await asyncio.wait({answer}, timeout=hangs - silent)
             if answer.done():
-                self._worker.is_silent = False
+                self._note_answer()
                 answer.exception()  # the process has died: the connection reports it
                 return
         except asyncio.CancelledError:
