@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from scheduler_service.cli.documents import DefinitionFile
 
 OPTIONS = {
+    "/Last-Event-ID": "--after",
     "/count": "--count",
     "/cursor": "--cursor",
     "/delaySeconds": "--delay",

@@ -20,6 +20,7 @@ def problem(*flaws: Flaw, status: int = 422) -> Problem:
         (Flaw("/limit", "invalid", "limit '0' must be from 1 to 500"), "--limit '0' must be from 1 to 500"),
         (Flaw("/error", "required", "the parameter 'error' is required"), "--error is required"),
         (Flaw("/timer/timezone", "zone", "there is no zone X"), "--timezone: there is no zone X"),
+        (Flaw("/Last-Event-ID", "invalid", "Last-Event-ID 'x' is no id"), "--after 'x' is no id"),
         (Flaw("/jobId", "absent", "there is no job 'a'"), "there is no job 'a'"),
         (Flaw("", "conflict", "it has ended"), "it has ended"),
         (Flaw("/other", "x", "is wrong"), "/other: is wrong"),
