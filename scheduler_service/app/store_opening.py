@@ -39,6 +39,7 @@ class StoreWatch:
 
     def __init__(self, *, log: Log) -> None:
         self._log = log
+        self._tell_files = tell_trouble(log)
         self._is_away = False
         self._lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -69,6 +70,11 @@ class StoreWatch:
             self._log("store_reached_again")
         else:
             self._log("store_unreachable", error=trouble)
+
+    def note_files(self, trouble: str | None) -> None:
+        """Its files cannot be written; None: they can be again."""
+        self._is_away = trouble is not None
+        self._tell_files(trouble)
 
     def warn(self, message: str) -> None:
         """The store may lose what it has confirmed."""
@@ -105,7 +111,7 @@ async def open_store(
         node_id=settings.node.id or "",
         faults=faults,
         on_damage=read_around_damage(log),
-        on_trouble=tell_trouble(log),
+        on_trouble=watch.note_files,
     )
     if folder is None:
         return await opening()

@@ -5,6 +5,7 @@ from scheduler_service.domain.execution import (
     ExecutionState,
     FailureType,
     FiringOutcome,
+    TriggeredBy,
     write_execution_id,
 )
 from scheduler_service.domain.moments import rfc3339
@@ -25,7 +26,8 @@ EXHAUSTED = frozenset({"limit", "policy_spent"})
 """The reasons of `engine.retry.GiveUp` that say that retries are used up."""
 
 # A look into an enum costs ten times as much as one at these.
-TERMINATED, CANCELLED = ExecutionState.TERMINATED, ExecutionState.CANCELLED
+TERMINATED, CANCELLED, SKIPPED = ExecutionState.TERMINATED, ExecutionState.CANCELLED, ExecutionState.SKIPPED
+TIMER = TriggeredBy.TIMER
 FIRED, TEMPLATE = FiringOutcome.FIRED, FailureType.TEMPLATE
 
 MISFIRE = "misfire"
@@ -55,6 +57,8 @@ class BadEndings:
                     self._failed(batch, record)
                 elif record.state is CANCELLED:
                     self._cancelled(batch, record)
+                elif record.state is SKIPPED and record.triggered_by is not TIMER:
+                    self._skipped(batch, record)
             elif type(record) is FiringRecord:
                 if record.outcome is not FIRED:
                     self._firing(batch, record)
@@ -84,6 +88,14 @@ class BadEndings:
     def _cancelled(self, batch: Batch, record: ExecutionRecord) -> None:
         self._log(
             "execution_cancelled",
+            jobId=batch.job_id,
+            executionId=write_execution_id(batch.uid, record.execute_number),
+            reason=record.reason,
+        )
+
+    def _skipped(self, batch: Batch, record: ExecutionRecord) -> None:
+        self._log(
+            "trigger_skipped",
             jobId=batch.job_id,
             executionId=write_execution_id(batch.uid, record.execute_number),
             reason=record.reason,

@@ -137,6 +137,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "sweep_repeated": Word(INFO, "The search for overdue jobs works again."),
         "traces_exported_again": Word(INFO, "The collector of traces takes spans again."),
         "traces_not_exported": Word(WARNING, "The collector of traces does not take spans."),
+        "trigger_skipped": Word(INFO, "A trigger started no execution.", kind=("reason",)),
         "turn_failed": Word(ERROR, "A turn of a job met a defect, or a state that cannot be read."),
         "turns_lost": Word(ERROR, "A damaged page of the journal lost turns; jobs repeat their last."),
         "unsent_not_reported": Word(WARNING, "A job could not be told that its request was held back."),

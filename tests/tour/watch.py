@@ -73,6 +73,14 @@ class Watch:
         """The message that it is over."""
         return await self.alert("recovered", of=of, **members)
 
+    async def told(self, of: str, **members: object) -> dict[str, Any]:
+        """A message of it, or where it was over before that could be sent, that it is over."""
+
+        async def look() -> dict[str, Any] | None:
+            return _first(self.messages(), {"of": of, **members})
+
+        return await self._await(f"alert of {of}", look)
+
     def messages(self) -> list[dict[str, Any]]:
         """All messages so far."""
         return [json.loads(one.body) for one in self.target.to(HOOK)]

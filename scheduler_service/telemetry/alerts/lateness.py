@@ -1,8 +1,9 @@
 """Finds firings that are overdue: those that began late, and those that have not begun."""
 
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 
-from scheduler_service.domain.moments import MINUTE
+from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.ports.alerts import AlertTable, Noted
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
@@ -13,6 +14,15 @@ from scheduler_service.telemetry.alerts.rules import AlertRule
 PAGE = 1_000
 MARK = "planned "
 """Of each rule a mark of its own: up to which planned moment its firings were looked at."""
+SETTLED = 10 * SECOND
+"""So long after a look what it passed is looked at again: the history may get a firing later than that.
+
+It does where firings and a look become due at once: after a clock was set, or a process stood still.
+"""
+SEEN_MOST = 50_000
+
+Firing = tuple[str, str | None, int | None]
+"""The rule, and the execution."""
 
 
 class LatenessWatch:
@@ -37,6 +47,8 @@ class LatenessWatch:
         self._clock = clock
         self._tenant = tenant
         self._marks: dict[str, int] = {}
+        self._passed: dict[str, deque[tuple[int, int]]] = {}
+        self._seen: OrderedDict[Firing, None] = OrderedDict()
         now = clock.now()
         self._made_at, self._kept_at = now.wall, now.steady
 
@@ -59,17 +71,36 @@ class LatenessWatch:
 
     async def _look_at_executions(self, rule: AlertRule, last: int) -> None:
         mark = self._marks[rule.name]
-        if last <= mark:
+        first = min(mark, self._settled(rule)) + 1
+        if last < first:
             return
-        found = await self._table.late(mark + 1, last, rule.overdue, PAGE)
-        labels = await find_labels(self._catalogue, self._rules, found)
-        began = [one for one in found if one.lateness_ms is not None]
-        waits = [one for one in found if one.lateness_ms is None]
+        found = await self._table.late(first, last, rule.overdue, PAGE)
+        fresh = [one for one in found if (rule.name, one.uid, one.execute_number) not in self._seen]
+        labels = await find_labels(self._catalogue, self._rules, fresh)
+        began = [one for one in fresh if one.lateness_ms is not None]
+        waits = [one for one in fresh if one.lateness_ms is None]
         noted = [*note_all(rule, began, labels), *note_all(rule, waits, labels, lasts=True)]
         if len(found) == PAGE and found[-1].planned_at is not None:
-            last = max(found[-1].planned_at - 1, mark + 1)
+            last = max(found[-1].planned_at - 1, first)
+            self._passed[rule.name].clear()  # of so many the rest comes first
+        last = max(last, mark)
         await self._table.note(noted, {MARK + rule.name: last} if noted else {})
+        self._remember(rule, fresh)
         self._marks[rule.name] = last
+
+    def _settled(self, rule: AlertRule) -> int:
+        """The mark of `SETTLED` ago; notes the present one."""
+        now, passed = self._clock.now().steady, self._passed.setdefault(rule.name, deque())
+        passed.append((now, self._marks[rule.name]))
+        while passed[0][0] < now - SETTLED:
+            passed.popleft()
+        return passed[0][1]
+
+    def _remember(self, rule: AlertRule, fresh: Sequence[Occurrence]) -> None:
+        for one in fresh:
+            self._seen[rule.name, one.uid, one.execute_number] = None
+        while len(self._seen) > SEEN_MOST:
+            self._seen.popitem(last=False)
 
     async def _look_at_jobs(self, rule: AlertRule, now: int) -> None:
         stuck = await self._catalogue.upcoming(0, now - rule.overdue, PAGE, tenant=self._tenant)

@@ -207,3 +207,13 @@ def test_missed_and_late_firings_are_lines() -> None:
     ]
     [(event, keys)] = told(FiringRecord(first, skipped, reason="overlap", execute_number=7))
     assert (event, keys["reason"]) == ("firing_skipped", "overlap")
+
+
+def test_a_trigger_that_starts_nothing_is_one_line() -> None:
+    """With the reason; of a firing that starts nothing its own record says so."""
+    by_timer = ended(ExecutionState.SKIPPED, reason="queue_full")
+    by_hand = ExecutionRecord(
+        8, 1, ExecutionState.SKIPPED, TriggeredBy.MANUAL, NOW, None, NOW, NOW, reason="queue_full"
+    )
+    line = ("trigger_skipped", {"jobId": "one", "executionId": "u-8", "reason": "queue_full"})
+    assert told(by_timer, by_hand) == [line]
