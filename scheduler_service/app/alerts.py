@@ -133,7 +133,6 @@ class Alerts:
                 catalogue=catalogue,
                 clock=clock,
                 own=jobs_of(settings),
-                tries=settings.notification.retries + 1,
             ),
             lateness=LatenessWatch(
                 rules=rules, table=table, catalogue=catalogue, clock=clock, tenant=DEFAULT_TENANT

@@ -106,8 +106,8 @@ class AlertTable(Protocol):
     async def ended_badly(self, since: int, limit: int, skip: int) -> Sequence[Occurrence]:
         """Executions that failed or were cancelled from `since` on, in order of their end, but the first."""
 
-    async def given_up(self, since: int, limit: int, skip: int, *, tries: int) -> Sequence[Occurrence]:
-        """The same of deliveries that failed or went into the outbox, with at most `tries` tries."""
+    async def given_up(self, since: int, limit: int, skip: int) -> Sequence[Occurrence]:
+        """The same of deliveries that failed or went into the outbox, by the first time that they did."""
 
     async def late(self, first: int, last: int, bound: int, limit: int) -> Sequence[Occurrence]:
         """Firings planned in `first` to `last` that began more than `bound` ms late, or not yet."""

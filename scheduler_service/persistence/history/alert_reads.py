@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from scheduler_service.domain.execution import ExecutionState, FailureType, TriggeredBy
+from scheduler_service.domain.execution import DeliveryState, ExecutionState, FailureType, TriggeredBy
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.persistence.history.schema import ENDED_BADLY, GIVEN_UP, deliveries, executions
 from scheduler_service.ports.alerts import Run
@@ -12,6 +12,7 @@ from scheduler_service.ports.alerts import Run
 BESIDE = 100
 """Of a job's newest executions so many may be live, skipped or cancelled without hiding the others."""
 _JUDGED = (ExecutionState.SUCCEEDED.value, ExecutionState.TERMINATED.value)
+_SETTLED = (DeliveryState.DELIVERED.value, DeliveryState.DISMISSED.value)
 _NOT_BEGUN = (ExecutionState.SCHEDULED.value, ExecutionState.ENQUEUED.value)
 
 
@@ -44,20 +45,21 @@ def read_ended_badly(connection: sa.Connection, since: int, limit: int, skip: in
     ]
 
 
-def read_given_up(
-    connection: sa.Connection, since: int, limit: int, skip: int, *, tries: int
-) -> list[Occurrence]:
-    """Deliveries given up from `since` on, with at most `tries` tries, in order, but `skip` of them."""
+def read_given_up(connection: sa.Connection, since: int, limit: int, skip: int) -> list[Occurrence]:
+    """Deliveries given up from `since` on that still are not delivered, in order, but `skip` of them.
+
+    Once is enough: the outbox tries them again and again.
+    """
     table = deliveries.c
     wanted = sa.select(
         table.delivery_id, table.uid, table.execute_number, table.request_counts, table.job_id, table.tenant,
-        table.event, table.state, table.at, table.tries,
-    ).where(GIVEN_UP, table.at >= since, table.tries <= tries)  # fmt: skip
-    rows = connection.execute(wanted.order_by(table.at, table.delivery_id).limit(limit).offset(skip))
+        table.event, table.state, table.given_up_at, table.tries,
+    ).where(GIVEN_UP, table.given_up_at >= since, table.state.not_in(_SETTLED))  # fmt: skip
+    rows = connection.execute(wanted.order_by(table.given_up_at, table.delivery_id).limit(limit).offset(skip))
     return [
         Occurrence(
             kind=OccurrenceKind.UNDELIVERABLE,
-            at=row.at,
+            at=row.given_up_at,
             tenant=row.tenant,
             job_id=row.job_id,
             uid=row.uid,

@@ -126,8 +126,8 @@ class SqlAlertTable:
     async def ended_badly(self, since: int, limit: int, skip: int) -> Sequence[Occurrence]:
         return await self._read(lambda connection: read_ended_badly(connection, since, limit, skip))
 
-    async def given_up(self, since: int, limit: int, skip: int, *, tries: int) -> Sequence[Occurrence]:
-        return await self._read(lambda connection: read_given_up(connection, since, limit, skip, tries=tries))
+    async def given_up(self, since: int, limit: int, skip: int) -> Sequence[Occurrence]:
+        return await self._read(lambda connection: read_given_up(connection, since, limit, skip))
 
     async def late(self, first: int, last: int, bound: int, limit: int) -> Sequence[Occurrence]:
         return await self._read(

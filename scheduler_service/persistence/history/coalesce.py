@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.records import (
     DeliveryRecord,
     DeliveryTry,
@@ -47,6 +48,9 @@ def coalesce(batches: Iterable[Batch], *, pause: Callable[[], None] = lambda: No
         merged.take(batch)
         pause()
     return merged.rows(pause)
+
+
+_GIVEN_UP = (DeliveryState.OUTBOX, DeliveryState.FAILED)
 
 
 class _Merged:
@@ -103,9 +107,17 @@ class _Merged:
 
     def _take_delivery(self, batch: Batch, record: DeliveryRecord) -> None:
         rank = (len(record.tries), batch.at)
+        given_up = batch.at if record.state in _GIVEN_UP else None
         known = self._deliveries.get(record.delivery_id)
-        if known is None or known[0] <= rank:
-            self._deliveries[record.delivery_id] = (rank, _delivery_row(batch, record))
+        if known is None:
+            self._deliveries[record.delivery_id] = (rank, _delivery_row(batch, record, given_up))
+            return
+        before: Any = known[1][-1]
+        first = before if given_up is None else given_up if before is None else min(before, given_up)
+        if known[0] <= rank:
+            self._deliveries[record.delivery_id] = (rank, _delivery_row(batch, record, first))
+        else:
+            self._deliveries[record.delivery_id] = (known[0], (*known[1][:-1], first))
 
 
 def _join_firings(one: Firing, other: Firing) -> Firing:
@@ -145,7 +157,7 @@ def _entry_row(key: Execution, found: list[DetailBlob]) -> Row:
     return (*key, min(sequences), max(sequences), encode_entries(found))
 
 
-def _delivery_row(batch: Batch, record: DeliveryRecord) -> Row:
+def _delivery_row(batch: Batch, record: DeliveryRecord, given_up: int | None) -> Row:
     return (
         record.delivery_id,
         batch.uid,
@@ -161,4 +173,5 @@ def _delivery_row(batch: Batch, record: DeliveryRecord) -> Row:
         batch.at,
         len(record.tries),
         msgspec.msgpack.encode(DeliveryDetail(record.tries, record.exchange, record.next_try_at)),
+        given_up,
     )

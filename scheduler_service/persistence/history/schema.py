@@ -107,12 +107,14 @@ deliveries = sa.Table(
     sa.Column("at", sa.BigInteger, nullable=False),
     sa.Column("tries", sa.BigInteger, nullable=False),
     sa.Column("payload", sa.LargeBinary, nullable=False),
+    # When it failed or went into the outbox for the first time, whatever became of it since.
+    sa.Column("given_up_at", sa.BigInteger),
 )
 sa.Index("deliveries_of_execution", deliveries.c.uid, deliveries.c.execute_number)
 sa.Index("deliveries_newest", deliveries.c.tenant, deliveries.c.created_at)
 
-GIVEN_UP = deliveries.c.state.in_((sa.literal_column("'outbox'"), sa.literal_column("'failed'")))
-sa.Index("deliveries_given_up", deliveries.c.at, sqlite_where=GIVEN_UP, postgresql_where=GIVEN_UP)
+GIVEN_UP = deliveries.c.given_up_at.is_not(None)
+sa.Index("deliveries_given_up", deliveries.c.given_up_at, sqlite_where=GIVEN_UP, postgresql_where=GIVEN_UP)
 
 # What is counted of executions that have ended, by day (UTC, counted from 1970) of the planned moment; with
 # the job '' the sum over all. What the writer adds is cells: each combination of outcome, failure type and

@@ -87,7 +87,8 @@ FIRINGS = Upsert(
 DELIVERIES = Upsert(
     deliveries,
     _columns(deliveries),
-    f"(delivery_id) DO UPDATE SET {overwrite(('state', 'at', 'tries', 'url', 'payload'))} "
+    f"(delivery_id) DO UPDATE SET {overwrite(('state', 'at', 'tries', 'url', 'payload'))},"
+    "given_up_at=coalesce(deliveries.given_up_at,excluded.given_up_at) "
     "WHERE (excluded.tries,excluded.at)>=(deliveries.tries,deliveries.at)",
 )
 CELLS = Upsert(

@@ -6,7 +6,6 @@ there, behind marks that move in the same transaction as what is noted.
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 
 import msgspec
 
@@ -40,10 +39,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Lookout:
-    """Notes what failed and what the rules are for. Of the jobs `own`, which send alerts, nothing is noted.
-
-    `tries` is the number of tries after which a delivery is given up.
-    """
+    """Notes what failed and what the rules are for, but nothing of the jobs `own`, which send alerts."""
 
     def __init__(
         self,
@@ -53,7 +49,6 @@ class Lookout:
         catalogue: Catalogue,
         clock: Clock,
         own: frozenset[str],
-        tries: int,
     ) -> None:
         self._rules = rules
         self._table = table
@@ -65,7 +60,7 @@ class Lookout:
         wanted = frozenset[OccurrenceKind]().union(*(rule.kinds for rule in rules))
         sources = (
             Source("ended", table.ended_badly, failed),
-            Source("given up", partial(table.given_up, tries=tries), given_up),
+            Source("given up", table.given_up, given_up),
         )
         self._sources = [source for source in sources if source.kinds & wanted]
         self._marks: dict[str, int] = {}

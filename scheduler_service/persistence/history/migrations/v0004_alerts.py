@@ -12,8 +12,9 @@ NEW = ("executions_ended_badly", "deliveries_given_up")
 
 
 def upgrade() -> None:
-    """Makes the tables, empty, and the indexes."""
+    """Makes the tables, empty, and the indexes; what was given up before is not told."""
     bind = op.get_bind()
+    op.add_column("deliveries", sa.Column("given_up_at", sa.BigInteger))
     for table in (alerts, alert_marks):
         table.create(bind)
     found: list[sa.Index] = [*executions.indexes, *deliveries.indexes]

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
@@ -151,7 +152,8 @@ async def test_what_began_late_or_not_yet(room: Room, table: SqlAlertTable) -> N
 
 
 async def test_what_was_given_up(room: Room, table: SqlAlertTable) -> None:
-    """Deliveries that failed or lie in the outbox; one that the outbox tried again is none more."""
+    """Deliveries that failed or lie in the outbox, at the first time, however late and often it is looked."""
+    made: dict[str, DeliveryRecord] = {}
     for name, state, tries in (
         ("a", "outbox", 4),
         ("b", "failed", 1),
@@ -167,6 +169,14 @@ async def test_what_was_given_up(room: Room, table: SqlAlertTable) -> None:
             state=DeliveryState(state),
             tries=tuple(DeliveryTry(START, 500) for _ in range(tries)),
         )
+        made[name] = record
         room.writer.append(batch(-ord(name), record, at=START), durable=False)
     await room.writer.flush()
-    assert [one.subject for one in await table.given_up(START - 1_000, 10, 0, tries=4)] == ["a", "b"]
+    assert [one.subject for one in await table.given_up(START - 1_000, 10, 0)] == ["a", "b", "d"]
+    for state in ("pending", "outbox"):
+        for later in (1, 2):
+            again = replace(made["a"], state=DeliveryState(state), tries=made["a"].tries * (later + 1))
+            room.writer.append(batch(later + 10, again, at=START + 5_000 * later), durable=False)
+        await room.writer.flush()
+    found = await table.given_up(START - 1_000, 10, 0)
+    assert [(one.subject, one.at) for one in found] == [("a", START), ("b", START), ("d", START)]

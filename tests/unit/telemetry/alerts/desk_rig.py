@@ -123,7 +123,7 @@ class DeskRig:
                 rules=self.rules,
                 table=at,
                 clock=self.clock,
-                lookout=Lookout(**common, own=OWN, tries=4),
+                lookout=Lookout(**common, own=OWN),
                 lateness=LatenessWatch(**common, tenant="default"),
                 recovery=Recovery(
                     **common, is_online=lambda service, one: f"{service}/{one}" in self.online, nodes=nodes
