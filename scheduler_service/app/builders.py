@@ -189,7 +189,16 @@ def open_writer(
         else:
             log("history_not_written", error=trouble)
 
-    return HistoryWriter(database=database, on_written=on_written, on_trouble=on_trouble, system_jobs=own)
+    def on_changed(text: str) -> None:
+        loop.call_soon_threadsafe(lambda: log("records_changed", error=text))
+
+    return HistoryWriter(
+        database=database,
+        on_written=on_written,
+        on_trouble=on_trouble,
+        on_changed=on_changed,
+        system_jobs=own,
+    )
 
 
 def _ignore(writing: Any) -> None:

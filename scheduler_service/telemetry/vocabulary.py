@@ -110,6 +110,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
             WARNING, "What a part of the process is doing, asked for by SIGUSR1.", kind=("part",)
         ),
         "ready": Word(INFO, "Jobs fire."),
+        "records_changed": Word(ERROR, "A record that no database can hold was changed or left out."),
         "reminder_not_removed": Word(WARNING, "A reminder stays; it has no effect."),
         "reminder_not_set": Word(WARNING, "A reminder could not be registered; it is tried again."),
         "request_answered": Word(INFO, "A caller's request, where log.access is set.", is_asked_for=True),

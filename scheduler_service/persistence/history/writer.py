@@ -52,7 +52,7 @@ class HistoryWriter:
     each failure to write, and None when it is over; both are called on the writer's thread and must not
     raise. What could not be written is kept and tried again with growing pauses; beyond `pending_bytes` the
     detail of batches that are not durable is dropped, and their executions are marked so. A record that no
-    database can store is changed or left out, and reported to `on_trouble`. Executions that end are counted
+    database can store is changed or left out, and reported to `on_changed`. Executions that end are counted
     by day, those of `system_jobs` not in the sum over all jobs.
     """
 
@@ -62,6 +62,7 @@ class HistoryWriter:
         database: HistoryDatabase,
         on_written: Confirm,
         on_trouble: Callable[[str | None], None],
+        on_changed: Callable[[str], None] = lambda text: None,
         pending_bytes: int = 64 << 20,
         flush_seconds: float = FLUSH_INTERVAL_SECONDS,
         pauses_seconds: Sequence[float] = PAUSES_SECONDS,
@@ -71,6 +72,7 @@ class HistoryWriter:
         self._system_jobs = system_jobs
         self._on_written = on_written
         self._on_trouble = on_trouble
+        self._on_changed = on_changed
         self._limit = pending_bytes
         self._flush_seconds = flush_seconds
         self._pauses = pauses_seconds
@@ -253,7 +255,7 @@ class HistoryWriter:
             raise
         except Exception:  # noqa: BLE001 - one bad record must not stop the thread
             for message in save_good_rows(load.batches, lambda batch: self._write([batch], load.dropped)):
-                self._on_trouble(message)
+                self._on_changed(message)
 
     def _write(self, batches: Sequence[Batch], dropped: Iterable[tuple[str, int]]) -> None:
         rows = coalesce(batches, pause=InterpreterBreak())

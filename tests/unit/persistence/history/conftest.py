@@ -25,11 +25,13 @@ class Room:
         self.database = HistoryDatabase(url=url, durability="process", faults=faults)
         self.confirmed: list[tuple[str, int]] = []
         self.troubles: list[str | None] = []
+        self.changed: list[str] = []
         self.reads = HistoryReads(database=self.database)
         self.writer = HistoryWriter(
             database=self.database,
             on_written=self.confirmed.extend,
             on_trouble=self.troubles.append,
+            on_changed=self.changed.append,
             pending_bytes=pending_bytes,
             flush_seconds=flush_seconds,
             pauses_seconds=(0.01,),
