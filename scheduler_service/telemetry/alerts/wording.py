@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.ports.alerts import AlertLine, AlertState
@@ -41,7 +42,7 @@ def body_of(line: AlertLine) -> Body:
         "executionId": one.execution_id,
         "error": one.error,
         "failureType": None if one.failure_type is None else one.failure_type.value,
-        "message": _cut(one.message or one.reason),
+        "message": _cut(_said(one)),
         "plannedAt": None if one.planned_at is None else rfc3339(one.planned_at),
         "latenessMs": one.lateness_ms,
         "more": 0,
@@ -130,8 +131,19 @@ def _how_late(one: Occurrence) -> str:
 
 
 def _why(one: Occurrence) -> str:
-    parts = [part for part in (one.error, _cut(one.message or one.reason)) if part]
+    parts = [part for part in (one.error, _cut(_said(one) or _kind_of_failure(one))) if part]
     return f" ({': '.join(parts)})" if parts else ""
+
+
+def _said(one: Occurrence) -> str | None:
+    """What somebody wrote; the reason of a failure is a word of the service's own."""
+    return one.message or (one.reason if one.error == FailureType.CANCELLED else None)
+
+
+def _kind_of_failure(one: Occurrence) -> str | None:
+    """Where the code alone does not say it: 500 is also what a timeout is called."""
+    kind = one.failure_type
+    return None if kind is None or kind is FailureType.HTTP or kind.value == one.error else kind.value
 
 
 def _repeated(line: AlertLine) -> str:
