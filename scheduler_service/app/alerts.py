@@ -7,6 +7,7 @@ import msgspec
 from scheduler_service.app.alert_jobs import AlertJobs, job_of, jobs_of
 from scheduler_service.app.service_registry import ReadJob
 from scheduler_service.app.surroundings import Compiler
+from scheduler_service.app.system_jobs import patiently
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.occurrences import OccurrenceKind
@@ -87,12 +88,12 @@ class Alerts:
     async def start(self) -> None:
         """Installs the jobs, pauses those of alerts before, and begins to look.
 
-        Raises StoreError, SettingsError.
+        A worker process that has just died is waited for. Raises StoreError, SettingsError.
         """
-        await self._jobs.retire()
+        await patiently(self._jobs.retire, clock=self._parts.clock, log=self._parts.log)
         if not self._settings.alerts:
             return
-        await self._jobs.install()
+        await patiently(self._jobs.install, clock=self._parts.clock, log=self._parts.log)
         self._table = SqlAlertTable(database=self._parts.database, tenant=DEFAULT_TENANT)
         shown = PublishedAlerts(table=self._table, publish=self._parts.occurrences.publish)
         self._desk = AlertDesk(self._make_parts(shown))

@@ -45,11 +45,16 @@ async def install(deliver: Deliver, compiler: Compiler, settings: Settings) -> N
 async def install_patiently(
     deliver: Deliver, compiler: Compiler, settings: Settings, *, clock: Timekeeper, log: Log
 ) -> None:
-    """`install`, again each second for a minute: a busy sidecar must not end the start. Raises StoreError."""
+    """`install`, patiently: a busy sidecar must not end the start. Raises StoreError."""
+    await patiently(lambda: install(deliver, compiler, settings), clock=clock, log=log)
+
+
+async def patiently(work: Callable[[], Awaitable[None]], *, clock: Timekeeper, log: Log) -> None:
+    """Does work of the start that may be repeated, again each second for a minute. Raises StoreError."""
     end = clock.now().steady + MINUTE
     while True:
         try:
-            await install(deliver, compiler, settings)
+            await work()
         except StoreError as error:
             if clock.now().steady >= end:
                 raise

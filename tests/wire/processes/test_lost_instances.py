@@ -111,7 +111,7 @@ def test_a_lost_instance_ends_its_work_after_a_crash(store: str, workers: str, t
                 wait_for_all(heard, "/ended/")
                 answer = client.get("/executions", params={"state": "terminated"}).json()
             process.wait_for_line('"instance_lost"')
-            lines = [line for line in (*process.out, *process.err) if '"instance_lost"' in line]
+            lines = [line for line in (*process.out, *process.err) if '"event": "instance_lost"' in line]
     assert len(answer["data"]["items"]) == len(JOBS)
     assert {one["error"] for one in answer["data"]["items"]} == {"instance_lost"}
     assert len(lines) == 1

@@ -19,6 +19,10 @@ for one in list(globals().values()):
 """
 
 
+SILENT = ("Verifier", "client.events(")
+"""Of examples that print nothing where nothing happens."""
+
+
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_the_examples_run(number: int, service: str, tmp_path: Path) -> None:
     """As scripts of their own against a real service; what declares jobs can be registered."""
@@ -34,7 +38,7 @@ def test_the_examples_run(number: int, service: str, tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout or "Verifier" in text
+    assert done.stdout or any(word in text for word in SILENT)
 
 
 def test_there_are_examples_of_everything() -> None:

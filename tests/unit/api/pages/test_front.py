@@ -55,10 +55,11 @@ async def test_a_browser_is_shown_a_page(client: httpx.AsyncClient) -> None:
         ">ready<",
         'href="/docs"',
         'href="/openapi.json"',
+        'href="/metrics"',
         "/jobs/hello",
     ):
         assert words in answer.text, words
-    assert 'href="/metrics"' not in answer.text, "no link to what is not served"
+    assert 'href="/console"' not in answer.text, "no link to what is not served"
     assert str(client.base_url).rstrip("/") in answer.text
 
 
