@@ -132,7 +132,13 @@ class SpanExport:
         while waiting:
             with self._lock:
                 batch = [waiting.popleft() for _ in range(min(self._batch_size, len(waiting)))]
-            refusal = self._post(client, write(batch))
+            refusal: Refusal | None
+            try:
+                body = write(batch)
+            except Exception as error:  # noqa: BLE001 - one bad text must not end the thread, and all traces
+                refusal = Refusal(f"{type(error).__name__}: {error}", is_final=True)
+            else:
+                refusal = self._post(client, body)
             if refusal is None:
                 self.exported += len(batch)
                 self._tell(fails=False)

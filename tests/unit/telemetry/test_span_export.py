@@ -1,7 +1,7 @@
 """Spans reach a collector in the background; one that is slow, gone or refuses costs a line of the log."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -34,11 +34,13 @@ def span(number: int, **members: Any) -> Span:
 
 def export_to(url: str, lines: Lines, **members: Any) -> SpanExport:
     """An export that sends at once."""
-    given: dict[str, Any] = {"queue_size": 1_000, "batch_size": 10, "delay": 0.01}
+    given: dict[str, Any] = {
+        "queue_size": 1_000, "batch_size": 10, "delay": 0.01,
+        "make_writer": lambda: SpanWriter(resource={"service.name": "test"}, scope=("punctual", "1")).write,
+    }  # fmt: skip
     address = {name: members.pop(name) for name in ("headers", "gzipped", "timeout") if name in members}
     return SpanExport(
         collector=Address(endpoint=f"{url}/v1/traces", **address),
-        make_writer=lambda: SpanWriter(resource={"service.name": "test"}, scope=("punctual", "1")).write,
         log=lambda event, /, **keys: lines.append((event, keys)),
         **given | members,
     )
@@ -155,3 +157,21 @@ async def test_without_spans_there_is_no_thread() -> None:
     )
     export.close()
     assert export.exported == 0
+
+
+async def test_a_span_that_cannot_be_encoded_ends_no_other(collector: Collector) -> None:
+    """Its batch is dropped, counted and told; the next one arrives."""
+    lines: Lines = []
+    export = export_to(collector.url, lines, batch_size=1, make_writer=lambda: write_but_bad)
+    export.put([span(1, name="bad"), span(2)])
+    await wait(collector, lambda one: len(one.spans) == 1)
+    export.close()
+    assert export.dropped == 1
+    assert "traces_not_exported" in [event for event, _ in lines]
+
+
+def write_but_bad(spans: Sequence[Span]) -> bytes:
+    """As the writer does, but a span named `bad` is beyond it."""
+    if any(one.name == "bad" for one in spans):
+        raise ValueError("bad")
+    return SpanWriter(resource={"service.name": "test"}, scope=("punctual", "1")).write(spans)
