@@ -1,6 +1,6 @@
 """Executions: listed, read, cancelled, replayed, released (SPEC section 10)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 
 import msgspec
@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from client_sdk.models import Cancellation, ReplayRequest
 from scheduler_service.api.bodies import read_model
+from scheduler_service.api.filters import execution_query
 from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import find_job, read_definition, show_started
@@ -15,25 +16,15 @@ from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, Flaw, absent, invalid, refuse, succeed
 from scheduler_service.api.shapes import show_queued_parts
 from scheduler_service.domain.events import CancelRequested, Released, Replay, Triggered
-from scheduler_service.domain.execution import ExecutionState, JobState, TriggeredBy, parse_execution_id
+from scheduler_service.domain.execution import ExecutionState, JobState, parse_execution_id
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.records import Exchange
 from scheduler_service.engine.status import Queued, find_queued_parts
 from scheduler_service.language.values import as_json
-from scheduler_service.persistence.history.queries import ExecutionQuery, Wire
-from scheduler_service.ports.catalogue import CatalogueEntry, JobQuery
+from scheduler_service.persistence.history.queries import Wire
+from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
-
-ALL_STATES = tuple(JobState)
-OUTCOMES: Mapping[str, ExecutionState] = {
-    "succeeded": ExecutionState.SUCCEEDED,
-    "failed": ExecutionState.TERMINATED,
-    "cancelled": ExecutionState.CANCELLED,
-    "skipped": ExecutionState.SKIPPED,
-}
-"""How an execution ended, in the words of those who ask, and the state that this is."""
-PAGE = 500
 
 
 async def list_executions(request: ApiRequest) -> Response:
@@ -117,19 +108,6 @@ async def find_execution(request: ApiRequest, execution_id: str, behind: Sequenc
     return found
 
 
-async def find_labelled(request: ApiRequest, labels: tuple[tuple[str, str], ...]) -> frozenset[str]:
-    """The keys of all jobs that have these labels. Raises StoreError."""
-    found: set[str] = set()
-    tenant = request.caller.tenant
-    query = JobQuery(tenant=tenant, states=ALL_STATES, labels=labels, system=None, limit=PAGE)
-    while True:
-        page = await request.deps.catalogue.list(query)
-        found.update(entry.job_id for entry in page.items)
-        if page.next_cursor is None:
-            return frozenset(found)
-        query = msgspec.structs.replace(query, cursor=page.next_cursor)
-
-
 async def _with_queue(request: ApiRequest, execution: Wire) -> Wire:
     """The execution, its attempts with `queue`: what the running one waits for, as the job's state says."""
     given = execution["attempts"]
@@ -154,32 +132,11 @@ async def _find_queued(request: ApiRequest, job_id: str, uid: str, number: int) 
 
 async def _list(request: ApiRequest, job_id: str | None) -> Response:
     filters = request.query
-    labels: tuple[tuple[str, str], ...] = filters.get("label", ())
-    query = ExecutionQuery(
-        tenant=request.caller.tenant,
-        job_id=job_id,
-        job_ids=await find_labelled(request, labels) if labels else None,
-        state=_state_of(filters["state"], filters["outcome"]),
-        error=filters["error"],
-        triggered_by=None if filters["triggeredBy"] is None else TriggeredBy(filters["triggeredBy"]),
-        planned_from=filters["from"],
-        planned_to=filters["to"],
-        limit=filters["limit"],
-        cursor=filters["cursor"],
+    query = msgspec.structs.replace(
+        await execution_query(request, job_id, filters), limit=filters["limit"], cursor=filters["cursor"]
     )
     behind = await catch_up(request, job_id)
     return succeed((await request.deps.history.executions(query)).wire(), warnings=behind)
-
-
-def _state_of(state: str | None, outcome: str | None) -> ExecutionState | None:
-    """The state to look for. Raises ApiProblem (422) for a state and an outcome that exclude each other."""
-    ended = None if outcome is None else OUTCOMES[outcome]
-    if state is None or ended is None:
-        return ended if state is None else ExecutionState(state)
-    if state != ended:
-        message = f"outcome {outcome!r} is the state {ended.value!r}, not {state!r}; give one of the two"
-        raise invalid("/outcome", "contradiction", message)
-    return ended
 
 
 async def _find_life(request: ApiRequest) -> tuple[CatalogueEntry, int]:

@@ -12,6 +12,7 @@ from client_sdk.models import Activation
 from scheduler_service.api.bodies import header, read_json, read_model
 from scheduler_service.api.creators import keep_creator
 from scheduler_service.api.definitions import CheckedDefinition, check_posted
+from scheduler_service.api.filters import job_query
 from scheduler_service.api.job_commands import run_command, run_command_once
 from scheduler_service.api.name_warnings import find_refused_names, warn_of_names
 from scheduler_service.api.ownership import read_owner
@@ -33,7 +34,7 @@ from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.domain.replies import Reactivated, Reply, Started, Taken
 from scheduler_service.persistence.common.pagination import Number, read_cursor, write_cursor
-from scheduler_service.ports.catalogue import LIVING, CatalogueEntry, JobQuery, JobSort
+from scheduler_service.ports.catalogue import CatalogueEntry, JobSort
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.state import Remembered
@@ -65,17 +66,8 @@ async def read_job(request: ApiRequest) -> Response:
 async def list_jobs(request: ApiRequest) -> Response:
     """`GET /jobs`."""
     filters = request.query
-    query = JobQuery(
-        tenant=request.caller.tenant,
-        states=LIVING if filters["state"] is None else (JobState(filters["state"]),),
-        kind="timing" if filters["kind"] == "timeing" else filters["kind"],
-        labels=filters["label"],
-        creator=filters["creator"],
-        object_id=filters["objectId"],
-        parent_job=filters["parentJob"],
-        parent_execution=filters["parentJobExecution"],
-        text=filters["text"],
-        system=filters["system"],
+    query = msgspec.structs.replace(
+        job_query(request.caller.tenant, filters),
         sort=JobSort(filters["sort"].removeprefix("-")),
         descending=filters["sort"].startswith("-"),
         limit=filters["limit"],

@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from scheduler_service.api.executions import find_labelled
+from scheduler_service.api.filters import find_labelled
 from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.jobs import find_job
 from scheduler_service.api.request import ApiRequest

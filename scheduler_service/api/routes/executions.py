@@ -2,21 +2,10 @@
 
 from client_sdk.models import Cancellation, ReplayRequest, answers
 from scheduler_service.api import examples, executions
-from scheduler_service.api.parameters import Parameter, choice, label, moment, paging, text
+from scheduler_service.api.filters import EXECUTION_FILTERS
+from scheduler_service.api.parameters import paging, text
 from scheduler_service.api.request import Body, Operation, group
-from scheduler_service.domain.execution import ExecutionState, TriggeredBy
 from scheduler_service.security.callers import Role
-
-EXECUTION_FILTERS: tuple[Parameter, ...] = (
-    choice("state", "Only in this state; `failed` waits for a retry.", ExecutionState),
-    choice("outcome", "Only those that ended so; `failed` for good.", tuple(executions.OUTCOMES)),
-    text("error", "Only with this error code.", example="500"),
-    choice("triggeredBy", "Only those triggered by this.", TriggeredBy),
-    moment("from", "Planned at this moment or later."),
-    moment("to", "Planned at this moment or earlier."),
-    label(),
-    *paging(),
-)
 
 EXECUTIONS = group(
     "executions",
@@ -25,7 +14,7 @@ EXECUTIONS = group(
         handler=executions.list_executions,
         role=Role.VIEWER,
         summary="List executions",
-        query=(text("jobId", "Only of this job."), *EXECUTION_FILTERS),
+        query=(text("jobId", "Only of this job."), *EXECUTION_FILTERS, *paging()),
         data=answers.Listing[answers.Execution],
     ),
     Operation(
@@ -33,7 +22,7 @@ EXECUTIONS = group(
         handler=executions.list_executions_of_job,
         role=Role.VIEWER,
         summary="List the executions of a job",
-        query=EXECUTION_FILTERS,
+        query=(*EXECUTION_FILTERS, *paging()),
         data=answers.Listing[answers.Execution],
         statuses=(404,),
     ),

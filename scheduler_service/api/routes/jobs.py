@@ -2,15 +2,14 @@
 
 from client_sdk.models import Activation, JobDefinition, answers
 from scheduler_service.api import bulk_jobs, examples, feedback, jobs
-from scheduler_service.api.parameters import choice, flag, integer, label, moment, number, paging, text
+from scheduler_service.api.filters import JOB_FILTERS
+from scheduler_service.api.parameters import choice, flag, integer, moment, number, paging, text
 from scheduler_service.api.request import Body, Operation, group
-from scheduler_service.domain.execution import JobState
 from scheduler_service.ports.catalogue import JobSort
 from scheduler_service.security.callers import Role
 
 MAX_DELAY_SECONDS = 315_360_000
 MAX_PARTS = 100_000
-KINDS = ("one_time", "timing", "timeing", "cron", "external")
 SORTS = tuple(f"{sign}{sort}" for sort in JobSort for sign in ("", "-"))
 
 JOBS = group(
@@ -77,15 +76,7 @@ JOBS = group(
         role=Role.VIEWER,
         summary="List jobs",
         query=(
-            choice("state", "Only in this state; without it all but the destroyed.", JobState),
-            choice("kind", "Only with a timer of this kind.", KINDS),
-            label(),
-            text("creator", "Only of this creator."),
-            text("objectId", "Only with this reference of the caller."),
-            text("parentJob", "Only children of this job."),
-            integer("parentJobExecution", "Only children of this execution of it."),
-            text("text", "Only those with this text in jobId, jobName or objectId."),
-            flag("system", "The system's own jobs instead.", default=False),
+            *JOB_FILTERS,
             choice("sort", "By what; with a minus sign from the end.", SORTS, "jobId"),
             *paging(),
         ),

@@ -2,9 +2,9 @@
 
 from client_sdk.models import answers
 from scheduler_service.api import executions, legacy_main
-from scheduler_service.api.parameters import flag, integer, text
+from scheduler_service.api.filters import EXECUTION_FILTERS
+from scheduler_service.api.parameters import flag, integer, paging, text
 from scheduler_service.api.request import Operation, group
-from scheduler_service.api.routes.executions import EXECUTION_FILTERS
 from scheduler_service.security.callers import Role
 
 LEGACY_MAIN = group(
@@ -26,7 +26,7 @@ LEGACY_MAIN = group(
         role=Role.VIEWER,
         name="listExecutionsBySourcePath",
         summary="List the executions of a job",
-        query=(text("jobId", "The job.", required=True), *EXECUTION_FILTERS),
+        query=(text("jobId", "The job.", required=True), *EXECUTION_FILTERS, *paging()),
         data=answers.Listing[answers.Execution],
     ),
     Operation(

@@ -1,0 +1,105 @@
+"""The filters of jobs and executions, as lists and everything that works on many of them take them."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from scheduler_service.api.parameters import Parameter, Values, choice, flag, integer, label, moment, text
+from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.responses import invalid
+from scheduler_service.domain.execution import ExecutionState, JobState, TriggeredBy
+from scheduler_service.persistence.history.queries import ExecutionQuery
+from scheduler_service.ports.catalogue import LIVING, JobQuery
+
+KINDS = ("one_time", "timing", "timeing", "cron", "external")
+ALL_STATES = tuple(JobState)
+OUTCOMES: Mapping[str, ExecutionState] = {
+    "succeeded": ExecutionState.SUCCEEDED,
+    "failed": ExecutionState.TERMINATED,
+    "cancelled": ExecutionState.CANCELLED,
+    "skipped": ExecutionState.SKIPPED,
+}
+"""How an execution ended, in the words of those who ask, and the state that this is."""
+PAGE = 500
+
+JOB_FILTERS: tuple[Parameter, ...] = (
+    choice("state", "Only in this state; without it all but the destroyed.", JobState),
+    choice("kind", "Only with a timer of this kind.", KINDS),
+    label(),
+    text("creator", "Only of this creator."),
+    text("objectId", "Only with this reference of the caller."),
+    text("parentJob", "Only children of this job."),
+    integer("parentJobExecution", "Only children of this execution of it."),
+    text("text", "Only those with this text in jobId, jobName or objectId."),
+    flag("system", "The system's own jobs instead.", default=False),
+)
+"""What `job_query` reads."""
+
+EXECUTION_FILTERS: tuple[Parameter, ...] = (
+    choice("state", "Only in this state; `failed` waits for a retry.", ExecutionState),
+    choice("outcome", "Only those that ended so; `failed` for good.", tuple(OUTCOMES)),
+    text("error", "Only with this error code.", example="500"),
+    choice("triggeredBy", "Only those triggered by this.", TriggeredBy),
+    moment("from", "Planned at this moment or later."),
+    moment("to", "Planned at this moment or earlier."),
+    label(),
+)
+"""What `execution_query` reads, beside `jobId`."""
+
+
+def job_query(tenant: str, filters: Values) -> JobQuery:
+    """The jobs of the tenant that fit the filters of `GET /jobs`, in order of id."""
+    return JobQuery(
+        tenant=tenant,
+        states=LIVING if filters["state"] is None else (JobState(filters["state"]),),
+        kind="timing" if filters["kind"] == "timeing" else filters["kind"],
+        labels=filters["label"],
+        creator=filters["creator"],
+        object_id=filters["objectId"],
+        parent_job=filters["parentJob"],
+        parent_execution=filters["parentJobExecution"],
+        text=filters["text"],
+        system=filters["system"],
+    )
+
+
+async def execution_query(request: ApiRequest, job_id: str | None, filters: Values) -> ExecutionQuery:
+    """The executions, of one job or of all, that fit the filters of `GET /executions`, the newest first.
+
+    Raises ApiProblem (422) for filters that exclude each other, StoreError.
+    """
+    labels: tuple[tuple[str, str], ...] = filters.get("label", ())
+    return ExecutionQuery(
+        tenant=request.caller.tenant,
+        job_id=job_id,
+        job_ids=await find_labelled(request, labels) if labels else None,
+        state=_state_of(filters["state"], filters["outcome"]),
+        error=filters["error"],
+        triggered_by=None if filters["triggeredBy"] is None else TriggeredBy(filters["triggeredBy"]),
+        planned_from=filters["from"],
+        planned_to=filters["to"],
+    )
+
+
+async def find_labelled(request: ApiRequest, labels: tuple[tuple[str, str], ...]) -> frozenset[str]:
+    """The keys of all jobs that have these labels. Raises StoreError."""
+    found: set[str] = set()
+    tenant = request.caller.tenant
+    query = JobQuery(tenant=tenant, states=ALL_STATES, labels=labels, system=None, limit=PAGE)
+    while True:
+        page = await request.deps.catalogue.list(query)
+        found.update(entry.job_id for entry in page.items)
+        if page.next_cursor is None:
+            return frozenset(found)
+        query = msgspec.structs.replace(query, cursor=page.next_cursor)
+
+
+def _state_of(state: str | None, outcome: str | None) -> ExecutionState | None:
+    """The state to look for. Raises ApiProblem (422) for a state and an outcome that exclude each other."""
+    ended = None if outcome is None else OUTCOMES[outcome]
+    if state is None or ended is None:
+        return ended if state is None else ExecutionState(state)
+    if state != ended:
+        message = f"outcome {outcome!r} is the state {ended.value!r}, not {state!r}; give one of the two"
+        raise invalid("/outcome", "contradiction", message)
+    return ended
