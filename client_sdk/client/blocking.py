@@ -70,6 +70,7 @@ class BlockingJobs(_BlockingGroup):
     trigger = _call(Jobs.trigger)
     list = _iterate(Jobs.list)
     executions = _iterate(Jobs.executions)
+    outcomes = _call(Jobs.outcomes)
     firings = _iterate(Jobs.firings)
     revisions = _iterate(Jobs.revisions)
     next = _call(Jobs.next)

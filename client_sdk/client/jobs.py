@@ -165,6 +165,13 @@ class Jobs:
         path = f"{_path(job_id)}/executions"
         return iterate(self._connection, answers.Execution, path, page=page, state=state, outcome=outcome)
 
+    async def outcomes(
+        self, job_ids: Sequence[str], *, count: int | None = None
+    ) -> Sequence[answers.JobOutcomes]:
+        """The latest executions of up to 100 jobs briefly, newest last; `count` of each: 1 to 50 (20)."""
+        query = {"jobId": list(job_ids), "count": count}
+        return (await self._connection.read(answers.Outcomes, "/outcomes", **query)).items
+
     def firings(self, job_id: str, *, page: int = PAGE) -> AsyncIterator[answers.FiringLine]:
         """The planned firings and their outcomes."""
         return iterate(self._connection, answers.FiringLine, f"{_path(job_id)}/firings", page=page)

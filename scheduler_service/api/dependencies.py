@@ -90,6 +90,9 @@ class HistoryReader(Protocol):
     async def children_latest(self, tenant: str, job_ids: Iterable[str]) -> list[Wire]:
         """The newest execution of each job, in full."""
 
+    async def outcomes(self, tenant: str, job_ids: Collection[str], count: int) -> Mapping[str, list[Wire]]:
+        """Of each job its newest `count` executions, in brief, the newest last."""
+
     async def statistics(self, tenant: str, now: int) -> Wire:
         """`byState`, `lateness` and `perMinute`."""
 

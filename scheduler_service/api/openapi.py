@@ -11,7 +11,7 @@ from pydantic.json_schema import models_json_schema
 from client_sdk.models import JOB_ID, answers
 from client_sdk.models.fields import INSTANCE_ID
 from client_sdk.models.services import SERVICE_NAME
-from scheduler_service.api.parameters import LARGEST, LONGEST_TEXT, MOST_REPEATED, Parameter
+from scheduler_service.api.parameters import LARGEST, LONGEST_TEXT, Parameter
 from scheduler_service.api.request import LONGEST_IN_PATH, Body, Operation
 from scheduler_service.api.responses import title_of
 
@@ -89,7 +89,7 @@ def _parameter(parameter: Parameter) -> Schema:
         "in": "query",
         "description": parameter.description,
         "required": parameter.required,
-        "schema": _bounded(parameter.schema, parameter.longest),
+        "schema": _bounded(parameter.schema, parameter),
     }
     if parameter.repeated:
         described |= {"style": "form", "explode": True}
@@ -98,11 +98,11 @@ def _parameter(parameter: Parameter) -> Schema:
     return described
 
 
-def _bounded(schema: Mapping[str, Any], longest: int) -> Schema:
+def _bounded(schema: Mapping[str, Any], parameter: Parameter) -> Schema:
     """`schema` with the limits that hold for every parameter."""
     if schema["type"] == "array":
-        return {**schema, "items": _bounded(schema["items"], longest), "maxItems": MOST_REPEATED}
-    return {**schema, "maxLength": longest} if schema["type"] == "string" else dict(schema)
+        return {**schema, "items": _bounded(schema["items"], parameter), "maxItems": parameter.most}
+    return {**schema, "maxLength": parameter.longest} if schema["type"] == "string" else dict(schema)
 
 
 def _headers(operation: Operation) -> list[Schema]:

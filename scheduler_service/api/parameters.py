@@ -32,7 +32,7 @@ _FLAGS = {"1": True, "true": True, "0": False, "false": False}
 class Parameter:
     """One parameter: `read` converts its text, and raises ValueError with the remedy as message.
 
-    `longest`: characters that it may have; a repeated one may be given `MOST_REPEATED` times.
+    `longest`: characters that it may have; `most`: how often a repeated one may be given.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Parameter:
     repeated: bool = False
     example: object = field(default=None, kw_only=True)
     longest: int = field(default=LONGEST_WORD, kw_only=True)
+    most: int = field(default=MOST_REPEATED, kw_only=True)
 
 
 def read_query(raw: bytes, parameters: tuple[Parameter, ...]) -> Values:
@@ -71,10 +72,18 @@ def text(
     )
 
 
-def texts(name: str, description: str, *, example: object = None) -> Parameter:
-    """Texts that are not empty: the parameter may be given several times; `()` where it is left out."""
-    one = text(name, description, example=example)
-    return replace(one, schema={"type": "array", "items": one.schema}, default=(), repeated=True)
+def texts(
+    name: str,
+    description: str,
+    *,
+    required: bool = False,
+    example: object = None,
+    most: int = MOST_REPEATED,
+) -> Parameter:
+    """Texts that are not empty: the parameter may be given `most` times; `()` where it is left out."""
+    one = text(name, description, required=required, example=example)
+    several = {"type": "array", "items": one.schema}
+    return replace(one, schema=several, default=(), repeated=True, most=most)
 
 
 def integer(
@@ -228,9 +237,9 @@ def _add(values: dict[str, Any], parameter: Parameter, given: str) -> None:
     if parameter.name in values and not parameter.repeated:
         raise invalid(pointer, "repeated", f"the parameter {parameter.name!r} is given twice; give it once")
     check_length(parameter.name, given, parameter.longest)
-    if parameter.repeated and len(values.get(parameter.name, ())) >= MOST_REPEATED:
+    if parameter.repeated and len(values.get(parameter.name, ())) >= parameter.most:
         message = (
-            f"the parameter {parameter.name!r} is given more than {MOST_REPEATED} times; give it less often"
+            f"the parameter {parameter.name!r} is given more than {parameter.most} times; give it less often"
         )
         raise invalid(pointer, "too_many", message)
     if "\x00" in given:

@@ -15,6 +15,7 @@ from scheduler_service.cli.declarations import compare, read_definitions
 from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.executions import show_end
 from scheduler_service.cli.following import Following
+from scheduler_service.cli.job_outcomes import show_outcomes
 from scheduler_service.cli.job_page import show_job
 from scheduler_service.cli.job_reads import JobId, path_of
 from scheduler_service.cli.options import (
@@ -32,6 +33,7 @@ from scheduler_service.cli.output import Format, moment_text, note, show, show_f
 app = typer.Typer(no_args_is_help=True, help="Create, read, change and trigger jobs.")
 app.command("list")(job_reads.list_jobs)
 app.command("get")(job_reads.get_job)
+app.command("outcomes")(show_outcomes)
 WATCH_POLL_SECONDS = 1.0
 ENDS = ["finalSucceed", "finalFailed", "skipped"]
 WATCH_BACKLOG = 10

@@ -37,6 +37,32 @@ class Execution(AnswerModel):
     progress_fraction: float | None = Field(ge=0, le=1)
 
 
+class Outcome(AnswerModel):
+    """An execution in brief, also one that has not ended; `duration_ms` is from its start to its end."""
+
+    execution_id: str
+    execute_number: int
+    state: ExecutionState
+    error: str | None
+    started_at: AwareDatetime | None
+    ended_at: AwareDatetime | None
+    duration_ms: int | None
+    lateness_ms: int | None
+
+
+class JobOutcomes(AnswerModel):
+    """The latest executions of a job, the newest last; none where there is no such job."""
+
+    job_id: str
+    executions: list[Outcome]
+
+
+class Outcomes(AnswerModel):
+    """One item per job, in the order of the question."""
+
+    items: list[JobOutcomes]
+
+
 class Message(AnswerModel):
     """A request or response as the history keeps it, masked."""
 

@@ -8,6 +8,7 @@ from scheduler_service.api.routes.firings import FIRINGS
 from scheduler_service.api.routes.health import HEALTH
 from scheduler_service.api.routes.jobs import JOBS
 from scheduler_service.api.routes.legacy_main import LEGACY_MAIN
+from scheduler_service.api.routes.outcomes import OUTCOMES
 from scheduler_service.api.routes.previews import PREVIEWS
 from scheduler_service.api.routes.queues import QUEUES
 from scheduler_service.api.routes.services import SERVICES
@@ -20,6 +21,7 @@ _BY_RESOURCE = (
     *FIRINGS,
     *PREVIEWS,
     *EXECUTIONS,
+    *OUTCOMES,
     *DELIVERIES,
     *STATISTICS,
     *ALERTS,

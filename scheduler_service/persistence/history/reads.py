@@ -1,7 +1,7 @@
 """Reads the history for lists, pages and the console; the loop never waits for the disk."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from typing import TypeVar
@@ -16,6 +16,7 @@ from scheduler_service.persistence.history.day_reads import DayQuery, collect_da
 from scheduler_service.persistence.history.detail import assemble_attempts, parse_kept
 from scheduler_service.persistence.history.detail_blob import decode_entries
 from scheduler_service.persistence.history.log import AnyRow, write_log
+from scheduler_service.persistence.history.outcomes import collect_outcomes
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
     ExecutionQuery,
@@ -115,6 +116,10 @@ class HistoryReads:
                 for row in connection.execute(select_newest(tenant, job_id))
             ]
         )
+
+    async def outcomes(self, tenant: str, job_ids: Collection[str], count: int) -> Mapping[str, list[Wire]]:
+        """Of each of these jobs its newest `count` executions, in brief, the newest last."""
+        return await self._run(lambda connection: collect_outcomes(connection, tenant, job_ids, count))
 
     async def statistics(self, tenant: str, now: int) -> Wire:
         """`byState`, `lateness` and `perMinute` over the hour before `now` (wall ms)."""

@@ -44,6 +44,13 @@ class StoredSize(FunctionElement[int]):
     inherit_cache = True
 
 
+class JsonLists(FunctionElement[str]):
+    """`JsonLists(*columns)`, an aggregate: JSON text, an array with an array of the columns of each row."""
+
+    type = sa.Text()
+    inherit_cache = True
+
+
 class JsonRows(FunctionElement[Any]):
     """A subquery with the rows of a JSON array of arrays: [text], [text, number], [text, number, number]."""
 

@@ -15,6 +15,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 
 from scheduler_service.persistence.sql.expressions import (
     IsIn,
+    JsonLists,
     JsonRows,
     Like,
     Member,
@@ -233,6 +234,11 @@ def _is_in(element: IsIn, compiler: SQLCompiler, **options: Any) -> str:
 @compiles(StoredSize, "postgresql")
 def _stored_size(element: StoredSize, compiler: SQLCompiler, **options: Any) -> str:
     return f"pg_column_size({compiler.process(element.clauses, **options)})"
+
+
+@compiles(JsonLists, "postgresql")
+def _json_lists(element: JsonLists, compiler: SQLCompiler, **options: Any) -> str:
+    return f"CAST(json_agg(json_build_array({compiler.process(element.clauses, **options)})) AS text)"
 
 
 @compiles(JsonRows, "postgresql")

@@ -20,6 +20,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from scheduler_service.persistence.sql.dialect import Durability
 from scheduler_service.persistence.sql.expressions import (
     IsIn,
+    JsonLists,
     JsonRows,
     Like,
     Member,
@@ -243,6 +244,11 @@ def _is_in(element: IsIn, compiler: SQLCompiler, **options: Any) -> str:
 @compiles(StoredSize, "sqlite")
 def _stored_size(element: StoredSize, compiler: SQLCompiler, **options: Any) -> str:
     return f"length({compiler.process(element.clauses, **options)})"
+
+
+@compiles(JsonLists, "sqlite")
+def _json_lists(element: JsonLists, compiler: SQLCompiler, **options: Any) -> str:
+    return f"json_group_array(json_array({compiler.process(element.clauses, **options)}))"
 
 
 @compiles(JsonRows, "sqlite")

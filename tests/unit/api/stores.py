@@ -1,7 +1,7 @@
 """Catalogue, history, state store and outbox for the tests of the API, all in dictionaries."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from scheduler_service.domain.moments import DAY, Now, rfc3339
 from scheduler_service.domain.records import Exchange, ExecutionRecord, FiringRecord, Record, StepEnded
@@ -166,6 +166,13 @@ class MemoryHistory:
         wanted = set(job_ids)
         latest = {job_id: _run(uid, job_id, record) for (uid, _), (job_id, record) in self.runs.items()}
         return [latest[job_id] for job_id in sorted(wanted & latest.keys())]
+
+    async def outcomes(self, tenant: str, job_ids: Collection[str], count: int) -> Mapping[str, list[Wire]]:
+        runs: dict[str, list[Wire]] = {job_id: [] for job_id in job_ids}
+        for (uid, _), (job_id, record) in self.runs.items():
+            if job_id in runs:
+                runs[job_id].append(_run(uid, job_id, record))
+        return {job_id: found[-count:] for job_id, found in runs.items()}
 
     async def statistics(self, tenant: str, now: int) -> Wire:
         return {"byState": {}, "lateness": {"p50": None, "p99": None, "max": None}, "perMinute": []}

@@ -105,11 +105,11 @@ def test_the_ids_of_operations_stay() -> None:
     assert " ".join(sorted(operation.name for operation in OPERATIONS)) == (
         "cancelExecution claimWork cleanHistory completeWork createJob createJobs destroyFamily "
         "destroyJob destroyJobBySourcePath dismissDelivery listAlerts listDeliveries listExecutions "
-        "listExecutionsBySourcePath listExecutionsOfJob listFirings listJobs listNodes listQueues "
-        "listRevisions listServices listUpcoming previewTemplate previewTimer putInstance putService "
-        "readChildLogs readChildLogsByExecution readExecution readJob readLog readQueue readService "
-        "releaseExecution removeInstance removeService renewLease replayExecution reportFeedback "
-        "resendDelivery sayAlive sayReady showDailyStatistics showDrift showMetrics showNextFirings "
-        "showRetryPlan showSettings showStatistics showStatisticsOfJob streamEvents switchJob "
-        "takeHeartbeat triggerJob updateJob"
+        "listExecutionsBySourcePath listExecutionsOfJob listFirings listJobs listNodes listOutcomes "
+        "listQueues listRevisions listServices listUpcoming previewTemplate previewTimer putInstance "
+        "putService readChildLogs readChildLogsByExecution readExecution readJob readLog readQueue "
+        "readService releaseExecution removeInstance removeService renewLease replayExecution "
+        "reportFeedback resendDelivery sayAlive sayReady showDailyStatistics showDrift showMetrics "
+        "showNextFirings showRetryPlan showSettings showStatistics showStatisticsOfJob streamEvents "
+        "switchJob takeHeartbeat triggerJob updateJob"
     )

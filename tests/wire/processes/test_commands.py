@@ -437,6 +437,23 @@ def test_outcomes_are_shown_by_day(terminal: Terminal) -> None:
     assert terminal.enter("stats", "--from", "yesterday").code == 2
 
 
+def test_outcomes_are_shown_as_signs(terminal: Terminal) -> None:
+    """Of several jobs, the newest last; a job without any, or none at all, has none (16)."""
+    good, bad = terminal.make(), terminal.make("/nowhere")
+    for job, code in ((good, 0), (good, 0), (bad, 5)):
+        assert terminal.enter("jobs", "trigger", job, "--wait").code == code
+    shown = terminal.done("jobs", "outcomes", good, bad, "none")
+    assert [line.split() for line in shown.out.splitlines()[1:]] == [
+        [good, "..", "succeeded"],
+        [bad, "x", "terminated", "404"],
+        ["none", "-", "-"],
+    ]
+    assert ". succeeded" in shown.err
+    found = terminal.done("jobs", "outcomes", good, "--count", "1", "-o", "json").data["items"]
+    assert [[run["executeNumber"] for run in one["executions"]] for one in found] == [[2]]
+    assert terminal.enter("jobs", "outcomes").code == 2
+
+
 def test_a_template_is_tried(terminal: Terminal) -> None:
     """As JSON in a body, as text in a URL; what a job would refuse is refused (16)."""
     root = ("--root", '{"price": 4.2, "name": "a b"}')

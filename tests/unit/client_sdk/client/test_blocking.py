@@ -29,6 +29,7 @@ def _use_blocking(url: str) -> None:
         assert client.wait_for(fired, timeout=20).state == "succeeded"
         assert [job.job_id for job in client.jobs.list(page=1)] == ["one"]
         assert [one.state for one in client.executions.list()] == ["succeeded"]
+        assert [len(one.executions) for one in client.jobs.outcomes(["one", "two"])] == [1, 0]
         counted = (client.jobs.statistics("one"), client.scheduler.daily())
         assert [one.total.executions for one in counted] == [1, 1]
         with pytest.raises(Absent):
