@@ -142,10 +142,14 @@ def _routes(
 
 
 def _mount(prefix: str, app: ASGIApp) -> Iterable[BaseRoute]:
-    """`app` below `prefix`; the prefix itself redirects, so that relative links in its pages work."""
+    """`app` below `prefix`; the prefix itself redirects, so that relative links in its pages work.
+
+    By a relative address: which prefix a proxy has before this path need not be known.
+    """
 
     def add_slash(request: Request) -> Response:
-        return RedirectResponse(request.url.replace(path=request.url.path + "/"))
+        query = f"?{request.url.query}" if request.url.query else ""
+        return RedirectResponse(f"{prefix.rpartition('/')[2]}/{query}")
 
     return Route(prefix, add_slash, include_in_schema=False), Mount(prefix, app)
 

@@ -41,6 +41,7 @@ from scheduler_service.app.surroundings import Compiler, make_surroundings
 from scheduler_service.app.system_jobs import install_patiently
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.app.uvicorn_server import Server, make_server
+from scheduler_service.console.application import console_mounts
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.cleanup import Cleanup
 from scheduler_service.hosts.clock import SystemClock
@@ -129,7 +130,7 @@ class NodeService:
         )
         own = _api_parts(loaded, parts, self._readiness, log)
         self._api_parts = replace(own, alerts=self._alerts)
-        self.api = create_api(self._api_parts)
+        self.api = create_api(self._api_parts, mounts=console_mounts())
         self.telemetry = parts.telemetry
         self._loaded = loaded
         self._parts = parts

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from scheduler_service.api.access_log import AccessLog
 from scheduler_service.api.authentication import is_loopback
+from scheduler_service.api.pages.front import CONSOLE
 from scheduler_service.app.builders import log_egress, process_log
 from scheduler_service.app.descriptors import divide, raise_limit
 from scheduler_service.app.gc_tuning import freeze_memory
@@ -132,7 +133,7 @@ async def _serve(
     try:
         if await _start(service, signals, serving, breaking):
             freeze_memory()
-            log("listening", url=served)
+            log("listening", url=served, console=f"{served}{CONSOLE}/")
             shown = service.telemetry
             watched.enter_context(watching(log, shown.standstills, note_lag=shown.note_lag))
             if began is not None:

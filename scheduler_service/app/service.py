@@ -17,6 +17,7 @@ from scheduler_service.app.store_opening import StoreWatch, data_folder, open_st
 from scheduler_service.app.surroundings import Compiler, make_surroundings
 from scheduler_service.app.system_jobs import install
 from scheduler_service.app.telemetry import Telemetry
+from scheduler_service.console.application import console_mounts
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.processes.worker_process import WorkerProcess
 from scheduler_service.persistence.common.fault_points import FaultPoints
@@ -135,7 +136,8 @@ async def open_service(
     except BaseException:
         await asyncio.gather(*map(WorkerProcess.end, launched))
         raise
-    return Service(loaded=loaded, rooms=rooms, api=create_api(rooms.api_parts), telemetry=telemetry)
+    api = create_api(rooms.api_parts, mounts=console_mounts())
+    return Service(loaded=loaded, rooms=rooms, api=api, telemetry=telemetry)
 
 
 async def _open_base(

@@ -69,7 +69,7 @@ def describe_demo(served: str, *, shows_crash: bool) -> list[str]:
     ]
     return [
         f"Punctual answers at {served} (try {served}/jobs); stop with Ctrl-C. Look at:",
-        f"  {served}/                                 what is here, for a browser",
+        f"  {served}/console/                         the console, for a browser",
         f"  {served}/docs                             every route with examples",
         f"  {served}/executions?jobId=demo-flaky      executions, each with its attempts",
         f"  {served}/stats                            due, running, outcomes, lateness",

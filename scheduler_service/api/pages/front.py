@@ -1,9 +1,10 @@
-"""The front page `/`: what answers here, how it is, and where to go on; JSON for all but browsers."""
+"""The front page `/`: browsers go on to the console, or see what answers here; JSON for all others."""
 
 import re
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from scheduler_service.api.bodies import header
 from scheduler_service.api.pages.markup import Html, headers, join, page, table, tag
@@ -12,10 +13,11 @@ from scheduler_service.api.responses import succeed
 
 NAME = "Punctual"
 WHAT = "Jobs as REST resources: timers, chains of HTTP requests, retries, and nothing lost in a crash."
+CONSOLE = "/console"
 DESCRIPTIONS: Mapping[str, str] = {
     "/docs": "every route with its parameters, shapes and examples",
     "/openapi.json": "the same for programs, in OpenAPI 3.1",
-    "/console": "the console",
+    CONSOLE: "the console, for a browser",
     "/jobs": "the jobs",
     "/executions": "what has run and what runs, the newest first",
     "/upcoming": "what is planned",
@@ -32,19 +34,27 @@ _QUALITY = re.compile(r"\s*q\s*=\s*(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)\s*", re.IGNO
 
 
 class FrontPage:
-    """Answers `GET /`; it links to those of `DESCRIPTIONS` that are in `paths`."""
+    """Answers `GET /`; it links to those of `DESCRIPTIONS` that are in `paths`.
+
+    Where the console is one of them, browsers are sent on to it.
+    """
 
     def __init__(self, *, paths: Sequence[str]) -> None:
         self._links = {path: text for path, text in DESCRIPTIONS.items() if path in paths}
 
     async def show(self, request: ApiRequest) -> Response:
-        """The page, or the same as JSON; 200 also where the service is not ready, which it says."""
+        """The page or the way to the console, or JSON; also where the service is not ready, which it says."""
         missing = list(await request.deps.ready())
         version = request.deps.version
         state = "ready" if not missing else "not_ready"
         if not prefers_html(header(request.scope, b"accept")):
             data = {"name": NAME, "version": version, "status": state, "missing": missing}
             return succeed({**data, "links": self._links}, {"vary": "accept", "cache-control": "no-cache"})
+        if CONSOLE in self._links:
+            address = f"{CONSOLE.removeprefix('/')}/"
+            return RedirectResponse(
+                address, HTTPStatus.SEE_OTHER, {"vary": "accept", "cache-control": "no-cache"}
+            )
         content = _write(version, missing, self._links, base_of(request))
         return Response(content, 200, {**headers(), "vary": "accept"}, "text/html; charset=utf-8")
 

@@ -8,7 +8,7 @@ def test_the_demo_says_what_runs_and_where_to_look() -> None:
     """The addresses are whole; why a job fails is explained; the crash is announced where it is shown."""
     lines = describe_demo("http://127.0.0.1:1", shows_crash=True)
     assert lines[0].startswith("Punctual answers at http://127.0.0.1:1 ")
-    for path in ("/", "/docs", "/executions?jobId=demo-flaky", "/stats"):
+    for path in ("/console/", "/docs", "/executions?jobId=demo-flaky", "/stats"):
         assert any(line.split()[0] == f"http://127.0.0.1:1{path}" for line in lines)
     assert any("on purpose" in line for line in lines)
     assert any("kill -9" in line for line in lines)

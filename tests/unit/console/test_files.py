@@ -1,0 +1,86 @@
+"""The console's files: joined from those of the package, hashed and compressed."""
+
+import gzip
+import json
+import shutil
+from importlib.resources import as_file
+from pathlib import Path
+
+import pytest
+
+from scheduler_service.console.files import own_files, read_files, unused
+
+PLACES = {
+    "index.html",
+    "vue.js",
+    "core.js",
+    "console.css",
+    "language/en.json",
+    "language/zh.json",
+    "icon.svg",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the real sources."""
+    with as_file(own_files()) as real:
+        return Path(shutil.copytree(real, tmp_path / "static"))
+
+
+def test_the_real_sources_are_taken() -> None:
+    """The bundler refuses nothing, and every name that the page asks for is there."""
+    found = read_files(own_files())
+    assert PLACES - {"index.html"} <= found.assets.keys()
+    assert all(word in found.index for word in ("{{base}}", "{{assets}}", "{{version}}"))
+    for asset in found.assets.values():
+        assert gzip.decompress(asset.compressed) == asset.content
+
+
+def test_each_module_is_in_a_bundle() -> None:
+    """One that nobody imports would be missing in the browser: main.js imports it, or it goes."""
+    with as_file(own_files()) as real:
+        texts = {path.relative_to(real).as_posix(): path.read_text() for path in real.rglob("*.js")}
+    assert unused(texts) == []
+    assert unused(texts | {"core/lonely.js": ""}) == ["core/lonely.js"]
+
+
+def test_the_same_files_have_the_same_hash(folder: Path) -> None:
+    """On every node; any change makes another one, so that no browser keeps an old file."""
+    first = read_files(folder)
+    assert read_files(folder).hash == first.hash == read_files(own_files()).hash
+    seen = {first.hash}
+    for name in ("index.html", "main.js", "language/zh.json", "icons/icon.svg", "styles/00-tokens.css"):
+        with (folder / name).open("a") as file:
+            file.write("\n// changed\n" if name.endswith(".js") else " \n")
+        if name.endswith(".js"):
+            with (folder / name).open("a") as file:
+                file.write("void 0;\n")
+        seen.add(read_files(folder).hash)
+    seen.add(read_files(folder, vue=b"another").hash)
+    assert len(seen) == 7
+
+
+def test_styles_are_joined_in_the_order_of_their_names(tmp_path: Path) -> None:
+    """And files of other kinds are left out."""
+    for name, text in {
+        "index.html": "", "main.js": "", "styles/10-b.css": "b{}\n", "styles/00-a.css": "a{}\n",
+        "notes.txt": "x", "styles/.hidden.swp": "x",
+    }.items():  # fmt: skip
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = read_files(tmp_path, vue=b"")
+    assert found.assets["console.css"].content == b"a{}\nb{}\n"
+    assert set(found.assets) == {"vue.js", "core.js", "console.css"}
+
+
+def test_languages_are_flat_sorted_and_of_the_same_keys() -> None:
+    """One key a line, so that changes of two people merge."""
+    texts = {}
+    for name in ("en", "zh"):
+        text = (own_files() / "language" / f"{name}.json").read_text(encoding="utf-8")
+        texts[name] = json.loads(text)
+        assert all(isinstance(value, str) and value for value in texts[name].values())
+        assert list(texts[name]) == sorted(texts[name])
+        assert len(text.strip().splitlines()) in (len(texts[name]) + 2, 1)
+    assert texts["en"].keys() == texts["zh"].keys()
