@@ -69,6 +69,7 @@ class BlockingJobs(_BlockingGroup):
     destroy = _call(Jobs.destroy)
     trigger = _call(Jobs.trigger)
     list = _iterate(Jobs.list)
+    counts = _call(Jobs.counts)
     executions = _iterate(Jobs.executions)
     outcomes = _call(Jobs.outcomes)
     firings = _iterate(Jobs.firings)

@@ -136,27 +136,52 @@ class Jobs:
         parent_job: str | None = None,
         parent_job_execution: int | None = None,
         text: str | None = None,
+        last_outcome: str | None = None,
         system: bool | None = None,
         sort: str | None = None,
         page: int = PAGE,
     ) -> AsyncIterator[answers.JobLine]:
-        """All matching jobs, a page at a time."""
-        return iterate(
-            self._connection,
-            answers.JobLine,
-            "/jobs",
-            page=page,
-            state=state,
-            kind=kind,
-            label=[f"{name}:{value}" for name, value in (labels or {}).items()],
-            creator=creator,
-            objectId=object_id,
-            parentJob=parent_job,
-            parentJobExecution=parent_job_execution,
-            text=text,
-            system=system,
-            sort=sort,
-        )
+        """All matching jobs, a page at a time.
+
+        `last_outcome`: those whose newest execution is succeeded, terminated, cancelled, skipped, running
+        or waiting, or that have none.
+        """
+        query = {
+            "state": state,
+            "kind": kind,
+            "label": write_labels(labels),
+            "creator": creator,
+            "objectId": object_id,
+            "parentJob": parent_job,
+            "parentJobExecution": parent_job_execution,
+            "text": text,
+            "lastOutcome": last_outcome,
+            "system": system,
+        }
+        return iterate(self._connection, answers.JobLine, "/jobs", page=page, sort=sort, **query)
+
+    async def counts(
+        self,
+        *,
+        state: str | None = None,
+        kind: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        creator: str | None = None,
+        text: str | None = None,
+        last_outcome: str | None = None,
+        system: bool | None = None,
+    ) -> answers.JobCounts:
+        """How many jobs `list` would have, by state, kind and what their newest execution came to."""
+        query = {
+            "state": state,
+            "kind": kind,
+            "label": write_labels(labels),
+            "creator": creator,
+            "text": text,
+            "lastOutcome": last_outcome,
+            "system": system,
+        }
+        return await self._connection.read(answers.JobCounts, "/counts/jobs", **query)
 
     def executions(
         self, job_id: str, *, state: str | None = None, outcome: str | None = None, page: int = PAGE
@@ -248,6 +273,11 @@ def write_moment(moment: datetime | None) -> str | None:
     if moment.tzinfo is None:
         raise ValueError(f"{moment} has no time zone: give an aware datetime")
     return moment.isoformat()
+
+
+def write_labels(labels: Mapping[str, str] | None) -> Sequence[str]:
+    """Labels as `label=key:value` of a query."""
+    return [f"{name}:{value}" for name, value in (labels or {}).items()]
 
 
 def write_day(day: date | None) -> str | None:

@@ -9,7 +9,7 @@ from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import invalid
 from scheduler_service.domain.execution import ExecutionState, JobState, TriggeredBy
 from scheduler_service.persistence.history.queries import ExecutionQuery
-from scheduler_service.ports.catalogue import LIVING, JobQuery
+from scheduler_service.ports.catalogue import LIVING, JobQuery, LastOutcome
 
 KINDS = ("one_time", "timing", "timeing", "cron", "external")
 ALL_STATES = tuple(JobState)
@@ -30,7 +30,8 @@ JOB_FILTERS: tuple[Parameter, ...] = (
     text("objectId", "Only with this reference of the caller."),
     text("parentJob", "Only children of this job."),
     integer("parentJobExecution", "Only children of this execution of it."),
-    text("text", "Only those with this text in jobId, jobName or objectId."),
+    text("text", "Only those with this text in jobId, jobName, objectId, creator or a label's value."),
+    choice("lastOutcome", "Only those whose newest execution came to this.", LastOutcome),
     flag("system", "The system's own jobs instead.", default=False),
 )
 """What `job_query` reads."""
@@ -60,6 +61,7 @@ def job_query(tenant: str, filters: Values) -> JobQuery:
         parent_execution=filters["parentJobExecution"],
         text=filters["text"],
         system=filters["system"],
+        last_outcome=None if filters["lastOutcome"] is None else LastOutcome(filters["lastOutcome"]),
     )
 
 

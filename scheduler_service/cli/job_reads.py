@@ -24,11 +24,21 @@ from scheduler_service.cli.output import (
     length_text,
     note,
     show,
+    show_fields,
     show_page,
     show_rows,
 )
 
 JobId = Annotated[str, typer.Argument(help="The job's id.", metavar="JOB_ID")]
+Text = Annotated[str | None, typer.Option(help="Part of an id, a name, a creator or a label's value.")]
+Labels = Annotated[list[str] | None, typer.Option("--label", help="Only with this label, KEY:VALUE.")]
+LastOutcome = Annotated[
+    str | None,
+    typer.Option(
+        help="Only those whose newest execution is succeeded, terminated, cancelled, skipped, running, "
+        "waiting, or none."
+    ),
+]
 LATEST_EXECUTIONS = 5
 
 
@@ -80,20 +90,48 @@ def list_jobs(
     limit: Limit = 50,
     cursor: Cursor = None,
     state: Annotated[str | None, typer.Option(help="active, paused or finished.")] = None,
-    text: Annotated[str | None, typer.Option(help="Part of an id or a name.")] = None,
-    label: Annotated[list[str] | None, typer.Option(help="Only with this label, KEY:VALUE.")] = None,
+    text: Text = None,
+    label: Labels = None,
+    last_outcome: LastOutcome = None,
     system: Annotated[bool, typer.Option("--system", help="List the system's own jobs instead.")] = False,
 ) -> None:
     """List jobs.
 
     Example: punctual jobs list --state active
     """
-    filters = {"state": state, "text": text, "label": label or None}
+    filters = {"state": state, "text": text, "label": label or None, "lastOutcome": last_outcome}
     query = {**filters, "limit": limit, "cursor": cursor, "system": "true" if system else None}
     page = connect(url, key).get("/jobs", **query)
     has_filters = any(filters.values())
     empty = "no jobs match" if has_filters else "no jobs; create one with 'punctual jobs create -f FILE'"
     show_page(page, output, JOBS, empty=empty)
+
+
+def count_jobs(
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    state: Annotated[str | None, typer.Option(help="Only active, paused, finished or destroyed.")] = None,
+    text: Text = None,
+    label: Labels = None,
+    last_outcome: LastOutcome = None,
+) -> None:
+    """Count jobs by state, kind and what their newest execution came to.
+
+    Example: punctual jobs count --label team:ops
+    """
+    filters = {"state": state, "text": text, "label": label or None, "lastOutcome": last_outcome}
+    found = connect(url, key).get("/counts/jobs", **filters)
+    if output is not Format.TABLE:
+        show(found, output)
+        return
+    total = f"{found['total']['value']}{'+' if found['total']['isCapped'] else ''}"
+    kinds = (("state", "byState"), ("kind", "byKind"), ("last outcome", "byLastOutcome"))
+    show_fields([("jobs", total), *((name, _describe_counts(found[member])) for name, member in kinds)])
+
+
+def _describe_counts(counts: dict[str, int]) -> str | None:
+    return ", ".join(f"{name} {number}" for name, number in counts.items() if number) or None
 
 
 def get_job(job_id: JobId, url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:

@@ -33,6 +33,7 @@ from scheduler_service.cli.output import Format, moment_text, note, show, show_f
 app = typer.Typer(no_args_is_help=True, help="Create, read, change and trigger jobs.")
 app.command("list")(job_reads.list_jobs)
 app.command("get")(job_reads.get_job)
+app.command("count")(job_reads.count_jobs)
 app.command("outcomes")(show_outcomes)
 WATCH_POLL_SECONDS = 1.0
 ENDS = ["finalSucceed", "finalFailed", "skipped"]

@@ -4,16 +4,45 @@ A list is read page by page; a cursor names the last job of a page, so jobs that
 meanwhile do not move others from one page to the next.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
-from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.execution import ExecutionState, JobState
 from scheduler_service.domain.moments import Now
 
 LIVING = (JobState.ACTIVE, JobState.PAUSED, JobState.FINISHED)
+
+
+class LastOutcome(StrEnum):
+    """What a job's newest execution came to, or that it has not ended yet; NONE: there has been none."""
+
+    SUCCEEDED = "succeeded"
+    TERMINATED = "terminated"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+    RUNNING = "running"
+    WAITING = "waiting"
+    NONE = "none"
+
+
+LAST_OUTCOMES: Mapping[ExecutionState, LastOutcome] = {
+    ExecutionState.SUCCEEDED: LastOutcome.SUCCEEDED,
+    ExecutionState.TERMINATED: LastOutcome.TERMINATED,
+    ExecutionState.CANCELLED: LastOutcome.CANCELLED,
+    ExecutionState.SKIPPED: LastOutcome.SKIPPED,
+    ExecutionState.PROCESSING: LastOutcome.RUNNING,
+    ExecutionState.FAILED: LastOutcome.RUNNING,
+    ExecutionState.SCHEDULED: LastOutcome.WAITING,
+    ExecutionState.ENQUEUED: LastOutcome.WAITING,
+}
+"""By the state of the newest execution; RUNNING and WAITING as `/stats` counts executions."""
+
+MOST_COUNTED = 100_000
+"""So many jobs are counted for a `tally`; one that fits beside them is not."""
 
 
 class CatalogueEntry(msgspec.Struct, frozen=True, gc=False):
@@ -56,9 +85,10 @@ class JobSort(StrEnum):
 class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which jobs are listed. All conditions must hold; None or empty is no condition.
 
-    `tenant` None: all tenants. All `labels` must be present. `text` is searched in jobId, jobName and
-    objectId, ignoring the case of ASCII letters. `system` None: ordinary and system jobs. `limit` is at least
-    1; the caller checks its bounds. `cursor` is valid for one order: the same `sort` and `descending`.
+    `tenant` None: all tenants. All `labels` must be present. `text` is searched in jobId, jobName, objectId,
+    creator and the values of labels, ignoring the case of ASCII letters. `system` None: ordinary and system
+    jobs. `limit` is at least 1; the caller checks its bounds. `cursor` is valid for one order: the same
+    `sort` and `descending`.
     """
 
     tenant: str | None = "default"
@@ -71,6 +101,7 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     parent_execution: int | None = None
     text: str | None = None
     system: bool | None = False
+    last_outcome: LastOutcome | None = None
     sort: JobSort = JobSort.JOB_ID
     descending: bool = False
     limit: int = 50
@@ -106,6 +137,45 @@ class JobCounts(msgspec.Struct, frozen=True):
     by_state: dict[JobState, int]
 
 
+class JobTally(msgspec.Struct, frozen=True):
+    """How many jobs fit a query, by state, kind and newest execution; `is_capped`: there are more."""
+
+    total: int = 0
+    is_capped: bool = False
+    by_state: dict[JobState, int] = {}
+    by_kind: dict[str, int] = {}
+    by_outcome: dict[LastOutcome, int] = {}
+
+    def add(self, other: "JobTally") -> "JobTally":
+        """Both together."""
+        return JobTally(
+            total=self.total + other.total,
+            is_capped=self.is_capped or other.is_capped,
+            by_state=_sum(self.by_state, other.by_state),
+            by_kind=_sum(self.by_kind, other.by_kind),
+            by_outcome=_sum(self.by_outcome, other.by_outcome),
+        )
+
+
+def tally_of(rows: Iterable[tuple[JobState, str, LastOutcome, int]], *, is_capped: bool) -> JobTally:
+    """The tally of so many jobs of a state, a kind and a newest execution."""
+    states: Counter[JobState] = Counter()
+    kinds: Counter[str] = Counter()
+    outcomes: Counter[LastOutcome] = Counter()
+    for state, kind, outcome, count in rows:
+        states[state] += count
+        kinds[kind] += count
+        outcomes[outcome] += count
+    return JobTally(states.total(), is_capped, dict(states), dict(kinds), dict(outcomes))
+
+
+Name = TypeVar("Name", bound=str)
+
+
+def _sum(one: Mapping[Name, int], other: Mapping[Name, int]) -> dict[Name, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+
+
 class Catalogue(Protocol):
     """Reads of the catalogue. A read sees every commit that ended before it began."""
 
@@ -120,6 +190,12 @@ class Catalogue(Protocol):
 
     async def list(self, query: JobQuery) -> JobPage:
         """A page of jobs. Raises CursorError for a cursor of another list, StoreUnavailable."""
+
+    async def tally(self, query: JobQuery) -> JobTally:
+        """How many jobs fit, whatever `limit`, `cursor` and `sort` are, of MOST_COUNTED at most (of a shard).
+
+        It reads the jobs that fit one by one, of the tenant or of its states. Raises StoreUnavailable.
+        """
 
     async def revisions(self, uid: str, *, after: int, limit: int) -> Sequence[Revision]:
         """Definitions of one life with a revision above `after`, in order. Raises StoreUnavailable."""

@@ -1,6 +1,7 @@
 """The members of `data` in the answers (SPEC section 10, the table of shapes), for readers and OpenAPI."""
 
 from client_sdk.models.answers.alerts import Alerts, ConfiguredAlert, OpenAlert
+from client_sdk.models.answers.counts import JobCounts, Total
 from client_sdk.models.answers.events import Event
 from client_sdk.models.answers.executions import (
     Attempt,
@@ -116,6 +117,7 @@ __all__ = [
     "ItemResult",
     "ItemStatus",
     "Job",
+    "JobCounts",
     "JobLine",
     "JobOutcomes",
     "JobState",
@@ -156,6 +158,7 @@ __all__ = [
     "TemplateValue",
     "TimerKind",
     "Told",
+    "Total",
     "Triggered",
     "TriggeredBy",
     "Work",

@@ -1,6 +1,7 @@
 """Every operation of the API by resource, with its handler and the role that it needs (SPEC section 10)."""
 
 from scheduler_service.api.routes.alerts import ALERTS
+from scheduler_service.api.routes.counts import COUNTS
 from scheduler_service.api.routes.deliveries import DELIVERIES
 from scheduler_service.api.routes.events import EVENTS
 from scheduler_service.api.routes.executions import EXECUTIONS
@@ -22,6 +23,7 @@ _BY_RESOURCE = (
     *PREVIEWS,
     *EXECUTIONS,
     *OUTCOMES,
+    *COUNTS,
     *DELIVERIES,
     *STATISTICS,
     *ALERTS,

@@ -1,6 +1,7 @@
 """The catalogues of several shards as one (SPEC section 10)."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from operator import itemgetter
 
 from scheduler_service.domain.execution import JobState
@@ -14,6 +15,7 @@ from scheduler_service.ports.catalogue import (
     JobCounts,
     JobPage,
     JobQuery,
+    JobTally,
     Revision,
 )
 
@@ -50,6 +52,10 @@ class MergedCatalogue:
             return filled[0] if filled else JobPage(items=())
         # A shard whose list goes on has filled its page: with another's jobs there is more than a page.
         return cut_page(query, _arrange(query, (entry for page in filled for entry in page.items)))
+
+    async def tally(self, query: JobQuery) -> JobTally:
+        """How many jobs fit. Raises StoreUnavailable."""
+        return reduce(JobTally.add, await all_of([catalogue.tally(query) for catalogue in self._catalogues]))
 
     async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
         calls = [catalogue.revisions(uid, after=after, limit=limit) for catalogue in self._catalogues]

@@ -40,7 +40,7 @@ from scheduler_service.hosts.processes.rpc_methods import (
     UpcomingSpan,
 )
 from scheduler_service.hosts.processes.worker_handle import WorkerHandle
-from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, Revision
+from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, JobTally, Revision
 from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.telemetry.metrics.samples import Sample
@@ -178,6 +178,10 @@ class RemoteCatalogue:
     async def list(self, query: JobQuery) -> JobPage:
         """A page of jobs. Raises CursorError too."""
         return await self._worker.ask(rpc_methods.LIST, query)
+
+    async def tally(self, query: JobQuery) -> JobTally:
+        """How many jobs fit."""
+        return await self._worker.ask(rpc_methods.TALLY, query)
 
     async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
         """The definitions of a life."""

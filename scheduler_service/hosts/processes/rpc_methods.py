@@ -23,7 +23,7 @@ from scheduler_service.domain.parts import Chosen, PartEnd
 from scheduler_service.domain.services import Loss
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
-from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, Revision
+from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, JobTally, Revision
 from scheduler_service.telemetry.metrics.samples import Sample
 
 Argument = TypeVar("Argument")
@@ -174,6 +174,7 @@ GET: Method[str, CatalogueEntry | None] = Method("get", str, CatalogueEntry | No
 SOME: Method[list[str], dict[str, CatalogueEntry]] = Method("some", list[str], dict[str, CatalogueEntry])
 FIND: Method[str, CatalogueEntry | None] = Method("find", str, CatalogueEntry | None)
 LIST: Method[JobQuery, JobPage] = Method("list", JobQuery, JobPage)
+TALLY: Method[JobQuery, JobTally] = Method("tally", JobQuery, JobTally)
 REVISIONS: Method[tuple[str, int, int], list[Revision]] = Method(
     "revisions", tuple[str, int, int], list[Revision]
 )

@@ -1,6 +1,6 @@
 """What a worker process does for the service: the other end of `remote_shard`."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -29,7 +29,7 @@ from scheduler_service.hosts.processes.rpc_methods import (
     TakeRequest,
     UpcomingSpan,
 )
-from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, Revision
+from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, JobTally, Revision
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import StoreError
@@ -59,7 +59,7 @@ class WorkerService:
         self._compile = compile_text
         self._compile_cache = compile_cache
         self._clock = clock
-        catalogue, queues, notifications = store.catalogue, store.queues, host.notifications
+        queues, notifications = store.queues, host.notifications
         self._handlers: Mapping[str, Handler] = dict(
             [
                 _handler(rpc_methods.STATUS, _answering(status)),
@@ -72,14 +72,7 @@ class WorkerService:
                 _handler(rpc_methods.RESEND, notifications.resend),
                 _handler(rpc_methods.DISMISS, notifications.dismiss),
                 _handler(rpc_methods.RESEND_OUTBOX, lambda _: notifications.resend_outbox()),
-                _handler(rpc_methods.GET, catalogue.get),
-                _handler(rpc_methods.SOME, self._some),
-                _handler(rpc_methods.FIND, catalogue.find),
-                _handler(rpc_methods.LIST, self._list),
-                _handler(rpc_methods.REVISIONS, self._revisions),
-                _handler(rpc_methods.CHILDREN, self._children),
-                _handler(rpc_methods.UPCOMING, self._upcoming),
-                _handler(rpc_methods.COUNTS, self._counts),
+                *self._reads(),
                 _handler(rpc_methods.LOOK, queues.look),
                 _handler(rpc_methods.CLAIM, self._claim),
                 _handler(rpc_methods.RENEW, lambda argument: queues.renew(*argument)),
@@ -97,6 +90,21 @@ class WorkerService:
     async def serve(self, method: str, argument: bytes) -> bytes:
         """Answers one call. Raises StoreError, CursorError."""
         return await self._handlers[method](argument)
+
+    def _reads(self) -> Sequence[tuple[str, Handler]]:
+        """The handlers of the catalogue."""
+        catalogue = self._store.catalogue
+        return [
+            _handler(rpc_methods.GET, catalogue.get),
+            _handler(rpc_methods.SOME, self._some),
+            _handler(rpc_methods.FIND, catalogue.find),
+            _handler(rpc_methods.LIST, self._list),
+            _handler(rpc_methods.REVISIONS, self._revisions),
+            _handler(rpc_methods.CHILDREN, self._children),
+            _handler(rpc_methods.UPCOMING, self._upcoming),
+            _handler(rpc_methods.COUNTS, self._counts),
+            _handler(rpc_methods.TALLY, self._tally),
+        ]
 
     async def _take(self, request: TakeRequest) -> bytes:
         """Takes a turn, or reads the job; a StoreError is an answer."""
@@ -145,6 +153,9 @@ class WorkerService:
 
     async def _list(self, query: JobQuery) -> JobPage:
         return await self._store.catalogue.list(query)
+
+    async def _tally(self, query: JobQuery) -> JobTally:
+        return await self._store.catalogue.tally(query)
 
     async def _counts(self, argument: tuple[Now, str | None]) -> JobCounts:
         now, tenant = argument

@@ -3,13 +3,15 @@
 A partition is the jobs of one tenant in one state; a list merges the partitions that it asks for.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from itertools import product
 
 import msgspec
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Now
+from scheduler_service.persistence.common.last_outcomes import read_last_outcome
 from scheduler_service.persistence.common.pagination import PagePosition, cut_page, read_position, value_of
 from scheduler_service.persistence.redis.encoding import (
     ORDER_NAMES,
@@ -24,7 +26,18 @@ from scheduler_service.persistence.redis.encoding import (
     text,
 )
 from scheduler_service.persistence.redis.reader import Range, Reader
-from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, JobSort, Revision
+from scheduler_service.ports.catalogue import (
+    MOST_COUNTED,
+    CatalogueEntry,
+    JobCounts,
+    JobPage,
+    JobQuery,
+    JobSort,
+    JobTally,
+    LastOutcome,
+    Revision,
+    tally_of,
+)
 
 BATCH_SIZE = 500
 STATES = tuple(JobState)
@@ -86,6 +99,21 @@ class RedisCatalogue:
                 break
         return cut_page(query, found)
 
+    async def tally(self, query: JobQuery) -> JobTally:
+        tenants = [query.tenant] if query.tenant is not None else await self._tenants()
+        found: Counter[tuple[JobState, str, LastOutcome]] = Counter()
+        for partition in product(tenants, query.states or STATES):
+            async for page in self._pages(Range(order(*partition, _BY_ID.name)), BATCH_SIZE):
+                found.update(
+                    (entry.state, entry.kind, read_last_outcome(entry.latest))
+                    for entry in page
+                    if _is_wanted(entry, query)
+                )
+                if found.total() > MOST_COUNTED:
+                    break
+        rows = [(*key, count) for key, count in found.items()]
+        return tally_of(rows, is_capped=found.total() > MOST_COUNTED)
+
     async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
         key = f"definitions:{uid}"
         known = sorted(int(name) for name in await self._reader.command("HKEYS", key))
@@ -144,16 +172,23 @@ class RedisCatalogue:
     ) -> Sequence[CatalogueEntry]:
         """Entries of a range that pass `test`, at most `limit`."""
         found: list[CatalogueEntry] = []
-        while len(found) < limit:
-            page = await self._reader.page(
-                wanted, BATCH_SIZE if found else min(limit, BATCH_SIZE), value=value
-            )
-            found += filter(test, read_entries(page.rows))
-            if not page.is_full:
+        async for entries in self._pages(wanted, min(limit, BATCH_SIZE), value=value):
+            found += filter(test, entries)
+            if len(found) >= limit:
                 break
+        return found[:limit]
+
+    async def _pages(
+        self, wanted: Range, first: int, *, value: str = "0"
+    ) -> AsyncIterator[Iterable[CatalogueEntry]]:
+        """The entries of a range, page by page; the first page has `first` members at most."""
+        size = first
+        while size > 0:
+            page = await self._reader.page(wanted, size, value=value)
+            yield read_entries(page.rows)
             mark = b"(" + page.last
             wanted = msgspec.structs.replace(wanted, **{"last" if wanted.is_back else "first": mark})
-        return found[:limit]
+            size = BATCH_SIZE if page.is_full else 0
 
 
 def _walks(query: JobQuery, place: PagePosition | None) -> Sequence[Walk]:
@@ -183,6 +218,8 @@ def _is_wanted(entry: CatalogueEntry, query: JobQuery) -> bool:
             return False
     if any(entry.labels.get(key) != value for key, value in query.labels):
         return False
+    if query.last_outcome is not None and read_last_outcome(entry.latest) is not query.last_outcome:
+        return False
     return not query.text or _contains(entry, query.text.translate(_ASCII_LOWER))
 
 
@@ -209,5 +246,5 @@ def _pack(value: str | int) -> bytes:
 
 
 def _contains(entry: CatalogueEntry, wanted: str) -> bool:
-    places = (entry.job_id, entry.job_name, entry.object_id or "")
+    places = (entry.job_id, entry.job_name, entry.object_id or "", entry.creator, *entry.labels.values())
     return any(wanted in place.translate(_ASCII_LOWER) for place in places)

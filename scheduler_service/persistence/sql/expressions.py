@@ -31,6 +31,19 @@ class Like(FunctionElement[Any]):
     inherit_cache = True
 
 
+class AnyMemberLike(FunctionElement[Any]):
+    """`AnyMemberLike(object, pattern)`: whether a value of a JSON object of texts is `Like` the pattern."""
+
+    inherit_cache = True
+
+
+class NewestState(FunctionElement[str]):
+    """`NewestState(latest)`: the state of the newest execution that a job's `latest` has, or NULL."""
+
+    type = sa.Text()
+    inherit_cache = True
+
+
 class IsIn(FunctionElement[Any]):
     """`IsIn(column, texts)`: whether the column is among the texts of a JSON array; found by its index."""
 

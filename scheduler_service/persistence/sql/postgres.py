@@ -14,11 +14,13 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from scheduler_service.persistence.sql.expressions import (
+    AnyMemberLike,
     IsIn,
     JsonLists,
     JsonRows,
     Like,
     Member,
+    NewestState,
     Row,
     StoredSize,
     Unindexed,
@@ -222,6 +224,20 @@ def _member(element: Member, compiler: SQLCompiler, **options: Any) -> str:
 def _like(element: Like, compiler: SQLCompiler, **options: Any) -> str:
     column, pattern = (compiler.process(clause, **options) for clause in element.clauses)
     return f"{column} ILIKE {pattern} ESCAPE '\\'"
+
+
+@compiles(AnyMemberLike, "postgresql")
+def _any_member_like(element: AnyMemberLike, compiler: SQLCompiler, **options: Any) -> str:
+    document, pattern = (compiler.process(clause, **options) for clause in element.clauses)
+    values = f"json_each_text(CAST({document} AS json)) AS member"
+    return f"EXISTS (SELECT 1 FROM {values} WHERE member.value ILIKE {pattern} ESCAPE '\\')"  # noqa: S608
+
+
+@compiles(NewestState, "postgresql")
+def _newest_state(element: NewestState, compiler: SQLCompiler, **options: Any) -> str:
+    # `encode` takes any bytes. Quotes within texts of JSON are escaped: the first match is the member.
+    text = f"encode({compiler.process(element.clauses, **options)}, 'escape')"
+    return f'substring({text} from \'"state":"([a-z]+)"\')'
 
 
 @compiles(IsIn, "postgresql")

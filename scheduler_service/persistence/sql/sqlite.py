@@ -19,11 +19,13 @@ from sqlalchemy.sql.compiler import SQLCompiler
 
 from scheduler_service.persistence.sql.dialect import Durability
 from scheduler_service.persistence.sql.expressions import (
+    AnyMemberLike,
     IsIn,
     JsonLists,
     JsonRows,
     Like,
     Member,
+    NewestState,
     Row,
     StoredSize,
     Unindexed,
@@ -233,6 +235,18 @@ def _member(element: Member, compiler: SQLCompiler, **options: Any) -> str:
 def _like(element: Like, compiler: SQLCompiler, **options: Any) -> str:
     column, pattern = (compiler.process(clause, **options) for clause in element.clauses)
     return f"{column} LIKE {pattern} ESCAPE '\\'"
+
+
+@compiles(AnyMemberLike, "sqlite")
+def _any_member_like(element: AnyMemberLike, compiler: SQLCompiler, **options: Any) -> str:
+    document, pattern = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"EXISTS (SELECT 1 FROM json_each({document}) WHERE value LIKE {pattern} ESCAPE '\\')"  # noqa: S608
+
+
+@compiles(NewestState, "sqlite")
+def _newest_state(element: NewestState, compiler: SQLCompiler, **options: Any) -> str:
+    text = f"CAST({compiler.process(element.clauses, **options)} AS TEXT)"
+    return f"iif(json_valid({text}), json_extract({text}, '$.state'), NULL)"
 
 
 @compiles(IsIn, "sqlite")

@@ -11,7 +11,8 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import HOUR, Due, Now
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.writes import pack, unpack_delivery
-from scheduler_service.persistence.sql.job_catalogue import JobCatalogue, Read
+from scheduler_service.persistence.sql.job_catalogue import JobCatalogue
+from scheduler_service.persistence.sql.job_selections import Read
 from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, entry_values, jobs, read_entry
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.pending_history import PendingHistory

@@ -15,7 +15,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from scheduler_service.persistence.sql import sqlite as expressions
-from scheduler_service.persistence.sql.job_catalogue import FORMS_KEPT, JobCatalogue, Read, Statement
+from scheduler_service.persistence.sql.job_catalogue import JobCatalogue
+from scheduler_service.persistence.sql.job_selections import FORMS_KEPT, Read, Statement
 from scheduler_service.persistence.sqlite.reader import Reader
 from scheduler_service.persistence.sqlite.rows import ENTRY, read_entry
 from scheduler_service.ports.catalogue import CatalogueEntry

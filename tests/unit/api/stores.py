@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from scheduler_service.domain.moments import DAY, Now, rfc3339
 from scheduler_service.domain.records import Exchange, ExecutionRecord, FiringRecord, Record, StepEnded
+from scheduler_service.persistence.common.last_outcomes import read_last_outcome
 from scheduler_service.persistence.common.pagination import CursorError
 from scheduler_service.persistence.history.day_figures import Figures
 from scheduler_service.persistence.history.day_reads import DayQuery
@@ -15,7 +16,15 @@ from scheduler_service.persistence.history.queries import (
     Page,
     Wire,
 )
-from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, Revision
+from scheduler_service.ports.catalogue import (
+    CatalogueEntry,
+    JobCounts,
+    JobPage,
+    JobQuery,
+    JobTally,
+    Revision,
+    tally_of,
+)
 from scheduler_service.ports.state import Remembered
 
 START = 1_767_225_600_000  # 2026-01-01T00:00:00Z
@@ -61,6 +70,11 @@ class MemoryCatalogue:
         fitting = [entry for entry in fitting if _fits(entry, query)]
         more = f"after:{fitting[query.limit - 1].job_id}" if len(fitting) > query.limit else None
         return JobPage(tuple(fitting[: query.limit]), more)
+
+    async def tally(self, query: JobQuery) -> JobTally:
+        fitting = [entry for entry in self.entries.values() if _fits(entry, query)]
+        rows = [(entry.state, entry.kind, read_last_outcome(entry.latest), 1) for entry in fitting]
+        return tally_of(rows, is_capped=False)
 
     async def revisions(self, uid: str, *, after: int, limit: int) -> Sequence[Revision]:
         known = sorted(number for life, number in self.store.texts if life == uid and number > after)
@@ -213,6 +227,7 @@ def _fits(entry: CatalogueEntry, query: JobQuery) -> bool:
     return (
         entry.state in query.states
         and query.kind in (None, entry.kind)
+        and query.last_outcome in (None, read_last_outcome(entry.latest))
         and query.creator in (None, entry.creator)
         and query.object_id in (None, entry.object_id)
         and all(entry.labels.get(key) == value for key, value in query.labels)

@@ -293,13 +293,17 @@ async def test_jobs_are_filtered(client: httpx.AsyncClient) -> None:
         ("label=team:dev", []),
         ("objectId=o1", ["alpha"]),
         ("text=bet", ["beta"]),
+        ("lastOutcome=none", ["alpha", "beta"]),
+        ("lastOutcome=running", []),
         ("system=true", []),
     ]:
         items = (await client.get(f"/jobs?{query}")).json()["data"]["items"]
         assert [job["jobId"] for job in items] == found
 
 
-@pytest.mark.parametrize("query", ["limit=501", "cursor=x", "sort=size", "foo=1", "kind=daily"])
+@pytest.mark.parametrize(
+    "query", ["limit=501", "cursor=x", "sort=size", "foo=1", "kind=daily", "lastOutcome=failed"]
+)
 async def test_a_filter_that_is_none_is_422(client: httpx.AsyncClient, query: str) -> None:
     """An unknown filter is 422 (SPEC section 10)."""
     response = await client.get(f"/jobs?{query}")

@@ -4,12 +4,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.document import Latest
+from scheduler_service.domain.execution import ExecutionState, JobState
 from scheduler_service.domain.moments import Now
 from scheduler_service.persistence.common.pagination import CursorError
-from scheduler_service.ports.catalogue import JobQuery, JobSort
+from scheduler_service.ports.catalogue import JobQuery, JobSort, LastOutcome
 from scheduler_service.ports.state import OpenStore
 from tests.unit.persistence.conftest import OPENERS, PARTIAL_OPENERS, opened
 from tests.unit.persistence.samples import commit
@@ -61,6 +63,9 @@ async def test_each_filter_chooses(store: OpenStore) -> None:
     assert await ids(store, parent_job="a", parent_execution=1) == ["c"]
     assert await ids(store, text="order_") == ["b"]
     assert await ids(store, text="NAME OF a") == ["a"]
+    assert await ids(store, text="SV") == ["a"]
+    assert await ids(store, text="Y") == ["b"]
+    assert await ids(store, text="team") == []
 
 
 @pytest.mark.parametrize("store", [*OPENERS, *PARTIAL_OPENERS], indirect=True)
@@ -72,6 +77,56 @@ async def test_text_is_searched_literally(store: OpenStore) -> None:
     assert await ids(store, text="a_b") == ["a_b"]
     assert await ids(store, text="a\\b") == ["a\\b"]
     assert await ids(store, text="'") == []
+
+
+def latest(state: ExecutionState, error: str | None = None) -> bytes:
+    """The newest execution, as a host keeps it."""
+    return msgspec.json.encode(Latest(7, state, error))
+
+
+@pytest.mark.parametrize("store", [*OPENERS, *PARTIAL_OPENERS], indirect=True)
+async def test_the_newest_execution_chooses(store: OpenStore) -> None:
+    """By its state, whatever an error says; what cannot be read counts as none."""
+    kept = {state.value: latest(state) for state in ExecutionState}
+    kept |= {"no": b"null", "empty": b"", "damaged": b"\x00\xff"}
+    kept["sly"] = latest(ExecutionState.TERMINATED, '"state":"succeeded"\u00e9')
+    for name, value in kept.items():
+        await store.commit(commit(name, latest=value))
+    found = {outcome: await ids(store, last_outcome=outcome) for outcome in LastOutcome}
+    assert found == {
+        "succeeded": ["succeeded"],
+        "terminated": ["sly", "terminated"],
+        "cancelled": ["cancelled"],
+        "skipped": ["skipped"],
+        "running": ["failed", "processing"],
+        "waiting": ["enqueued", "scheduled"],
+        "none": ["damaged", "empty", "no"],
+    }
+
+
+@pytest.mark.parametrize("store", [*OPENERS, *PARTIAL_OPENERS], indirect=True)
+async def test_jobs_are_counted(store: OpenStore) -> None:
+    """As many as a list has, by state, kind and newest execution; pages and their order do not matter."""
+    succeeded, failed = latest(ExecutionState.SUCCEEDED), latest(ExecutionState.TERMINATED)
+    await store.commit(commit("a", kind="timing", latest=succeeded, labels={"team": "ops"}))
+    await store.commit(commit("b", state=JobState.PAUSED, latest=failed, labels={"team": "ops"}))
+    await store.commit(commit("c", latest=b"null"))
+    await store.commit(commit("d", tenant="other", latest=b"null"))
+    await store.commit(commit("s", system=True, latest=b"null"))
+    await store.commit(commit("x", latest=b"null"))
+    await store.commit(commit("x", expected=1, document=None, state=JobState.DESTROYED))
+    tally = await store.catalogue.tally(JobQuery(limit=1, sort=JobSort.NEXT_FIRE_TIME))
+    assert (tally.total, tally.is_capped) == (3, False)
+    assert tally.by_state == {JobState.ACTIVE: 2, JobState.PAUSED: 1}
+    assert tally.by_kind == {"timing": 1, "cron": 2}
+    assert tally.by_outcome == {LastOutcome.SUCCEEDED: 1, LastOutcome.TERMINATED: 1, LastOutcome.NONE: 1}
+    some = await store.catalogue.tally(
+        JobQuery(labels=(("team", "ops"),), last_outcome=LastOutcome.TERMINATED)
+    )
+    assert (some.total, some.by_state) == (1, {JobState.PAUSED: 1})
+    assert (await store.catalogue.tally(JobQuery(text="nobody"))).total == 0
+    assert (await store.catalogue.tally(JobQuery(tenant=None))).total == 4
+    assert (await store.catalogue.tally(JobQuery(states=(JobState.DESTROYED,)))).total == 1
 
 
 @pytest.mark.parametrize("store", [*OPENERS, *PARTIAL_OPENERS], indirect=True)

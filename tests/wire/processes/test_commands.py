@@ -437,6 +437,30 @@ def test_outcomes_are_shown_by_day(terminal: Terminal) -> None:
     assert terminal.enter("stats", "--from", "yesterday").code == 2
 
 
+def test_jobs_are_counted(terminal: Terminal) -> None:
+    """By state, kind and what their newest execution came to (16)."""
+    team = ("--label", f"team:{terminal.folder.name}")
+    labels = {"team": terminal.folder.name}
+    good, bad, _ = (
+        terminal.make(labels=labels),
+        terminal.make("/nowhere", labels=labels),
+        terminal.make(labels=labels),
+    )
+    for job in (good, bad):
+        terminal.enter("jobs", "trigger", job, "--wait")
+    assert [line.split(maxsplit=1) for line in terminal.done("jobs", "count", *team).out.splitlines()] == [
+        ["jobs", "3"],
+        ["state", "active 3"],
+        ["kind", "external 3"],
+        ["last", "outcome  succeeded 1, terminated 1, none 1"],
+    ]
+    failed = ("--last-outcome", "terminated")
+    counted = terminal.done("jobs", "count", *team, *failed, "-o", "json").data
+    assert counted["total"] == {"value": 1, "isCapped": False}
+    found = terminal.done("jobs", "list", *team, *failed, "-o", "json").data["items"]
+    assert [job["jobId"] for job in found] == [bad]
+
+
 def test_outcomes_are_shown_as_signs(terminal: Terminal) -> None:
     """Of several jobs, the newest last; a job without any, or none at all, has none (16)."""
     good, bad = terminal.make(), terminal.make("/nowhere")

@@ -28,6 +28,7 @@ def _use_blocking(url: str) -> None:
         fired = client.jobs.trigger("one", {"size": 3})
         assert client.wait_for(fired, timeout=20).state == "succeeded"
         assert [job.job_id for job in client.jobs.list(page=1)] == ["one"]
+        assert client.jobs.counts(last_outcome="succeeded").total.value == 1
         assert [one.state for one in client.executions.list()] == ["succeeded"]
         assert [len(one.executions) for one in client.jobs.outcomes(["one", "two"])] == [1, 0]
         counted = (client.jobs.statistics("one"), client.scheduler.daily())

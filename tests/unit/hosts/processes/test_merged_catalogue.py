@@ -71,6 +71,7 @@ async def read_more(catalogue: Catalogue, query: JobQuery) -> list[object]:
         await catalogue.children("a", 1, after="", limit=limit),
         await catalogue.upcoming(0, 2, limit, tenant=tenant),
         await catalogue.counts(Now(wall=1, steady=0), tenant=tenant),
+        await catalogue.tally(query),
     ]
 
 
@@ -133,6 +134,7 @@ async def test_a_shard_that_is_away_makes_a_list_fail(store: MemoryShards) -> No
         merged.children("a"),
         merged.upcoming(0, 9_000, 9),
         merged.counts(Now(wall=1, steady=0)),
+        merged.tally(JobQuery()),
         merged.some(["a", "b", "c"]),
         merged.get("b"),
         merged.find("uid-b"),

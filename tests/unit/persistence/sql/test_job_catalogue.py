@@ -15,7 +15,7 @@ from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedCatalogue, SharedStore
 from scheduler_service.persistence.sqlite.catalogue import SqliteCatalogue
 from scheduler_service.persistence.sqlite.schema import upgrade
-from scheduler_service.ports.catalogue import Catalogue, JobQuery, JobSort
+from scheduler_service.ports.catalogue import Catalogue, JobQuery, JobSort, LastOutcome
 from scheduler_service.ports.cluster import TurnClaim
 from tests.unit.persistence.samples import entry
 
@@ -60,6 +60,10 @@ def connection() -> Iterator[sqlite3.Connection]:
 
 def listed(**query: Any) -> Ask:
     return lambda catalogue: catalogue.list(JobQuery(**query))
+
+
+def tallied(**query: Any) -> Ask:
+    return lambda catalogue: catalogue.tally(JobQuery(**query))
 
 
 def continued(**query: Any) -> Ask:
@@ -117,6 +121,10 @@ def continued(**query: Any) -> Ask:
             continued(sort=JobSort.NEXT_FIRE_TIME),
             ["SEARCH jobs USING INDEX jobs_next_fire ((next_fire,job_id)>(?,?))"],
         ),
+        (listed(last_outcome=LastOutcome.NONE), [f"SCAN {JOB_ID}"]),
+        (tallied(), ["SEARCH jobs USING INDEX jobs_state (tenant=? AND state=?)"]),
+        (tallied(states=(JobState.PAUSED,)), ["SEARCH jobs USING INDEX jobs_state (tenant=? AND state=?)"]),
+        (tallied(parent_job="p"), ["SEARCH jobs USING INDEX jobs_parent (parent_job=?)"]),
         (lambda catalogue: catalogue.get("j1"), [f"SEARCH {JOB_ID} (job_id=?)"]),
         (lambda catalogue: catalogue.some(["j1", "j2"]), [f"SEARCH {JOB_ID} (job_id=?)"]),
         (lambda catalogue: catalogue.find("u1"), ["SEARCH jobs USING INDEX jobs_uid (uid=?)"]),
