@@ -110,6 +110,7 @@ class BlockingQueues(_BlockingGroup):
     list = _iterate(Queues.list)
     get = _call(Queues.get)
     held = _iterate(Queues.held)
+    free = _call(Queues.free)
     claim = _call(Queues.claim)
     renew = _call(Queues.renew)
     complete = _call(Queues.complete)

@@ -9,7 +9,7 @@ from client_sdk.client.paging import PAGE, iterate
 from client_sdk.client.paths import quote_name
 from client_sdk.client.retrying import Patience, Repeat
 from client_sdk.client.services import write_wire
-from client_sdk.models import Claim, Completion, Renewal, answers
+from client_sdk.models import Claim, Completion, HeldPartName, Renewal, answers
 
 
 class Queues:
@@ -29,6 +29,16 @@ class Queues:
     def held(self, name: str, *, page: int = PAGE) -> AsyncIterator[answers.HeldPart]:
         """The parts of the queue that instances hold: which instance, and until when."""
         return iterate(self._connection, answers.HeldPart, _queue(name), page=page)
+
+    async def free(self, name: str, part: answers.HeldPart) -> None:
+        """Ends the lease of a held part, whoever has it. Raises Conflict where nobody does any more."""
+        which = HeldPartName(
+            execution_id=part.execution_id,
+            request_counts=part.request_counts,
+            step=part.step,
+            shard_index=part.shard_index or 0,
+        )
+        await self._connection.send("POST", f"{_queue(name)}/free", body=write_wire(which))
 
     async def claim(
         self, name: str, *, instance_id: str, most: int = 1, wait_seconds: float = 0

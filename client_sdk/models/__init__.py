@@ -5,7 +5,7 @@ from client_sdk.models.definition import JobDefinition, RetryPolicy
 from client_sdk.models.fields import JOB_ID, JOB_ID_FORM, WireModel
 from client_sdk.models.parse import find_foreign, parse_definition, parse_model
 from client_sdk.models.problems import ModelError, Problem, point_to_posted, write_pointer
-from client_sdk.models.queues import Claim, Completion, Renewal
+from client_sdk.models.queues import Claim, Completion, HeldPartName, Renewal
 from client_sdk.models.requests import (
     Activation,
     Cancellation,
@@ -27,6 +27,7 @@ __all__ = [
     "Claim",
     "Completion",
     "Heartbeat",
+    "HeldPartName",
     "InstanceRegistration",
     "JobDefinition",
     "Misfire",

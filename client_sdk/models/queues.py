@@ -25,6 +25,15 @@ class Renewal(WireModel):
     message: Text | None = None
 
 
+class HeldPartName(WireModel):
+    """`POST /queues/{name}/free`: which part, as `GET /queues/{name}` shows it."""
+
+    execution_id: Text
+    request_counts: PositiveCount
+    step: Annotated[int, Field(ge=0)] = 0
+    shard_index: Annotated[int, Field(ge=0)] = 0
+
+
 class Completion(WireModel):
     """`POST /leases/{lease}/complete`: the part's end, in the form of a feedback (SPEC section 5).
 

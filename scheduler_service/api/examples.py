@@ -51,4 +51,5 @@ HEARTBEAT: dict[str, Any] = {"load": 3, "draining": False}
 
 CLAIM = {"instanceId": "worker-1", "max": 2, "waitSeconds": 0}
 RENEWAL = {"progress": "20/60"}
+FREEING = {"executionId": "0198c0de-1", "requestCounts": 1, "step": 0, "shardIndex": 0}
 COMPLETION = {"status": "succeed", "data": {"rows": 60}}

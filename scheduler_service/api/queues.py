@@ -8,16 +8,16 @@ from typing import Any
 
 from starlette.responses import Response
 
-from client_sdk.models import Claim, Completion, Renewal
+from client_sdk.models import Claim, Completion, HeldPartName, Renewal
 from scheduler_service.api.bodies import ClientGone, read_model
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, invalid, refuse, succeed
-from scheduler_service.domain.execution import FailureType, write_execution_id
+from scheduler_service.domain.execution import FailureType, parse_execution_id, write_execution_id
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.leases import HeldPart, Leased, QueueFigures, QueueQuery
 from scheduler_service.domain.moments import SECOND, Now, rfc3339
-from scheduler_service.domain.parts import PartEnd
+from scheduler_service.domain.parts import PartEnd, PartName, write_part_id
 from scheduler_service.engine.parts.options import read_queue
 from scheduler_service.language.values import as_json, parse_json
 from scheduler_service.persistence.common.pagination import CursorError, read_cursor, write_cursor
@@ -113,6 +113,22 @@ async def complete_work(request: ApiRequest) -> Response:
     if completed is Completed.STALE:
         text = "the execution has ended, or this attempt of it: the completion has no effect"
         raise refuse(HTTPStatus.CONFLICT, "/lease", "stale", text)
+    return succeed(None)
+
+
+async def free_part(request: ApiRequest) -> Response:
+    """`POST /queues/{name}/free`: ends the lease of a part, whoever has it; 409 where nobody does."""
+    queues, name = _queues(request.deps), _read_name(request)
+    _, value = await request.json_object()
+    posted = read_model(HeldPartName, value)
+    named = parse_execution_id(posted.execution_id)
+    if named is None:
+        text = f"{posted.execution_id[:80]!r} is no id of an execution; GET /queues/{name} shows them"
+        raise invalid("/executionId", "invalid", text)
+    part = PartName(*named, posted.request_counts, posted.step, posted.shard_index)
+    if not await queues.free(request.caller.tenant, name, write_part_id(part)):
+        text = f"nobody holds this part of the queue {name!r}; GET /queues/{name} lists those that are held"
+        raise refuse(HTTPStatus.CONFLICT, "/executionId", "not_held", text)
     return succeed(None)
 
 

@@ -7,7 +7,7 @@ import typer
 from scheduler_service.cli.connection import connect
 from scheduler_service.cli.execution_page import reference_by_id
 from scheduler_service.cli.options import Cursor, Key, Limit, Output, Url, quote_argument
-from scheduler_service.cli.output import Column, Format, at, moment_text, show, show_fields, show_page
+from scheduler_service.cli.output import Column, Format, at, moment_text, note, show, show_fields, show_page
 
 app = typer.Typer(no_args_is_help=True, help="What waits in pull queues, and who holds what.")
 Name = Annotated[str, typer.Argument(help="The queue's name.", metavar="NAME")]
@@ -37,6 +37,26 @@ def list_queues(
     """
     page = connect(url, key).get("/queues", limit=limit, cursor=cursor)
     show_page(page, output, COLUMNS, empty="no queue holds anything; a step with queue://NAME fills one")
+
+
+@app.command("free")
+def free_part(
+    name: Name,
+    execution: Annotated[str, typer.Argument(help="The execution that has the part.", metavar="EXECUTION")],
+    requests: Annotated[int, typer.Option("--request-counts", help="The attempt.", min=1)],
+    step: Annotated[int, typer.Option(help="The step, from 0.", min=0)] = 0,
+    shard: Annotated[int, typer.Option(help="The part, from 0.", min=0)] = 0,
+    url: Url = None,
+    key: Key = None,
+) -> None:
+    """Take a part from the instance that holds it, so that others may claim it.
+
+    Example: punctual queues free images 0198c0de-1 --request-counts 1
+    """
+    part = {"executionId": execution, "requestCounts": requests, "step": step, "shardIndex": shard}
+    path = f"/queues/{quote_argument('queue', 'NAME', name)}/free"
+    connect(url, key).send("POST", path, body=part)
+    note(f"the part of {execution} is free again")
 
 
 @app.command("get")

@@ -62,6 +62,15 @@ class Leased(msgspec.Struct, frozen=True, gc=False):
     first_claim: int | None = None
 
 
+class Freeing(msgspec.Struct, frozen=True, gc=False):
+    """Asks to end the lease of a part of a queue at `now`, whoever has it."""
+
+    tenant: str
+    queue: str
+    part_id: str
+    now: int
+
+
 class Renewed(msgspec.Struct, frozen=True, gc=False):
     """A lease renewed until `until`. `lease` and `renew` are its lengths in ms from now on.
 

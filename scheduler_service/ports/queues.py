@@ -7,6 +7,7 @@ from scheduler_service.domain.leases import (
     ChangedPart,
     Claim,
     EndedPart,
+    Freeing,
     HeldPart,
     Leased,
     QueueFigures,
@@ -38,6 +39,12 @@ class Queues(Protocol):
         known for a day, of the newest 100,000 leases at least. False: the lease is lost, or the part has
         ended differently. Where the job does not wait for the part any more, the result is withdrawn: the end
         has no effect, and the lease is lost from now on.
+        """
+
+    def expire(self, freeing: Freeing) -> Awaitable[bool]:
+        """The lease of the part ends now; the next sweep frees it, as after any lease that has ended.
+
+        False: nobody holds this part of this queue.
         """
 
     def sweep(self, now: int) -> Awaitable[Swept]:

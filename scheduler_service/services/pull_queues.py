@@ -15,6 +15,7 @@ from scheduler_service.domain.events import PartProgressed
 from scheduler_service.domain.leases import (
     Claim,
     EndedPart,
+    Freeing,
     HeldPart,
     Leased,
     QueueFigures,
@@ -187,6 +188,17 @@ class PullQueues:
         else:  # by repeating it: so it stays accepted, whatever its job says later, over a crash too
             is_accepted = bool(await self._table.complete(lease, end, self._clock.now().steady))
         return Completed.ACCEPTED if is_accepted else Completed.STALE
+
+    async def free(self, tenant: str, queue: str, part_id: str) -> bool:
+        """Takes a part from whoever holds it: its lease ends as one that was not renewed. Raises StoreError.
+
+        False: nobody holds it. Its job is told, and claims get it after its `unexpectedRetryDelaySeconds`.
+        """
+        freeing = Freeing(tenant, queue, part_id, self._clock.now().steady)
+        if not await self._table.expire(freeing):
+            return False
+        await self._sweep()
+        return True
 
     async def figures(self, query: QueueQuery) -> list[QueueFigures]:
         """How many parts wait in which queues, and how many are leased. Raises StoreError."""

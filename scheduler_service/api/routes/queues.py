@@ -1,6 +1,6 @@
 """The routes of pull queues."""
 
-from client_sdk.models import Claim, Completion, Renewal, answers
+from client_sdk.models import Claim, Completion, HeldPartName, Renewal, answers
 from scheduler_service.api import examples, queues
 from scheduler_service.api.parameters import paging
 from scheduler_service.api.request import Body, Operation, group
@@ -24,6 +24,14 @@ QUEUES = group(
         summary="Read a queue: its depth, and which instances hold its parts until when",
         query=paging(),
         data=answers.Queue,
+    ),
+    Operation(
+        route="POST /queues/{name}/free",
+        handler=queues.free_part,
+        role=Role.OPERATOR,
+        summary="Take a part from the instance that holds it, so that others may claim it",
+        body=Body(HeldPartName, examples.FREEING, required=True),
+        statuses=(409,),
     ),
     Operation(
         route="POST /queues/{name}/claim",

@@ -12,6 +12,7 @@ from scheduler_service.domain.leases import (
     ChangedPart,
     Claim,
     EndedPart,
+    Freeing,
     HeldPart,
     Leased,
     QueueFigures,
@@ -83,6 +84,14 @@ class MergedQueues:
         it was made and completed, or to several that were given the same fact when the jobs were divided.
         """
         return await self._first_that_knows(lease, lambda shard: shard.complete(lease, end, now))
+
+    async def expire(self, freeing: Freeing) -> bool:
+        """Ends the lease in the shard that has the part; its id does not name that shard.
+
+        Raises StoreError where no shard holds it and one is away.
+        """
+        answers = await settle([shard.expire(freeing) for shard in self._shards])
+        return True in answers or any(accept(answers))
 
     async def sweep(self, now: int) -> Swept:
         """Sweeps each shard, 500 leases at a time; one that is away is swept again in a second.

@@ -12,6 +12,7 @@ from scheduler_service.domain.leases import (
     ChangedPart,
     Claim,
     EndedPart,
+    Freeing,
     HeldPart,
     Leased,
     QueueFigures,
@@ -226,6 +227,10 @@ class RemoteQueues:
     def complete(self, lease: str, end: PartEnd, now: int) -> Awaitable[EndedPart | bool]:
         """Ends a part."""
         return self._worker.call(rpc_methods.COMPLETE, (lease, end, now))
+
+    def expire(self, freeing: Freeing) -> Awaitable[bool]:
+        """Ends a lease."""
+        return self._worker.call(rpc_methods.EXPIRE, freeing)
 
     def sweep(self, now: int) -> Awaitable[Swept]:
         """Ends or offers again the parts of expired leases."""

@@ -34,6 +34,7 @@ from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import History
+from scheduler_service.ports.queues import ShardQueues
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -59,7 +60,7 @@ class WorkerService:
         self._compile = compile_text
         self._compile_cache = compile_cache
         self._clock = clock
-        queues, notifications = store.queues, host.notifications
+        notifications = host.notifications
         self._handlers: Mapping[str, Handler] = dict(
             [
                 _handler(rpc_methods.STATUS, _answering(status)),
@@ -73,17 +74,8 @@ class WorkerService:
                 _handler(rpc_methods.DISMISS, notifications.dismiss),
                 _handler(rpc_methods.RESEND_OUTBOX, lambda _: notifications.resend_outbox()),
                 *self._reads(),
-                _handler(rpc_methods.LOOK, queues.look),
                 _handler(rpc_methods.CLAIM, self._claim),
-                _handler(rpc_methods.RENEW, lambda argument: queues.renew(*argument)),
-                _handler(rpc_methods.COMPLETE, lambda argument: queues.complete(*argument)),
-                _handler(rpc_methods.SWEEP, queues.sweep),
-                _handler(rpc_methods.EXTEND, queues.extend),
-                _handler(rpc_methods.DROP, queues.drop),
-                _handler(rpc_methods.ENDED, lambda argument: queues.ended(*argument)),
-                _handler(rpc_methods.CHANGED, lambda argument: queues.changed(*argument)),
-                _handler(rpc_methods.FIGURES, queues.figures),
-                _handler(rpc_methods.HELD, queues.held),
+                *_of_queues(store.queues),
             ]
         )
 
@@ -185,6 +177,23 @@ def _answering(status: Callable[[], ShardStatus]) -> Callable[[None], Awaitable[
 
 def _write(answer: Reply | StoreError) -> bytes:
     return write_error(answer) if isinstance(answer, StoreError) else write_reply(answer)
+
+
+def _of_queues(queues: ShardQueues) -> list[tuple[str, Handler]]:
+    """What needs the queues alone."""
+    return [
+        _handler(rpc_methods.LOOK, queues.look),
+        _handler(rpc_methods.RENEW, lambda argument: queues.renew(*argument)),
+        _handler(rpc_methods.COMPLETE, lambda argument: queues.complete(*argument)),
+        _handler(rpc_methods.EXPIRE, queues.expire),
+        _handler(rpc_methods.SWEEP, queues.sweep),
+        _handler(rpc_methods.EXTEND, queues.extend),
+        _handler(rpc_methods.DROP, queues.drop),
+        _handler(rpc_methods.ENDED, lambda argument: queues.ended(*argument)),
+        _handler(rpc_methods.CHANGED, lambda argument: queues.changed(*argument)),
+        _handler(rpc_methods.FIGURES, queues.figures),
+        _handler(rpc_methods.HELD, queues.held),
+    ]
 
 
 def _handler(

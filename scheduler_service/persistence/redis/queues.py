@@ -20,6 +20,7 @@ from scheduler_service.domain.leases import (
     ChangedPart,
     Claim,
     EndedPart,
+    Freeing,
     HeldPart,
     Leased,
     QueueFigures,
@@ -100,6 +101,10 @@ class RedisQueues:
         )
         asked = (b"complete", lease.encode(), b"%d" % now, pack(end), digest_said(end), *bounds)
         return self._put(Step(asked, read))
+
+    def expire(self, freeing: Freeing) -> Awaitable[bool]:
+        queue = _queue_key(freeing.tenant, freeing.queue)
+        return self._put(Step((b"expire", freeing.part_id.encode(), queue, b"%d" % freeing.now), bool))
 
     def sweep(self, now: int) -> Awaitable[Swept]:
         return self._put(Step((b"sweep", b"%d" % now), _read_swept))

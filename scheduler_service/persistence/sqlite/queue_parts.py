@@ -24,6 +24,7 @@ from scheduler_service.domain.leases import (
     ChangedPart,
     Claim,
     EndedPart,
+    Freeing,
     Leased,
     Rank,
     Renewed,
@@ -198,6 +199,15 @@ def complete_lease(
         return msgspec.structs.replace(make_ended(part_id, content, end, ""), is_withdrawn=True)
     keep_completion(connection, lease, end, max_completions)
     return _end(connection, part_id, content, end, changes)
+
+
+def expire_lease(connection: sqlite3.Connection, freeing: Freeing) -> bool:
+    text = (
+        "UPDATE parts SET until = ?1 "
+        "WHERE part_id = ?2 AND tenant = ?3 AND queue = ?4 AND state = 1 AND until > ?1"
+    )
+    asked = (freeing.now, freeing.part_id, freeing.tenant, freeing.queue)
+    return connection.execute(text, asked).rowcount == 1
 
 
 def sweep_leases(connection: sqlite3.Connection, now: int) -> Swept:

@@ -7,6 +7,7 @@ from scheduler_service.domain.leases import (
     ChangedPart,
     Claim,
     EndedPart,
+    Freeing,
     HeldPart,
     Leased,
     QueueFigures,
@@ -22,6 +23,7 @@ from scheduler_service.persistence.sqlite.queue_parts import (
     claim_parts,
     complete_lease,
     drop_part,
+    expire_lease,
     extend_leases,
     look_at_parts,
     renew_lease,
@@ -54,6 +56,9 @@ class SqliteQueues:
             complete_lease, lease=lease, end=end, now=now, max_completions=self.max_completions
         )
         return self._put(Step(completing))  # type: ignore[return-value]
+
+    def expire(self, freeing: Freeing) -> Awaitable[bool]:
+        return self._put(Step(partial(expire_lease, freeing=freeing)))  # type: ignore[return-value]
 
     def sweep(self, now: int) -> Awaitable[Swept]:
         return self._put(Step(partial(sweep_leases, now=now)))  # type: ignore[return-value]

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from scheduler_service.domain.effects import PublishParts, ReconfigureParts, WithdrawParts
-from scheduler_service.domain.leases import Claim, EndedPart
+from scheduler_service.domain.leases import Claim, EndedPart, Freeing
 from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueOptions, write_part_id
 from scheduler_service.ports.state import OpenStore
 from tests.unit.persistence.conftest import OPENERS, opened
@@ -300,6 +300,22 @@ async def test_who_is_still_named_goes_on(bench: Bench) -> None:
     (leased,) = await bench.claim("a")
     await bench.write(ReconfigureParts(name, QueueOptions(specific=("a", "b"), priority=3)))
     assert isinstance(await bench.queues.complete(leased.lease, DONE, 1), EndedPart)
+
+
+async def test_a_lease_can_be_ended_early(bench: Bench) -> None:
+    """It is lost as one that was not renewed: the part is counted and free again; only its own queue can."""
+    (name,) = await bench.publish(retries=1, delay=7)
+    (leased,) = await bench.claim("a")
+    part_id = write_part_id(name)
+    assert not await bench.queues.expire(Freeing("default", "else", part_id, 5))
+    assert not await bench.queues.expire(Freeing("other", "work", part_id, 5))
+    assert await bench.queues.expire(Freeing("default", "work", part_id, 5))
+    assert not await bench.queues.expire(Freeing("default", "work", part_id, 5))
+    assert await bench.queues.renew(leased.lease, 5) is None
+    assert [change.is_lost for change in (await bench.queues.sweep(5)).freed[0].changes] == [False, True]
+    assert await bench.claim("b", now=11) == ()
+    assert len(await bench.claim("b", now=12)) == 1
+    assert not await bench.queues.expire(Freeing("default", "work", "uid-9-9-0-0", 12))
 
 
 async def test_downtime_is_not_held_against_instances(bench: Bench) -> None:

@@ -253,6 +253,13 @@ function writes.renew()
   return frames({ part.ends, part.state, part.options, part.content })
 end
 
+function writes.expire()
+  local part, place, now = read_part(take()), take(), tonumber(take())
+  if not part or part.place ~= place or part.state ~= 'leased' or tonumber(part.ends) <= now then return '' end
+  change(part, { ends = moment(now) })
+  return 'expired'
+end
+
 -- Which leases were completed, and how: by lease, and in order of their moments. With each new one a few of the
 -- oldest are deleted (see sqlite/queue_parts.py).
 local function keep_completion(lease, asked)

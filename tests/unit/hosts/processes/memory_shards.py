@@ -19,6 +19,7 @@ from scheduler_service.domain.leases import (
     ChangedPart,
     Claim,
     EndedPart,
+    Freeing,
     HeldPart,
     Leased,
     QueueFigures,
@@ -107,6 +108,9 @@ class Calls:
 
     async def complete(self, lease: str, end: PartEnd, now: int) -> EndedPart | bool:
         return await self._make("complete", partial(self._queues.complete, lease, end, now))
+
+    async def expire(self, freeing: Freeing) -> bool:
+        return await self._make("expire", partial(self._queues.expire, freeing))
 
     async def sweep(self, now: int) -> Swept:
         return await self._make("sweep", partial(self._queues.sweep, now))
