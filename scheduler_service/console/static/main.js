@@ -1,5 +1,30 @@
-// Starts the console.
+// Starts the console: preferences, texts, session, then the page.
+// Modules that only screens use are named here too, so that they are part of core.js.
 
+import "./core/clipboard.js";
+import "./core/listing.js";
+import "./core/selection.js";
+import "./components/code.js";
+import "./components/fields.js";
+import { startKeys } from "./core/keys.js";
+import { startLanguage } from "./core/language.js";
+import { startPreferences } from "./core/preferences.js";
+import { startRouter } from "./core/router.js";
+import { readSession, session, startSession } from "./core/session.js";
+import { startClock } from "./core/times.js";
 import { createApp, h } from "./core/vue.js";
+import { attempt } from "./core/notices.js";
+import { Application } from "./shell/application.js";
 
-createApp({ render: () => h("main", "Punctual") }).mount("#application");
+async function start() {
+  startPreferences();
+  startSession();
+  startRouter();
+  startKeys();
+  startClock();
+  await Promise.all([startLanguage(), attempt(readSession)]);
+  session.isKnown = true;
+  createApp({ render: () => h(Application) }).mount("#application");
+}
+
+start();

@@ -1,0 +1,63 @@
+// Numbers, durations and sizes as people read them.
+
+import { localeOf } from "./language.js";
+
+const UNITS = [
+  ["day", 86_400_000],
+  ["hour", 3_600_000],
+  ["minute", 60_000],
+  ["second", 1_000],
+];
+
+/** 12,345 in the reader's language; a dash for nothing. */
+export function formatNumber(value, options) {
+  return value === null || value === undefined ? "–" : new Intl.NumberFormat(localeOf(), options).format(value);
+}
+
+/** 12.3K: for figures that stand large. */
+export function formatCompact(value) {
+  return formatNumber(value, { notation: "compact", maximumFractionDigits: 1 });
+}
+
+/** A share from 0 to 1 as a percentage; 99.97 % does not become 100 %. */
+export function formatShare(share) {
+  if (share === null || share === undefined || Number.isNaN(share)) return "–";
+  const floored = share < 1 ? Math.floor(share * 1_000) / 1_000 : share;
+  return formatNumber(floored, { style: "percent", maximumFractionDigits: 1 });
+}
+
+/** Milliseconds with the unit that suits: 3 ms, 1.24 s, 2 min 5 s, 3 h 20 min, 4 d 2 h; a dash for nothing. */
+export function formatDuration(ms) {
+  if (ms === null || ms === undefined) return "–";
+  const size = Math.abs(ms);
+  if (size < 1_000) return `${Math.round(ms)} ms`;
+  if (size < 60_000) return `${formatNumber(ms / 1_000, { maximumFractionDigits: size < 10_000 ? 2 : 1 })} s`;
+  const sign = ms < 0 ? "−" : "";
+  if (size < 3_600_000) return sign + pair(size, 60_000, "min", 1_000, "s");
+  if (size < 86_400_000) return sign + pair(size, 3_600_000, "h", 60_000, "min");
+  return sign + pair(size, 86_400_000, "d", 3_600_000, "h");
+}
+
+/** Bytes: 512 B, 4.0 KiB, 1.2 MiB; a dash for nothing. */
+export function formatBytes(bytes) {
+  if (bytes === null || bytes === undefined) return "–";
+  if (bytes < 1_024) return `${bytes} B`;
+  const [size, unit] = bytes < 1_048_576 ? [bytes / 1_024, "KiB"] : [bytes / 1_048_576, "MiB"];
+  return `${formatNumber(size, { maximumFractionDigits: 1 })} ${unit}`;
+}
+
+/** The distance from `now` to `at` (ms): "in 5 minutes", "3 hours ago"; "now" within a second. */
+export function formatRelative(at, now) {
+  const distance = at - now;
+  const format = new Intl.RelativeTimeFormat(localeOf(), { numeric: "auto", style: "short" });
+  for (const [unit, length] of UNITS) {
+    if (Math.abs(distance) >= length) return format.format(Math.trunc(distance / length), unit);
+  }
+  return format.format(0, "second");
+}
+
+function pair(size, length, unit, rest, unitOfRest) {
+  const whole = Math.floor(size / length);
+  const left = Math.floor((size % length) / rest);
+  return left === 0 ? `${whole} ${unit}` : `${whole} ${unit} ${left} ${unitOfRest}`;
+}

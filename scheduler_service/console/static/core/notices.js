@@ -1,0 +1,53 @@
+// Short notices at the edge of the page: what has been done, or why it was not.
+
+import { t } from "./language.js";
+import { shallowReactive } from "./vue.js";
+
+const SHOWN_MS = 6_000;
+let last = 0;
+
+/** What is shown: `{id, kind, text, link}`; `kind` is done or failed. */
+export const notices = shallowReactive([]);
+
+/** Says that something is done; `link` is `{href, text}`. It goes by itself. */
+export function sayDone(text, link = null) {
+  const notice = say("done", text, link);
+  setTimeout(() => dropNotice(notice), SHOWN_MS);
+}
+
+/** Says why something was not done; it stays until it is closed. */
+export function sayFailed(error) {
+  say("failed", explain(error));
+}
+
+/** Takes a notice away. */
+export function dropNotice(notice) {
+  const index = notices.indexOf(notice);
+  if (index >= 0) notices.splice(index, 1);
+}
+
+/** An error in words: that of the API with its places, or that the service does not answer. */
+export function explain(error) {
+  if (error.status === 0) return t("problem.offline");
+  const places = (error.errors ?? []).map((one) => `${one.pointer}: ${one.message}`);
+  return places.length > 0 ? places.join("\n") : error.message;
+}
+
+/** Runs `action`; says `text` when it is done, or why not. Gives its result, or undefined. */
+export async function attempt(action, text = null) {
+  try {
+    const result = await action();
+    if (text !== null) sayDone(typeof text === "function" ? text(result) : text);
+    return result;
+  } catch (error) {
+    sayFailed(error);
+    return undefined;
+  }
+}
+
+function say(kind, text, link = null) {
+  last += 1;
+  const notice = { id: last, kind, text, link };
+  notices.push(notice);
+  return notice;
+}

@@ -1,0 +1,110 @@
+// What a screen shows of the service: loaded, kept, asked again while somebody looks, and dropped when the question changes.
+
+import { call, connection } from "./api.js";
+import { onUnmounted, shallowReactive, watch } from "./vue.js";
+
+const FASTEST = 1_000;
+const SLOWEST = 8_000;
+const SLOWER = 1.6;
+
+/**
+ * The answer to `question()`, which gives `{path, query}` or null (nothing is asked). It is asked anew whenever the question changes;
+ * an older request is then aborted. With `live` it is asked again after one second while answers change, slower up to eight seconds
+ * while they do not, and never while the tab is hidden. `keeps`: the last answer stays until that to another question has come, as in a list
+ * whose filter is typed into.
+ *
+ * Members: `data`, `warnings`, `etag`, `error` (of the last question, while `data` may be older), `isLoading` (nothing to show
+ * yet), `isBusy`, `loadedAt` (ms), `reload()`. For `setup` of a component.
+ */
+export function useResource(question, { live = false, keeps = false } = {}) {
+  const state = shallowReactive({
+    data: null,
+    warnings: [],
+    etag: null,
+    error: null,
+    isLoading: false,
+    isBusy: false,
+    loadedAt: 0,
+    reload: () => load(),
+  });
+  let aborter = null;
+  let timer = 0;
+  let pause = FASTEST;
+  let text = null;
+
+  async function load() {
+    clearTimeout(timer);
+    aborter?.abort();
+    const asked = question();
+    if (asked === null) return;
+    const own = new AbortController();
+    aborter = own;
+    state.isBusy = true;
+    state.isLoading = state.data === null;
+    try {
+      const answer = await call("GET", asked.path, { query: asked.query, signal: own.signal });
+      if (own === aborter) take(answer);
+    } catch (error) {
+      if (own === aborter) state.error = error;
+      pause = SLOWEST;
+    } finally {
+      if (own === aborter) end();
+    }
+  }
+
+  function take(answer) {
+    const isSame = answer.text === text;
+    pause = isSame ? Math.min(pause * SLOWER, SLOWEST) : FASTEST;
+    text = answer.text;
+    if (!isSame) state.data = answer.data;
+    state.warnings = answer.warnings;
+    state.etag = answer.etag;
+    state.error = null;
+    state.loadedAt = Date.now();
+  }
+
+  function end() {
+    aborter = null;
+    state.isBusy = false;
+    state.isLoading = false;
+    if (live) timer = setTimeout(again, pause);
+  }
+
+  function again() {
+    if (document.hidden) return;
+    load();
+  }
+
+  function onVisible() {
+    if (!document.hidden && live && aborter === null) load();
+  }
+
+  function forget() {
+    text = null;
+    pause = FASTEST;
+    if (!keeps) state.data = null;
+    state.error = null;
+  }
+
+  document.addEventListener("visibilitychange", onVisible);
+  const stopAsking = watch(
+    () => JSON.stringify(question()),
+    () => {
+      forget();
+      load();
+    },
+    { immediate: true },
+  );
+  const stopReturn = watch(
+    () => connection.isReachable,
+    (isReachable) => isReachable && state.error !== null && aborter === null && load(),
+  );
+  onUnmounted(() => {
+    stopAsking();
+    stopReturn();
+    clearTimeout(timer);
+    aborter?.abort();
+    document.removeEventListener("visibilitychange", onVisible);
+  });
+  return state;
+}

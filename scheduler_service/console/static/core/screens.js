@@ -1,0 +1,51 @@
+// Which screen shows which place; screens are loaded when they are first wanted.
+
+import { counted } from "./api.js";
+import { ASSETS } from "./assets.js";
+
+/** Places and their screens, the first that fits counts; `:name` is any segment, and becomes a property of the screen. */
+export const PLACES = [
+  { path: "/", screen: "overview", text: "overview.title" },
+  { path: "/jobs", screen: "jobs", text: "jobs.title" },
+  { path: "/new", screen: "editor", text: "editor.new" },
+  { path: "/jobs/:jobId", screen: "job", text: "jobs.title" },
+  { path: "/jobs/:jobId/edit", screen: "editor", text: "jobs.title" },
+  { path: "/executions", screen: "executions", text: "executions.title" },
+  { path: "/executions/:executionId", screen: "execution", text: "executions.title" },
+  { path: "/upcoming", screen: "upcoming", text: "upcoming.title" },
+  { path: "/deliveries", screen: "deliveries", text: "deliveries.title" },
+  { path: "/services", screen: "services", text: "services.title" },
+  { path: "/services/:name", screen: "services", text: "services.title" },
+  { path: "/queues", screen: "queues", text: "queues.title" },
+  { path: "/queues/:name", screen: "queues", text: "queues.title" },
+  { path: "/nodes", screen: "nodes", text: "nodes.title" },
+  { path: "/alerts", screen: "alerts", text: "alerts.title" },
+  { path: "/keys", screen: "keys", text: "keys.title" },
+  { path: "/audit", screen: "audit", text: "audit.title" },
+  { path: "/settings", screen: "settings", text: "settings.title" },
+];
+
+/** The place with these segments: `{screen, properties, path}`, or null where there is none. */
+export function findPlace(segments) {
+  for (const place of PLACES) {
+    const properties = match(place.path.split("/").filter(Boolean), segments);
+    if (properties !== null) return { ...place, properties };
+  }
+  return null;
+}
+
+/** The component of a screen. Throws where its file cannot be loaded. */
+export async function loadScreen(name) {
+  const module = await counted(import(new URL(`screens/${name}.js`, ASSETS).href));
+  return module.Screen;
+}
+
+function match(pattern, segments) {
+  if (pattern.length !== segments.length) return null;
+  const properties = {};
+  for (const [index, part] of pattern.entries()) {
+    if (part.startsWith(":")) properties[part.slice(1)] = segments[index];
+    else if (part !== segments[index]) return null;
+  }
+  return properties;
+}

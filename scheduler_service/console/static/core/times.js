@@ -1,0 +1,64 @@
+// Moments: one clock for all relative times of the page, and absolute ones in the zone that the reader has chosen.
+
+import { localeOf } from "./language.js";
+import { preferences } from "./preferences.js";
+import { ref } from "./vue.js";
+
+/** The present in ms; moves once a second while the tab is seen. */
+export const now = ref(Date.now());
+
+/** Lets the clock of the page run. */
+export function startClock() {
+  setInterval(() => {
+    if (!document.hidden) now.value = Date.now();
+  }, 1_000);
+}
+
+/** The zone in which moments are shown: that of `zoneOfJob` where the reader wants the job's. Undefined is the browser's own. */
+export function zoneOf(zoneOfJob) {
+  if (preferences.zone === "utc") return "UTC";
+  return preferences.zone === "job" ? (zoneOfJob ?? "UTC") : undefined;
+}
+
+/** `2026-11-23 09:00:01`, in the chosen zone; `withMs` adds milliseconds. A dash for nothing. */
+export function formatMoment(at, { zone, withMs = false, withDate = true } = {}) {
+  if (at === null || at === undefined) return "–";
+  const parts = partsOf(new Date(at), zoneOf(zone), withMs);
+  const time = `${parts.hour}:${parts.minute}:${parts.second}${withMs ? `.${parts.fractionalSecond}` : ""}`;
+  return withDate ? `${parts.year}-${parts.month}-${parts.day} ${time}` : time;
+}
+
+/** The same with the name of its zone, and in UTC: for the title of a moment. */
+export function describeMoment(at, zone) {
+  const shown = zoneOf(zone) ?? Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const utc = new Date(at).toISOString();
+  return shown === "UTC" ? utc : `${formatMoment(at, { zone, withMs: true })} ${shown} · ${utc}`;
+}
+
+/** A day as people write it in their language: Mon 23 Nov. */
+export function formatDay(at, zone) {
+  const options = { weekday: "short", day: "numeric", month: "short", timeZone: zoneOf(zone) };
+  return new Intl.DateTimeFormat(localeOf(), options).format(new Date(at));
+}
+
+const formats = new Map();
+
+function partsOf(date, zone, withMs) {
+  const key = `${zone}|${withMs}`;
+  if (!formats.has(key)) formats.set(key, new Intl.DateTimeFormat("en-GB", optionsOf(zone, withMs)));
+  return Object.fromEntries(formats.get(key).formatToParts(date).map(({ type, value }) => [type, value]));
+}
+
+function optionsOf(zone, withMs) {
+  return {
+    year: "numeric",
+    month: "2-digit",
+    day: "2-digit",
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+    hourCycle: "h23",
+    timeZone: zone,
+    ...(withMs ? { fractionalSecondDigits: 3 } : {}),
+  };
+}

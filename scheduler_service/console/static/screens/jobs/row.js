@@ -1,0 +1,66 @@
+// One job in the list.
+
+import {
+  ActionButton,
+  Labels,
+  Moment,
+  OutcomeBars,
+  StateBadge,
+  attempt,
+  html,
+  linkTo,
+  may,
+  pathOf,
+  post,
+  put,
+  t,
+} from "../../core.js";
+
+/** A row: `job` and `outcomes` as the API has them; a component, so that a choice in one row draws only that one again. */
+export const JobRow = {
+  props: { job: Object, outcomes: Array, isChosen: Boolean, isAt: Boolean, onChoose: Function, onDone: Function },
+  setup(props) {
+    return () => {
+      const { job } = props;
+      return html`
+        <tr aria-current=${props.isAt ? "true" : undefined}>
+          <td class="narrow">
+            <input type="checkbox" aria-label=${t("jobs.choose", { jobId: job.jobId })} checked=${props.isChosen} onChange=${props.onChoose}/>
+          </td>
+          <td class="job-name">
+            <a class="name" href=${linkTo("jobs", job.jobId)}>${job.jobName}</a>
+            ${job.jobName !== job.jobId && html`<span class="dim mono id">${job.jobId}</span>`}
+            <${Labels} labels=${job.labels} linked/>
+          </td>
+          <td><${StateBadge} state=${job.state}/></td>
+          <td><${OutcomeBars} items=${props.outcomes ?? []}/></td>
+          <td class="timer">${timerOf(job)}</td>
+          <td><${Moment} at=${job.nextFireTime}/></td>
+          <td class="dim">${job.creator}</td>
+          <td class="narrow right">${may("operator") && actions(job, props.onDone)}</td>
+        </tr>
+      `;
+    };
+  },
+};
+
+function actions(job, onDone) {
+  const isPaused = job.state === "paused";
+  return html`
+    <${ActionButton} bare icon="play" text=${t("action.run")} run=${() => trigger(job)}/>
+    <${ActionButton} bare icon=${isPaused ? "retry" : "pause"} text=${t(isPaused ? "action.resume" : "action.pause")} disabled=${job.state === "finished"} run=${() => switchJob(job, isPaused ? 1 : 0, onDone)}/>
+  `;
+}
+
+async function trigger(job) {
+  await attempt(() => post(`${pathOf("jobs", job.jobId)}/trigger`, {}), t("jobs.triggered", { jobId: job.jobId }));
+}
+
+async function switchJob(job, active, onDone) {
+  await attempt(() => put(pathOf("jobs", job.jobId), { active }), t(active === 1 ? "jobs.resumed" : "jobs.paused", { jobId: job.jobId }));
+  onDone();
+}
+
+function timerOf(job) {
+  return job.timer?.description ?? t(`kind.${job.kind}`);
+}

@@ -1,0 +1,127 @@
+// The list of jobs: searched, filtered, chosen, and acted upon.
+
+import {
+  EmptyState,
+  Icon,
+  Loaded,
+  PageHead,
+  Pager,
+  SearchField,
+  formatNumber,
+  html,
+  linkTo,
+  may,
+  navigate,
+  replaceQuery,
+  route,
+  t,
+  useListing,
+  useResource,
+  useSelection,
+} from "../../core.js";
+import { BulkBar } from "./bulk.js";
+import { Filters, filtersOf, hasFilters } from "./filters.js";
+import { JobRow } from "./row.js";
+
+/** `#/jobs`. */
+export const Screen = {
+  setup() {
+    const listing = useListing("jobs", () => ({ ...filtersOf(route.query), sort: route.query.sort }));
+    const counts = useResource(() => ({ path: "counts/jobs", query: filtersOf(route.query) }), { live: true, keeps: true });
+    const outcomes = useResource(() => outcomesOf(listing.items.value), { live: true, keeps: true });
+    const selection = useSelection(
+      () => listing.items.value.map((job) => job.jobId),
+      (jobId) => navigate(linkTo("jobs", jobId)),
+    );
+    return () => html`
+      <${PageHead} title=${t("jobs.title")} count=${countOf(counts.data)}>
+        <${SearchField} label=${t("jobs.search")} value=${route.query.text} onChange=${(text) => replaceQuery({ text })}/>
+        ${may("editor") && html`<a class="button primary" href="#/new"><${Icon} name="plus" size=${14}/>${t("jobs.new")}</a>`}
+      <//>
+      <${Filters} counts=${counts.data}/>
+      ${selection.chosen.size > 0 && html`<${BulkBar} selection=${selection} counts=${counts.data} onDone=${listing.resource.reload}/>`}
+      <${Loaded} resource=${listing.resource} lines=${12}>${{
+        default: () => (listing.items.value.length === 0 ? nothing() : table(listing, selection, outcomes.data)),
+      }}<//>
+      <${Pager} page=${listing.page.value} hasNext=${listing.hasNext.value} onBack=${listing.back} onNext=${listing.next}/>
+    `;
+  },
+};
+
+function table(listing, selection, outcomes) {
+  const byJob = new Map((outcomes?.items ?? []).map((one) => [one.jobId, one.executions]));
+  const jobs = listing.items.value;
+  return html`
+    <section class="panel flush jobs">
+      <div class="panel-body">
+        <table class="table">
+          <thead>
+            <tr>
+              <th class="narrow">
+                <input
+                  type="checkbox"
+                  aria-label=${t("jobs.chooseAll")}
+                  checked=${jobs.every((job) => selection.chosen.has(job.jobId))}
+                  onChange=${selection.toggleAll}
+                />
+              </th>
+              ${sortable("jobName", t("jobs.name"))}
+              <th>${t("jobs.state")}</th>
+              <th>${t("jobs.outcomes")}</th>
+              <th>${t("jobs.timer")}</th>
+              ${sortable("nextFireTime", t("jobs.next"))}
+              <th>${t("jobs.creator")}</th>
+              <th><span class="unseen">${t("jobs.actions")}</span></th>
+            </tr>
+          </thead>
+          <tbody>
+            ${jobs.map(
+              (job, index) => html`
+                <${JobRow}
+                  key=${job.jobId}
+                  job=${job}
+                  outcomes=${byJob.get(job.jobId)}
+                  isChosen=${selection.chosen.has(job.jobId)}
+                  isAt=${selection.at === index}
+                  onChoose=${() => selection.toggle(job.jobId)}
+                  onDone=${listing.resource.reload}
+                />
+              `,
+            )}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  `;
+}
+
+function sortable(name, text) {
+  const present = route.query.sort ?? "jobId";
+  const next = present === name ? `-${name}` : name;
+  const order = { [name]: "ascending", [`-${name}`]: "descending" }[present];
+  return html`
+    <th aria-sort=${order}>
+      <button type="button" class="sort" onClick=${() => replaceQuery({ sort: next })}>${text}${order && html`<span aria-hidden="true">${order === "ascending" ? "↑" : "↓"}</span>`}</button>
+    </th>
+  `;
+}
+
+function nothing() {
+  if (hasFilters(route.query)) {
+    return html`<${EmptyState} icon="search" title=${t("jobs.none")} text=${t("jobs.noneText")}><a class="button" href="#/jobs">${t("jobs.all")}</a><//>`;
+  }
+  return html`
+    <${EmptyState} icon="jobs" title=${t("jobs.first")} text=${t("jobs.firstText")}>
+      ${may("editor") && html`<a class="button primary" href="#/new">${t("jobs.new")}</a>`}
+    <//>
+  `;
+}
+
+function outcomesOf(jobs) {
+  return jobs.length === 0 ? null : { path: "outcomes", query: { jobId: jobs.map((job) => job.jobId), count: 20 } };
+}
+
+function countOf(counts) {
+  if (counts === null) return undefined;
+  return formatNumber(counts.total.value) + (counts.total.isCapped ? "+" : "");
+}

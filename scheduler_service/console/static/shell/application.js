@@ -1,0 +1,132 @@
+// The whole page: navigation, the screen of the present place, notices, palette, help, sign-in.
+
+import { connection } from "../core/api.js";
+import { html } from "../core/html.js";
+import { useKeys } from "../core/keys.js";
+import { t } from "../core/language.js";
+import { dropNotice, notices } from "../core/notices.js";
+import { navigate, route } from "../core/router.js";
+import { findPlace, loadScreen } from "../core/screens.js";
+import { session } from "../core/session.js";
+import { nextTick, onMounted, reactive, ref, shallowRef, watch } from "../core/vue.js";
+import { Confirmation } from "../components/dialogs.js";
+import { Icon } from "../components/icons.js";
+import { EmptyState, Waiting } from "../components/panels.js";
+import { KeysHelp } from "./help.js";
+import { Navigation } from "./navigation.js";
+import { Palette } from "./palette.js";
+import { SignIn } from "./sign_in.js";
+
+const SETTLED_MS = 80;
+
+/** The root component. */
+export const Application = {
+  setup() {
+    const open = reactive({ palette: false, help: false });
+    useShortcuts(open);
+    useSettled();
+    return () => {
+      if (session.isKnown && session.role === null) return html`<${SignIn}/>`;
+      return html`
+        <a class="skip" href="#content" onClick=${toContent}>${t("navigation.skip")}</a>
+        <${Navigation} onSearch=${() => (open.palette = true)}/>
+        <${Content}/>
+        <${Notices}/>
+        <${Confirmation}/>
+        ${open.palette && html`<${Palette} onClose=${() => (open.palette = false)}/>`}
+        ${open.help && html`<${KeysHelp} onClose=${() => (open.help = false)}/>`}
+      `;
+    };
+  },
+};
+
+/** The screen of the present place; its title is the page's, and the keyboard begins at its head. */
+const Content = {
+  setup() {
+    const screen = shallowRef(null);
+    const failure = ref(null);
+    const main = ref(null);
+    let shown = "";
+    async function show() {
+      const place = findPlace(route.segments);
+      document.title = place === null ? "Punctual" : `${t(place.text)} · Punctual`;
+      if (place === null) return void (screen.value = null);
+      try {
+        const component = await loadScreen(place.screen);
+        screen.value = { component, name: place.screen, properties: place.properties };
+        failure.value = null;
+      } catch (error) {
+        failure.value = error;
+      }
+      if (shown !== "" && shown !== route.path) await toHead(main);
+      shown = route.path;
+    }
+    watch(() => route.path, show, { immediate: true });
+    return () => html`<main id="content" ref=${main} tabindex="-1">${contentOf(screen.value, failure.value)}</main>`;
+  },
+};
+
+/** What is done, and what is not, at the edge of the page. */
+function Notices() {
+  return html`
+    <div class="notices" role="status" aria-live="polite">
+      ${notices.map(
+        (one) => html`
+          <div class=${["notice", one.kind]} key=${one.id}>
+            <${Icon} name=${one.kind === "done" ? "check" : "alert"}/>
+            <span class="grow lines">${one.text}</span>
+            ${one.link && html`<a href=${one.link.href}>${one.link.text}</a>`}
+            <button type="button" class="button bare" aria-label=${t("action.close")} onClick=${() => dropNotice(one)}><${Icon} name="close" size=${14}/></button>
+          </div>
+        `,
+      )}
+    </div>
+  `;
+}
+
+function contentOf(screen, failure) {
+  if (failure !== null) return html`<${EmptyState} icon="alert" title=${t("problem.reload.title")} text=${t("problem.reload.text")}/>`;
+  if (findPlace(route.segments) === null) {
+    return html`<${EmptyState} icon="search" title=${t("problem.place.title")} text=${t("problem.place.text")}><a class="button" href="#/">${t("overview.title")}</a><//>`;
+  }
+  if (screen === null) return html`<${Waiting}/>`;
+  const key = JSON.stringify([screen.name, screen.properties]);
+  return html`<${screen.component} key=${key} ...${screen.properties}/>`;
+}
+
+async function toHead(main) {
+  await nextTick();
+  scrollTo(0, 0);
+  main.value?.focus({ preventScroll: true });
+}
+
+function toContent(event) {
+  event.preventDefault();
+  document.getElementById("content").focus();
+}
+
+function useShortcuts(open) {
+  const go = (path) => () => navigate(`#${path}`);
+  useKeys([
+    { keys: "Ctrl+k", text: "palette.title", run: () => (open.palette = true) },
+    { keys: "?", text: "keys.title", run: () => (open.help = true) },
+    { keys: "/", text: "keys.search", run: () => document.querySelector(".search-input")?.focus() },
+    { keys: "g o", text: "overview.title", run: go("/") },
+    { keys: "g j", text: "jobs.title", run: go("/jobs") },
+    { keys: "g e", text: "executions.title", run: go("/executions") },
+    { keys: "g u", text: "upcoming.title", run: go("/upcoming") },
+    { keys: "n", text: "jobs.new", run: go("/new") },
+  ]);
+}
+
+/** `data-settled` on the body while no answer has been awaited for a moment: for tests and screenshots. */
+function useSettled() {
+  let timer = 0;
+  const settle = () => {
+    clearTimeout(timer);
+    delete document.body.dataset.settled;
+    if (connection.open === 0) timer = setTimeout(() => (document.body.dataset.settled = ""), SETTLED_MS);
+  };
+  onMounted(settle);
+  watch(() => [connection.open, route.path], settle);
+}

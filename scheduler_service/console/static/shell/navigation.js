@@ -1,0 +1,96 @@
+// The column at the left: the parts of the console, and what is the reader's own: search, colours, zone, language, session.
+
+import { connection } from "../core/api.js";
+import { html } from "../core/html.js";
+import { t } from "../core/language.js";
+import { attempt } from "../core/notices.js";
+import { preferences } from "../core/preferences.js";
+import { route } from "../core/router.js";
+import { session, signOut } from "../core/session.js";
+import { now } from "../core/times.js";
+import { formatDuration } from "../core/formats.js";
+import { Icon } from "../components/icons.js";
+
+/** The parts of the console in order: place, pictogram, name. */
+export const PARTS = [
+  ["/", "home", "overview.title"],
+  ["/jobs", "jobs", "jobs.title"],
+  ["/executions", "executions", "executions.title"],
+  ["/upcoming", "calendar", "upcoming.title"],
+  ["/deliveries", "send", "deliveries.title"],
+  ["/services", "service", "services.title"],
+  ["/queues", "queue", "queues.title"],
+  ["/nodes", "node", "nodes.title"],
+  ["/alerts", "bell", "alerts.title"],
+  ["/settings", "gear", "settings.title"],
+];
+
+const THEMES = { auto: "light", light: "dark", dark: "auto" };
+const ZONES = ["browser", "job", "utc"];
+
+/** The column; `onSearch` opens the command palette. */
+export function Navigation({ onSearch }) {
+  return html`
+    <aside class="navigation">
+      <a class="brand" href="#/"><${Icon} name="clock" size=${20}/><span>Punctual</span></a>
+      <nav aria-label=${t("navigation.parts")}>
+        ${PARTS.map(
+          ([path, icon, text]) => html`
+            <a key=${path} href=${`#${path}`} aria-current=${isAt(path) ? "page" : undefined}>
+              <${Icon} name=${icon}/><span>${t(text)}</span>
+            </a>
+          `,
+        )}
+      </nav>
+      <${ConnectionState}/>
+      <div class="own">
+        <button type="button" class="button bare" aria-label=${t("palette.title")} title=${t("palette.title")} onClick=${onSearch}>
+          <${Icon} name="search"/><kbd aria-hidden="true">Ctrl K</kbd>
+        </button>
+        <button type="button" class="button bare" aria-label=${t(`theme.${preferences.theme}`)} title=${t(`theme.${preferences.theme}`)} onClick=${nextTheme}>
+          <${Icon} name=${preferences.theme === "dark" ? "moon" : preferences.theme === "light" ? "sun" : "gear"}/>
+        </button>
+        <button type="button" class="button bare" lang=${preferences.language === "en" ? "zh-CN" : "en"} onClick=${nextLanguage}>
+          ${preferences.language === "en" ? "中文" : "English"}
+        </button>
+        <label class="zone">
+          <span class="unseen">${t("zone.label")}</span>
+          <select value=${preferences.zone} onChange=${(event) => (preferences.zone = event.target.value)}>
+            ${ZONES.map((zone) => html`<option key=${zone} value=${zone}>${t(`zone.${zone}`)}</option>`)}
+          </select>
+        </label>
+        ${session.needsKey && html`
+          <button type="button" class="button bare" onClick=${() => attempt(signOut)}>${t("session.out")}</button>
+        `}
+      </div>
+    </aside>
+  `;
+}
+
+Navigation.props = ["onSearch"];
+
+/** Whether the service answers, and since when it does not. */
+export function ConnectionState() {
+  const text = connection.isReachable
+    ? t("connection.on")
+    : t("connection.off", { time: formatDuration(Math.max(0, now.value - connection.since)) });
+  return html`
+    <p class=${["connection", connection.isReachable ? "good" : "bad"]} role="status">
+      <${Icon} name=${connection.isReachable ? "dot" : "alert"} size=${12}/>${text}
+      <span class="dim">${session.role !== null && t(`role.${session.role}`)}</span>
+    </p>
+  `;
+}
+
+function isAt(path) {
+  if (path === "/") return route.path === "/";
+  return route.path === path || route.path.startsWith(`${path}/`) || (path === "/jobs" && route.path === "/new");
+}
+
+function nextTheme() {
+  preferences.theme = THEMES[preferences.theme];
+}
+
+function nextLanguage() {
+  preferences.language = preferences.language === "en" ? "zh" : "en";
+}
