@@ -6,6 +6,7 @@ import "./core/listing.js";
 import "./core/selection.js";
 import "./components/code.js";
 import "./components/fields.js";
+import "./components/tables.js";
 import { startKeys } from "./core/keys.js";
 import { startLanguage } from "./core/language.js";
 import { startPreferences } from "./core/preferences.js";

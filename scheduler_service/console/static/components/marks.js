@@ -29,6 +29,11 @@ export const TONES = {
   online: ["good", "dot"],
   draining: ["warn", "down"],
   offline: ["bad", "cross"],
+  ready: ["good", "check"],
+  running: ["good", "dot"],
+  not_ready: ["bad", "alert"],
+  stalled: ["bad", "alert"],
+  starting: ["busy", "clock"],
   fired: ["good", "check"],
   late: ["warn", "clock"],
 };

@@ -22,6 +22,8 @@ export const PARTS = [
   ["/queues", "queue", "queues.title"],
   ["/nodes", "node", "nodes.title"],
   ["/alerts", "bell", "alerts.title"],
+  ["/keys", "key", "access.title"],
+  ["/audit", "list", "audit.title"],
   ["/settings", "gear", "settings.title"],
 ];
 

@@ -1,0 +1,26 @@
+// A plain table in a panel: columns with a head and a cell each.
+
+import { html } from "../core/html.js";
+
+/**
+ * A table: `columns` are `{key, text, cell(row), kind}` (`kind` right or narrow), `rows` any values, `keyOf(row)` their keys, `label` its
+ * name for those who do not see it. A row that changes draws itself alone.
+ */
+export function DataTable({ columns, rows, keyOf, label }) {
+  return html`
+    <table class="table" aria-label=${label}>
+      <thead>
+        <tr>${columns.map((one) => html`<th key=${one.key} class=${one.kind} scope="col">${one.text}</th>`)}</tr>
+      </thead>
+      <tbody>${rows.map((row) => html`<${DataRow} key=${keyOf(row)} columns=${columns} row=${row}/>`)}</tbody>
+    </table>
+  `;
+}
+
+DataTable.props = ["columns", "rows", "keyOf", "label"];
+
+function DataRow({ columns, row }) {
+  return html`<tr>${columns.map((one) => html`<td key=${one.key} class=${one.kind}>${one.cell(row)}</td>`)}</tr>`;
+}
+
+DataRow.props = ["columns", "row"];
