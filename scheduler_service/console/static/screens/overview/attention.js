@@ -1,0 +1,80 @@
+// What needs attention: each line is a fault, how often, and a link to where it is mended.
+
+import { EmptyState, Icon, Moment, Panel, formatNumber, html, linkTo, showUnseen, t, useResource } from "../../core.js";
+
+const LISTED = 5;
+
+/** Open alerts, failing jobs, undeliverable notifications, services without instances, jobs that are paused. */
+export const Attention = {
+  props: { jobs: Object, services: Object },
+  setup(props) {
+    const alerts = useResource(() => ({ path: "alerts" }), { live: true });
+    const failing = useResource(() => ({ path: "jobs", query: { lastOutcome: "terminated", sort: "-updatedAt", limit: LISTED } }), { live: true });
+    const outbox = useResource(() => ({ path: "deliveries", query: { state: "outbox", limit: LISTED } }), { live: true });
+    const failed = useResource(() => ({ path: "deliveries", query: { state: "failed", limit: LISTED } }), { live: true });
+    return () => {
+      const lines = [
+        ...alertLines(alerts.data),
+        ...jobLines(failing.data, props.jobs),
+        ...deliveryLines(outbox.data, "outbox", t("overview.outbox")),
+        ...deliveryLines(failed.data, "failed", t("overview.undelivered")),
+        ...serviceLines(props.services),
+        ...pausedLines(props.jobs),
+      ];
+      return html`
+        <${Panel} title=${t("overview.attention")}>
+          ${lines.length === 0 ? html`<${EmptyState} icon="check" title=${t("overview.calm")}/>` : html`<ul class="attention">${lines}</ul>`}
+        <//>
+      `;
+    };
+  },
+};
+
+function alertLines(data) {
+  return (data?.open ?? []).slice(0, LISTED).map((one) => {
+    const href = one.executionId ? linkTo("executions", one.executionId) : one.jobId ? linkTo("jobs", one.jobId) : "#/alerts";
+    return line(`alert ${one.alert} ${one.kind} ${one.subject}`, "bad", "bell", href, one.subject, showUnseen(one.text), one.since);
+  });
+}
+
+function jobLines(data, counts) {
+  const items = (data?.items ?? []).map((job) =>
+    line(`job ${job.jobId}`, "bad", "cross", linkTo("jobs", job.jobId), job.jobName, job.latestExecution?.error && t("overview.failedWith", { error: job.latestExecution.error }), job.latestExecution?.endedAt ?? job.updatedAt),
+  );
+  const all = counts?.byLastOutcome?.terminated ?? 0;
+  if (all > items.length) items.push(more("failing", "#/jobs?lastOutcome=terminated", t("overview.moreFailing", { count: formatNumber(all - items.length) })));
+  return items;
+}
+
+function deliveryLines(data, state, text) {
+  const count = data?.items.length ?? 0;
+  if (count === 0) return [];
+  const shown = data.nextCursor === null ? count : `${count}+`;
+  return [line(`deliveries ${state}`, "warn", "send", `#/deliveries?state=${state}`, text, t("overview.deliveries", { count: shown }))];
+}
+
+function serviceLines(services) {
+  return (services?.items ?? [])
+    .filter((one) => one.onlineCount === 0 && one.address === null)
+    .slice(0, LISTED)
+    .map((one) => line(`service ${one.name}`, "warn", "service", linkTo("services", one.name), one.name, t("services.noInstance"), one.updatedAt));
+}
+
+function pausedLines(counts) {
+  const count = counts?.byState?.paused ?? 0;
+  return count === 0 ? [] : [line("paused", "quiet", "pause", "#/jobs?state=paused&sort=updatedAt", t("overview.paused"), t("overview.pausedCount", { count: formatNumber(count) }))];
+}
+
+function line(key, tone, icon, href, title, text, at) {
+  return html`
+    <li key=${key}>
+      <a class=${["line", tone]} href=${href}>
+        <${Icon} name=${icon}/><span class="name">${title}</span><span class="dim grow">${text}</span>${at && html`<${Moment} at=${at}/>`}
+      </a>
+    </li>
+  `;
+}
+
+function more(key, href, text) {
+  return html`<li key=${key}><a class="more" href=${href}>${text}</a></li>`;
+}

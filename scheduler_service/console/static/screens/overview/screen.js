@@ -1,0 +1,61 @@
+// The overview: how it goes, what needs attention, what comes.
+
+import { EmptyState, Loaded, PageHead, Panel, StackedBars, html, may, navigate, placeOf, pushQuery, route, t, useResource } from "../../core.js";
+import { Attention } from "./attention.js";
+import { Errors } from "./errors.js";
+import { Figures } from "./figures.js";
+import { NextHour } from "./next_hour.js";
+
+const HOUR_MS = 3_600_000;
+const MINUTE_MS = 60_000;
+const SPANS = [1, 6, 24, 168];
+const BUCKETS = 60;
+
+/** `#/`, `?hours=` chooses the span of the figures. */
+export const Screen = {
+  setup() {
+    const hours = () => Number(route.query.hours ?? 24);
+    const stats = useResource(() => ({ path: "stats" }), { live: true });
+    const nodes = useResource(() => ({ path: "nodes" }), { live: true });
+    const jobs = useResource(() => ({ path: "counts/jobs" }), { live: true });
+    const series = useResource(() => ({ path: "series/executions", query: { from: startOf(hours()), buckets: BUCKETS } }), { live: true, keeps: true });
+    const executions = useResource(() => ({ path: "counts/executions", query: { from: startOf(hours()) } }), { live: true, keeps: true });
+    const services = useResource(() => ({ path: "services", query: { limit: 500 } }), { live: true });
+    return () => html`
+      <${PageHead} title=${t("overview.title")}>
+        <select class="auto" aria-label=${t("overview.span")} value=${String(hours())} onChange=${(event) => pushQuery({ hours: event.target.value })}>
+          ${SPANS.map((span) => html`<option key=${span} value=${span}>${t("overview.lastHours", { count: span })}</option>`)}
+        </select>
+      <//>
+      <${Loaded} resource=${stats}>${{
+        default: (data) => html`<${Figures} stats=${data} nodes=${nodes.data} executions=${executions.data} services=${services.data} hours=${hours()}/>`,
+      }}<//>
+      ${jobs.data?.total.value === 0 && first()}
+      <${Panel} title=${t("overview.series")}>
+        <${Loaded} resource=${series}>${{
+          default: (data) => html`<${StackedBars} buckets=${data.buckets} to=${data.to} label=${t("overview.series")} onChoose=${(span) => navigate(placeOf("/executions", { from: span.from, to: span.to }))}/>`,
+        }}<//>
+      <//>
+      <div class="panels">
+        <${Attention} jobs=${jobs.data} services=${services.data}/>
+        <${Errors} counts=${executions.data} from=${startOf(hours())}/>
+      </div>
+      <${NextHour}/>
+    `;
+  },
+};
+
+function first() {
+  return html`
+    <${Panel}>
+      <${EmptyState} icon="jobs" title=${t("jobs.first")} text=${t("jobs.firstText")}>
+        ${may("editor") && html`<a class="button primary" href="#/new?example=1">${t("overview.firstJob")}</a>`}
+      <//>
+    <//>
+  `;
+}
+
+/** The begin of the span, at a full minute: the same question for a minute. */
+function startOf(hours) {
+  return new Date(Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS - hours * HOUR_MS).toISOString();
+}
