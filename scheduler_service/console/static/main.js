@@ -4,7 +4,9 @@
 import "./core/clipboard.js";
 import "./core/listing.js";
 import "./core/selection.js";
+import "./components/charts.js";
 import "./components/code.js";
+import "./components/diff.js";
 import "./components/fields.js";
 import "./components/tables.js";
 import { startKeys } from "./core/keys.js";
