@@ -57,7 +57,7 @@ function serviceLines(services) {
   return (services?.items ?? [])
     .filter((one) => one.onlineCount === 0 && one.address === null)
     .slice(0, LISTED)
-    .map((one) => line(`service ${one.name}`, "warn", "service", linkTo("services", one.name), one.name, t("services.noInstance"), one.updatedAt));
+    .map((one) => line(`service ${one.name}`, "warn", "service", linkTo("services", one.name), one.name, t("overview.noInstance"), one.updatedAt));
 }
 
 function pausedLines(counts) {
