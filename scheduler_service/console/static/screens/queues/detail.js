@@ -63,7 +63,8 @@ async function free(queue, part, listing) {
     isDangerous: true,
   });
   if (!wanted) return;
-  const { executionId, requestCounts, step, shardIndex } = part;
+  const { executionId, requestCounts, step } = part;
+  const shardIndex = part.shardIndex ?? 0;
   await attempt(() => post(`${pathOf("queues", queue)}/free`, { executionId, requestCounts, step, shardIndex }), t("queues.freed"));
   listing.resource.reload();
 }
