@@ -1,5 +1,6 @@
 """What every test shares: the long sweeps' switch, the conformance data, and what a skip means under CI."""
 
+import gc
 import json
 import os
 from collections.abc import Generator
@@ -29,6 +30,17 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("same", patient, derandomize=True)
     settings.register_profile("new", patient, print_blob=True)
     settings.load_profile("new" if config.getoption("--long") else "same")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is loaded for all tests is no garbage: not to look through it saves a third of the collection."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

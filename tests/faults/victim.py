@@ -6,6 +6,7 @@ is the order's, `what` is `listening` (with `url`, `pid`), `point` (with `name`,
 `ended` (with `code`, negative for a signal).
 """
 
+import gc
 import json
 import os
 import resource
@@ -22,8 +23,6 @@ import uvloop
 from scheduler_service.app.server import serve
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.wire import OutboundRequest, Outcome
-from scheduler_service.persistence.history.database import migrate
-from scheduler_service.persistence.sql.sqlite import IN_MEMORY
 from scheduler_service.ports.sending import MayGo, Sender, always
 from scheduler_service.settings import load_settings
 from scheduler_service.telemetry.decorators import PortDecorators
@@ -194,7 +193,23 @@ class Parent:
             tell(self._runs.pop(pid), "ended", code=os.waitstatus_to_exitcode(status))
 
 
+def warm_up() -> None:
+    """Serves once in memory, so that no child need load and prepare what all of them use late.
+
+    What is there then stays as it is: a child that looked for garbage in it would copy all of it.
+    """
+    loaded = load_settings({"server.port": 0, "store.data": ":memory:"}, {})
+
+    async def end(_: str) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with Path(os.devnull).open("w") as nowhere:
+        uvloop.run(serve(loaded, log=EventLog(stream=nowhere), began=end))
+    gc.collect()
+    gc.freeze()
+
+
 if __name__ == "__main__":
-    migrate(url=IN_MEMORY)  # loads what is imported late, once and not in each child
+    warm_up()
     Parent().work()
     sys.exit(0)

@@ -1,5 +1,6 @@
 """A process that repairs copies of a damaged folder, and is killed at each point of the repair in turn."""
 
+import gc
 import os
 import shutil
 import signal
@@ -42,4 +43,5 @@ def sweep(damaged: Path, into: Path) -> None:
 
 if __name__ == "__main__":
     migrate(url=IN_MEMORY)  # loads what is imported late, once and not in each child
+    gc.freeze()  # a child that looked for garbage in it would copy all of it
     sweep(Path(sys.argv[1]), Path(sys.argv[2]))
