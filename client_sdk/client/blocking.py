@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
+from client_sdk.client.bulk import BulkWork
 from client_sdk.client.client import DEFAULT_URL, Client
 from client_sdk.client.deliveries import Deliveries
 from client_sdk.client.executions import Executions, SomeExecution
@@ -91,6 +92,16 @@ class BlockingExecutions(_BlockingGroup):
     replay = _call(Executions.replay)
 
 
+class BlockingBulkWork(_BlockingGroup):
+    """`BulkWork`, blocking."""
+
+    jobs = _call(BulkWork.jobs)
+    executions = _call(BulkWork.executions)
+    get = _call(BulkWork.get)
+    cancel = _call(BulkWork.cancel)
+    wait_for = _call(BulkWork.wait_for)
+
+
 class BlockingServices(_BlockingGroup):
     """`Services`, blocking."""
 
@@ -130,6 +141,7 @@ class BlockingScheduler(_BlockingGroup):
     statistics = _call(Scheduler.statistics)
     daily = _call(Scheduler.daily)
     nodes = _call(Scheduler.nodes)
+    alerts = _call(Scheduler.alerts)
     upcoming = _iterate(Scheduler.upcoming)
     preview_timer = _call(Scheduler.preview_timer)
     preview_template = _call(Scheduler.preview_template)
@@ -154,6 +166,7 @@ class BlockingClient:
         self._loop = _Loop()
         self.jobs = BlockingJobs(self._client.jobs, self._loop)
         self.executions = BlockingExecutions(self._client.executions, self._loop)
+        self.bulk = BlockingBulkWork(self._client.bulk, self._loop)
         self.services = BlockingServices(self._client.services, self._loop)
         self.queues = BlockingQueues(self._client.queues, self._loop)
         self.deliveries = BlockingDeliveries(self._client.deliveries, self._loop)

@@ -6,6 +6,7 @@ from typing import Self
 
 import httpx
 
+from client_sdk.client.bulk import BulkWork
 from client_sdk.client.connection import Connection
 from client_sdk.client.deliveries import Deliveries
 from client_sdk.client.events import EventStream, write_filters
@@ -21,7 +22,7 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 
 
 class Client:
-    """The API of one scheduler: `jobs`, `executions`, `deliveries`, `services`, `queues`, `scheduler`.
+    """The API of a scheduler: `jobs`, `executions`, `bulk`, `deliveries`, `services`, `queues`, `scheduler`.
 
     Use it in `async with`, within one event loop. `key` is sent as given; nothing is read from the
     environment: pass `os.environ.get("PUNCTUAL_KEY")` where that is intended. `service` owns the jobs that
@@ -50,6 +51,7 @@ class Client:
         self.url = url
         self.jobs = Jobs(self.connection, service)
         self.executions = Executions(self.connection)
+        self.bulk = BulkWork(self.connection)
         self.services = Services(self.connection)
         self.queues = Queues(self.connection)
         self.deliveries = Deliveries(self.connection)

@@ -16,6 +16,7 @@ FORMS = {
     "job": ("job_id", JOB_ID, _OF_ID),
     "execution": ("execution", _GIVEN_ID, _OF_GIVEN),
     "delivery": ("delivery", _GIVEN_ID, _OF_GIVEN),
+    "operation": ("operation", _GIVEN_ID, _OF_GIVEN),
     "lease": ("lease", _GIVEN_ID, _OF_GIVEN),
     "queue": ("name", SERVICE_NAME, _OF_NAME),
     "service": ("name", SERVICE_NAME, _OF_NAME),
@@ -40,4 +41,4 @@ def quote_name(kind: str, name: object) -> str:
 
 
 def _a(kind: str) -> str:
-    return f"an {kind}" if kind[0] in "ei" else f"a {kind}"
+    return f"an {kind}" if kind[0] in "eio" else f"a {kind}"

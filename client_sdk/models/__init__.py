@@ -1,6 +1,7 @@
 """The wire format of requests and answers, defined once
 (SPEC sections 2, 3, 4, 5, 6, 7 and 10)."""
 
+from client_sdk.models.bulk import BulkExecutions, BulkJobs, ExecutionAction, JobAction
 from client_sdk.models.definition import JobDefinition, RetryPolicy
 from client_sdk.models.fields import JOB_ID, JOB_ID_FORM, WireModel
 from client_sdk.models.parse import find_foreign, parse_definition, parse_model
@@ -21,14 +22,18 @@ __all__ = [
     "JOB_ID",
     "JOB_ID_FORM",
     "Activation",
+    "BulkExecutions",
+    "BulkJobs",
     "CancelUrl",
     "Cancellation",
     "CheckUrl",
     "Claim",
     "Completion",
+    "ExecutionAction",
     "Heartbeat",
     "HeldPartName",
     "InstanceRegistration",
+    "JobAction",
     "JobDefinition",
     "Misfire",
     "ModelError",

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from client_sdk.models import JobDefinition
 from scheduler_service.api.feedback_keys import FeedbackKeys
 from scheduler_service.api.idempotency import IdempotencyKeys
+from scheduler_service.api.operations import Operations
 from scheduler_service.domain.records import Exchange
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.compile import Compiled
@@ -223,6 +224,7 @@ class ApiDependencies:
     admit: Callable[[str], Awaitable[None]] | None = None
     check_names: CheckNames | None = None
     keys: IdempotencyKeys = field(default_factory=IdempotencyKeys)
+    operations: Operations = field(default_factory=Operations)
     feedback_keys: FeedbackKeys = field(default_factory=FeedbackKeys)
     nodes: Callable[[], Awaitable[Sequence[Mapping[str, object]]]] | None = None
     parts: Callable[[], Sequence[Mapping[str, object]]] = tuple

@@ -53,3 +53,11 @@ CLAIM = {"instanceId": "worker-1", "max": 2, "waitSeconds": 0}
 RENEWAL = {"progress": "20/60"}
 FREEING = {"executionId": "0198c0de-1", "requestCounts": 1, "step": 0, "shardIndex": 0}
 COMPLETION = {"status": "succeed", "data": {"rows": 60}}
+
+BULK_JOBS = {"action": "pause", "select": {"filter": {"label": "team:ops"}}, "dryRun": True}
+
+BULK_EXECUTIONS = {
+    "action": "replay",
+    "select": {"filter": {"jobId": "nightly-report", "outcome": "failed"}},
+    "dryRun": True,
+}

@@ -19,12 +19,14 @@ from scheduler_service.domain.events import CancelRequested, Released, Replay, T
 from scheduler_service.domain.execution import ExecutionState, JobState, parse_execution_id
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.records import Exchange
+from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.status import Queued, find_queued_parts
 from scheduler_service.language.values import as_json
 from scheduler_service.persistence.history.queries import Wire
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
+from scheduler_service.ports.state import Remembered
 
 
 async def list_executions(request: ApiRequest) -> Response:
@@ -61,10 +63,8 @@ async def cancel_execution(request: ApiRequest) -> Response:
     raw, value = await request.json_object()
     posted = read_model(Cancellation, value)
     execution_id = request.path["executionId"]
-    entry, number = await _find_life(request)
-    event = CancelRequested(number, posted.reason) if posted.reason else CancelRequested(number)
     remembered = request.remembered(f"executions/{execution_id}/cancel", raw)
-    await run_command(request, entry.job_id, Command(event, remembered=remembered))
+    number = await cancel_one(request, execution_id, posted.reason, remembered)
     state = ExecutionState.CANCELLED
     return succeed({"executionId": execution_id, "executeNumber": number, "state": state})
 
@@ -73,7 +73,7 @@ async def release_execution(request: ApiRequest) -> Response:
     """`POST /executions/{executionId}/release`: runs one that a debug switch holds."""
     raw, _ = await request.json_object()
     execution_id = request.path["executionId"]
-    entry, number = await _find_life(request)
+    entry, number = await _find_life(request, execution_id)
     remembered = request.remembered(f"executions/{execution_id}/release", raw)
     await run_command(request, entry.job_id, Command(Released(number), remembered=remembered))
     return succeed({"executionId": execution_id, "executeNumber": number})
@@ -84,17 +84,41 @@ async def replay_execution(request: ApiRequest) -> Response:
     raw, value = await request.json_object()
     posted = read_model(ReplayRequest, value)
     execution_id = request.path["executionId"]
-    execution = await find_execution(request, execution_id, await catch_up(request))
-    entry = await find_job(request, str(execution["jobId"]))
-    await _check_step(request, entry, posted.from_step)
-    responses = await _responses(request, posted.from_step)
-    number = execution["executeNumber"]
-    assert isinstance(number, int)
-    params = await _recall_params(request) if posted.params is None else as_json(posted.params)
-    replay = Replay(number, posted.from_step, responses)
-    event = Triggered(params=params, replay=replay, trace=request.trace)
     remembered = request.remembered(f"executions/{execution_id}/replay", raw)
-    return show_started(await run_command(request, entry.job_id, Command(event, remembered=remembered)))
+    behind = await catch_up(request)
+    return show_started((await replay_one(request, execution_id, posted, remembered, behind))[1])
+
+
+async def cancel_one(
+    request: ApiRequest, execution_id: str, reason: str | None, remembered: Remembered | None
+) -> int:
+    """Ends one execution, and returns its number. Raises ApiProblem (404, 409), StoreError."""
+    entry, number = await _find_life(request, execution_id)
+    event = CancelRequested(number, reason) if reason else CancelRequested(number)
+    await run_command(request, entry.job_id, Command(event, remembered=remembered))
+    return number
+
+
+async def replay_one(
+    request: ApiRequest,
+    execution_id: str,
+    posted: ReplayRequest,
+    remembered: Remembered | None,
+    behind: Sequence[Flaw],
+) -> tuple[str, Reply]:
+    """Runs one execution again: its job's id, and the reply. `behind` as in `find_execution`.
+
+    Raises ApiProblem (404, 409, 422), StoreError.
+    """
+    execution = await find_execution(request, execution_id, behind)
+    job_id, number = str(execution["jobId"]), execution["executeNumber"]
+    assert isinstance(number, int)
+    entry = await find_job(request, write_job_key(request.caller.tenant, job_id))
+    await _check_step(request, entry, posted.from_step)
+    responses = await _responses(request, execution_id, posted.from_step)
+    params = await _recall_params(request, execution_id) if posted.params is None else as_json(posted.params)
+    event = Triggered(params=params, replay=Replay(number, posted.from_step, responses), trace=request.trace)
+    return job_id, await run_command(request, entry.job_id, Command(event, remembered=remembered))
 
 
 async def find_execution(request: ApiRequest, execution_id: str, behind: Sequence[Flaw]) -> Wire:
@@ -139,9 +163,8 @@ async def _list(request: ApiRequest, job_id: str | None) -> Response:
     return succeed((await request.deps.history.executions(query)).wire(), warnings=behind)
 
 
-async def _find_life(request: ApiRequest) -> tuple[CatalogueEntry, int]:
+async def _find_life(request: ApiRequest, execution_id: str) -> tuple[CatalogueEntry, int]:
     """The job of the execution, in the life that ran it, and its number. Raises ApiProblem (404, 409)."""
-    execution_id = request.path["executionId"]
     parsed = parse_execution_id(execution_id)
     if parsed is None:
         raise _no_execution(execution_id)
@@ -160,9 +183,9 @@ async def _check_step(request: ApiRequest, entry: CatalogueEntry, from_step: int
         raise invalid("/fromStep", "range", message)
 
 
-async def _recall_params(request: ApiRequest) -> bytes:
+async def _recall_params(request: ApiRequest, execution_id: str) -> bytes:
     """The parameters of the replayed execution. Raises ApiProblem (409): the history has them incomplete."""
-    known = await request.deps.history.params(request.caller.tenant, request.path["executionId"])
+    known = await request.deps.history.params(request.caller.tenant, execution_id)
     if known is None:
         message = (
             "the history has the parameters of this execution masked, cut or not at all; "
@@ -172,10 +195,10 @@ async def _recall_params(request: ApiRequest) -> bytes:
     return known
 
 
-async def _responses(request: ApiRequest, from_step: int) -> tuple[bytes, ...]:
+async def _responses(request: ApiRequest, execution_id: str, from_step: int) -> tuple[bytes, ...]:
     if from_step == 0:
         return ()
-    known = await request.deps.history.exchanges(request.caller.tenant, request.path["executionId"])
+    known = await request.deps.history.exchanges(request.caller.tenant, execution_id)
     return tuple(_response_of(known or {}, index) for index in range(from_step))
 
 

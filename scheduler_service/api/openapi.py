@@ -23,6 +23,7 @@ PATHS: Mapping[str, Schema] = {
     "jobId": {"type": "string", "pattern": JOB_ID, "maxLength": 128, "examples": ["nightly-report"]},
     "requestCounts": {"type": "integer", "minimum": 0, "maximum": LARGEST},
     "executionId": {"type": "string", "maxLength": LONGEST_IN_PATH},
+    "operationId": {"type": "string", "maxLength": LONGEST_IN_PATH},
     "deliveryId": {"type": "string", "maxLength": LONGEST_IN_PATH},
     "lease": {"type": "string", "maxLength": LONGEST_IN_PATH},
     "name": {"type": "string", "pattern": SERVICE_NAME, "maxLength": 128, "examples": ["billing"]},

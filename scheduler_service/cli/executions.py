@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from scheduler_service.cli.bulk import bulk_executions
 from scheduler_service.cli.connection import ApiConnection, connect
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 from scheduler_service.cli.execution_page import EXECUTIONS, describe_state, reference, show_execution
@@ -180,6 +181,9 @@ def replay(
         show_end(connection, started["executionId"], timeout, output)
     else:
         show(started, output)
+
+
+app.command("bulk")(bulk_executions)
 
 
 def show_end(connection: ApiConnection, execution_id: str, timeout: float, output: Format) -> None:

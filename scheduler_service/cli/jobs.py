@@ -9,6 +9,7 @@ import typer
 
 from scheduler_service.cli import job_reads
 from scheduler_service.cli.applying import apply_definitions, create_definition
+from scheduler_service.cli.bulk import bulk_jobs
 from scheduler_service.cli.connection import ApiConnection, connect
 from scheduler_service.cli.day_page import show_job_days
 from scheduler_service.cli.declarations import compare, read_definitions
@@ -196,6 +197,7 @@ app.command("next")(job_reads.next_firings)
 app.command("firings")(job_reads.list_firings)
 app.command("revisions")(job_reads.list_revisions)
 app.command("stats")(show_job_days)
+app.command("bulk")(bulk_jobs)
 app.command("retry-plan")(job_reads.show_retry_plan)
 
 

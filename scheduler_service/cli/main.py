@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from scheduler_service import __version__
-from scheduler_service.cli import deliveries, executions, jobs, queues, services, templates, timers
+from scheduler_service.cli import bulk, deliveries, executions, jobs, queues, services, templates, timers
 from scheduler_service.cli.alerts import list_alerts
 from scheduler_service.cli.connection import closing_connections
 from scheduler_service.cli.database import app as database
@@ -46,6 +46,7 @@ def make_app() -> typer.Typer:
     app.command("worker")(work)
     app.add_typer(jobs.app, name="jobs")
     app.add_typer(executions.app, name="executions")
+    app.add_typer(bulk.app, name="operations")
     app.add_typer(services.app, name="services")
     app.add_typer(deliveries.app, name="deliveries")
     app.add_typer(queues.app, name="queues")

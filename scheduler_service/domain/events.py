@@ -36,12 +36,14 @@ class Updated(Event, frozen=True):
     """The definition of `revision` (numbered by the turn) replaces the current one.
 
     `active` and `owner` None: unchanged. `if_match` has the revisions that the caller accepts.
+    `keeps_schedule`: only labels differ, so that firings, planned or waiting, stay as they are.
     """
 
     revision: int
     active: bool | None = None
     if_match: frozenset[int] | None = None
     owner: str | None = None
+    keeps_schedule: bool = False
 
 
 class Activated(Event, frozen=True):

@@ -74,6 +74,9 @@ def update(turn: TurnState, event: Updated) -> Reply:
             " read it again",
             "/If-Match",
         )
+    if event.keeps_schedule:
+        turn.change_head(revision=event.revision, updated_at=turn.now.wall)
+        return Taken()
     owner = turn.head.owner if event.owner is None else event.owner
     refusal = refuse_ownerless(turn.programs[event.revision], owner)
     if refusal is not None:

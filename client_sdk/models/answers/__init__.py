@@ -1,6 +1,7 @@
 """The members of `data` in the answers (SPEC section 10, the table of shapes), for readers and OpenAPI."""
 
 from client_sdk.models.answers.alerts import Alerts, ConfiguredAlert, OpenAlert
+from client_sdk.models.answers.bulk import Bulk, Operation, OperationProblem, StartedExecution
 from client_sdk.models.answers.counts import JobCounts, Total
 from client_sdk.models.answers.events import Event
 from client_sdk.models.answers.executions import (
@@ -72,6 +73,9 @@ from client_sdk.models.answers.words import (
     InstanceState,
     ItemStatus,
     JobState,
+    OperationAction,
+    OperationKind,
+    OperationState,
     OptionSource,
     RetryJitter,
     RetryReason,
@@ -83,6 +87,7 @@ __all__ = [
     "Alerts",
     "AnswerModel",
     "Attempt",
+    "Bulk",
     "Claimed",
     "Cleaned",
     "ConfiguredAlert",
@@ -130,6 +135,11 @@ __all__ = [
     "Node",
     "NodeProcess",
     "OpenAlert",
+    "Operation",
+    "OperationAction",
+    "OperationKind",
+    "OperationProblem",
+    "OperationState",
     "Option",
     "OptionSource",
     "Outcome",
@@ -153,6 +163,7 @@ __all__ = [
     "ServiceRef",
     "SlowJob",
     "Spread",
+    "StartedExecution",
     "Statistics",
     "StepRun",
     "TemplateValue",

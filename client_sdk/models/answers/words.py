@@ -101,3 +101,8 @@ EventKind = Annotated[
     ],
     _OPEN,
 ]
+OperationKind = Annotated[Literal["jobs", "executions"], _OPEN]
+OperationAction = Annotated[
+    Literal["pause", "resume", "trigger", "destroy", "label", "replay", "cancel"], _OPEN
+]
+OperationState = Annotated[Literal["running", "done", "cancelled", "interrupted"], _OPEN]

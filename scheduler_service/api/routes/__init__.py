@@ -1,6 +1,7 @@
 """Every operation of the API by resource, with its handler and the role that it needs (SPEC section 10)."""
 
 from scheduler_service.api.routes.alerts import ALERTS
+from scheduler_service.api.routes.bulk import BULK
 from scheduler_service.api.routes.counts import COUNTS
 from scheduler_service.api.routes.deliveries import DELIVERIES
 from scheduler_service.api.routes.events import EVENTS
@@ -24,6 +25,7 @@ _BY_RESOURCE = (
     *EXECUTIONS,
     *OUTCOMES,
     *COUNTS,
+    *BULK,
     *DELIVERIES,
     *STATISTICS,
     *ALERTS,

@@ -466,3 +466,24 @@ def test_a_trigger_lets_the_update_that_waits_go_first() -> None:
     assert rig.states() == [S.CANCELLED, S.PROCESSING, S.ENQUEUED]
     rig.answer()
     assert rig.states() == [S.CANCELLED, S.SUCCEEDED, S.PROCESSING]
+
+
+def test_new_labels_leave_the_schedule_as_it_is() -> None:
+    """The next firing stays where it was, and has the new definition."""
+    rig = ticking()
+    rig.pass_time(4_000)
+    rig.programs[2] = program(timer=EVERY_10, labels={"team": "ops"})
+    assert rig.deliver(Updated(2, keeps_schedule=True)).reply == Taken()
+    assert (rig.summary.next_fire, rig.summary.revision) == (START + 10_000, 2)
+    rig.pass_time(6_000)
+    assert rig.ledger() == [(10_000, "fired", None)]
+    assert rig.execution(1).revision == 2
+
+
+def test_new_labels_run_no_one_time_job_again() -> None:
+    """Unlike a definition that replaces the old one."""
+    rig = Rig(timer={"dueTime": "10s"}).create()
+    rig.answer()
+    rig.programs[2] = program(timer={"dueTime": "10s"}, labels={"team": "ops"})
+    rig.deliver(Updated(2, keeps_schedule=True))
+    assert rig.states() == [S.SUCCEEDED]

@@ -17,7 +17,7 @@ from tests.unit.docs.pages import ROOT, fences, read
 from tests.wire.processes.process import COMMAND, Process, bare_environment, free_port
 from tests.wire.processes.terminal import Terminal
 
-EXECUTION, DELIVERY = "nightly#1", "DELIVERY_ID"
+EXECUTION, DELIVERY, OPERATION = "nightly#1", "DELIVERY_ID", "OPERATION_ID"
 OWN_PROCESS = ("punctual serve", "punctual demo", "punctual db", "punctual worker")
 
 
@@ -195,6 +195,9 @@ def test_the_examples_of_the_help_run(terminal: Terminal, example: str) -> None:
         arguments[arguments.index(EXECUTION)] = f"nightly#{started['executeNumber']}"
     if DELIVERY in arguments:
         arguments[arguments.index(DELIVERY)] = pending_delivery(terminal)
+    if OPERATION in arguments:
+        ended = terminal.done("jobs", "bulk", "pause", "nightly", "-o", "json").data
+        arguments[arguments.index(OPERATION)] = ended["operationId"]
     terminal.done(*arguments)
     terminal.enter("jobs", "delete", "nightly")
 

@@ -1,0 +1,124 @@
+"""`client.bulk`: one command for many jobs or executions, and its progress (SPEC section 10)."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from client_sdk.client.connection import Connection, parse
+from client_sdk.client.jobs import write_key
+from client_sdk.client.paths import quote_name
+from client_sdk.errors import WaitTimedOut
+from client_sdk.models import ExecutionAction, JobAction, answers
+
+FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.05, 2.0
+LONGER_SECONDS = 60.0
+"""A filter that finds many takes a while."""
+SomeOperation = str | answers.Operation
+
+
+class BulkWork:
+    """Commands for many things at once. Every method raises SdkError.
+
+    Which ones: their ids, or `where`, the filters of `GET /jobs` or `GET /executions` by their names there
+    (`{"label": "team:ops"}`); an empty mapping selects all. What is refused is in the report and stops
+    nothing.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def jobs(
+        self,
+        action: JobAction,
+        job_ids: Sequence[str] | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        drain: bool | None = None,
+        misfire: Literal["skip", "fire_once", "fire_all"] | None = None,
+        params: Mapping[str, Any] | None = None,
+        labels: Mapping[str, str | None] | None = None,
+        idempotency_key: str | None = None,
+    ) -> answers.Bulk:
+        """Pauses, resumes, triggers, labels or destroys many jobs; `labels` with None are removed.
+
+        `dry_run` only counts. The operation of the answer may go on: see `wait_for`. With the same
+        `idempotency_key` nothing is triggered twice.
+        """
+        members = {"drain": drain, "misfire": misfire, "params": params, "labels": labels}
+        select = {"jobIds": job_ids, "filter": where}
+        return await self._send("jobs", action, select, members, dry_run, idempotency_key)
+
+    async def executions(
+        self,
+        action: ExecutionAction,
+        execution_ids: Sequence[str] | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        reason: str | None = None,
+        from_step: int | None = None,
+        params: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+    ) -> answers.Bulk:
+        """Cancels or replays many executions; with `where`, `cancel` finds those that have not ended."""
+        members = {"reason": reason, "fromStep": from_step, "params": params}
+        select = {"executionIds": execution_ids, "filter": where}
+        return await self._send("executions", action, select, members, dry_run, idempotency_key)
+
+    async def get(self, operation: SomeOperation) -> answers.Operation:
+        """The operation as it is now. Raises Absent 24 hours after it."""
+        return await self._connection.read(answers.Operation, _path(operation))
+
+    async def cancel(self, operation: SomeOperation) -> answers.Operation:
+        """Lets nothing more of the operation begin; what is done stays done."""
+        envelope = await self._connection.send("POST", f"{_path(operation)}/cancel", body={})
+        return parse(answers.Operation, envelope.data)
+
+    async def wait_for(self, operation: SomeOperation, *, timeout: float | None = None) -> answers.Operation:
+        """The operation once it has ended, in whatever state. `timeout` in seconds; None: no limit.
+
+        Raises WaitTimedOut; the operation continues.
+        """
+        began, pause = time.monotonic(), FIRST_POLL_SECONDS
+        while True:
+            found = await self.get(operation)
+            if found.state != "running":
+                return found
+            if timeout is not None and time.monotonic() - began + pause > timeout:
+                done = f"{found.done} of {found.total} are done"
+                raise WaitTimedOut(f"{found.operation_id}: {done} after {timeout:g} s; it continues")
+            await self._connection.pause(pause)
+            pause = min(pause * 1.5, LONGEST_POLL_SECONDS)
+
+    async def _send(
+        self,
+        what: str,
+        action: str,
+        select: Mapping[str, Any],
+        members: Mapping[str, Any],
+        dry_run: bool,
+        key: str | None,
+    ) -> answers.Bulk:
+        body = {
+            "action": action,
+            "select": {name: _plain(value) for name, value in select.items() if value is not None},
+            "dryRun": dry_run,
+            **{name: value for name, value in members.items() if value is not None},
+        }
+        headers = {"Idempotency-Key": write_key(key)}
+        envelope = await self._connection.send(
+            "POST", f"/bulk/{what}", body=body, headers=headers, longer=LONGER_SECONDS
+        )
+        return parse(answers.Bulk, envelope.data)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        raise TypeError(f"{value!r} is one id: give a list of them")
+    return dict(value) if isinstance(value, Mapping) else list(value)
+
+
+def _path(operation: SomeOperation) -> str:
+    name = operation if isinstance(operation, str) else operation.operation_id
+    return f"/operations/{quote_name('operation', name)}"

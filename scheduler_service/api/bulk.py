@@ -1,0 +1,171 @@
+"""One command for many jobs or executions, as an operation with its progress (SPEC section 10)."""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from http import HTTPStatus
+from secrets import token_hex
+
+from starlette.responses import Response
+
+from client_sdk.models import BulkExecutions, BulkJobs, WireModel
+from scheduler_service.api.authentication import check_role
+from scheduler_service.api.bodies import read_json_by_size, read_model
+from scheduler_service.api.bulk_work import ExecutionWork, JobWork
+from scheduler_service.api.operation import EXECUTIONS, INTERRUPTED, JOBS, RUNNING, Operation
+from scheduler_service.api.operations import Work
+from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.responses import absent, invalid, succeed
+from scheduler_service.api.selection import select_executions, select_jobs
+from scheduler_service.domain.moments import rfc3339
+from scheduler_service.security.callers import Role
+
+MOST_SHOWN = 100
+FEW = 100
+"""Work on so many is waited for."""
+PATIENCE_SECONDS = 2.0
+EDITING = frozenset({"label", "destroy"})
+"""What needs the role of an editor, as the routes of one job do."""
+ACTIONS_WITH = {
+    "drain": ("pause",),
+    "misfire": ("resume",),
+    "params": ("trigger", "replay"),
+    "labels": ("label",),
+    "reason": ("cancel",),
+    "from_step": ("replay",),
+}
+"""The actions to which a member of the body belongs."""
+
+
+async def change_many_jobs(request: ApiRequest) -> Response:
+    """`POST /bulk/jobs`: one command for each of many jobs, as its own route does it."""
+    raw = await request.body()
+    posted = read_model(BulkJobs, await read_json_by_size(raw))
+    _check_members(posted, posted.action)
+    if posted.action == "label" and not posted.labels:
+        raise invalid("/labels", "required", 'labels is required; write {"name": "value"}, null removes one')
+    check_role(request.caller, Role.EDITOR if posted.action in EDITING else Role.OPERATOR)
+    asked = _Asked(request, JOBS, posted.action, raw)
+    if posted.dry_run:
+        return _show_selected(await select_jobs(request, posted.select, is_checked=True))
+    if (begun := await asked.find_begun()) is not None:
+        return _show_begun(begun)
+    ids = await select_jobs(request, posted.select)
+    return await asked.begin(ids, JobWork(request, posted, asked.key).do)
+
+
+async def change_many_executions(request: ApiRequest) -> Response:
+    """`POST /bulk/executions`: cancels or replays many executions, each as its own route does it."""
+    raw = await request.body()
+    posted = read_model(BulkExecutions, await read_json_by_size(raw))
+    _check_members(posted, posted.action)
+    asked = _Asked(request, EXECUTIONS, posted.action, raw)
+    if posted.dry_run:
+        return _show_selected((await select_executions(request, posted))[0])
+    if (begun := await asked.find_begun()) is not None:
+        return _show_begun(begun)
+    ids, behind = await select_executions(request, posted)
+    return await asked.begin(ids, ExecutionWork(request, posted, asked.key, behind).do)
+
+
+async def read_operation(request: ApiRequest) -> Response:
+    """`GET /operations/{operationId}`: how far it is; 404 once it is forgotten, 24 hours after its end."""
+    return succeed((await _find(request)).wire())
+
+
+async def cancel_operation(request: ApiRequest) -> Response:
+    """`POST /operations/{operationId}/cancel`: nothing more of it begins; what is done stays done."""
+    await request.json_text()
+    operation = await _find(request)
+    deps = request.deps
+    await deps.operations.cancel(deps.store, deps.clock, operation)
+    return succeed(operation.wire())
+
+
+class _Asked:
+    """The operation that a request asks for: under an Idempotency-Key its id follows from that.
+
+    `key`: the Idempotency-Key of each of its commands; None: the request has none.
+    """
+
+    def __init__(self, request: ApiRequest, kind: str, action: str, raw: bytes) -> None:
+        remembered = request.remembered(f"bulk/{kind}", raw)
+        self._request = request
+        self._kind = kind
+        self._action = action
+        self._digest = sha256(raw).digest()
+        self._id = token_hex(16)
+        self.key: str | None = None
+        if remembered is not None:
+            name = "\n".join((request.caller.tenant, remembered.scope, remembered.key))
+            self._id = sha256(name.encode()).hexdigest()[:32]
+            self.key = f"bulk:{self._id}"
+
+    async def find_begun(self) -> Operation | None:
+        """The operation, if it was begun under this key and was not interrupted: it is not done again.
+
+        Raises ApiProblem (422) for a key that came with another body, (429); StoreUnavailable.
+        """
+        deps, tenant = self._request.deps, self._request.caller.tenant
+        known = None
+        if self.key is not None:
+            known = await deps.operations.find(deps.store, deps.clock, tenant, self._id, self._digest)
+        if known is None or known.state == INTERRUPTED:
+            deps.operations.check_room()
+            return None
+        return known
+
+    async def begin(self, ids: Sequence[str], work: Work) -> Response:
+        """Begins with `work` on each of `ids`; waits for a short one. Raises ApiProblem (429), StoreError."""
+        deps, now = self._request.deps, rfc3339(self._request.deps.clock.now().wall)
+        operation = Operation(
+            operation_id=self._id,
+            kind=self._kind,
+            action=self._action,
+            total=len(ids),
+            created_by=self._request.caller.name,
+            started_at=now,
+            updated_at=now,
+            tenant=self._request.caller.tenant,
+            digest=self._digest,
+            first=list(ids[:MOST_SHOWN]),
+        )
+        operation = await deps.operations.start(deps.store, deps.clock, operation, ids, work)
+        if len(ids) <= FEW:
+            await deps.operations.wait(operation, PATIENCE_SECONDS)
+        return _show_begun(operation)
+
+
+def _check_members(posted: WireModel, action: str) -> None:
+    for name in posted.model_fields_set & ACTIONS_WITH.keys():
+        if action not in ACTIONS_WITH[name]:
+            alias = type(posted).model_fields[name].alias
+            message = f"{alias} does not belong to {action!r}, but to {' or '.join(ACTIONS_WITH[name])}"
+            raise invalid(f"/{alias}", "contradiction", message)
+
+
+def _show_selected(ids: Sequence[str]) -> Response:
+    return succeed({"dryRun": True, "count": len(ids), "first": ids[:MOST_SHOWN], "operation": None})
+
+
+def _show_begun(operation: Operation) -> Response:
+    """200 where the operation has ended, 202 where it goes on."""
+    data = {
+        "dryRun": False,
+        "count": operation.total,
+        "first": operation.first,
+        "operation": operation.wire(),
+    }
+    status = HTTPStatus.ACCEPTED if operation.state == RUNNING else HTTPStatus.OK
+    return succeed(data, {"location": f"/operations/{operation.operation_id}"}, status=status)
+
+
+async def _find(request: ApiRequest) -> Operation:
+    deps, operation_id = request.deps, request.path["operationId"]
+    found = await deps.operations.find(deps.store, deps.clock, request.caller.tenant, operation_id)
+    if found is None:
+        message = (
+            f"there is no operation {operation_id[:80]!r}, or it is more than 24 hours old; "
+            "look at the jobs or executions, and send its request again where something is left"
+        )
+        raise absent("/operationId", message)
+    return found

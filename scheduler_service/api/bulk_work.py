@@ -1,0 +1,88 @@
+"""What an operation does with one job or one execution: the command that its own route would give."""
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+
+from client_sdk.models import BulkExecutions, BulkJobs, ReplayRequest
+from scheduler_service.api.executions import cancel_one, replay_one
+from scheduler_service.api.job_commands import run_command
+from scheduler_service.api.job_labels import relabel
+from scheduler_service.api.operation import Started
+from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.responses import Flaw
+from scheduler_service.domain.events import Activated, Destroyed, Event, Paused, Triggered
+from scheduler_service.domain.execution import write_execution_id
+from scheduler_service.domain.job_key import write_job_key
+from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.replies import Started as ExecutionStarted
+from scheduler_service.language.values import as_json
+from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.state import Remembered
+
+
+class JobWork:
+    """The command for each of many jobs; under `key`, if it is given, a trigger has its effect once."""
+
+    def __init__(self, request: ApiRequest, posted: BulkJobs, key: str | None) -> None:
+        self._request = request
+        self._posted = posted
+        self._key = key
+        self._params = as_json(posted.params or {})
+
+    async def do(self, job_id: str) -> Started | None:
+        """Does it for one job. Raises ApiProblem, StoreError."""
+        posted, job_key = self._posted, write_job_key(self._request.caller.tenant, job_id)
+        if posted.action == "label":
+            await relabel(self._request, job_key, posted.labels or {})
+            return None
+        command = self._command(f"jobs/{job_id}/trigger")
+        return show_started(job_id, await run_command(self._request, job_key, command))
+
+    def _command(self, subject: str) -> Command:
+        posted = self._posted
+        if posted.action == "trigger":
+            event: Event = Triggered(params=self._params, trace=self._request.trace)
+            return Command(event, remembered=remember(self._request, subject, self._key, self._params))
+        events: dict[str, Callable[[], Event]] = {
+            "pause": lambda: Paused(drain=posted.drain),
+            "resume": lambda: Activated(misfire=posted.misfire),
+            "destroy": Destroyed,
+        }
+        return Command(events[posted.action]())
+
+
+class ExecutionWork:
+    """The command for each of many executions; `behind` as in `executions.find_execution`."""
+
+    def __init__(
+        self, request: ApiRequest, posted: BulkExecutions, key: str | None, behind: Sequence[Flaw]
+    ) -> None:
+        self._request = request
+        self._posted = posted
+        self._key = key
+        self._behind = behind
+        self._replay = ReplayRequest(from_step=posted.from_step, params=posted.params)
+
+    async def do(self, execution_id: str) -> Started | None:
+        """Does it for one execution. Raises ApiProblem, StoreError."""
+        request, posted = self._request, self._posted
+        if posted.action == "cancel":
+            await cancel_one(request, execution_id, posted.reason, None)
+            return None
+        subject, body = f"executions/{execution_id}/replay", as_json(self._replay.model_dump())
+        remembered = remember(request, subject, self._key, body)
+        return show_started(*await replay_one(request, execution_id, self._replay, remembered, self._behind))
+
+
+def remember(request: ApiRequest, subject: str, key: str | None, body: bytes) -> Remembered | None:
+    """What makes a command have its effect once under `key`; None without one."""
+    if key is None:
+        return None
+    return Remembered(subject, key, sha256(body).digest(), b"", request.deps.clock.now().wall)
+
+
+def show_started(job_id: str, reply: Reply) -> Started | None:
+    """The execution that a command started, if it started one."""
+    if not isinstance(reply, ExecutionStarted):
+        return None
+    return Started(job_id, write_execution_id(reply.uid, reply.execute_number))

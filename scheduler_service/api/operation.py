@@ -1,0 +1,110 @@
+"""One operation: a command on many jobs or executions, what became of each, and its record in the store."""
+
+from typing import Any
+
+import msgspec
+
+from scheduler_service.api.responses import ENCODER, ApiProblem
+from scheduler_service.domain.moments import rfc3339
+from scheduler_service.ports.state import Remembered
+
+RUNNING, DONE, CANCELLED, INTERRUPTED = "running", "done", "cancelled", "interrupted"
+JOBS, EXECUTIONS = "jobs", "executions"
+MOST_LISTED = 100
+"""So many problems, and so many started executions, are listed; the others are counted."""
+
+
+class Started(msgspec.Struct, frozen=True, rename="camel"):
+    """An execution that an operation started."""
+
+    job_id: str
+    execution_id: str
+
+
+class Operation(msgspec.Struct, kw_only=True, rename="camel"):
+    """How far an operation is; times are those of the wire.
+
+    `digest` is that of the request, `first` are the first ids that it is about. A record of an earlier
+    version lacks what that did not know.
+    """
+
+    operation_id: str
+    kind: str
+    action: str
+    total: int
+    created_by: str
+    started_at: str
+    updated_at: str
+    tenant: str = ""
+    first: list[str] = msgspec.field(default_factory=list)
+    digest: bytes = b""
+    state: str = RUNNING
+    done: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    problems: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    more_problems: int = 0
+    started: list[Started] = msgspec.field(default_factory=list)
+    more_started: int = 0
+    ended_at: str | None = None
+    is_stopped: bool = False
+
+    def succeed(self, started: Started | None) -> None:
+        """One more piece is done; `started` is the execution that it began, if any."""
+        self.done += 1
+        self.succeeded += 1
+        if started is not None and len(self.started) < MOST_LISTED:
+            self.started.append(started)
+        elif started is not None:
+            self.more_started += 1
+
+    def fail(self, piece: str, problem: ApiProblem) -> None:
+        """One more piece was refused."""
+        self.done += 1
+        self.failed += 1
+        if len(self.problems) >= MOST_LISTED:
+            self.more_problems += 1
+            return
+        is_job = self.kind == JOBS
+        self.problems.append(
+            {
+                "jobId": piece if is_job else None,
+                "executionId": None if is_job else piece,
+                "problem": problem.body(),
+            }
+        )
+
+    def stop(self) -> None:
+        """Nothing more of it is to begin."""
+        self.is_stopped = True
+
+    def end(self, now: int, *, is_whole: bool) -> None:
+        """It has ended at `now` (wall ms); `is_whole`: nothing is left."""
+        self.state = DONE if is_whole else CANCELLED if self.is_stopped else INTERRUPTED
+        self.ended_at = rfc3339(now)
+
+    def wire(self) -> dict[str, Any]:
+        """Its form in answers."""
+        members: dict[str, Any] = msgspec.to_builtins(self)
+        return {name: value for name, value in members.items() if name not in _INTERNAL}
+
+    def kept(self, now: int) -> Remembered:
+        """Its record in the store as of `now` (wall ms)."""
+        self.updated_at = rfc3339(now)
+        return Remembered(scope_of(self.tenant), self.operation_id, self.digest, ENCODER.encode(self), now)
+
+
+_INTERNAL = frozenset({"tenant", "digest", "first", "isStopped"})
+_DECODER = msgspec.json.Decoder(Operation)
+
+
+def scope_of(tenant: str) -> str:
+    """Where the records of a tenant's operations are kept."""
+    return f"operations/{tenant}"
+
+
+def read_kept(tenant: str, kept: Remembered) -> Operation:
+    """The operation whose record this is."""
+    operation = _DECODER.decode(kept.answer)
+    operation.tenant, operation.digest = tenant, kept.digest
+    return operation

@@ -1,0 +1,212 @@
+"""`punctual jobs bulk`, `punctual executions bulk` and `punctual operations …`: commands for many at once."""
+
+import sys
+import time
+from typing import Annotated, Any
+
+import typer
+
+from scheduler_service.cli.connection import ApiConnection, connect
+from scheduler_service.cli.errors import CommandError, Exit
+from scheduler_service.cli.options import (
+    Key,
+    Output,
+    Since,
+    Timeout,
+    Until,
+    Url,
+    quote_argument,
+    read_ago,
+    read_pairs,
+)
+from scheduler_service.cli.output import Column, Format, note, show, show_fields, show_rows, text_of
+
+app = typer.Typer(no_args_is_help=True, help="Commands for many jobs or executions, while they run.")
+POLL_SECONDS = 0.2
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count them.")]
+All = Annotated[bool, typer.Option("--all", help="All that no other filter leaves out.")]
+OperationId = Annotated[str, typer.Argument(help="The operation's id.", metavar="OPERATION_ID")]
+PROBLEMS = (
+    Column("what", lambda row: row["jobId"] or row["executionId"], free=True),
+    Column("status", lambda row: row["problem"]["status"]),
+    Column("problem", lambda row: row["problem"]["detail"], free=True),
+)
+
+
+def bulk_jobs(
+    action: Annotated[str, typer.Argument(help="pause, resume, trigger, label or destroy.")],
+    job_ids: Annotated[list[str] | None, typer.Argument(metavar="[JOB_ID]...", help="These jobs.")] = None,
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    dry_run: DryRun = False,
+    everything: All = False,
+    state: Annotated[str | None, typer.Option(help="Only those in this state.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only with a timer of this kind.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="Only with this label, KEY:VALUE.")] = None,
+    creator: Annotated[str | None, typer.Option(help="Only of this creator.")] = None,
+    text: Annotated[str | None, typer.Option(help="Part of an id or a name.")] = None,
+    drain: Annotated[bool, typer.Option("--drain", help="pause: let running executions finish.")] = False,
+    misfire: Annotated[
+        str | None, typer.Option(help="resume: the firings of the pause: skip, fire_once or fire_all.")
+    ] = None,
+    param: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="trigger: parameters.")
+    ] = None,
+    put: Annotated[list[str] | None, typer.Option(metavar="KEY:VALUE", help="label: set this one.")] = None,
+    remove: Annotated[list[str] | None, typer.Option(metavar="KEY", help="label: remove this one.")] = None,
+    timeout: Timeout = 3600,
+) -> None:
+    """Pause, resume, trigger, label or destroy many jobs: those named, or those that fit the filters.
+
+    Example: punctual jobs bulk pause --label team:ops --dry-run
+    """
+    filters = {"state": state, "kind": kind, "label": label or None, "creator": creator, "text": text}
+    labels = {**dict(map(_read_label, put or [])), **dict.fromkeys(remove or [])}
+    members = {
+        "drain": drain or None,
+        "misfire": misfire,
+        "params": read_pairs(param) if param else None,
+        "labels": labels or None,
+    }
+    body = {"action": action, "select": _select("jobIds", job_ids, filters, everything), "dryRun": dry_run}
+    _carry_out(connect(url, key), "/bulk/jobs", _given(body | members), output, timeout)
+
+
+def bulk_executions(
+    action: Annotated[str, typer.Argument(help="cancel or replay.")],
+    execution_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[EXECUTION_ID]...", help="These executions.")
+    ] = None,
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    dry_run: DryRun = False,
+    everything: All = False,
+    job: Annotated[str | None, typer.Option(help="Only of this job.")] = None,
+    state: Annotated[str | None, typer.Option(help="Only in this state.")] = None,
+    outcome: Annotated[
+        str | None, typer.Option(help="Only those that ended so: succeeded, failed, cancelled, skipped.")
+    ] = None,
+    error: Annotated[str | None, typer.Option(help="Only with this error code.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="Only of jobs with this label, KEY:VALUE.")] = None,
+    since: Since = None,
+    until: Until = None,
+    reason: Annotated[str | None, typer.Option(help="cancel: why; kept in the history.")] = None,
+    from_step: Annotated[int | None, typer.Option(min=0, help="replay: the step's index, from 0.")] = None,
+    param: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="replay: parameters.")] = None,
+    timeout: Timeout = 3600,
+) -> None:
+    """Cancel or replay many executions: those named by executionId, or those that fit the filters.
+
+    Example: punctual executions bulk replay --outcome failed --since 12h --dry-run
+    """
+    filters = {
+        "jobId": job,
+        "state": state,
+        "outcome": outcome,
+        "error": error,
+        "label": label or None,
+        "from": read_ago(since),
+        "to": read_ago(until),
+    }
+    select = _select("executionIds", execution_ids, filters, everything)
+    members = {"reason": reason, "fromStep": from_step, "params": read_pairs(param) if param else None}
+    body = {"action": action, "select": select, "dryRun": dry_run} | members
+    _carry_out(connect(url, key), "/bulk/executions", _given(body), output, timeout)
+
+
+@app.command("get")
+def get_operation(
+    operation_id: OperationId, url: Url = None, key: Key = None, output: Output = Format.TABLE
+) -> None:
+    """Show how far an operation is, and what was refused.
+
+    Example: punctual operations get OPERATION_ID
+    """
+    _show(connect(url, key).get(_path(operation_id)), output)
+
+
+@app.command("cancel")
+def cancel_operation(
+    operation_id: OperationId, url: Url = None, key: Key = None, output: Output = Format.TABLE
+) -> None:
+    """End an operation before it is done; what is done stays done.
+
+    Example: punctual operations cancel OPERATION_ID
+    """
+    _show(connect(url, key).send("POST", f"{_path(operation_id)}/cancel", body={}), output)
+
+
+def _select(name: str, ids: list[str] | None, filters: dict[str, Any], everything: bool) -> dict[str, object]:
+    """What the request selects. Raises CommandError where it would be nothing, or all by accident."""
+    where = _given(filters)
+    if ids and (where or everything):
+        raise CommandError("give ids or filters, not both", Exit.USAGE)
+    if not (ids or where or everything):
+        raise CommandError("give ids, a filter such as --label KEY:VALUE, or --all", Exit.USAGE)
+    return {name: ids} if ids else {"filter": where}
+
+
+def _given(members: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _read_label(given: str) -> tuple[str, str]:
+    name, colon, value = given.partition(":")
+    if not (name and colon):
+        raise CommandError(f"{given!r} is not KEY:VALUE", Exit.USAGE)
+    return name, value
+
+
+def _carry_out(
+    connection: ApiConnection, path: str, body: dict[str, Any], output: Format, timeout: float
+) -> None:
+    """Sends the request and waits for its end. Raises CommandError where not all was done in time."""
+    answer = connection.send("POST", path, body=body)
+    operation = answer["operation"]
+    if operation is None:
+        _show_dry(answer, body["action"], output)
+        return
+    operation = _wait(connection, operation, timeout)
+    _show(operation, output)
+    if operation["state"] != "done" or operation["failed"]:
+        text = f"{operation['failed']} of {operation['total']} were refused; it is {operation['state']}"
+        raise CommandError(text, Exit.REFUSED)
+
+
+def _wait(connection: ApiConnection, operation: dict[str, Any], timeout: float) -> dict[str, Any]:
+    deadline = time.monotonic() + timeout
+    while operation["state"] == "running":
+        if time.monotonic() >= deadline:
+            name = operation["operationId"]
+            text = f"after {timeout:g} s {operation['done']} of {operation['total']} are done; it goes on"
+            raise CommandError(f"{text}: 'punctual operations get {name}'", Exit.TIMED_OUT)
+        if sys.stderr.isatty():
+            note(f"… {operation['done']} of {operation['total']}")
+        time.sleep(POLL_SECONDS)
+        operation = connection.get(_path(operation["operationId"]))
+    return operation
+
+
+def _show_dry(answer: dict[str, Any], action: str, output: Format) -> None:
+    if output is not Format.TABLE:
+        show(answer, output)
+        return
+    note(f"{action}: {answer['count']} selected; nothing was done")
+    for name in answer["first"]:
+        print(text_of(name))
+
+
+def _show(operation: dict[str, Any], output: Format) -> None:
+    if output is not Format.TABLE:
+        show(operation, output)
+        return
+    names = ("operationId", "action", "state", "total", "done", "succeeded", "failed", "startedAt", "endedAt")
+    show_fields([(name, operation[name]) for name in names])
+    if operation["problems"]:
+        show_rows(operation["problems"], PROBLEMS)
+
+
+def _path(operation_id: str) -> str:
+    return f"/operations/{quote_argument('operation', 'OPERATION_ID', operation_id)}"

@@ -1,0 +1,199 @@
+"""One command for many jobs or executions: chosen, tried dry, carried out, reported (SPEC section 10)."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from scheduler_service.api.application import Endpoint
+from scheduler_service.api.routes import OPERATIONS
+from scheduler_service.security.callers import Caller, Role
+from tests.unit.api.world import World, definition, pointers, start
+
+pytestmark = pytest.mark.anyio
+TICKING = {"dueTime": "1h", "period": "1h"}
+
+
+async def fill(client: httpx.AsyncClient, count: int, **members: Any) -> list[str]:
+    """So many jobs, `j0` and so on."""
+    names = [f"j{number}" for number in range(count)]
+    body = [{"jobId": name, **definition(timer=TICKING, **members)} for name in names]
+    assert (await client.post("/jobs", json=body)).is_success
+    return names
+
+
+async def ask(client: httpx.AsyncClient, body: dict[str, Any], what: str = "jobs", **options: Any) -> Any:
+    """`data` of a bulk request that is accepted."""
+    answer = await client.post(f"/bulk/{what}", json=body, **options)
+    assert answer.is_success, answer.text
+    return answer.json()["data"]
+
+
+async def states(client: httpx.AsyncClient) -> dict[str, str]:
+    """The states of all jobs."""
+    items = (await client.get("/jobs?limit=500")).json()["data"]["items"]
+    return {item["jobId"]: item["state"] for item in items}
+
+
+async def test_jobs_are_paused_and_resumed_by_a_filter(client: httpx.AsyncClient) -> None:
+    """Those that the filter finds, and no other; the report counts them."""
+    await fill(client, 3, labels={"team": "ops"})
+    await client.post("/jobs/other", json=definition(timer=TICKING))
+    select = {"filter": {"label": "team:ops", "state": "active"}}
+    dry = await ask(client, {"action": "pause", "select": select, "dryRun": True})
+    assert dry == {"dryRun": True, "count": 3, "first": ["j0", "j1", "j2"], "operation": None}
+    assert set((await states(client)).values()) == {"active"}
+    done = await ask(client, {"action": "pause", "select": select})
+    operation = done["operation"]
+    assert (done["count"], operation["state"], operation["succeeded"]) == (3, "done", 3)
+    assert (operation["total"], operation["done"], operation["failed"]) == (3, 3, 0)
+    assert operation["endedAt"] is not None
+    assert await states(client) == {"j0": "paused", "j1": "paused", "j2": "paused", "other": "active"}
+    assert (await client.get(f"/operations/{operation['operationId']}")).json()["data"] == operation
+    back = await ask(client, {"action": "resume", "select": {"jobIds": ["j0", "j1", "j0"]}})
+    assert back["operation"]["succeeded"] == 2
+    assert (await states(client))["j1"] == "active"
+
+
+async def test_what_is_refused_is_reported_and_stops_nothing(client: httpx.AsyncClient) -> None:
+    """Each job on its own: the problem is the one of its own route."""
+    await fill(client, 1)
+    named = [f"lost{number}" for number in range(150)]
+    done = await ask(client, {"action": "destroy", "select": {"jobIds": [*named, "j0"]}})
+    operation_id = done["operation"]["operationId"]
+    async with asyncio.timeout(30):
+        while (operation := await read(client, operation_id))["state"] == "running":  # noqa: ASYNC110 - a task tells nobody
+            await asyncio.sleep(0)
+    assert (operation["succeeded"], operation["failed"], operation["total"]) == (1, 150, 151)
+    assert (len(operation["problems"]), operation["moreProblems"]) == (100, 50)
+    one = operation["problems"][0]
+    own = await client.delete("/jobs/lost0")
+    assert one == {"jobId": "lost0", "executionId": None, "problem": own.json()}
+    assert await states(client) == {}
+    dry = {"action": "destroy", "select": {"jobIds": ["j0", "nobody"]}, "dryRun": True}
+    assert (await ask(client, dry))["count"] == 0
+
+
+async def read(client: httpx.AsyncClient, operation_id: str) -> dict[str, Any]:
+    """An operation."""
+    data: dict[str, Any] = (await client.get(f"/operations/{operation_id}")).json()["data"]
+    return data
+
+
+async def test_a_trigger_reports_what_it_started(client: httpx.AsyncClient, world: World) -> None:
+    """Each execution has the parameters; under one Idempotency-Key each job is triggered once."""
+    await fill(client, 2)
+    body = {"action": "trigger", "select": {"jobIds": ["j0", "j1"]}, "params": {"size": 3}}
+    first = await ask(client, body, headers={"Idempotency-Key": "k"})
+    started = first["operation"]["started"]
+    assert [one["jobId"] for one in started] == ["j0", "j1"]
+    full = (await client.get(f"/executions/{started[0]['executionId']}")).json()["data"]
+    assert full["params"] == {"size": 3}
+    again = await ask(client, body, headers={"Idempotency-Key": "k"})
+    assert again == first
+    other = await client.post("/bulk/jobs", json=body | {"params": {}}, headers={"Idempotency-Key": "k"})
+    assert pointers(other) == [("/Idempotency-Key", "key_reused")]
+    assert len(world.history.runs) == 2
+
+
+async def test_labels_are_set_and_removed_and_nothing_else_changes(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """A new revision with the text as it was posted otherwise; the schedule stays, and no `one_time` runs."""
+    await fill(client, 1, labels={"old": "1", "kept": "2"})
+    once = definition(timer={"dueTime": "1h"}, jobDescription="as it was")
+    await client.post("/jobs/once", json=once)
+    before = (await client.get("/jobs/once")).json()["data"]
+    world.wall += 60_000
+    labels = {"team": "ops", "old": None}
+    done = await ask(client, {"action": "label", "select": {"filter": {}}, "labels": labels})
+    assert done["operation"]["succeeded"] == 2
+    job = (await client.get("/jobs/j0")).json()["data"]
+    assert (job["labels"], job["revision"]) == ({"kept": "2", "team": "ops"}, 2)
+    after = (await client.get("/jobs/once")).json()["data"]
+    assert after["definition"] == before["definition"] | {"labels": {"team": "ops"}}
+    assert after["nextFireTime"] == before["nextFireTime"]
+    assert after["executeNumber"] == before["executeNumber"]
+    await ask(client, {"action": "label", "select": {"filter": {}}, "labels": labels})
+    assert (await client.get("/jobs/j0")).json()["data"]["revision"] == 2
+
+
+async def test_open_executions_are_cancelled_and_failed_ones_replayed(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """`cancel` by a filter finds those that have not ended; a replay has its own parameters."""
+    failed = await start(client, "j1")
+    await world.answer_calls(status=500)
+    running = await start(client, "j2")
+    replay = {"action": "replay", "select": {"filter": {"outcome": "failed"}}}
+    assert (await ask(client, replay | {"dryRun": True}, "executions"))["first"] == [failed]
+    done = (await ask(client, replay, "executions", headers={"Idempotency-Key": "r"}))["operation"]
+    assert (done["succeeded"], done["started"][0]["jobId"]) == (1, "j1")
+    cancel = {"action": "cancel", "select": {"filter": {}}, "reason": "wrong input"}
+    dry = await ask(client, cancel | {"dryRun": True}, "executions")
+    assert set(dry["first"]) == {running, done["started"][0]["executionId"]}
+    ended = (await ask(client, cancel, "executions"))["operation"]
+    assert (ended["succeeded"], ended["failed"]) == (2, 0)
+    both = {"action": "cancel", "select": {"executionIds": [running, "nobody-1"]}}
+    refused = (await ask(client, both, "executions"))["operation"]
+    assert [one["problem"]["status"] for one in refused["problems"]] == [409, 404]
+    assert refused["problems"][0]["executionId"] == running
+
+
+def by(**filters: Any) -> dict[str, Any]:
+    """A selection by these filters."""
+    return {"filter": filters}
+
+
+@pytest.mark.parametrize(
+    ("what", "action", "members", "pointer", "code"),
+    [
+        ("jobs", "pause", {"select": {}}, "/select", "required"),
+        ("jobs", "pause", {"select": {"jobIds": [], "filter": {}}}, "/select", "required"),
+        ("jobs", "stop", {"select": by()}, "/action", "choice"),
+        ("jobs", "pause", {}, "/select", "required"),
+        ("jobs", "label", {"select": by()}, "/labels", "required"),
+        ("jobs", "pause", {"select": by(), "labels": {"a": "b"}}, "/labels", "contradiction"),
+        ("jobs", "pause", {"select": by(colour="red")}, "/select/filter/colour", "unknown_parameter"),
+        ("jobs", "pause", {"select": by(state="broken")}, "/select/filter/state", "invalid"),
+        ("jobs", "pause", {"select": by(label={"a": "b"})}, "/select/filter/label", "type"),
+        ("jobs", "pause", {"select": by(limit=5)}, "/select/filter/limit", "unknown_parameter"),
+        ("jobs", "pause", {"select": {"jobIds": ["a b"]}}, "/select/jobIds/0", "pattern"),
+        ("executions", "cancel", {"select": by(), "fromStep": 1}, "/fromStep", "contradiction"),
+        ("executions", "replay", {"select": by(**{"from": "noon"})}, "/select/filter/from", "invalid"),
+    ],
+)
+async def test_a_wrong_request_names_the_member(
+    client: httpx.AsyncClient, what: str, action: str, members: dict[str, Any], pointer: str, code: str
+) -> None:
+    """A 422 with its place, and nothing is done."""
+    refused = await client.post(f"/bulk/{what}", json={"action": action, **members})
+    assert refused.status_code == 422
+    assert pointers(refused) == [(pointer, code)]
+
+
+async def test_the_role_is_that_of_the_action(client: httpx.AsyncClient, world: World) -> None:
+    """An operator pauses; labels and destruction are an editor's, as on the routes of one job."""
+    await fill(client, 1)
+    route = next(one for one in OPERATIONS if one.name == "changeManyJobs")
+    eve = Caller("default", Role.OPERATOR, name="eve")
+    endpoint = Endpoint(deps=world.deps, authenticate=lambda _scope, _open: eve, operations=[route])
+
+    async def serve(scope: Any, receive: Any, send: Any) -> None:
+        scope["path_params"] = {}
+        await endpoint(scope, receive, send)
+
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(serve), base_url="http://localhost") as other:
+        paused = await ask(other, {"action": "pause", "select": {"filter": {}}})
+        assert paused["operation"]["createdBy"] == "eve"
+        for action in ({"action": "destroy"}, {"action": "label", "labels": {"a": "b"}}):
+            refused = await other.post("/bulk/jobs", json={**action, "select": {"filter": {}}})
+            assert (refused.status_code, pointers(refused)) == (403, [("/Authorization", "role")])
+
+
+async def test_a_job_called_bulk_is_a_job(client: httpx.AsyncClient) -> None:
+    """The routes are beside those of jobs: any id stays reachable."""
+    for name in ("bulk", "operations", "executions", "jobs"):
+        assert (await client.post(f"/jobs/{name}", json=definition())).status_code == 201
+        assert (await client.get(f"/jobs/{name}")).json()["data"]["jobId"] == name

@@ -1,0 +1,206 @@
+"""Operations: progress, cancellation, bounds, and what a crash leaves of one (SPEC section 10)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from scheduler_service.api.operations import (
+    AT_ONCE,
+    MOST_FAULTS,
+    MOST_KNOWN,
+    MOST_RUNNING,
+    SILENCE_MS,
+    Operations,
+)
+from scheduler_service.domain.moments import DAY
+from scheduler_service.domain.replies import Reply
+from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.errors import StoreUnavailable
+from tests.unit.api.world import World, definition, pointers
+
+pytestmark = pytest.mark.anyio
+MANY = 150
+
+
+class HeldWorld(World):
+    """A scheduler in which commands wait while `go` is not set and none of `room` is left.
+
+    `waiting` counts those that wait.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self.go = asyncio.Event()
+        self.go.set()
+        self.room = 0
+        self.waiting = 0
+        super().__init__(**settings)
+
+    async def deliver(self, job_id: str, command: Command) -> Reply:
+        if self.room:
+            self.room -= 1
+        else:
+            self.waiting += 1
+            await self.go.wait()
+            self.waiting -= 1
+        return await super().deliver(job_id, command)
+
+    async def hold(self, client: httpx.AsyncClient, *, room: int = 0, **options: Any) -> str:
+        """An operation that is under way, and held after `room` commands; its id."""
+        self.go.clear()
+        self.room = room
+        operation_id: str = (await begin(client, **options))["operationId"]
+        await until(lambda: self.waiting == AT_ONCE)
+        return operation_id
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Returns when the condition holds."""
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 - of another task, which tells nobody
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+def world() -> HeldWorld:
+    """Records are brought up to date all the time."""
+    return HeldWorld(operations=Operations(save_seconds=0.001))
+
+
+@pytest.fixture
+async def client(world: HeldWorld) -> AsyncIterator[httpx.AsyncClient]:
+    """A caller, and many jobs."""
+    body = [{"jobId": f"j{number}", **definition()} for number in range(MANY)]
+    async with world.client() as client:
+        assert (await client.post("/jobs", json=body)).is_success
+        yield client
+
+
+ALL = {"action": "trigger", "select": {"filter": {}}}
+
+
+async def begin(client: httpx.AsyncClient, body: dict[str, Any] = ALL, **options: Any) -> dict[str, Any]:
+    """An operation that goes on."""
+    answer = await client.post("/bulk/jobs", json=body, **options)
+    assert answer.status_code == 202
+    operation: dict[str, Any] = answer.json()["data"]["operation"]
+    assert answer.headers["location"] == f"/operations/{operation['operationId']}"
+    assert (operation["state"], operation["endedAt"]) == ("running", None)
+    return operation
+
+
+async def read(client: httpx.AsyncClient, operation_id: str) -> dict[str, Any]:
+    """The operation now."""
+    data: dict[str, Any] = (await client.get(f"/operations/{operation_id}")).json()["data"]
+    return data
+
+
+async def ended(client: httpx.AsyncClient, operation_id: str) -> dict[str, Any]:
+    """The operation at its end."""
+    async with asyncio.timeout(30):
+        while (operation := await read(client, operation_id))["state"] == "running":  # noqa: ASYNC110 - a task tells nobody
+            await asyncio.sleep(0)
+    return operation
+
+
+async def test_many_are_done_a_few_at_a_time(client: httpx.AsyncClient, world: HeldWorld) -> None:
+    """The answer comes at once; the progress is read; no more than a few commands are under way."""
+    operation_id = await world.hold(client, room=100)
+    half = await read(client, operation_id)
+    assert (half["total"], half["done"], half["state"]) == (MANY, 100, "running")
+    assert world.waiting == AT_ONCE
+    world.go.set()
+    whole = await ended(client, operation_id)
+    assert (whole["done"], whole["succeeded"], whole["state"]) == (MANY, MANY, "done")
+    assert (len(whole["started"]), whole["moreStarted"]) == (100, MANY - 100)
+
+
+async def test_a_cancelled_one_begins_nothing_more(client: httpx.AsyncClient, world: HeldWorld) -> None:
+    """What is done stays done, what is under way ends, the rest is left."""
+    operation_id = await world.hold(client)
+    stopped = await client.post(f"/operations/{operation_id}/cancel")
+    assert stopped.json()["data"]["state"] == "running"
+    world.go.set()
+    left = await ended(client, operation_id)
+    assert (left["state"], left["done"]) == ("cancelled", AT_ONCE)
+    again = await client.post(f"/operations/{operation_id}/cancel")
+    assert again.json()["data"]["state"] == "cancelled"
+    assert len(world.history.runs) == AT_ONCE
+
+
+async def test_another_process_reads_and_cancels_it(client: httpx.AsyncClient, world: HeldWorld) -> None:
+    """Through the store, as the nodes of a cluster do."""
+    operation_id = await world.hold(client)
+    other = HeldWorld()
+    other.store.kept = world.store.kept
+    async with other.client() as elsewhere:
+        assert (await read(elsewhere, operation_id))["state"] == "running"
+        assert (await elsewhere.post(f"/operations/{operation_id}/cancel")).is_success
+        own = world.deps.operations
+        found = await own.find(world.store, world, "default", operation_id)
+        assert found is not None
+        await until(lambda: found.is_stopped)
+        world.go.set()
+        left = await ended(client, operation_id)
+        assert (left["state"], left["done"]) == ("cancelled", AT_ONCE)
+        assert await read(elsewhere, operation_id) == left
+
+
+async def test_one_that_a_crash_ended_is_sent_again(client: httpx.AsyncClient, world: HeldWorld) -> None:
+    """It is interrupted once it is silent; under the same key the rest is done, and nothing twice."""
+    key = {"Idempotency-Key": "k"}
+    operation_id = await world.hold(client, room=100, headers=key)
+    after = HeldWorld()
+    after.store.kept, after.documents = dict(world.store.kept), dict(world.documents)
+    after.catalogue.entries, after.history.runs = dict(world.catalogue.entries), dict(world.history.runs)
+    assert len(after.history.runs) == 100
+    async with after.client() as back:
+        assert (await read(back, operation_id))["state"] == "running"
+        repeated = (await back.post("/bulk/jobs", json=ALL, headers=key)).json()["data"]
+        assert repeated["operation"]["state"] == "running"
+        assert len(after.history.runs) == 100
+        after.wall += SILENCE_MS + 1
+        assert (await read(back, operation_id))["state"] == "interrupted"
+        assert (await begin(back, headers=key))["operationId"] == operation_id
+        assert (await ended(back, operation_id))["succeeded"] == MANY
+        assert len(after.history.runs) == MANY
+
+
+async def test_no_more_than_a_few_run(client: httpx.AsyncClient, world: HeldWorld) -> None:
+    """The next one is refused with 429 until one has ended; a dry run is not."""
+    world.go.clear()
+    running = [(await begin(client))["operationId"] for _ in range(MOST_RUNNING)]
+    refused = await client.post("/bulk/jobs", json=ALL)
+    assert (refused.status_code, pointers(refused)) == (429, [("", "limit")])
+    assert refused.headers["retry-after"] == "1"
+    assert (await client.post("/bulk/jobs", json=ALL | {"dryRun": True})).status_code == 200
+    world.go.set()
+    for operation_id in running:
+        await ended(client, operation_id)
+    assert (await client.post("/bulk/jobs", json=ALL)).is_success
+
+
+async def test_it_ends_where_the_store_is_away(client: httpx.AsyncClient, world: HeldWorld) -> None:
+    """A few failures are reported, and nothing is done any more; it is interrupted."""
+    operation_id = await world.hold(client)
+    world.fault = StoreUnavailable("away")
+    world.go.set()
+    operation = await ended(client, operation_id)
+    assert operation["state"] == "interrupted"
+    assert MOST_FAULTS <= operation["failed"] < MOST_FAULTS + AT_ONCE
+    assert operation["problems"][0]["problem"]["status"] == 503
+
+
+async def test_they_are_forgotten(client: httpx.AsyncClient, world: HeldWorld) -> None:
+    """After 24 hours in the store, earlier in memory; then 404 says what to do."""
+    body = {"action": "trigger", "select": {"jobIds": ["j0"]}}
+    first = (await client.post("/bulk/jobs", json=body)).json()["data"]["operation"]["operationId"]
+    for _ in range(MOST_KNOWN + 1):
+        assert (await client.post("/bulk/jobs", json=body)).is_success
+    assert (await read(client, first))["state"] == "done"
+    world.wall += DAY + 1
+    gone = await client.get(f"/operations/{first}")
+    assert (gone.status_code, pointers(gone)) == (404, [("/operationId", "absent")])
+    assert "send its request again" in gone.json()["detail"]
