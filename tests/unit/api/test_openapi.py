@@ -102,6 +102,9 @@ async def test_no_example_names_a_machine(document: Any) -> None:
 
 IDS = """
 cancelExecution
+cancelOperation
+changeManyExecutions
+changeManyJobs
 claimWork
 cleanHistory
 completeWork
@@ -135,6 +138,7 @@ readChildLogsByExecution
 readExecution
 readJob
 readLog
+readOperation
 readQueue
 readService
 releaseExecution
