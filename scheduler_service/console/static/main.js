@@ -1,6 +1,10 @@
 // Starts the console: preferences, texts, session, then the page.
 // Modules that only screens use are named here too, so that they are part of core.js.
 
+import "./components/arrivals_button.js";
+import "./components/bulk_operation.js";
+import "./components/bulk_report.js";
+import "./core/arrivals.js";
 import "./core/clipboard.js";
 import "./core/listing.js";
 import "./core/selection.js";

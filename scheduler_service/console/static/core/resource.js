@@ -6,6 +6,8 @@ import { onUnmounted, shallowReactive, watch } from "./vue.js";
 const FASTEST = 1_000;
 const SLOWEST = 8_000;
 const SLOWER = 1.6;
+// An answer of so many characters is asked for every second at most, larger ones more rarely.
+const HEAVY = 100_000;
 
 /**
  * The answer to `question()`, which gives `{path, query}` or null (nothing is asked). It is asked anew whenever the question changes;
@@ -54,7 +56,7 @@ export function useResource(question, { live = false, keeps = false } = {}) {
 
   function take(answer) {
     const isSame = answer.text === text;
-    pause = isSame ? Math.min(pause * SLOWER, SLOWEST) : FASTEST;
+    pause = isSame ? Math.min(pause * SLOWER, SLOWEST) : Math.min(SLOWEST, FASTEST * Math.max(1, answer.text.length / HEAVY));
     text = answer.text;
     if (!isSame) state.data = answer.data;
     state.warnings = answer.warnings;

@@ -1,0 +1,70 @@
+// A bulk action: counted by a dry run, asked for, carried out, followed to its end.
+
+import { get, pathOf, post } from "../core/api.js";
+import { formatNumber } from "../core/formats.js";
+import { t } from "../core/language.js";
+import { attempt, sayFailed } from "../core/notices.js";
+import { onUnmounted, shallowReactive } from "../core/vue.js";
+import { confirm } from "./dialogs.js";
+
+const FIRST_FOLLOW_MS = 250;
+const SLOWEST_FOLLOW_MS = 2_000;
+const SLOWER_BY = 1.5;
+const SHOWN_IDS = 10;
+
+/**
+ * Bulk actions at `path` (bulk/jobs or bulk/executions). Members: `operation` (the API's, of the last action; null: none), `isRunning`,
+ * `start(body, asked)`, `cancel()`, `close()`. `start` sends `body` (`{action, select, …}`) as a dry run, asks, and carries it out;
+ * `asked` has `title(count)`, `text` and `action` of the question, and `isDangerous`, where the count must be typed. It gives whether the action was
+ * begun; `onDone(operation)` is called at its end. For `setup` of a component.
+ */
+export function useBulk(path, onDone = () => {}) {
+  const state = shallowReactive({ operation: null, isRunning: false, start, cancel, close: () => (state.operation = null) });
+  let timer = 0;
+  onUnmounted(() => clearTimeout(timer));
+
+  async function start(body, asked) {
+    const found = await attempt(() => post(path, { ...body, dryRun: true }));
+    if (found === undefined || !(await ask(found, asked))) return false;
+    const answer = await attempt(() => post(path, { ...body, dryRun: false }));
+    if (answer === undefined) return false;
+    take(answer.operation, FIRST_FOLLOW_MS);
+    return true;
+  }
+
+  function take(operation, pause) {
+    state.operation = operation;
+    state.isRunning = operation.state === "running";
+    if (state.isRunning) timer = setTimeout(() => follow(pause), pause);
+    else onDone(operation);
+  }
+
+  async function follow(pause) {
+    try {
+      take(await get(pathOf("operations", state.operation.operationId)), Math.min(pause * SLOWER_BY, SLOWEST_FOLLOW_MS));
+    } catch (error) {
+      state.isRunning = false;
+      sayFailed(error);
+    }
+  }
+
+  async function cancel() {
+    await attempt(() => post(`${pathOf("operations", state.operation.operationId)}/cancel`, {}));
+  }
+
+  return state;
+}
+
+/** Asks whether to go on with what a dry run has `found`: how many, and the first of them. */
+function ask(found, { title, text, action, isDangerous = false }) {
+  const count = formatNumber(found.count);
+  const first = found.first.slice(0, SHOWN_IDS).join("\n") + (found.count > SHOWN_IDS ? "\n…" : "");
+  if (found.count === 0) return confirm({ title: title(count), text: t("bulk.nothing"), action: t("action.close") }).then(() => false);
+  return confirm({
+    title: title(count),
+    text: `${text}\n\n${first}`,
+    action,
+    isDangerous,
+    typed: isDangerous && found.count > 1 ? String(found.count) : null,
+  });
+}

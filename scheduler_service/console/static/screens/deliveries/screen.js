@@ -1,0 +1,135 @@
+// Notifications on their way, in the outbox, delivered and given up.
+
+import {
+  ActionButton,
+  ArrivalsButton,
+  EmptyState,
+  Loaded,
+  PageHead,
+  Pager,
+  Tabs,
+  formatNumber,
+  html,
+  linkTo,
+  may,
+  navigate,
+  pushQuery,
+  replaceQuery,
+  route,
+  t,
+  useArrivals,
+  useListing,
+  useSelection,
+} from "../../core.js";
+import { useDeliveryActions } from "./many.js";
+import { DeliveryRow, isOpen } from "./row.js";
+
+const STATES = ["pending", "outbox", "failed", "delivered", "superseded", "dismissed"];
+
+/** `#/deliveries`. */
+export const Screen = {
+  setup() {
+    const filters = () => ({ state: route.query.state, jobId: route.query.jobId, event: route.query.event });
+    const listing = useListing("deliveries", filters, { limit: 50 });
+    const latest = () => (listing.resource.data === null ? null : listing.items.value);
+    const arrivals = useArrivals(latest, keyOf, () => JSON.stringify([filters(), listing.page.value]));
+    const selection = useSelection(
+      () => arrivals.rows.value.map(keyOf),
+      (id) => navigate(linkTo("executions", arrivals.rows.value.find((row) => keyOf(row) === id).executionId)),
+    );
+    const many = useDeliveryActions();
+    async function act(action, deliveries) {
+      if ((await many.run(action, deliveries)) === 0) return;
+      selection.clear();
+      await listing.resource.reload();
+    }
+    return () => html`
+      <${PageHead} title=${t("deliveries.title")}/>
+      ${filterRow()}
+      ${selection.chosen.size > 0 && may("operator") && chosenBar(arrivals.rows.value, selection, many, act)}
+      <${ArrivalsButton} arrivals=${arrivals}/>
+      <${Loaded} resource=${listing.resource} lines=${10}>${{
+        default: () => (arrivals.rows.value.length === 0 ? nothing() : table(arrivals, selection, act)),
+      }}<//>
+      <${Pager} page=${listing.page.value} hasNext=${listing.hasNext.value} onBack=${listing.back} onNext=${listing.next}/>
+    `;
+  },
+};
+
+function filterRow() {
+  const tabs = ["", ...STATES].map((key) => ({ key, text: key === "" ? t("deliveries.all") : t(`state.${key === "failed" ? "undelivered" : key}`) }));
+  const field = (name, label) => html`
+    <input class="short" aria-label=${label} placeholder=${label} value=${route.query[name] ?? ""} onInput=${(event) => replaceQuery({ [name]: event.target.value.trim() })}/>
+  `;
+  return html`
+    <div class="filters">
+      <${Tabs} items=${tabs} chosen=${route.query.state ?? ""} label=${t("deliveries.state")} onChoose=${(state) => pushQuery({ state })}/>
+      ${field("jobId", t("deliveries.jobId"))}
+      ${field("event", t("deliveries.event"))}
+    </div>
+  `;
+}
+
+function chosenBar(rows, selection, many, act) {
+  const open = rows.filter((row) => selection.chosen.has(keyOf(row)) && isOpen(row));
+  return html`
+    <div class="bulk" role="region" aria-label=${t("bulk.title")}>
+      <strong>${t("bulk.chosen", { count: formatNumber(selection.chosen.size) })}</strong>
+      <span class="dim grow">${t("deliveries.open", { count: formatNumber(open.length) })}</span>
+      ${many.total > 0 && html`<progress max=${many.total} value=${many.done} aria-label=${t("deliveries.working")}></progress>`}
+      <${ActionButton} icon="send" text=${t("deliveries.resend")} disabled=${open.length === 0} run=${() => act("resend", open)}/>
+      <${ActionButton} icon="close" text=${t("deliveries.dismiss")} disabled=${open.length === 0} run=${() => act("dismiss", open)}/>
+      <button type="button" class="button bare" onClick=${selection.clear}>${t("bulk.clear")}</button>
+    </div>
+  `;
+}
+
+function table(arrivals, selection, act) {
+  const rows = arrivals.rows.value;
+  return html`
+    <section class="panel flush deliveries">
+      <div class="panel-body">
+        <table class="table">
+          <thead>
+            <tr>
+              <th class="narrow"><input type="checkbox" aria-label=${t("deliveries.chooseAll")} checked=${rows.every((row) => selection.chosen.has(keyOf(row)))} onChange=${selection.toggleAll}/></th>
+              <th>${t("deliveries.state")}</th>
+              <th>${t("deliveries.what")}</th>
+              <th>${t("deliveries.job")}</th>
+              <th>${t("deliveries.answer")}</th>
+              <th class="right">${t("deliveries.tries")}</th>
+              <th>${t("deliveries.created")}</th>
+              <th>${t("deliveries.next")}</th>
+              <th><span class="unseen">${t("deliveries.actions")}</span></th>
+            </tr>
+          </thead>
+          <tbody>
+            ${rows.map(
+              (row, index) => html`
+                <${DeliveryRow}
+                  key=${keyOf(row)}
+                  delivery=${row}
+                  isChosen=${selection.chosen.has(keyOf(row))}
+                  isAt=${selection.at === index}
+                  isGone=${arrivals.gone.value.has(keyOf(row))}
+                  onChoose=${() => selection.toggle(keyOf(row))}
+                  onAct=${(action, delivery) => act(action, [delivery])}
+                />
+              `,
+            )}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  `;
+}
+
+function nothing() {
+  const isFiltered = ["state", "jobId", "event"].some((name) => route.query[name] !== undefined);
+  if (!isFiltered) return html`<${EmptyState} icon="send" title=${t("deliveries.first")} text=${t("deliveries.firstText")}/>`;
+  return html`<${EmptyState} icon="search" title=${t("deliveries.none")} text=${t("deliveries.noneText")}><a class="button" href="#/deliveries">${t("deliveries.all")}</a><//>`;
+}
+
+function keyOf(delivery) {
+  return delivery.deliveryId;
+}

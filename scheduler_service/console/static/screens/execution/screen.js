@@ -1,0 +1,99 @@
+// One execution: its head, its waterfall, each request and response, its log, and the comparison with one that succeeded.
+
+import { JsonView, Loaded, Tabs, computed, html, linkTo, navigate, pathOf, pushQuery, ref, replaceQuery, route, t, useKeys, useResource } from "../../core.js";
+import { ExecutionActions } from "./actions.js";
+import { ComparisonView } from "./comparison.js";
+import { RowDetail } from "./detail.js";
+import { ExecutionHead } from "./head.js";
+import { LogView } from "./log.js";
+import { failingRow, rowsOf } from "./rows.js";
+import { Waterfall } from "./waterfall.js";
+
+const TABS = ["log", "compare", "params"];
+
+/** `#/executions/:executionId`. */
+export const Screen = {
+  props: { executionId: String },
+  setup(props) {
+    const resource = useResource(() => ({ path: pathOf("executions", props.executionId) }), { live: true });
+    const jobId = computed(() => resource.data?.jobId ?? null);
+    const job = useResource(() => (jobId.value === null ? null : { path: pathOf("jobs", jobId.value) }));
+    const replayFrom = ref(null);
+    const neighbours = computed(() => neighboursOf(props.executionId, job.data));
+    const chain = computed(() => chainOf(job.data, resource.data));
+    const rows = computed(() => (resource.data === null ? [] : rowsOf(resource.data, chain.value)));
+
+    const go = (id) => id !== null && navigate(linkTo("executions", id));
+    useKeys([
+      { keys: "[", text: "execution.before", run: () => go(neighbours.value.before) },
+      { keys: "]", text: "execution.after", run: () => go(neighbours.value.after) },
+    ]);
+
+    const parts = (execution) => {
+      const zone = job.data?.definition?.timer?.timezone;
+      const row = chosenRow(rows.value);
+      const replay = (step) => (replayFrom.value = step);
+      return html`
+        <${ExecutionHead} execution=${execution} job=${job.data} neighbours=${neighbours.value}>
+          <${ExecutionActions} execution=${execution} stepCount=${stepCount(chain.value, execution)} replayFrom=${replayFrom.value} onReplayFrom=${replay} onDone=${resource.reload}/>
+        <//>
+        ${execution.detail === "dropped" && html`<p class="note">${t("execution.dropped")}</p>`}
+        <div class=${["split", { open: row !== null }]}>
+          <${Waterfall} execution=${execution} rows=${rows.value} chosen=${row?.key} zone=${zone} onChoose=${(key) => replaceQuery({ at: key ?? "none" })}/>
+          ${row && html`<${RowDetail} key=${row.key} row=${row} zone=${zone} onReplay=${replay} onClose=${() => replaceQuery({ at: "none" })}/>`}
+        </div>
+        ${lower(execution, zone)}
+      `;
+    };
+
+    return () => html`<${Loaded} resource=${resource} lines=${10}>${{ default: parts }}<//>`;
+  },
+};
+
+function lower(execution, zone) {
+  const tab = TABS.includes(route.query.tab) ? route.query.tab : TABS[0];
+  const views = {
+    log: () => html`<${LogView} executionId=${execution.executionId} zone=${zone}/>`,
+    compare: () => html`<${ComparisonView} execution=${execution}/>`,
+    params: () => html`
+      ${!execution.paramsComplete && html`<p class="note">${t("execution.paramsCut")}</p>`}
+      <${JsonView} value=${execution.params} label=${t("execution.params")}/>
+    `,
+  };
+  return html`
+    <section class="panel lower">
+      <div class="panel-head">
+        <${Tabs} items=${TABS.map((key) => ({ key, text: t(`execution.tab.${key}`) }))} chosen=${tab} label=${t("execution.more")} onChoose=${(key) => pushQuery({ tab: key })}/>
+      </div>
+      <div class="panel-body" key=${tab}>${views[tab]()}</div>
+    </section>
+  `;
+}
+
+/** The row that is open: that of the address; else the one that failed; else none. */
+function chosenRow(rows) {
+  const wanted = route.query.at;
+  if (wanted === undefined) return failingRow(rows);
+  return rows.find((row) => row.key === wanted) ?? null;
+}
+
+/** The executions before and after in the job's count; whether they are still kept only asking tells. */
+function neighboursOf(executionId, job) {
+  const [, uid, digits] = /^(.*)-(\d+)$/.exec(executionId) ?? [];
+  if (uid === undefined) return { before: null, after: null };
+  const number = Number(digits);
+  const isLast = job === null || number >= job.executeNumber;
+  return { before: number > 1 ? `${uid}-${number - 1}` : null, after: isLast ? null : `${uid}-${number + 1}` };
+}
+
+/** What the definition says of the chain, where it is the one with which the execution started. */
+function chainOf(job, execution) {
+  const definition = job?.definition;
+  if (definition === undefined || execution === null || job.revision !== execution.revision) return null;
+  return { steps: definition.request ?? [], isAsync: definition.async === true, hasCheck: Boolean(definition.checkUrl) };
+}
+
+function stepCount(chain, execution) {
+  const seen = execution.attempts.flatMap((attempt) => attempt.steps.map((step) => step.index + 1));
+  return Math.max(chain?.steps.length ?? 0, ...seen, 1);
+}
