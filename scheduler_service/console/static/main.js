@@ -11,6 +11,7 @@ import "./core/selection.js";
 import "./components/charts.js";
 import "./components/code.js";
 import "./components/diff.js";
+import "./components/reasons.js";
 import "./components/fields.js";
 import "./components/tables.js";
 import { startKeys } from "./core/keys.js";

@@ -1,6 +1,6 @@
-// What the rows of the waterfall and the ends of executions are called.
+// What the rows of the waterfall are called, and how they stand.
 
-import { formatDuration, hasText, showUnseen, t } from "../../core.js";
+import { formatDuration, formatNumber, showUnseen, t } from "../../core.js";
 
 const SHOWN_URL = 80;
 
@@ -22,12 +22,6 @@ export function statusOfRow(row) {
   return row.to === null ? t("state.processing") : "";
 }
 
-/** Why an execution ended as it did, in words; a reason that somebody wrote stays as it is. */
-export function reasonText(reason) {
-  if (reason === null) return "";
-  return hasText(`reason.${reason}`) ? t(`reason.${reason}`) : showUnseen(reason);
-}
-
 /** `url` without its scheme, cut in its middle. */
 export function shortUrl(url) {
   const text = showUnseen(url.replace(/^https?:\/\//, ""));
@@ -42,8 +36,8 @@ const NAMES = {
   running: ({ index, given }) => ({ text: String(index + 1), mono: given === null ? t("execution.row.running") : `${given.method ?? "POST"} ${shortUrl(given.url ?? "")}` }),
   lease: ({ lease }) => ({ text: lease.part === null ? "" : t("execution.row.part", { number: lease.part }), mono: showUnseen(lease.instance) }),
   queue: ({ queue }) => ({ text: String(queue.step + 1), mono: `queue://${queue.name}` }),
-  checks: ({ attempt }) => ({ text: t("execution.row.checks", { count: attempt.checks.length }) }),
-  feedback: ({ attempt }) => ({ text: t("execution.row.feedback", { count: attempt.feedback.length }) }),
+  checks: ({ attempt }) => ({ text: t("execution.row.checks", { count: formatNumber(attempt.checks.length) }) }),
+  feedback: ({ attempt }) => ({ text: attempt.feedback.length === 0 ? t("execution.row.awaited") : t("execution.row.feedback", { count: attempt.feedback.length }) }),
   retry: ({ attempt }) => ({ text: t("execution.row.retry", { time: formatDuration(attempt.retryInMs) }) }),
   notification: ({ notification }) => ({ text: showUnseen(notification.event), mono: shortUrl(notification.url) }),
 };

@@ -14,6 +14,7 @@ import {
   now,
   pathOf,
   post,
+  reasonText,
   showUnseen,
   t,
 } from "../../core.js";
@@ -57,14 +58,14 @@ export function nameOf(execution) {
   return `${execution.jobId} #${execution.executeNumber}`;
 }
 
-function whyOf({ error, failureType, reason, progress, progressFraction, state }) {
+function whyOf({ error, reason, progress, progressFraction, state }) {
   if (LIVE.has(state) && progressFraction !== null) {
     return html`<progress max="1" value=${progressFraction} aria-label=${t("executions.progress")}></progress> <span class="dim number">${progress}</span>`;
   }
-  const words = [failureType !== error && failureType, reason].filter(Boolean).map(showUnseen).join(" · ");
+  const words = reasonText(reason);
   return html`
     ${error !== null && html`<a class="mono error-code" href=${`#/executions?error=${encodeURIComponent(error)}`}>${showUnseen(error)}</a>`}
-    ${words && html`<span class="dim">${words}</span>`}
+    ${words && html`<span class="dim" title=${words}>${words}</span>`}
   `;
 }
 

@@ -1,0 +1,10 @@
+// Why an execution ended as it did, in words.
+
+import { hasText, t } from "../core/language.js";
+import { showUnseen } from "./code.js";
+
+/** The reason of an execution as a sentence; one that somebody wrote stays as it is, "" where there is none. */
+export function reasonText(reason) {
+  if (reason === null || reason === undefined) return "";
+  return hasText(`reason.${reason}`) ? t(`reason.${reason}`) : showUnseen(reason);
+}
