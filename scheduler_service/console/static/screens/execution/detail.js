@@ -1,6 +1,6 @@
 // What is known of a row of the waterfall: opened beside it.
 
-import { ActionButton, Facts, Icon, JsonView, Moment, StateBadge, formatDuration, formatMoment, html, may, ref, showUnseen, t } from "../../core.js";
+import { ActionButton, Facts, Icon, JsonView, Moment, StateBadge, formatDuration, formatMoment, html, linkTo, may, ref, showUnseen, t } from "../../core.js";
 import { ExchangeView } from "./exchange.js";
 import { msOf } from "./rows.js";
 import { nameOfRow, shortUrl } from "./words.js";
@@ -96,7 +96,7 @@ function queueFacts(queue) {
     <p class="dim">${t("execution.queueText")}</p>
     <${Facts}
       items=${[
-        [t("execution.queue"), html`<a class="mono" href=${`#/queues/${encodeURIComponent(queue.name)}`}>${queue.name}</a>`],
+        [t("execution.queue"), html`<a class="mono" href=${linkTo("queues", queue.name)}>${queue.name}</a>`],
         [t("execution.parts"), queue.parts],
         [t("execution.unclaimed"), queue.unclaimed],
         [t("execution.claimed"), queue.claimed],
@@ -113,6 +113,7 @@ function leaseFacts(row, zone) {
     <${Facts}
       items=${[
         [t("execution.instance"), html`<span class="mono">${showUnseen(lease.instance)}</span>`],
+        [t("execution.queue"), row.attempt.queue && html`<a class="mono" href=${linkTo("queues", row.attempt.queue.name)}>${row.attempt.queue.name}</a>`],
         [t("execution.claimedAt"), moment(lease.at, zone)],
         [t("execution.to"), moment(ending?.at ?? step?.endedAt ?? null, zone)],
         [t("execution.error"), step?.error && html`<span class="mono">${showUnseen(step.error)}</span>`],
