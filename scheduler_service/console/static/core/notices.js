@@ -29,7 +29,7 @@ export function dropNotice(notice) {
 /** An error in words: that of the API with its places, or that the service does not answer. */
 export function explain(error) {
   if (error.status === 0) return t("problem.offline");
-  const places = (error.errors ?? []).map((one) => `${one.pointer}: ${one.message}`);
+  const places = (error.errors ?? []).map((one) => (one.pointer ? `${one.pointer}: ${one.message}` : one.message));
   return places.length > 0 ? places.join("\n") : error.message;
 }
 
