@@ -28,6 +28,12 @@ class ReplayRequest(WireModel):
     params: dict[str, Any] | None = None
 
 
+class SignIn(WireModel):
+    """`POST /session`: the key that callers without a browser send as `Authorization: Bearer KEY`."""
+
+    key: FilledText
+
+
 class PreviewRequest(WireModel):
     """`POST /timers/preview`; `from` is the moment of creation for delays and ttl."""
 

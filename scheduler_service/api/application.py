@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from scheduler_service.api.access_log import ROLE
-from scheduler_service.api.authentication import Authenticate, Authentication, check_role
+from scheduler_service.api.authentication import Authenticate, check_role
 from scheduler_service.api.bodies import ClientGone
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.openapi import describe
@@ -46,7 +46,7 @@ def create_api(
     """
     operations = (*OPERATIONS, *further)
     document = cache(lambda: describe(operations, version=deps.version))
-    authenticate = Authentication(admin_key=deps.admin_key, tenant=deps.surroundings.tenant, user=deps.user)
+    authenticate = deps.authentication
     api = FastAPI(
         title="Punctual",
         version=deps.version,

@@ -1,16 +1,18 @@
-"""Finds the caller of a request: by its key where one is configured, else this machine (SPEC section 14)."""
+"""Finds the caller of a request: by key or session, or as this machine without a key (SPEC section 14)."""
 
 import hmac
 from collections.abc import Callable
 from http import HTTPStatus
 from ipaddress import ip_address
-from urllib.parse import urlsplit
 
+import msgspec
 from starlette.types import Scope
 
 from scheduler_service.api.bodies import header
+from scheduler_service.api.cookies import check_console, check_origin, session_cookies
 from scheduler_service.api.responses import ApiProblem, refuse
 from scheduler_service.security.callers import Caller, Role
+from scheduler_service.security.sessions import SESSION_MS, Session, SessionSeal
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 OF_PROXIES = frozenset({b"forwarded", b"via", b"x-real-ip"})
@@ -22,32 +24,81 @@ Authenticate = Callable[[Scope, bool], Caller]
 """Takes a request's scope, and whether its operation is open. Raises ApiProblem (401, 403)."""
 
 
+class Identity(msgspec.Struct, frozen=True):
+    """A caller that is known, and when (ms since 1970) it is not any more; None: it has no end."""
+
+    caller: Caller
+    expires: int | None = None
+
+
 class Authentication:
     """Checks a request before anything else is done with it.
 
-    With `admin_key` every request carries it as `Authorization: Bearer …`; open operations need none.
-    Without a key, the peer's address and the name in `Host` must be of this machine, no proxy may say that it
-    passes the request on, and one that changes something must not come from a web page of another origin.
-    Every caller is an admin of `tenant` and has the name of the key, or of this machine's `user`.
+    With `admin_key` every request carries it as `Authorization: Bearer …`, or the cookie of a session that
+    was opened with it; open operations need neither. Without a key, the peer's address and the name in `Host`
+    must be of this machine, no proxy may say that it passes the request on, and one that changes something
+    must not come from a web page of another origin. Every caller is an admin of `tenant` and has the name of
+    the key, or of this machine's `user`. `now` is the time in ms since 1970.
     """
 
-    def __init__(self, *, admin_key: str | None, tenant: str, user: str) -> None:
+    def __init__(self, *, admin_key: str | None, tenant: str, user: str, now: Callable[[], int]) -> None:
         self._admin_key = None if admin_key is None else admin_key.encode()
         self._admin = Caller(tenant, Role.ADMIN, name=user if admin_key is None else KEY_NAME)
+        self._seal = SessionSeal(key=self._admin_key or b"")
+        self._now = now
 
     def __call__(self, scope: Scope, is_open: bool) -> Caller:
         """The caller of the request. Raises ApiProblem (401, 403)."""
         if self._admin_key is None:
             _check_local(scope)
         elif not is_open:
-            self._check_key(scope, self._admin_key)
+            return self._check_key(scope)
         return self._admin
 
-    def _check_key(self, scope: Scope, expected: bytes) -> None:
-        given = header(scope, b"authorization") or ""
-        key = given[len(BEARER) :].strip() if given[: len(BEARER)].lower() == BEARER else ""
-        if not hmac.compare_digest(key.encode(), expected):
-            raise _unknown_key(bool(given))
+    @property
+    def needs_key(self) -> bool:
+        """Whether a key is configured."""
+        return self._admin_key is not None
+
+    def identify(self, scope: Scope) -> Identity | None:
+        """Who sends the request, if that is known: by a key where one is given, else by a session."""
+        given = header(scope, b"authorization")
+        if not self.needs_key or (given is not None and self._is_key(_bearer(given))):
+            return Identity(self._admin)
+        return None if given is not None else self._session_of(scope)
+
+    def open_session(self, key: str) -> tuple[Identity, str] | None:
+        """A session of whoever has this key, with its text for the cookie; None: the key is not known."""
+        if not self._is_key(key):
+            return None
+        caller, expires = self._admin, self._now() + SESSION_MS
+        text = self._seal.write(Session(caller.tenant, caller.role, caller.name, expires))
+        return Identity(caller, expires), text
+
+    def _check_key(self, scope: Scope) -> Caller:
+        given = header(scope, b"authorization")
+        if given is not None:
+            if not self._is_key(_bearer(given)):
+                raise _unknown_key("this key is not known")
+            return self._admin
+        identity = self._session_of(scope)
+        if identity is not None:
+            check_console(scope)
+            return identity.caller
+        if session_cookies(scope):
+            raise _unknown_key("the session has ended; sign in again")
+        raise _unknown_key("a key is needed: send 'Authorization: Bearer KEY'")
+
+    def _is_key(self, given: str) -> bool:
+        key = self._admin_key
+        return key is not None and hmac.compare_digest(given.encode("utf-8", "replace"), key)
+
+    def _session_of(self, scope: Scope) -> Identity | None:
+        now = self._now()
+        for text in session_cookies(scope):
+            if (session := self._seal.read(text, now=now)) is not None:
+                return Identity(Caller(session.tenant, session.role, name=session.name), session.expires)
+        return None
 
 
 def check_role(caller: Caller, needed: Role) -> None:
@@ -86,10 +137,8 @@ def _check_local(scope: Scope) -> None:
             f"{proxied} says that a proxy passes this on, perhaps for others; set server.key to serve others"
         )
         raise refuse(HTTPStatus.FORBIDDEN, f"/{proxied}", "loopback_only", message)
-    origin = header(scope, b"origin")
-    if origin is not None and scope["method"] not in SAFE_METHODS and not _is_same_origin(origin, host):
-        message = f"the page {origin[:80]!r} may not change anything here"
-        raise refuse(HTTPStatus.FORBIDDEN, "/Origin", "origin", message)
+    if scope["method"] not in SAFE_METHODS:
+        check_origin(scope)
 
 
 def _find_proxied(scope: Scope) -> str | None:
@@ -106,20 +155,17 @@ def _name_of(host: str) -> str:
     return host.rpartition(":")[0].lower() if ":" in host else host.lower()
 
 
-def _is_same_origin(origin: str, host: str) -> bool:
-    try:
-        return urlsplit(origin).netloc.lower() == host.lower()
-    except ValueError:
-        return False
-
-
 def _not_local(what: str) -> ApiProblem:
     message = f"{what} is not of this machine, and no key is configured: set server.key to serve others"
     return refuse(HTTPStatus.FORBIDDEN, "/Host", "loopback_only", message)
 
 
-def _unknown_key(is_given: bool) -> ApiProblem:
-    message = "this key is not known" if is_given else "a key is needed: send 'Authorization: Bearer KEY'"
+def _bearer(given: str) -> str:
+    """The key of an `Authorization` header; empty for another scheme."""
+    return given[len(BEARER) :].strip() if given[: len(BEARER)].lower() == BEARER else ""
+
+
+def _unknown_key(message: str) -> ApiProblem:
     problem = refuse(HTTPStatus.UNAUTHORIZED, "/Authorization", "unauthorized", message)
     problem.headers = (("www-authenticate", 'Bearer realm="punctual"'),)
     return problem

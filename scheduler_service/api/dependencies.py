@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from client_sdk.models import JobDefinition
+from scheduler_service.api.authentication import Authentication
 from scheduler_service.api.feedback_keys import FeedbackKeys
 from scheduler_service.api.idempotency import IdempotencyKeys
 from scheduler_service.api.operations import Operations
@@ -30,6 +31,7 @@ from scheduler_service.ports.delivery import Definition, Deliver
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import RequestStore
+from scheduler_service.security.sign_in_limit import SignInLimit
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile
@@ -233,6 +235,21 @@ class ApiDependencies:
     events: EventFeed | None = None
     alerts: AlertReader | None = None
     metrics: Metrics | None = None
+
+    @cached_property
+    def authentication(self) -> Authentication:
+        """Finds callers by `admin_key`, by a session of the console, or as this machine's `user`."""
+        return Authentication(
+            admin_key=self.admin_key,
+            tenant=self.surroundings.tenant,
+            user=self.user,
+            now=lambda: self.clock.now().wall,
+        )
+
+    @cached_property
+    def sign_in_limit(self) -> SignInLimit:
+        """The failed sign-ins of this process."""
+        return SignInLimit()
 
     @cached_property
     def store_faults(self) -> Tally:

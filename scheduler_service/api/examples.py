@@ -49,6 +49,7 @@ SERVICE: dict[str, Any] = {
 INSTANCE: dict[str, Any] = {"address": "http://127.0.0.1:9000", "tags": ["eu"], "capacity": 8}
 HEARTBEAT: dict[str, Any] = {"load": 3, "draining": False}
 
+SIGN_IN = {"key": "the key of the settings, server.key"}
 CLAIM = {"instanceId": "worker-1", "max": 2, "waitSeconds": 0}
 RENEWAL = {"progress": "20/60"}
 FREEING = {"executionId": "0198c0de-1", "requestCounts": 1, "step": 0, "shardIndex": 0}

@@ -33,7 +33,15 @@ from client_sdk.models.answers.jobs import (
     RevisionLine,
     Triggered,
 )
-from client_sdk.models.answers.operation import Cleaned, Health, HealthPart, Node, NodeProcess, Statistics
+from client_sdk.models.answers.operation import (
+    Cleaned,
+    Health,
+    HealthPart,
+    Node,
+    NodeProcess,
+    Session,
+    Statistics,
+)
 from client_sdk.models.answers.queues import Claimed, HeldPart, Queue, QueueLine, Renewed, Work, WorkRequest
 from client_sdk.models.answers.services import (
     Difference,
@@ -161,6 +169,7 @@ __all__ = [
     "Service",
     "ServiceLine",
     "ServiceRef",
+    "Session",
     "SlowJob",
     "Spread",
     "StartedExecution",

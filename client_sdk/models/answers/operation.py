@@ -58,6 +58,16 @@ class Node(AnswerModel):
     versions: dict[str, str] = Field({})
 
 
+class Session(AnswerModel):
+    """Who the caller is; `role` null: not known, where `needsKey`. `expiresAt` null: it has no end."""
+
+    name: str | None
+    tenant: str | None
+    role: str | None
+    expires_at: AwareDatetime | None
+    needs_key: bool
+
+
 class HealthPart(AnswerModel):
     """What a service needs for its work: `ready`, `missing`, or `troubled`, which it bears; since when.
 

@@ -14,6 +14,7 @@ from scheduler_service.api.routes.outcomes import OUTCOMES
 from scheduler_service.api.routes.previews import PREVIEWS
 from scheduler_service.api.routes.queues import QUEUES
 from scheduler_service.api.routes.services import SERVICES
+from scheduler_service.api.routes.sessions import SESSIONS
 from scheduler_service.api.routes.statistics import STATISTICS
 
 _BY_RESOURCE = (
@@ -31,6 +32,7 @@ _BY_RESOURCE = (
     *ALERTS,
     *LEGACY_MAIN,
     *HEALTH,
+    *SESSIONS,
     *EVENTS,
 )
 # Paths are matched in this order.

@@ -87,6 +87,7 @@ async def test_answers_are_as_described(document: Any, world: World) -> None:
             ("/stats", "/stats"),
             ("/health/live", "/health/live"),
             ("/upcoming", "/upcoming"),
+            ("/session", "/session"),
         ]:
             response = (await client.get(path)).json()
             schema = document["paths"][template]["get"]["responses"]["200"]["content"]["application/json"]
@@ -155,9 +156,12 @@ showDrift
 showMetrics
 showNextFirings
 showRetryPlan
+showSession
 showSettings
 showStatistics
 showStatisticsOfJob
+signIn
+signOut
 streamEvents
 switchJob
 takeHeartbeat

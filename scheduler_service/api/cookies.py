@@ -1,0 +1,92 @@
+"""The cookie of a session, and what a request that carries one must show besides (SPEC section 14)."""
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from starlette.types import Scope
+
+from scheduler_service.api.bodies import header
+from scheduler_service.api.prefix import public_prefix
+from scheduler_service.api.responses import refuse
+from scheduler_service.security.sessions import SESSION_MS
+
+COOKIE = "punctual_session"
+MOST = 4
+"""So many cookies of this name are looked at: browsers send one for each path that fits."""
+READING = frozenset({"GET", "HEAD"})
+MARK = "X-Punctual-Console"
+
+
+def session_cookies(scope: Scope) -> list[str]:
+    """The values of the session's cookie, the one of the longest path first (RFC 6265, section 5.4)."""
+    return [value for value, _ in zip(_values(scope), range(MOST), strict=False)]
+
+
+def write_cookie(scope: Scope, text: str) -> str:
+    """The header `Set-Cookie` for a session; without a text it removes the cookie.
+
+    Scripts do not see it, and browsers send it with requests of the console's own pages alone. It is for TLS
+    alone where the browser came by TLS.
+    """
+    parts = [
+        f"{COOKIE}={text}",
+        f"Path={public_prefix(scope) or '/'}",
+        f"Max-Age={SESSION_MS // 1_000 if text else 0}",
+        "HttpOnly",
+        "SameSite=Strict",
+    ]
+    return "; ".join([*parts, "Secure"] if _is_secure(scope) else parts)
+
+
+def check_console(scope: Scope) -> None:
+    """Refuses a change that a page of another origin could have caused. Raises ApiProblem (403).
+
+    No foreign page can send the header `X-Punctual-Console` without being asked first, and nothing here
+    allows that (Fetch, section 3.2).
+    """
+    if scope["method"] in READING:
+        return
+    check_origin(scope)
+    if header(scope, MARK.lower().encode()) != "1":
+        message = (
+            f"a change in a session comes from the console, with '{MARK}: 1'; from anywhere else send "
+            "'Authorization: Bearer KEY' and no cookie"
+        )
+        raise refuse(HTTPStatus.FORBIDDEN, f"/{MARK}", "console", message)
+
+
+def check_origin(scope: Scope) -> None:
+    """Refuses what says that it comes from a page of another origin. Raises ApiProblem (403)."""
+    origin = header(scope, b"origin")
+    if origin is not None and not is_same_origin(origin, *_own_hosts(scope)):
+        message = f"the page {origin[:80]!r} may not change anything here"
+        raise refuse(HTTPStatus.FORBIDDEN, "/Origin", "origin", message)
+
+
+def is_same_origin(origin: str, *hosts: str) -> bool:
+    """Whether `origin` is a page of one of the `hosts`."""
+    try:
+        return urlsplit(origin).netloc.lower() in {host.lower() for host in hosts if host}
+    except ValueError:
+        return False
+
+
+def _own_hosts(scope: Scope) -> tuple[str, ...]:
+    """The names under which browsers see this service: a proxy may put another one into `Host`."""
+    said = header(scope, b"x-forwarded-host") or ""
+    return header(scope, b"host") or "", said.partition(",")[0].strip()
+
+
+def _is_secure(scope: Scope) -> bool:
+    said = (header(scope, b"x-forwarded-proto") or "").partition(",")[0].strip().lower()
+    return said == "https" or scope.get("scheme") == "https"
+
+
+def _values(scope: Scope) -> Iterator[str]:
+    for key, value in scope["headers"]:
+        if key == b"cookie":
+            for part in str(value, "latin-1").split(";"):
+                name, _, text = part.strip().partition("=")
+                if name == COOKIE:
+                    yield text
