@@ -173,15 +173,3 @@ updateJob
 def test_the_ids_of_operations_stay() -> None:
     """Generated clients name their methods after them."""
     assert sorted(operation.name for operation in OPERATIONS) == sorted(IDS.split())
-    assert " ".join(sorted(operation.name for operation in OPERATIONS)) == (
-        "cancelExecution cancelOperation changeManyExecutions changeManyJobs claimWork cleanHistory "
-        "completeWork countJobs createJob createJobs destroyFamily destroyJob destroyJobBySourcePath "
-        "dismissDelivery freePart listAlerts listDeliveries listExecutions listExecutionsBySourcePath "
-        "listExecutionsOfJob listFirings listJobs listNodes listOutcomes listQueues listRevisions "
-        "listServices listUpcoming previewTemplate previewTimer putInstance putService readChildLogs "
-        "readChildLogsByExecution readExecution readJob readLog readOperation readQueue readService "
-        "releaseExecution removeInstance removeService renewLease replayExecution reportFeedback "
-        "resendDelivery sayAlive sayReady showDailyStatistics showDrift showMetrics showNextFirings "
-        "showRetryPlan showSettings showStatistics showStatisticsOfJob streamEvents switchJob "
-        "takeHeartbeat triggerJob updateJob"
-    )
