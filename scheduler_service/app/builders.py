@@ -127,6 +127,7 @@ def make_host_parts(
         log=log,
         wake_claimers=wake_claimers,
         observe_job=decorators.observe_job,
+        observe_call=decorators.observe_call,
         limits=limits_of(settings),
     )
 

@@ -1,7 +1,6 @@
 """What one process shows of itself: its log, and those who see the records of its turns."""
 
 import time
-from collections.abc import Sequence
 
 import msgspec
 
@@ -20,8 +19,9 @@ from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.event_source import EventSource
 from scheduler_service.telemetry.job_life import JobLife
 from scheduler_service.telemetry.log_occurrences import OccurrenceLog
+from scheduler_service.telemetry.metrics.executions import ExecutionMetrics
 from scheduler_service.telemetry.metrics.samples import Sample, Source
-from scheduler_service.telemetry.observation import RecordObserver, observed
+from scheduler_service.telemetry.observation import TurnObservers, observed
 from scheduler_service.telemetry.occurrences import Occurrences
 from scheduler_service.telemetry.standstills import Standstills
 from scheduler_service.telemetry.tally import Tally
@@ -52,11 +52,10 @@ class Telemetry:
         self._failed = Tally("observer_failed", log=log)
         life = JobLife(occurrences=self.occurrences, wall=self._now)
         self.metrics = make_metrics(settings)
-        if self.metrics is not None:
-            decorators = self.metrics.decorate(decorators)
         self.decorators = msgspec.structs.replace(
-            observed(decorators, self._make_observers(settings), failed=self._failed),
+            observed(decorators, self._make_observers(settings)),
             observe_job=life.observe,
+            observe_call=None if self.metrics is None else self.metrics.calls.count,
         )
 
     def follow(self, clock: Clock) -> None:
@@ -102,11 +101,19 @@ class Telemetry:
         if self.metrics is not None:
             add_connections(self.metrics.gathering, listener, connections)
 
-    def _make_observers(self, settings: Settings) -> Sequence[RecordObserver]:
-        tries = settings.notification.retries + 1
-        traces = [] if self._traces is None else [self._traces.observe]
-        counting = [] if self.metrics is None else [self.metrics.executions.observe]
-        return [self.occurrences.observe, *counting, BadEndings(log=self.log, tries=tries), *traces]
+    def _make_observers(self, settings: Settings) -> TurnObservers:
+        executions = ExecutionMetrics() if self.metrics is None else self.metrics.executions
+        troubles = BadEndings(log=self.log, tries=settings.notification.retries + 1)
+        observers = TurnObservers(count=executions.count, troubles=troubles, failed=self._failed)
+        if self._traces is not None:
+            observers.add(self._traces.observe)
+        occurrences = self.occurrences
+
+        def follow(are_wanted: bool) -> None:
+            (observers.add if are_wanted else observers.remove)(occurrences.observe)
+
+        occurrences.follow_interest(follow)
+        return observers
 
     def _now(self) -> int:
         return round(time.time() * SECOND) if self._clock is None else self._clock.now().wall

@@ -23,6 +23,7 @@ from scheduler_service.hosts.misfire_counter import MisfireCounter
 from scheduler_service.hosts.notification_sender import NotificationSender
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.send_guard import SendGuard
+from scheduler_service.hosts.sure_sender import SureSender
 from scheduler_service.ports.state import StateStore
 
 
@@ -32,7 +33,8 @@ class EffectHandlers:
     def __init__(
         self, parts: HostParts, *, store: StateStore, send_guard: SendGuard, redelivery: Redelivery
     ) -> None:
-        sender, log, limits = parts.sender, parts.log, parts.limits
+        log, limits = parts.log, parts.limits
+        sender = SureSender(sender=parts.sender, log=log, observe_call=parts.observe_call)
         self._log = log
         self.calls = CallsInFlight(sender=sender, send_guard=send_guard, redelivery=redelivery, log=log)
         self.parts = PartsInFlight(

@@ -24,7 +24,7 @@ from scheduler_service.ports.history import History
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import Sender
 from scheduler_service.ports.services import Router
-from scheduler_service.telemetry.decorators import ObserveJob, observe_no_job
+from scheduler_service.telemetry.decorators import ObserveCall, ObserveJob, observe_no_job
 
 
 class Decide(Protocol):
@@ -96,5 +96,6 @@ class HostParts(TurnParts, frozen=True, kw_only=True):
     router: Router
     count: Count
     log: Log
+    observe_call: ObserveCall | None = None
     wake_claimers: WakeClaimers = wake_no_claimers
     limits: HostLimits = DEFAULT_LIMITS

@@ -18,14 +18,14 @@ from scheduler_service.domain.effects import (
     WithdrawParts,
 )
 from scheduler_service.domain.events import CallEnded, Event, InstancesResolved
-from scheduler_service.domain.wire import Fault, FaultKind, OutboundRequest, Outcome, Token
+from scheduler_service.domain.wire import OutboundRequest, Token
 from scheduler_service.hosts.light_tasks import LightTask, LightTasks
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.send_guard import SendGuard
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.sending import MayGo, NotSent, Sender, always
+from scheduler_service.ports.sending import MayGo, NotSent, Sender
 from scheduler_service.ports.services import Router
 
 INFORMS = 1_000
@@ -94,7 +94,7 @@ class CallsInFlight(_InFlight):
         if len(self._informs) >= INFORMS:
             self._log("notice_dropped", pending=len(self._informs))
             return
-        self._informs.start_soon(send_once(self._sender, request, self._log))
+        self._informs.start_soon(self._sender.send(request))
 
     @property
     def informing(self) -> int:
@@ -115,7 +115,7 @@ class CallsInFlight(_InFlight):
 
     async def _run(self, job_id: str, token: Token, request: OutboundRequest, may_go: MayGo) -> None:
         try:
-            outcome = await send_once(self._sender, request, self._log, may_go)
+            outcome = await self._sender.send(request, may_go)
         except NotSent:
             self._forget(token)
             self._send_guard.turn_back(job_id, token)
@@ -220,7 +220,7 @@ class PartsInFlight(_InFlight):
         try:
             if not has_place:
                 await self._router.enter(call)
-            outcome = await send_once(self._sender, call.request, self._log, may_go)
+            outcome = await self._sender.send(call.request, may_go)
         except NotSent:
             self._forget(call.token)
             self._send_guard.turn_back(job_id, call.token)
@@ -240,14 +240,3 @@ class PartsInFlight(_InFlight):
             self._log("answer_not_taken", jobId=job_id, execution=token.execute_number, error=str(error))
         finally:
             self._forget(token)
-
-
-async def send_once(sender: Sender, request: OutboundRequest, log: Log, may_go: MayGo = always) -> Outcome:
-    """The outcome of `request`; an error of the sender is a Fault. Raises only CancelledError and NotSent."""
-    try:
-        return await sender.send(request, may_go)
-    except NotSent:
-        raise
-    except Exception as error:  # noqa: BLE001 - every call must end, also when the sender is broken
-        log("sender_failed", error=repr(error))
-        return Fault(FaultKind.CONNECT, f"the request could not be sent: {type(error).__name__}")

@@ -19,7 +19,6 @@ from scheduler_service.engine.notification_retry import (
     request_of_try,
 )
 from scheduler_service.hosts.host_parts import Redact
-from scheduler_service.hosts.in_flight import send_once
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.errors import StoreError
@@ -178,7 +177,7 @@ class NotificationSender:
         if not self._pending.begin(delivery_id):
             return
         try:
-            outcome = await send_once(self._sender, request_of_try(delivery), self._log)
+            outcome = await self._sender.send(request_of_try(delivery))
             was_dropped = delivery.state == DeliveryState.PENDING and delivery_id not in self._pending
             if was_dropped:
                 return

@@ -38,7 +38,7 @@ LONGEST_ERROR = 64
 
 
 class BadEndings:
-    """Watches the records of turns (`telemetry.observation.RecordObserver`).
+    """Watches the records of turns in which something went wrong (`telemetry.observation.RecordObserver`).
 
     `tries` is how often a notification is tried before it is given up: what is in the outbox then is told
     once. A line has the host of the target and no more of its address, the code of the error, and the message
@@ -50,7 +50,7 @@ class BadEndings:
         self._tries = tries
 
     def __call__(self, batch: Batch) -> None:
-        """Writes what these records say; most executions end well, and pay for a look at each record."""
+        """Writes what these records say."""
         for record in batch.records:
             if type(record) is ExecutionRecord:
                 if record.state is TERMINATED:

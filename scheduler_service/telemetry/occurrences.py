@@ -34,17 +34,16 @@ _DELIVERIES = {
 
 
 class Occurrences:
-    """Hands each occurrence of this process to its takers; while there is none, making them costs nothing."""
+    """Hands each occurrence of this process to its takers; while there is none, making them costs nothing.
+
+    `are_wanted`: whether anybody takes them.
+    """
 
     def __init__(self) -> None:
+        self.are_wanted = False  # a plain member: each durable turn looks at it
         self._takers: tuple[Take, ...] = ()
         self._listeners: tuple[Take, ...] = ()
         self._followers: tuple[TellInterest, ...] = ()
-
-    @property
-    def are_wanted(self) -> bool:
-        """Whether anybody takes them."""
-        return bool(self._takers)
 
     def subscribe(self, take: Take) -> Leave:
         """Hands every later occurrence to `take`; returns what ends that."""
@@ -79,12 +78,11 @@ class Occurrences:
 
     def observe(self, batch: Batch) -> None:
         """Publishes what the records of a turn say (`telemetry.observation.RecordObserver`)."""
-        if self._takers:
-            for occurrence in occurrences_of(batch):
-                self.publish(occurrence)
+        for occurrence in occurrences_of(batch):
+            self.publish(occurrence)
 
     def _change(self, takers: tuple[Take, ...]) -> None:
-        was_wanted, self._takers = self.are_wanted, takers
+        was_wanted, self._takers, self.are_wanted = self.are_wanted, takers, bool(takers)
         if was_wanted != self.are_wanted:
             for tell in self._followers:
                 tell(self.are_wanted)

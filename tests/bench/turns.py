@@ -1,8 +1,8 @@
-"""What the two turns of an execution cost the loop's thread: `python -m tests.bench.turns [qos] [metrics]`.
+"""What the two turns of an execution cost the loop's thread: `python -m tests.bench.turns [qos]`.
 
-With `metrics` calls and records are counted as in a service. Store, history and target are in memory and
-answer 2 ms later, as one group each, so that turns, alarms, calls and the loop alone are measured. The
-fastest of many batches tells what the work costs on a busy machine too.
+Store, history and target are in memory and answer 2 ms later, as one group each, so that turns, alarms, calls
+and the loop alone are measured. The fastest of many batches tells what the work costs on a busy machine too.
+`tests.bench.telemetry` compares it with and without telemetry.
 """
 
 import asyncio
@@ -17,7 +17,6 @@ import uvloop
 from scheduler_service.domain.events import Created
 from scheduler_service.domain.wire import Answer, Holder, OutboundRequest, Outcome
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
-from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.sending import MayGo, always
@@ -26,10 +25,6 @@ from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
-from scheduler_service.telemetry.metrics.process_metrics import ProcessMetrics
-from scheduler_service.telemetry.observation import observed
-from scheduler_service.telemetry.occurrences import Occurrences
-from scheduler_service.telemetry.tally import Tally
 from scheduler_service.timing.misfire import count_missed
 from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import CORE, SKEW, START, MemoryHistory, describe
@@ -37,6 +32,7 @@ from tests.unit.hosts.memory_store import Disk, MemoryStore
 
 BATCHES, SIZE = 40, 100
 LATER = 0.002
+STEP = {"url": "http://127.0.0.1:9/run", "body": {"n": 1}}
 HEADERS = (("content-length", "2"), ("content-type", "application/json"))
 
 
@@ -95,74 +91,84 @@ class Target:
 
 
 class History(MemoryHistory):
-    """Counts batches and forgets them; two of each execution."""
+    """Counts batches and forgets them."""
 
     def __init__(self, store: MemoryStore) -> None:
         super().__init__(store, [])
-        self.missing = 2 * SIZE
-        self.is_full = asyncio.Event()
+        self._missing = 0
+        self._is_full = asyncio.Event()
+
+    def expect(self, batches: int) -> asyncio.Event:
+        """Is set when so many more are there."""
+        self._missing = batches
+        self._is_full = asyncio.Event()
+        return self._is_full
 
     def append(self, batch: Batch, *, durable: bool) -> None:
         """One more."""
-        self.missing -= 1
-        if self.missing == 0:
-            self.missing = 2 * SIZE
-            self.is_full.set()
+        self._missing -= 1
+        if self._missing == 0:
+            self._is_full.set()
 
 
-def decorators_of(metrics: ProcessMetrics | None) -> PortDecorators:
-    """What stands in front of the ports, as `app.telemetry` has it."""
-    occurrences = Occurrences()
-    failed = Tally("observer_failed", log=lambda event, /, **keys: print(event, keys))
-    if metrics is None:
-        return observed(NO_DECORATORS, [occurrences.observe], failed=failed)
-    observers = [occurrences.observe, metrics.executions.observe]
-    return observed(metrics.decorate(NO_DECORATORS), observers, failed=failed)
+class Firing:
+    """A host whose jobs fire a batch of `SIZE` at a time, with `decorators` in front of its ports."""
+
+    def __init__(self, *, qos: int, steps: int = 1, decorators: PortDecorators = NO_DECORATORS) -> None:
+        self.store, self._clock = Store(), ManualClock(wall=START, skew=SKEW)
+        self._history = History(self.store)
+        self._batches = steps + 1
+        self._members = {"qos": qos, "request": [STEP] * steps}
+        parts = EmbeddedParts(
+            core=CORE,
+            store=self.store,
+            history=decorators.history(self._history),
+            sender=decorators.sender(Target()),
+            router=MemoryRouter(instances=Instances(), terms=lambda _, __: Terms(), clock=self._clock),
+            clock=self._clock,
+            redact=Masking().redact_all,
+            count=count_missed,
+            log=lambda event, /, **keys: print(event, keys),
+            holder=Holder("node", "1"),
+            boot=1,
+            observe_job=decorators.observe_job,
+            observe_call=decorators.observe_call,
+        )
+        self._host = build_embedded_host(parts)
+
+    async def prepare(self, batches: int) -> None:
+        """Starts the host and creates the jobs, each batch a second later than the one before."""
+        await self._host.start()
+        for batch in range(batches):
+            due = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(START // 1000 + batch + 1))
+            timer = {"dueTime": due, "period": "0s"}
+            for number in range(SIZE):
+                job_id = f"job-{batch}-{number}"
+                definition = describe(jobId=job_id, timer=timer, **self._members)
+                await self._host(job_id, Command(Created("", b""), definition=definition))
+        self.store.is_created = True
+
+    async def fire(self) -> float:
+        """Microseconds of the loop's thread for one execution of the next batch."""
+        is_full = self._history.expect(self._batches * SIZE)
+        began = time.thread_time_ns()
+        self._clock.advance(1_000)
+        await is_full.wait()
+        return (time.thread_time_ns() - began) / SIZE / 1_000
+
+    async def stop(self) -> None:
+        """Stops the host."""
+        await self._host.stop(0)
 
 
-async def main(qos: int, *, with_metrics: bool) -> None:
+async def main(qos: int) -> None:
     """Prints microseconds of the loop's thread for one execution."""
-    store, clock = Store(), ManualClock(wall=START, skew=SKEW)
-    history = History(store)
-    decorators = decorators_of(ProcessMetrics() if with_metrics else None)
-    parts = EmbeddedParts(
-        core=CORE,
-        store=store,
-        history=decorators.history(history),
-        sender=decorators.sender(Target()),
-        router=MemoryRouter(instances=Instances(), terms=lambda _, __: Terms(), clock=clock),
-        clock=clock,
-        redact=Masking().redact_all,
-        count=count_missed,
-        log=lambda event, /, **keys: print(event, keys),
-        holder=Holder("node", "1"),
-        boot=1,
-    )
-    host = build_embedded_host(parts)
-    await host.start()
-    for batch in range(BATCHES):
-        due = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(START // 1000 + batch + 1))
-        for number in range(SIZE):
-            await _create(host, f"job-{batch}-{number}", due, qos)
-    store.is_created = True
+    firing = Firing(qos=qos)
+    await firing.prepare(BATCHES)
     gc.collect()
     gc.freeze()
-    _show(qos, [await _fire(clock, history) for _ in range(BATCHES)], store.commits)
-    await host.stop(0)
-
-
-async def _create(host: EmbeddedHost, job_id: str, due: str, qos: int) -> None:
-    request = [{"url": "http://127.0.0.1:9/run", "body": {"n": 1}}]
-    definition = describe(jobId=job_id, timer={"dueTime": due, "period": "0s"}, qos=qos, request=request)
-    await host(job_id, Command(Created("", b""), definition=definition))
-
-
-async def _fire(clock: ManualClock, history: History) -> float:
-    history.is_full.clear()
-    began = time.thread_time_ns()
-    clock.advance(1_000)
-    await history.is_full.wait()
-    return (time.thread_time_ns() - began) / SIZE / 1_000
+    _show(qos, [await firing.fire() for _ in range(BATCHES)], firing.store.commits)
+    await firing.stop()
 
 
 def _show(qos: int, taken: Sequence[float], commits: int) -> None:
@@ -174,5 +180,4 @@ def _show(qos: int, taken: Sequence[float], commits: int) -> None:
 
 
 if __name__ == "__main__":
-    numbers = [int(one) for one in sys.argv[1:] if one.isdigit()]
-    uvloop.run(main(numbers[0] if numbers else 0, with_metrics="metrics" in sys.argv))
+    uvloop.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 0))

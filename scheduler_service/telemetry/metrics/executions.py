@@ -20,6 +20,7 @@ _UNKNOWN = "other"
 _SUCCEEDED = ExecutionState.SUCCEEDED
 _FIRED, _SKIPPED = FiringOutcome.FIRED, FiringOutcome.SKIPPED
 RETRIED = "retried"
+_GIVEN_UP = (DeliveryState.FAILED, DeliveryState.OUTBOX)
 _DELIVERIES = (RETRIED, *(state.value for state in DeliveryState if state is not DeliveryState.PENDING))
 _ENDS = (
     *((ExecutionState.TERMINATED.value, error.value) for error in FailureType),
@@ -52,7 +53,7 @@ class JobFigures:
 
 
 class ExecutionMetrics:
-    """Sees the records of this process's turns (`telemetry.observation.RecordObserver`).
+    """Sees the records of this process's turns, and says in which of them something went wrong.
 
     `jobs` are the keys of jobs that are counted one by one as well. Labels have types of failures, never
     texts. What a crash shows once more is counted once more.
@@ -74,22 +75,29 @@ class ExecutionMetrics:
         self._short_durations = self._durations.short
         self._jobs = {job_id: JobFigures() for job_id in jobs}
 
-    def observe(self, batch: Batch) -> None:
-        """Counts the records of a turn."""
+    def count(self, batch: Batch) -> bool:
+        """Counts the records of a turn (`telemetry.observation.RecordCount`)."""
         # Runs in every turn: types are compared, and what happens most is counted without a call.
         began = 0
         further: tuple[int, ...] = ()
+        has_trouble = False
         for record in batch.records:
             if type(record) is ExecutionRecord:
                 if began and (record.execute_number == began or record.execute_number in further):
                     self._begin(batch, record)
                 if record.ended_at is not None:
+                    if record.state is _SUCCEEDED:
+                        self._succeeded += 1
+                    else:
+                        self._end_badly(record)
+                        has_trouble = True
                     self._end(batch, record, record.ended_at)
             elif type(record) is FiringRecord:
                 if record.outcome is _FIRED:
                     self._fired += 1
                 else:
                     self._firings[record.outcome.value] += record.count or 0
+                    has_trouble = True
                 if record.execute_number is not None and record.outcome is not _SKIPPED:
                     if began:
                         further = (*further, record.execute_number)
@@ -98,10 +106,12 @@ class ExecutionMetrics:
             elif type(record) is AttemptEnded:
                 if record.error is not None:
                     self._failures[record.failure_type.value if record.failure_type else _UNKNOWN] += 1
+                    has_trouble = True
             elif type(record) is DeliveryRecord:
-                self._deliver(record)
+                has_trouble = self._deliver(record) or has_trouble
         if batch.sequence > 0:  # below 0 are those of deliveries, which are no turns
             self._turns += 1
+        return has_trouble
 
     def samples(self) -> Iterator[Sample]:
         """All figures so far."""
@@ -133,23 +143,23 @@ class ExecutionMetrics:
 
     def _end(self, batch: Batch, record: ExecutionRecord, ended: int) -> None:
         self._attempts += record.attempt_count
-        state, started = record.state, record.started_at
-        if state is _SUCCEEDED:
-            self._succeeded += 1
-        else:
-            error = record.failure_type
-            self._ends[state.value, _NO_ERROR if error is None else error.value] += 1
-        if started is not None:
-            took = ended - started
+        if record.started_at is not None:
+            took = ended - record.started_at
             if 0 <= took < SHORT_MS:
                 self._short_durations[took] += 1
             else:
                 self._durations.observe(took)
         if self._jobs and batch.job_id in self._jobs:
-            self._jobs[batch.job_id].end(state, ended)
+            self._jobs[batch.job_id].end(record.state, ended)
 
-    def _deliver(self, record: DeliveryRecord) -> None:
+    def _end_badly(self, record: ExecutionRecord) -> None:
+        error = record.failure_type
+        self._ends[record.state.value, _NO_ERROR if error is None else error.value] += 1
+
+    def _deliver(self, record: DeliveryRecord) -> bool:
+        """Whether it was given up."""
         if record.state is not DeliveryState.PENDING:
             self._deliveries[record.state.value] += 1
         elif record.tries:
             self._deliveries[RETRIED] += 1
+        return record.state in _GIVEN_UP

@@ -3,12 +3,8 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
-from scheduler_service.ports.sending import Sender
-from scheduler_service.telemetry.decorators import PortDecorators
 from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.calls import CallMetrics, MeasuredSender
+from scheduler_service.telemetry.metrics.calls import CallMetrics
 from scheduler_service.telemetry.metrics.executions import ExecutionMetrics
 from scheduler_service.telemetry.metrics.gathering import Gathering
 from scheduler_service.telemetry.metrics.own_process import OwnProcess
@@ -34,14 +30,6 @@ class ProcessMetrics:
         self.gathering.read("api", self.requests.samples)
         self.gathering.read("event_loop", self._read_lag)
         self.gathering.ask("process", lambda: asyncio.to_thread(process.read), keep_seconds=0)
-
-    def decorate(self, decorators: PortDecorators) -> PortDecorators:
-        """`decorators` with the count of calls in front of the sender."""
-
-        def measure(sender: Sender) -> Sender:
-            return MeasuredSender(sender=decorators.sender(sender), metrics=self.calls)
-
-        return msgspec.structs.replace(decorators, sender=measure)
 
     def _read_lag(self) -> Iterator[Sample]:
         yield self.loop_lag.sample()

@@ -1,5 +1,6 @@
 """Each bad end is one line, with what a person needs and nothing of a body, header or path."""
 
+import itertools
 import json
 from typing import Any
 
@@ -28,6 +29,7 @@ from scheduler_service.domain.records import (
 from scheduler_service.engine.requests import trace_of
 from scheduler_service.ports.history import Batch
 from scheduler_service.telemetry.bad_endings import BadEndings
+from scheduler_service.telemetry.metrics.executions import ExecutionMetrics
 from scheduler_service.telemetry.vocabulary import VOCABULARY
 
 NOW = 1_767_225_600_000
@@ -217,3 +219,49 @@ def test_a_trigger_that_starts_nothing_is_one_line() -> None:
     )
     line = ("trigger_skipped", {"jobId": "one", "executionId": "u-8", "reason": "queue_full"})
     assert told(by_timer, by_hand) == [line]
+
+
+ENDS = (ExecutionState.SUCCEEDED, ExecutionState.TERMINATED, ExecutionState.CANCELLED, ExecutionState.SKIPPED)
+EXECUTIONS = [
+    ExecutionRecord(1, 1, state, by, NOW, NOW, ended_at=NOW if state in ENDS else None)
+    for state, by in itertools.product(ExecutionState, TriggeredBy)
+]
+FIRINGS = [
+    FiringRecord(NOW, outcome, reason=reason)
+    for outcome, reason in itertools.product(FiringOutcome, (None, "misfire", "overlap"))
+]
+ATTEMPTS = [
+    AttemptEnded(1, 1, NOW),
+    AttemptEnded(1, 1, NOW, error="500", failure_type=FailureType.HTTP),
+    AttemptEnded(1, 1, NOW, error="500", failure_type=FailureType.HTTP, retry_in=1_000),
+]
+DELIVERIES = [
+    DeliveryRecord("d", 1, 1, "finalFailed", "http://a.test/", state, tries=(DeliveryTry(NOW, 503),) * tries)
+    for state, tries in itertools.product(DeliveryState, (0, 1, 4))
+]
+
+
+def alone(record: Record) -> Batch:
+    """The turn that this is all of."""
+    return Batch(uid="u", job_id="one", tenant="default", sequence=3, at=NOW, records=(record,))
+
+
+@pytest.mark.parametrize("record", [*EXECUTIONS, *FIRINGS, *ATTEMPTS, *DELIVERIES])
+def test_what_has_a_line_is_counted_as_trouble(record: Record) -> None:
+    """Every record for which there is a line is shown to whoever writes it."""
+    assert ExecutionMetrics().count(alone(record)) or told(record) == []
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        FiringRecord(NOW, FiringOutcome.FIRED, execute_number=1),
+        ExecutionRecord(1, 1, ExecutionState.PROCESSING, TriggeredBy.TIMER, NOW, NOW, NOW),
+        ExecutionRecord(1, 1, ExecutionState.SUCCEEDED, TriggeredBy.TIMER, NOW, NOW, NOW, NOW),
+        AttemptEnded(1, 1, NOW),
+        DeliveryRecord("d", 1, 1, "finalSucceed", "http://a.test/", DeliveryState.DELIVERED),
+    ],
+)
+def test_what_goes_well_is_no_trouble(record: Record) -> None:
+    """So nobody but the count looks at the turns of an execution that succeeds."""
+    assert not ExecutionMetrics().count(alone(record))

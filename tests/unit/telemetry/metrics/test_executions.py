@@ -15,7 +15,7 @@ def seen(*batches: Batch, jobs: tuple[str, ...] = ()) -> list[Sample]:
     """The figures after these turns."""
     metrics = ExecutionMetrics(jobs=jobs)
     for one in batches:
-        metrics.observe(one)
+        metrics.count(one)
     return list(metrics.samples())
 
 
