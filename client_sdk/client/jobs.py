@@ -138,10 +138,11 @@ class Jobs:
         text: str | None = None,
         last_outcome: str | None = None,
         system: bool | None = None,
+        timers: bool = False,
         sort: str | None = None,
         page: int = PAGE,
     ) -> AsyncIterator[answers.JobLine]:
-        """All matching jobs, a page at a time.
+        """All matching jobs, a page at a time; with `timers` each has its timer in words.
 
         `last_outcome`: those whose newest execution is succeeded, terminated, cancelled, skipped, running
         or waiting, or that have none.
@@ -157,6 +158,7 @@ class Jobs:
             "text": text,
             "lastOutcome": last_outcome,
             "system": system,
+            "timers": timers or None,
         }
         return iterate(self._connection, answers.JobLine, "/jobs", page=page, sort=sort, **query)
 

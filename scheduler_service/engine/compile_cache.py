@@ -108,6 +108,13 @@ class CompileCache:
         warnings = compiled.warnings[len(program.timer.warnings) :]
         self._shapes.put(posted.key, _CachedShape(program, warnings, active, compiled.shape, posted.bodies))
 
+    def timer(self, raw: bytes) -> Timer:
+        """The timer of a stored definition, compiled; `raw` is its member `timer` as posted, or `null`.
+
+        Raises DefinitionError, ModelError or msgspec.DecodeError where it is not a timer any more.
+        """
+        return self._timer(raw).timer
+
     def _fill(self, shape: "_CachedShape", posted: "_Posted", members: Members) -> CachedDefinition | None:
         job_id = _TEXT.decode(members["jobId"])
         if JOB_ID_FORM.fullmatch(job_id) is None or job_id in RESERVED_IDS:

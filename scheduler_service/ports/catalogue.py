@@ -44,6 +44,9 @@ LAST_OUTCOMES: Mapping[ExecutionState, LastOutcome] = {
 MOST_COUNTED = 100_000
 """So many jobs are counted for a `tally`; one that fits beside them is not."""
 
+LONGEST_READ = 65_536
+"""A definition with more bytes is read alone, not with those of a list."""
+
 
 class CatalogueEntry(msgspec.Struct, frozen=True, gc=False):
     """A job as lists and searches show it. Times are wall ms."""
@@ -195,6 +198,12 @@ class Catalogue(Protocol):
         """How many jobs fit, whatever `limit`, `cursor` and `sort` are, of MOST_COUNTED at most (of a shard).
 
         It reads the jobs that fit one by one, of the tenant or of its states. Raises StoreUnavailable.
+        """
+
+    async def definitions(self, job_ids: Sequence[str]) -> Mapping[str, bytes]:
+        """The present definitions of those of `job_ids` that exist, as posted, but those over LONGEST_READ.
+
+        Raises StoreUnavailable.
         """
 
     async def revisions(self, uid: str, *, after: int, limit: int) -> Sequence[Revision]:

@@ -24,8 +24,17 @@ class LatestExecution(AnswerModel):
     error: str | None
 
 
+class JobTimer(AnswerModel):
+    """A job's timer in words; `period` as it was posted."""
+
+    kind: TimerKind
+    period: str | None
+    timezone: str
+    description: str
+
+
 class JobLine(AnswerModel):
-    """A job in a list."""
+    """A job in a list. `timer` where it was asked for, and the definition has 64 KiB at most."""
 
     job_id: str
     uid: str
@@ -45,6 +54,7 @@ class JobLine(AnswerModel):
     missed_count: int
     created_at: AwareDatetime
     updated_at: AwareDatetime
+    timer: JobTimer | None = None
 
 
 class Job(JobLine):

@@ -78,6 +78,7 @@ JOBS = group(
         query=(
             *JOB_FILTERS,
             choice("sort", "By what; with a minus sign from the end.", SORTS, "jobId"),
+            flag("timers", "Each job's timer in words too.", default=False),
             *paging(),
         ),
         data=answers.Listing[answers.JobLine],

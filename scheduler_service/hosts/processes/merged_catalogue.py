@@ -35,10 +35,7 @@ class MergedCatalogue:
 
     async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
         """The entries of those `job_ids` that exist, destroyed ones too. Raises StoreUnavailable."""
-        shards: dict[int, list[str]] = {}
-        for job_id in job_ids:
-            shards.setdefault(self._shard_of(job_id), []).append(job_id)
-        answers = await all_of([self._catalogues[number].some(ids) for number, ids in shards.items()])
+        answers = await all_of([catalogue.some(ids) for catalogue, ids in self._split(job_ids)])
         return {job_id: entry for found in answers for job_id, entry in found.items()}
 
     async def find(self, uid: str) -> CatalogueEntry | None:
@@ -56,6 +53,11 @@ class MergedCatalogue:
     async def tally(self, query: JobQuery) -> JobTally:
         """How many jobs fit. Raises StoreUnavailable."""
         return reduce(JobTally.add, await all_of([catalogue.tally(query) for catalogue in self._catalogues]))
+
+    async def definitions(self, job_ids: Sequence[str]) -> Mapping[str, bytes]:
+        """The present definitions. Raises StoreUnavailable."""
+        answers = await all_of([catalogue.definitions(ids) for catalogue, ids in self._split(job_ids)])
+        return {job_id: text for found in answers for job_id, text in found.items()}
 
     async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
         calls = [catalogue.revisions(uid, after=after, limit=limit) for catalogue in self._catalogues]
@@ -95,6 +97,13 @@ class MergedCatalogue:
             running=sum(counts.running for counts in answers),
             by_state=states,
         )
+
+    def _split(self, job_ids: Sequence[str]) -> Sequence[tuple[Catalogue, Sequence[str]]]:
+        """Each catalogue with those of `job_ids` that are its own."""
+        shards: dict[int, list[str]] = {}
+        for job_id in job_ids:
+            shards.setdefault(self._shard_of(job_id), []).append(job_id)
+        return [(self._catalogues[number], ids) for number, ids in shards.items()]
 
 
 def _arrange(query: JobQuery, entries: Iterable[CatalogueEntry]) -> Sequence[CatalogueEntry]:

@@ -184,6 +184,10 @@ class RemoteCatalogue:
         """How many jobs fit."""
         return await self._worker.ask(rpc_methods.TALLY, query)
 
+    async def definitions(self, job_ids: Sequence[str]) -> Mapping[str, bytes]:
+        """The present definitions of several jobs."""
+        return await self._worker.ask(rpc_methods.DEFINITIONS, list(job_ids))
+
     async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
         """The definitions of a life."""
         return await self._worker.ask(rpc_methods.REVISIONS, (uid, after, limit))

@@ -176,6 +176,7 @@ SOME: Method[list[str], dict[str, CatalogueEntry]] = Method("some", list[str], d
 FIND: Method[str, CatalogueEntry | None] = Method("find", str, CatalogueEntry | None)
 LIST: Method[JobQuery, JobPage] = Method("list", JobQuery, JobPage)
 TALLY: Method[JobQuery, JobTally] = Method("tally", JobQuery, JobTally)
+DEFINITIONS: Method[list[str], dict[str, bytes]] = Method("definitions", list[str], dict[str, bytes])
 REVISIONS: Method[tuple[str, int, int], list[Revision]] = Method(
     "revisions", tuple[str, int, int], list[Revision]
 )

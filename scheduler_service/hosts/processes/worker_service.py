@@ -91,6 +91,7 @@ class WorkerService:
             _handler(rpc_methods.SOME, self._some),
             _handler(rpc_methods.FIND, catalogue.find),
             _handler(rpc_methods.LIST, self._list),
+            _handler(rpc_methods.DEFINITIONS, self._definitions),
             _handler(rpc_methods.REVISIONS, self._revisions),
             _handler(rpc_methods.CHILDREN, self._children),
             _handler(rpc_methods.UPCOMING, self._upcoming),
@@ -142,6 +143,9 @@ class WorkerService:
 
     async def _some(self, job_ids: list[str]) -> dict[str, CatalogueEntry]:
         return dict(await self._store.catalogue.some(job_ids))
+
+    async def _definitions(self, job_ids: list[str]) -> dict[str, bytes]:
+        return dict(await self._store.catalogue.definitions(job_ids))
 
     async def _list(self, query: JobQuery) -> JobPage:
         return await self._store.catalogue.list(query)

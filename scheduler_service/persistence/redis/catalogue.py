@@ -3,6 +3,7 @@
 A partition is the jobs of one tenant in one state; a list merges the partitions that it asks for.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from itertools import product
@@ -20,6 +21,7 @@ from scheduler_service.persistence.redis.encoding import (
     children,
     number,
     order,
+    read_definition,
     read_entries,
     read_entry,
     read_revision,
@@ -27,6 +29,7 @@ from scheduler_service.persistence.redis.encoding import (
 )
 from scheduler_service.persistence.redis.reader import Range, Reader
 from scheduler_service.ports.catalogue import (
+    LONGEST_READ,
     MOST_COUNTED,
     CatalogueEntry,
     JobCounts,
@@ -40,6 +43,8 @@ from scheduler_service.ports.catalogue import (
 )
 
 BATCH_SIZE = 500
+ABREAST = 50
+"""So many definitions are asked for at a time."""
 STATES = tuple(JobState)
 Test = Callable[[CatalogueEntry], bool]
 
@@ -114,6 +119,16 @@ class RedisCatalogue:
         rows = [(*key, count) for key, count in found.items()]
         return tally_of(rows, is_capped=found.total() > MOST_COUNTED)
 
+    async def definitions(self, job_ids: Sequence[str]) -> Mapping[str, bytes]:
+        entries = list((await self.some(job_ids)).values())
+        texts: dict[str, bytes] = {}
+        for start in range(0, len(entries), ABREAST):
+            batch = entries[start : start + ABREAST]
+            rows = await asyncio.gather(*(self._definition(entry) for entry in batch))
+            pairs = zip(batch, rows, strict=True)
+            texts.update({entry.job_id: text for entry, text in pairs if text is not None})
+        return texts
+
     async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
         key = f"definitions:{uid}"
         known = sorted(int(name) for name in await self._reader.command("HKEYS", key))
@@ -151,6 +166,14 @@ class RedisCatalogue:
         due, waiting, running, *jobs = await self._reader.script("counts", end, names, tenants)
         by_state = {state: count for state, count in zip(STATES, jobs, strict=True) if count}
         return JobCounts(due=due, waiting=waiting, running=running, by_state=by_state)
+
+    async def _definition(self, entry: CatalogueEntry) -> bytes | None:
+        key = f"definitions:{entry.uid}"
+        size = await self._reader.command("HSTRLEN", key, entry.revision)
+        if size == 0 or size > LONGEST_READ:
+            return None
+        row = await self._reader.command("HGET", key, entry.revision)
+        return None if row is None else read_definition(row)
 
     async def _tenants(self) -> Sequence[str]:
         return sorted(name.decode() for name in await self._reader.command("SMEMBERS", "tenants"))

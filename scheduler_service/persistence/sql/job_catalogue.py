@@ -23,6 +23,7 @@ from scheduler_service.persistence.sql.job_selections import (
 from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, jobs
 from scheduler_service.ports.catalogue import (
     LAST_OUTCOMES,
+    LONGEST_READ,
     MOST_COUNTED,
     CatalogueEntry,
     JobCounts,
@@ -43,6 +44,14 @@ _LIMIT: sa.BindParameter[int] = _bind("limit", type_=sa.Integer)
 _BY_ID = _entries.where(jobs.c.job_id == _bind("job_id"))
 _BY_IDS = _entries.where(IsIn(jobs.c.job_id, _bind("job_ids", type_=sa.Text)))
 _BY_UID = _entries.where(jobs.c.uid == _bind("uid")).limit(1)
+_DEFINITIONS = (
+    sa.select(jobs.c.job_id, definitions.c.text)
+    .join_from(
+        jobs, definitions, sa.and_(definitions.c.uid == jobs.c.uid, definitions.c.revision == jobs.c.revision)
+    )
+    .where(IsIn(jobs.c.job_id, _bind("job_ids", type_=sa.Text)))
+    .where(sa.func.length(definitions.c.text) <= _bind("longest", type_=sa.Integer))
+)
 _REVISIONS = (
     sa.select(*(definitions.c[name] for name in Revision.__struct_fields__))
     .where(definitions.c.uid == _bind("uid"), definitions.c.revision > _bind("after"))
@@ -72,7 +81,7 @@ class JobCatalogue(ABC):
     async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
         found: dict[str, CatalogueEntry] = {}
         for start in range(0, len(job_ids), BATCH_SIZE):
-            wanted = {"job_ids": msgspec.json.encode(job_ids[start : start + BATCH_SIZE]).decode()}
+            wanted = {"job_ids": _write_ids(job_ids[start : start + BATCH_SIZE])}
             entries = await self.read_entries([(_BY_IDS, wanted)], BATCH_SIZE)
             found.update({entry.job_id: entry for entry in entries})
         return found
@@ -91,6 +100,13 @@ class JobCatalogue(ABC):
         (rows,) = await self.read_rows([tally_read(query)])
         found = [(JobState(state), kind, _outcome_of(latest), count) for state, kind, latest, count in rows]
         return tally_of(found, is_capped=sum(row[-1] for row in found) > MOST_COUNTED)
+
+    async def definitions(self, job_ids: Sequence[str]) -> Mapping[str, bytes]:
+        batches = [job_ids[start : start + BATCH_SIZE] for start in range(0, len(job_ids), BATCH_SIZE)]
+        values = [{"job_ids": _write_ids(batch), "longest": LONGEST_READ} for batch in batches]
+        await self.catch_up()
+        found = await self.read_rows([(_DEFINITIONS, wanted) for wanted in values])
+        return {job_id: text for rows in found for job_id, text in rows}
 
     async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
         (rows,) = await self.read_rows([(_REVISIONS, {"uid": uid, "after": after, "limit": limit})])
@@ -120,6 +136,10 @@ class JobCatalogue(ABC):
             by_state[JobState(state)] = by_state.get(JobState(state), 0) + count
         due, waiting, running = (int(rows[0][0]) for rows in sums)
         return JobCounts(due=due, waiting=waiting, running=running, by_state=by_state)
+
+
+def _write_ids(job_ids: Sequence[str]) -> str:
+    return msgspec.json.encode(job_ids).decode()
 
 
 @lru_cache(FORMS_KEPT)

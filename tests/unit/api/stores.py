@@ -17,6 +17,7 @@ from scheduler_service.persistence.history.queries import (
     Wire,
 )
 from scheduler_service.ports.catalogue import (
+    LONGEST_READ,
     CatalogueEntry,
     JobCounts,
     JobPage,
@@ -75,6 +76,11 @@ class MemoryCatalogue:
         fitting = [entry for entry in self.entries.values() if _fits(entry, query)]
         rows = [(entry.state, entry.kind, read_last_outcome(entry.latest), 1) for entry in fitting]
         return tally_of(rows, is_capped=False)
+
+    async def definitions(self, job_ids: Sequence[str]) -> Mapping[str, bytes]:
+        lives = [(job_id, self.entries[job_id]) for job_id in job_ids if job_id in self.entries]
+        found = [(job_id, self.store.texts.get((entry.uid, entry.revision))) for job_id, entry in lives]
+        return {job_id: text for job_id, text in found if text and len(text) <= LONGEST_READ}
 
     async def revisions(self, uid: str, *, after: int, limit: int) -> Sequence[Revision]:
         known = sorted(number for life, number in self.store.texts if life == uid and number > after)

@@ -11,7 +11,7 @@ from scheduler_service.domain.document import Latest
 from scheduler_service.domain.execution import ExecutionState, JobState
 from scheduler_service.domain.moments import Now
 from scheduler_service.persistence.common.pagination import CursorError
-from scheduler_service.ports.catalogue import JobQuery, JobSort, LastOutcome
+from scheduler_service.ports.catalogue import LONGEST_READ, JobQuery, JobSort, LastOutcome
 from scheduler_service.ports.state import OpenStore
 from tests.unit.persistence.conftest import OPENERS, PARTIAL_OPENERS, opened
 from tests.unit.persistence.samples import commit
@@ -246,3 +246,15 @@ async def test_some_jobs_are_found_at_once(store: OpenStore) -> None:
     assert sorted(found) == ["j0", "j2"]
     assert found["j2"] == await store.catalogue.get("j2")
     assert await store.catalogue.some([]) == {}
+
+
+@pytest.mark.parametrize("store", [*OPENERS, *PARTIAL_OPENERS], indirect=True)
+async def test_definitions_of_many_are_read_together(store: OpenStore) -> None:
+    """The present revision of each that exists; one that is too long for a list is left out."""
+    await store.commit(commit("a", definition=b'{"a":1}'))
+    await store.commit(commit("a", expected=1, revision=2, definition=b'{"a":2}'))
+    await store.commit(commit("b", definition=b'{"b":1}'))
+    await store.commit(commit("long", definition=b'"' + b"x" * LONGEST_READ + b'"'))
+    found = await store.catalogue.definitions(["a", "b", "long", "nobody"])
+    assert found == {"a": b'{"a":2}', "b": b'{"b":1}'}
+    assert await store.catalogue.definitions([]) == {}

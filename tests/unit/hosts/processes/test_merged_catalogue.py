@@ -72,6 +72,7 @@ async def read_more(catalogue: Catalogue, query: JobQuery) -> list[object]:
         await catalogue.upcoming(0, 2, limit, tenant=tenant),
         await catalogue.counts(Now(wall=1, steady=0), tenant=tenant),
         await catalogue.tally(query),
+        await catalogue.definitions(IDS),
     ]
 
 
