@@ -49,7 +49,8 @@ export async function remove(path, options) {
 }
 
 /**
- * One call: `{data, warnings, etag, status, text}`. Options: `query`, `body` (any JSON value), `headers`, `signal`.
+ * One call: `{data, warnings, etag, status, text}`. Options: `query`, `body` (any JSON value), `bodyText` (JSON sent as it is written), `headers`,
+ * `signal`.
  * Throws ApiError, and the DOMException `AbortError` where `signal` ended it.
  */
 export function call(method, path, options = {}) {
@@ -83,13 +84,14 @@ export function pathOf(...segments) {
   return segments.map((segment) => encodeURIComponent(segment)).join("/");
 }
 
-async function exchange(method, path, { query, body, headers, signal }) {
+async function exchange(method, path, { query, body, bodyText, headers, signal }) {
   const given = method === "GET" ? {} : CHANGES;
-  const typed = body === undefined ? given : { ...given, "Content-Type": "application/json" };
+  const sent = bodyText ?? (body === undefined ? undefined : JSON.stringify(body));
+  const typed = sent === undefined ? given : { ...given, "Content-Type": "application/json" };
   const response = await send(new URL(address(path, query), SERVICE), {
     method,
     headers: { Accept: "application/json", ...typed, ...headers },
-    body: body === undefined ? undefined : JSON.stringify(body),
+    body: sent,
     signal,
     credentials: "same-origin",
     redirect: "error",

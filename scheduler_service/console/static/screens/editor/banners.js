@@ -1,0 +1,43 @@
+// What stands above the form: a draft that is back, and another's version of the same job.
+
+import { DiffView, Icon, Moment, html, t } from "../../core.js";
+
+/** The draft that was found in this browser. */
+export function DraftBanner({ editor }) {
+  const { state, draft } = editor;
+  if (state.restoredAt === 0 || !draft.isChanged) return null;
+  return html`
+    <div class="banner" role="status">
+      <${Icon} name="edit"/>
+      <span class="grow">${t("editor.draftBack")} <${Moment} at=${state.restoredAt}/></span>
+      <button type="button" class="button" onClick=${editor.startAgain}>${t(editor.isNew ? "editor.startNew" : "editor.startAgain")}</button>
+    </div>
+  `;
+}
+
+DraftBanner.props = ["editor"];
+
+/** Another's version beside one's own, and what to do: nothing of either is lost before somebody chooses. */
+export function ConflictBanner({ editor }) {
+  const { state, draft } = editor;
+  if (state.theirs === null) return null;
+  const revision = state.theirs.etag.replace(/"/g, "");
+  return html`
+    <section class="panel conflict" aria-label=${t("editor.conflict")}>
+      <div class="panel-head">
+        <h2><${Icon} name="alert"/> ${t("editor.conflict")}</h2>
+        <div class="actions">
+          ${editor.canCombine() && html`<button type="button" class="button primary" onClick=${editor.combine}>${t("editor.combine")}</button>`}
+          <button type="button" class="button" onClick=${editor.keepMine}>${t("editor.keepMine")}</button>
+          <button type="button" class="button" onClick=${editor.takeTheirs}>${t("editor.takeTheirs")}</button>
+        </div>
+      </div>
+      <div class="panel-body">
+        <p class="dim">${t("editor.conflictText", { revision })}</p>
+        <${DiffView} before=${state.theirs.text} after=${draft.text} names=${[t("editor.theirs", { revision }), t("editor.mine")]} label=${t("editor.conflict")}/>
+      </div>
+    </section>
+  `;
+}
+
+ConflictBanner.props = ["editor"];

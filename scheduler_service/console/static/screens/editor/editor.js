@@ -1,0 +1,163 @@
+// What the editor knows and does: loads the definition, keeps the draft, finds what others changed, saves.
+
+import { attempt, call, get, linkTo, navigate, pathOf, route, sayDone, sayFailed, shallowReactive, t, useResource, watch } from "../../core.js";
+import { makeDraft } from "./draft.js";
+import { dropDraft, keptDraft } from "./draft_store.js";
+import { textOfExample } from "./examples.js";
+import { makeForm } from "./form.js";
+import { partOf, withPart, withValue, without } from "./json_edit.js";
+import { mergeValues } from "./merge.js";
+import { makeSample } from "./sample.js";
+import { saveJob } from "./saving.js";
+import { useSoft } from "./soft.js";
+import { idFor } from "./what.js";
+
+/**
+ * The editor of `jobId` (null: a new job). Members: `draft`, `form`, `checks`, `sample`, `state` (`isReady`, `error`, `etag`, `restoredAt`, `theirs`:
+ * another's version `{etag, text}` or null), `save()`, `load()`, `startAgain()`, `keepMine()`, `takeTheirs()`, `combine()`, `canCombine()`, `begin(text)`.
+ */
+export function useEditor(jobId) {
+  const isNew = jobId === null;
+  const draft = makeDraft("{}");
+  const state = shallowReactive({ isReady: false, error: null, etag: null, restoredAt: 0, theirs: null, schema: null });
+  const checks = useSoft(() => (state.isReady && draft.fault === null ? { path: "definitions/check", bodyText: draft.text } : null));
+  const form = makeForm({ draft, checks, schema: () => state.schema, isNew, jobId });
+  const sample = makeSample(jobId ?? route.query.from ?? null);
+  const editor = { jobId, isNew, draft, state, checks, form, sample, load, save, begin: (text) => begin(draft, text, false), startAgain };
+
+  async function load() {
+    try {
+      state.error = null;
+      const { text, etag } = isNew ? { text: await textOfNew(), etag: null } : await readStored(jobId);
+      open(draft, state, { text, etag, kept: keptDraft(jobId) });
+    } catch (error) {
+      state.error = error;
+    }
+  }
+
+  function startAgain() {
+    draft.write(draft.saved, "again");
+    state.restoredAt = 0;
+  }
+
+  async function save() {
+    form.insist();
+    const name = jobId ?? idOfDraft(draft);
+    if (draft.fault !== null) return sayFailed(new Error(t("editor.needsJson")));
+    if (!name) return void form.show("/jobName");
+    try {
+      const { warnings } = await saveJob({ text: draft.text, jobId: name, etag: state.etag });
+      done(editor, name, warnings);
+    } catch (error) {
+      await refused(editor, error);
+    }
+    return undefined;
+  }
+
+  watchOthers(editor);
+  attempt(load);
+  loadSchema(state);
+  sample.load();
+  return Object.assign(editor, conflictActions(editor));
+}
+
+/** The id under which the draft would be saved. */
+export function idOfDraft(draft) {
+  const written = draft.get(["jobId"]);
+  return typeof written === "string" && written !== "" ? written : idFor(String(draft.get(["jobName"]) ?? ""));
+}
+
+function open(draft, state, { text, etag, kept }) {
+  begin(draft, kept?.saved ?? text, true);
+  if (kept !== null && kept.text !== text) {
+    draft.write(kept.text, "kept");
+    Object.assign(state, { restoredAt: kept.at, etag: kept.etag });
+    if (kept.etag !== etag) state.theirs = { etag, text };
+  } else {
+    begin(draft, text, true);
+    state.etag = etag;
+  }
+  state.isReady = true;
+}
+
+function begin(draft, text, isSaved) {
+  if (isSaved) draft.begin(text);
+  else draft.write(text, "example");
+}
+
+async function readStored(jobId) {
+  const answer = await call("GET", pathOf("jobs", jobId));
+  return { text: partOf(answer.text, ["data", "definition"]), etag: answer.etag };
+}
+
+async function textOfNew() {
+  const { from, example } = route.query;
+  if (from === undefined) return textOfExample(example, Intl.DateTimeFormat().resolvedOptions().timeZone);
+  const { text } = await readStored(from);
+  const copied = without(text, ["jobId"]);
+  return withValue(copied, ["jobName"], t("editor.copyOf", { name: JSON.parse(text).jobName }));
+}
+
+async function loadSchema(state) {
+  try {
+    state.schema = await get("schemas/job");
+  } catch {
+    // Without it fields show no defaults and bounds; the checks still tell what is wrong.
+  }
+}
+
+/** Asks now and then for the revision of the job: who edits should learn before saving that somebody else has saved. */
+function watchOthers({ jobId, isNew, draft, state }) {
+  if (isNew) return;
+  const present = useResource(() => (state.isReady ? { path: pathOf("jobs", jobId) } : null), { live: true });
+  watch(
+    () => present.etag,
+    async (etag) => {
+      if (etag === null || etag === state.etag || etag === state.theirs?.etag) return;
+      const theirs = await attempt(() => readStored(jobId));
+      if (theirs === undefined) return;
+      if (draft.isChanged) return void (state.theirs = theirs);
+      draft.begin(theirs.text);
+      state.etag = theirs.etag;
+    },
+  );
+}
+
+function done({ draft, jobId, isNew }, name, warnings) {
+  draft.markSaved(draft.text);
+  dropDraft(jobId);
+  const words = [t(isNew ? "editor.created" : "editor.saved", { jobId: name }), ...warnings.map((one) => one.message)];
+  sayDone(words.join("\n"));
+  navigate(linkTo("jobs", name));
+}
+
+async function refused({ jobId, form, state }, error) {
+  if (error.status === 412) {
+    state.theirs = (await attempt(() => readStored(jobId))) ?? null;
+    return;
+  }
+  sayFailed(error);
+  if (error.errors?.length > 0) form.show(error.errors[0].pointer);
+}
+
+function conflictActions({ draft, state }) {
+  const merged = () => mergeValues(JSON.parse(draft.saved), draft.value, JSON.parse(state.theirs.text));
+  const follow = (text) => {
+    const { theirs } = state;
+    draft.markSaved(theirs.text);
+    draft.write(text, "theirs");
+    Object.assign(state, { etag: theirs.etag, theirs: null });
+  };
+  return {
+    keepMine: () => follow(draft.text),
+    takeTheirs: () => follow(state.theirs.text),
+    canCombine: () => draft.fault === null && merged().conflicts.length === 0,
+    combine: () => follow(merged().taken.reduce((text, path) => taking(text, path, state.theirs.text), draft.text)),
+  };
+}
+
+/** `text` with what `theirs` has at `path`. */
+function taking(text, path, theirs) {
+  const part = partOf(theirs, path);
+  return part === null ? without(text, path) : withPart(text, path, part);
+}

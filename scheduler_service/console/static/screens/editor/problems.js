@@ -1,0 +1,65 @@
+// All that is wrong or doubtful, in one list: each entry leads to its field, or to its line of the JSON text.
+
+import { Icon, html, t } from "../../core.js";
+import { lineOf, nodeAt, stepsOf } from "./json_tree.js";
+
+/** The line (from 0) of `pointer` in the text of `draft`, or of what is nearest around it; null while the text is no JSON. */
+export function placeOfPointer(draft, pointer) {
+  if (draft.tree === null) return null;
+  const steps = stepsOf(pointer);
+  let node = nodeAt(draft.tree, steps);
+  while (node === null) {
+    steps.pop();
+    node = nodeAt(draft.tree, steps);
+  }
+  return { offset: node.start, line: lineOf(draft.text, node.start) };
+}
+
+/** The marks of lines: a Map from the line to `{kind, text}`. */
+export function marksOf(form) {
+  const { draft } = form;
+  if (draft.fault !== null) return new Map([[draft.fault.line, { kind: "bad", text: t(`editor.json.${draft.fault.code}`) }]]);
+  const marks = new Map();
+  for (const [kind, list] of [["warn", form.warnings()], ["bad", form.errors()]]) {
+    for (const one of list) marks.set(placeOfPointer(draft, one.pointer).line, { kind, text: one.message });
+  }
+  return marks;
+}
+
+/** The list; `onLine(offset)` goes to a place in the text, `isForm` says whether there are fields. */
+export function Problems({ form, isForm, onLine }) {
+  const { draft } = form;
+  const entries = draft.fault !== null ? [syntaxOf(draft.fault)] : [...of(form.errors(), "bad"), ...of(form.warnings(), "warn")];
+  const goTo = async (one) => {
+    if (one.pointer !== null && isForm && (await form.show(one.pointer))) return;
+    onLine(one.pointer === null ? draft.fault.offset : placeOfPointer(draft, one.pointer).offset);
+  };
+  if (entries.length === 0) return fine(form);
+  return html`
+    <ul class="problems" id="problems" aria-label=${t("editor.problems")}>
+      ${entries.map((one, index) => html`
+        <li key=${index} class=${one.kind}>
+          <button type="button" onClick=${() => goTo(one)}>
+            <${Icon} name="alert" size=${13}/>
+            <span><code>${one.place}</code> ${one.message}</span>
+          </button>
+        </li>
+      `)}
+    </ul>
+  `;
+}
+
+Problems.props = ["form", "isForm", "onLine"];
+
+function of(list, kind) {
+  return list.map((one) => ({ kind, pointer: one.pointer, place: one.pointer, message: one.message }));
+}
+
+function syntaxOf(fault) {
+  return { kind: "bad", pointer: null, place: t("editor.line", { number: fault.line + 1 }), message: t(`editor.json.${fault.code}`) };
+}
+
+function fine({ checks }) {
+  if (checks.isAbsent || checks.data === null || checks.problem !== null) return null;
+  return html`<p class="fine"><${Icon} name="check" size=${14}/>${t("editor.fine")}</p>`;
+}
