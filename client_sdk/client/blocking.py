@@ -145,6 +145,8 @@ class BlockingScheduler(_BlockingGroup):
     upcoming = _iterate(Scheduler.upcoming)
     preview_timer = _call(Scheduler.preview_timer)
     preview_template = _call(Scheduler.preview_template)
+    check_definition = _call(Scheduler.check_definition)
+    definition_schema = _call(Scheduler.definition_schema)
 
 
 class BlockingClient:

@@ -5,9 +5,15 @@ from datetime import date, datetime
 from typing import Any, Literal
 
 from client_sdk.client.connection import Connection, parse
-from client_sdk.client.jobs import write_day, write_moment
+from client_sdk.client.jobs import Definition, write_day, write_definition, write_moment
 from client_sdk.client.paging import PAGE, iterate
 from client_sdk.models import Timer, answers
+
+
+class CheckedDefinition(answers.CheckedDefinition):
+    """What a definition would do, and the warnings about it."""
+
+    warnings: list[answers.ProblemError]
 
 
 class Scheduler:
@@ -89,6 +95,16 @@ class Scheduler:
         return parse(
             answers.Preview, (await self._connection.send("POST", "/timers/preview", body=body)).data
         )
+
+    async def check_definition(self, definition: Definition) -> CheckedDefinition:
+        """What a definition would do, and its warnings, without creating a job. Raises Invalid."""
+        body = write_definition(definition)
+        envelope = await self._connection.send("POST", "/definitions/check", body=body)
+        return parse(CheckedDefinition, {**envelope.data, "warnings": envelope.warnings})
+
+    async def definition_schema(self) -> dict[str, Any]:
+        """A definition as JSON Schema (2020-12)."""
+        return dict((await self._connection.send("GET", "/schemas/job")).data)
 
     async def preview_template(
         self,

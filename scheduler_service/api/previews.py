@@ -1,6 +1,9 @@
 """Previews of timers, templates and retries, without creating anything (SPEC sections 3, 4, 6, 10)."""
 
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from itertools import accumulate
+from typing import Any
 
 from starlette.responses import Response
 
@@ -8,7 +11,7 @@ from client_sdk.models import PreviewRequest, TemplateRequest
 from scheduler_service.api.bodies import read_json_by_size, read_model
 from scheduler_service.api.jobs import find_job
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import invalid, invalid_all, no_job, succeed
+from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, no_job, succeed
 from scheduler_service.api.shapes import firing_preview
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
 from scheduler_service.domain.execution import FailureType
@@ -27,6 +30,56 @@ DEFAULT_COUNT = 10
 
 async def preview_timer(request: ApiRequest) -> Response:
     """`POST /timers/preview`: a timer as text for people, and its firings."""
+    return await softly(request, _preview_timer)
+
+
+async def preview_template(request: ApiRequest) -> Response:
+    """`POST /templates/preview`: the value of a template, or the 422 that a job would get."""
+    return await softly(request, _preview_template)
+
+
+async def softly(request: ApiRequest, answer: Callable[[ApiRequest], Awaitable[Response]]) -> Response:
+    """What `answer` answers; with `soft` its 422 as `{"problem": …}` with status 200.
+
+    For pages that try while somebody types: browsers show each failed request as an error. Raises ApiProblem.
+    """
+    try:
+        return await answer(request)
+    except ApiProblem as problem:
+        if not request.query["soft"] or problem.status is not HTTPStatus.UNPROCESSABLE_ENTITY:
+            raise
+        return succeed({"problem": problem.body()})
+
+
+async def show_retry_plan(request: ApiRequest) -> Response:
+    """`GET /jobs/{jobId}/retry-plan`: the waits of an execution that fails with `error` every time."""
+    entry = await find_job(request, request.job_key)
+    job = await request.deps.read_job(entry.job_id)
+    if job is None or job.document is None:
+        raise no_job(entry.job_id)
+    program = job.programs[job.document.head.revision]
+    return succeed(write_plan(program, request.query["error"]))
+
+
+def write_plan(program: Program, code: str) -> dict[str, Any]:
+    """The retries of an execution that fails with `code` every time, and why they end."""
+    failure = _failure(program, code)
+    plan = plan_retries(program.policies, program.max_retries, failure)
+    moments = accumulate(retry.wait for retry in plan.retries)
+    items = [
+        {
+            "retry": number,
+            "policy": retry.policy,
+            "waitMs": retry.wait,
+            "afterMs": moment,
+            "jitter": program.policies[retry.policy].jitter,
+        }
+        for number, (retry, moment) in enumerate(zip(plan.retries, moments, strict=True), 1)
+    ]
+    return {"error": failure.code, "items": items, "reason": plan.reason}
+
+
+async def _preview_timer(request: ApiRequest) -> Response:
     raw = await request.body()
     posted = read_model(PreviewRequest, await read_json_by_size(raw))
     try:
@@ -47,8 +100,7 @@ async def preview_timer(request: ApiRequest) -> Response:
     return succeed(await request.run_once("timers/preview", raw, work), warnings=warnings)
 
 
-async def preview_template(request: ApiRequest) -> Response:
-    """`POST /templates/preview`: the value of a template, or the 422 that a job would get."""
+async def _preview_template(request: ApiRequest) -> Response:
     raw = await request.body()
     posted = read_model(TemplateRequest, await read_json_by_size(raw))
     deps = request.deps
@@ -62,29 +114,6 @@ async def preview_template(request: ApiRequest) -> Response:
         return {"value": tried.value}
 
     return succeed(await request.run_once("templates/preview", raw, work), warnings=tried.warnings)
-
-
-async def show_retry_plan(request: ApiRequest) -> Response:
-    """`GET /jobs/{jobId}/retry-plan`: the waits of an execution that fails with `error` every time."""
-    entry = await find_job(request, request.job_key)
-    job = await request.deps.read_job(entry.job_id)
-    if job is None or job.document is None:
-        raise no_job(entry.job_id)
-    program = job.programs[job.document.head.revision]
-    failure = _failure(program, request.query["error"])
-    plan = plan_retries(program.policies, program.max_retries, failure)
-    moments = accumulate(retry.wait for retry in plan.retries)
-    items = [
-        {
-            "retry": number,
-            "policy": retry.policy,
-            "waitMs": retry.wait,
-            "afterMs": moment,
-            "jitter": program.policies[retry.policy].jitter,
-        }
-        for number, (retry, moment) in enumerate(zip(plan.retries, moments, strict=True), 1)
-    ]
-    return succeed({"error": failure.code, "items": items, "reason": plan.reason})
 
 
 def _moment(pointer: str, text: str, timer: Timer) -> int:

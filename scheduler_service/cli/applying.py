@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import CommandError, Exit
+from scheduler_service.cli.job_page import describe_timer
 from scheduler_service.cli.job_reads import path_of
-from scheduler_service.cli.output import Column, Format, note, note_warnings, show, show_rows
+from scheduler_service.cli.output import Column, Format, note, note_warnings, show, show_rows, text_of
 from scheduler_service.cli.wording import Part, describe_flaws, read_flaws
 
 if TYPE_CHECKING:
@@ -27,6 +28,24 @@ def create_definition(connection: ApiConnection, file: Path, job_id: str | None)
     note_warnings(answer.warnings, part)
     created: dict[str, Any] = answer.data
     return created
+
+
+def check_definitions(connection: ApiConnection, file: Path, output: Format) -> None:
+    """Prints what each definition of a file would do; creates nothing. Raises CommandError."""
+    from scheduler_service.cli.documents import read_document
+
+    document = read_document(file)
+    is_list = isinstance(document.value, list)
+    for index, definition in enumerate(document.value if is_list else [document.value]):
+        part = Part(document, pointer=f"/{index}" if is_list else "")
+        answer = connection.exchange("POST", "/definitions/check", body=definition, part=part)
+        note_warnings(answer.warnings, part)
+        if output is not Format.TABLE:
+            show(answer.data, output)
+            continue
+        existing = answer.data["existing"]
+        there = "is new" if existing is None else "would change" if not existing["isSame"] else "is unchanged"
+        print(text_of(f"{answer.data['jobId']} {there}: {describe_timer(answer.data['timer'])}"))
 
 
 def apply_definitions(connection: ApiConnection, file: Path, output: Format) -> None:

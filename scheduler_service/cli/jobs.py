@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from scheduler_service.cli import job_reads
-from scheduler_service.cli.applying import apply_definitions, create_definition
+from scheduler_service.cli.applying import apply_definitions, check_definitions, create_definition
 from scheduler_service.cli.bulk import bulk_jobs
 from scheduler_service.cli.connection import ApiConnection, connect
 from scheduler_service.cli.day_page import show_job_days
@@ -71,6 +71,24 @@ def apply_jobs(file: Source, url: Url = None, key: Key = None, output: Output = 
     Example: punctual jobs apply -f jobs.json
     """
     apply_definitions(connect(url, key), file, output)
+
+
+@app.command("check")
+def check_jobs(file: Source, url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
+    """Let the service try the definitions of a file without creating anything.
+
+    Example: punctual jobs check -f nightly.json
+    """
+    check_definitions(connect(url, key), file, output)
+
+
+@app.command("schema")
+def show_schema(url: Url = None, key: Key = None) -> None:
+    """Print the JSON Schema of a definition, for editors and forms.
+
+    Example: punctual jobs schema
+    """
+    show(connect(url, key).get("/schemas/job"), Format.JSON)
 
 
 @app.command("diff")

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, RootModel
 
-from client_sdk.models.answers.form import AnswerModel
+from client_sdk.models.answers.form import AnswerModel, ProblemDetails
 from client_sdk.models.answers.words import FiringOutcome, RetryJitter, RetryReason, TimerKind
 
 
@@ -68,3 +68,48 @@ class TemplateValue(AnswerModel):
     """The value of a template."""
 
     value: Any
+
+
+class PolicyPlan(AnswerModel):
+    """The retries by one policy of an execution that fails with `error`, the first code it is for."""
+
+    policy: int
+    errors: list[str]
+    error: str
+    items: list[PlannedRetry]
+    reason: RetryReason | None
+
+
+class ExistingJob(AnswerModel):
+    """The job that has this id now; `isSame`: with an equal definition."""
+
+    revision: int
+    is_same: bool
+
+
+class CheckedDefinition(AnswerModel):
+    """What a definition would do: its timer, its retries, and the job that it would meet."""
+
+    job_id: str
+    kind: TimerKind
+    timer: Preview
+    retry_plans: list[PolicyPlan]
+    existing: ExistingJob | None
+
+
+class SoftProblem(AnswerModel):
+    """What is wrong, in an answer with the status 200 (`soft`)."""
+
+    problem: ProblemDetails
+
+
+class PreviewOrProblem(RootModel[Preview | SoftProblem]):
+    """A preview; with `soft` the problem, if there is one."""
+
+
+class ValueOrProblem(RootModel[TemplateValue | SoftProblem]):
+    """The value of a template; with `soft` the problem, if there is one."""
+
+
+class CheckOrProblem(RootModel[CheckedDefinition | SoftProblem]):
+    """A checked definition; with `soft` the problem, if there is one."""

@@ -1,10 +1,12 @@
 """The routes that try something without creating anything."""
 
-from client_sdk.models import PreviewRequest, TemplateRequest, answers
-from scheduler_service.api import examples, previews
-from scheduler_service.api.parameters import text
+from client_sdk.models import JobDefinition, PreviewRequest, TemplateRequest, answers
+from scheduler_service.api import definition_checks, examples, previews
+from scheduler_service.api.parameters import flag, text
 from scheduler_service.api.request import Body, Operation, group
 from scheduler_service.security.callers import Role
+
+SOFT = flag("soft", 'Answer `{"problem": …}` with status 200 where a 422 would be.', default=False)
 
 PREVIEWS = (
     *group(
@@ -15,7 +17,8 @@ PREVIEWS = (
             role=Role.VIEWER,
             summary="Try a timer without creating anything",
             body=Body(PreviewRequest, examples.PREVIEW, required=True),
-            data=answers.Preview,
+            query=(SOFT,),
+            data=answers.PreviewOrProblem,
         ),
     ),
     *group(
@@ -35,7 +38,27 @@ PREVIEWS = (
             role=Role.VIEWER,
             summary="Try a template on a root without creating anything",
             body=Body(TemplateRequest, examples.TEMPLATE, required=True),
-            data=answers.TemplateValue,
+            query=(SOFT,),
+            data=answers.ValueOrProblem,
+        ),
+    ),
+    *group(
+        "definitions",
+        Operation(
+            route="POST /definitions/check",
+            handler=definition_checks.check_definition,
+            role=Role.VIEWER,
+            summary="Try a definition without creating anything",
+            body=Body(JobDefinition, examples.DEFINITIONS[0], required=True),
+            query=(SOFT,),
+            data=answers.CheckOrProblem,
+        ),
+        Operation(
+            route="GET /schemas/job",
+            handler=definition_checks.show_definition_schema,
+            role=Role.VIEWER,
+            summary="Read the JSON Schema of a definition",
+            data=dict,
         ),
     ),
 )

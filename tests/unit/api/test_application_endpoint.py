@@ -11,6 +11,8 @@ from scheduler_service.security.callers import Caller, Role
 from tests.unit.api.world import World, pointers
 
 pytestmark = pytest.mark.anyio
+TRIES = ("/preview", "/check", "/outlook")
+"""How the paths end that try something without creating it."""
 NEEDS_A_KEY = [operation for operation in OPERATIONS if operation.role is not Role.VIEWER]
 
 
@@ -30,7 +32,7 @@ async def ask(world: World, operation: Operation, caller: Caller) -> httpx.Respo
 def test_every_operation_names_a_role(operation: Operation) -> None:
     """What only reads or tries needs a viewer; what changes something needs more, feedback a token alone."""
     assert isinstance(operation.role, Role)
-    reads = operation.method == "GET" or operation.path.endswith("/preview")
+    reads = operation.method == "GET" or operation.path.endswith(TRIES)
     open_to_viewers = reads and operation.path != "/settings"
     assert (operation.role is Role.VIEWER) == (open_to_viewers or operation.is_open)
 

@@ -106,6 +106,7 @@ cancelExecution
 cancelOperation
 changeManyExecutions
 changeManyJobs
+checkDefinition
 claimWork
 cleanHistory
 completeWork
@@ -152,6 +153,7 @@ resendDelivery
 sayAlive
 sayReady
 showDailyStatistics
+showDefinitionSchema
 showDrift
 showMetrics
 showNextFirings

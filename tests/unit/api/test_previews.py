@@ -226,3 +226,29 @@ async def test_a_preview_is_refused_as_a_job_would_be(
     response = await client.post("/timers/preview", json=body)
     assert response.status_code == 422
     assert pointers(response)[0][0] == pointer
+
+
+@pytest.mark.parametrize(
+    ("path", "right", "wrong", "pointer"),
+    [
+        ("/timers/preview", {"timer": MINUTELY}, {"timer": {"period": "often"}}, "/timer/period"),
+        ("/templates/preview", {"template": "${a}", "root": {"a": 1}}, {"template": "${b}"}, "/template"),
+        ("/definitions/check", definition(jobId="a"), definition(jobId="a", qos=7), "/qos"),
+    ],
+)
+async def test_a_soft_preview_answers_200_with_the_problem(
+    client: httpx.AsyncClient, path: str, right: Any, wrong: Any, pointer: str
+) -> None:
+    """The problem of the 422 stands in the body; other answers are as ever."""
+    assert (await client.post(f"{path}?soft=true", json=right)).json() == (
+        await client.post(path, json=right)
+    ).json()
+    refused = await client.post(path, json=wrong)
+    soft = await client.post(f"{path}?soft=true", json=wrong)
+    assert (refused.status_code, soft.status_code) == (422, 200)
+    assert soft.json()["data"] == {"problem": refused.json()}
+    assert soft.json()["data"]["problem"]["errors"][0]["pointer"] == pointer
+    broken = await client.post(
+        f"{path}?soft=true", content=b"{", headers={"content-type": "application/json"}
+    )
+    assert broken.status_code == 400

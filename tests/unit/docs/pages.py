@@ -1,10 +1,11 @@
 """The pages of the documentation, and what stands in their fences."""
 
 import ast
+import json
 import re
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -72,3 +73,13 @@ def functions_of(path: str) -> frozenset[str]:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     return frozenset(node.name for node in tree.body if isinstance(node, kinds))
+
+
+def definitions() -> list[tuple[str, dict[str, Any]]]:
+    """(page, definition) of every definition that a page shows."""
+    found = []
+    for page in PAGES:
+        for text in fences(page.read_text(encoding="utf-8"), "json"):
+            value = json.loads(text)
+            found += [(page.name, one) for one in (value if isinstance(value, list) else [value])]
+    return found

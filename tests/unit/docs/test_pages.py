@@ -1,6 +1,5 @@
 """The documentation is tested: what it names exists, and what exists is named."""
 
-import json
 import re
 import tomllib
 from pathlib import Path
@@ -19,7 +18,7 @@ from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.language.expression import SYSTEM_VARIABLES
 from scheduler_service.settings import Settings, load_settings
-from tests.unit.docs.pages import PAGES, ROOT, anchors, fences, prose, read, rows
+from tests.unit.docs.pages import PAGES, ROOT, anchors, definitions, fences, prose, read, rows
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 NOT_DESCRIBED = {("GET", "/openapi.json"), ("GET", "/docs"), ("GET", "/")}
@@ -38,15 +37,6 @@ def _settings() -> dict[str, object]:
     }
 
 
-def _definitions() -> list[tuple[str, dict[str, Any]]]:
-    found = []
-    for page in PAGES:
-        for text in fences(page.read_text(encoding="utf-8"), "json"):
-            value = json.loads(text)
-            found += [(page.name, one) for one in (value if isinstance(value, list) else [value])]
-    return found
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_relative_link_leads_somewhere(page: Path) -> None:
     """To a file of the checkout, and to a heading of it where the link has one."""
@@ -60,7 +50,7 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(there.read_text(encoding="utf-8")), target
 
 
-@pytest.mark.parametrize(("page", "definition"), _definitions())
+@pytest.mark.parametrize(("page", "definition"), definitions())
 def test_every_definition_compiles(page: str, definition: dict[str, Any]) -> None:
     """An example is a whole definition that a service accepts, without unintended warnings."""
     left_out = {"jobId": "example", "creator": "me", "creatorName": "Me"}

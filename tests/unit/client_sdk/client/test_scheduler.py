@@ -68,3 +68,15 @@ async def test_previews_need_no_job(client: Client) -> None:
     await client.jobs.create(definition(retry=[{"errorEquals": "5xx"}]), job_id="one")
     plan = await client.jobs.retry_plan("one", error="500")
     assert [retry.wait_ms for retry in plan.items] == [1000, 2000]
+
+
+async def test_a_definition_is_tried(client: Client) -> None:
+    """Without a job; warnings stand beside it, and what is wrong raises."""
+    checked = await client.scheduler.check_definition(
+        definition(jobId="one", timer={"dueTime": "1s", "period": "0 0 * * * ?"})
+    )
+    assert (checked.job_id, checked.kind, checked.existing) == ("one", "cron", None)
+    assert [one.code for one in checked.warnings]
+    with pytest.raises(Invalid):
+        await client.scheduler.check_definition(definition(jobId="one", qos=7))
+    assert (await client.scheduler.definition_schema())["type"] == "object"

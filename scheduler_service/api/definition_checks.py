@@ -1,0 +1,62 @@
+"""A whole definition is tried without creating a job, and its form is described (SPEC section 10)."""
+
+from typing import Any
+
+from starlette.responses import Response
+
+from client_sdk.models.definition_schema import definition_schema
+from scheduler_service.api.definitions import CheckedDefinition, check_posted
+from scheduler_service.api.name_warnings import find_refused_names, warn_of_names
+from scheduler_service.api.previews import softly, write_plan
+from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.responses import succeed
+from scheduler_service.api.shapes import firing_preview
+from scheduler_service.domain.job_key import write_job_key
+from scheduler_service.engine.program import Program
+from scheduler_service.timing.preview import preview
+
+FIRINGS = 5
+ANY_STATUS = "500"
+"""Shown for a policy that is for all errors."""
+
+
+async def check_definition(request: ApiRequest) -> Response:
+    """`POST /definitions/check`: what is wrong with a definition, or what it would do; creates nothing."""
+    return await softly(request, _check)
+
+
+async def show_definition_schema(request: ApiRequest) -> Response:
+    """`GET /schemas/job`: a definition as JSON Schema (2020-12), for forms and editors."""
+    return succeed(definition_schema())
+
+
+async def _check(request: ApiRequest) -> Response:
+    raw = await request.body()
+    checked = await check_posted(request.deps, raw, None, request.creator)
+    text, program = checked.definition.text, checked.definition.program
+    names = await warn_of_names(text, await find_refused_names(request.deps, text))
+    shown = preview(program.timer, anchor=request.deps.clock.now().wall, count=FIRINGS)
+    data = {
+        "jobId": checked.job_id,
+        "kind": shown.kind,
+        "timer": firing_preview(shown, shown.firings),
+        "retryPlans": [_plan(program, index) for index in range(len(program.policies))],
+        "existing": await _find_existing(request, checked),
+    }
+    return succeed(data, warnings=(*checked.warnings, *names))
+
+
+def _plan(program: Program, index: int) -> dict[str, Any]:
+    errors = sorted(program.policies[index].errors)
+    code = ANY_STATUS if errors[0] == "*" else errors[0].replace("xx", "00")
+    return {"policy": index, "errors": errors, **write_plan(program, code)}
+
+
+async def _find_existing(request: ApiRequest, checked: CheckedDefinition) -> dict[str, Any] | None:
+    """The job that has this id, and whether this definition would change it."""
+    job = await request.deps.read_job(write_job_key(request.caller.tenant, checked.job_id))
+    if job is None or job.document is None:
+        return None
+    revision = job.document.head.revision
+    is_same = job.programs[revision].fingerprint == checked.definition.program.fingerprint
+    return {"revision": revision, "isSame": is_same}

@@ -1,0 +1,65 @@
+"""A definition is tried and described without a job (SPEC section 10)."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.unit.api.world import World, definition, pointers
+
+pytestmark = pytest.mark.anyio
+POLICIES = [
+    {"errorEquals": ["5xx", "timeout"], "maxAttempts": 2, "intervalSeconds": 1},
+    {"errorEquals": "*", "maxAttempts": 1, "intervalSeconds": 5},
+]
+
+
+async def check(client: httpx.AsyncClient, **members: Any) -> dict[str, Any]:
+    """`data` of a definition that is right."""
+    answer = await client.post("/definitions/check", json=definition(jobId="a", **members))
+    assert answer.is_success, answer.text
+    data: dict[str, Any] = answer.json()["data"]
+    return data
+
+
+async def test_a_definition_is_tried_without_a_job(client: httpx.AsyncClient, world: World) -> None:
+    """Its timer in words and in its normal form, the retries of each policy; nothing is created."""
+    data = await check(client, timer={"period": "@daily", "timezone": "Europe/Berlin"}, retry=POLICIES)
+    assert (data["jobId"], data["kind"], data["existing"]) == ("a", "cron", None)
+    preview = await client.post(
+        "/timers/preview", json={"timer": {"period": "@daily", "timezone": "Europe/Berlin"}, "count": 5}
+    )
+    assert data["timer"] == preview.json()["data"]
+    first, second = data["retryPlans"]
+    assert (first["policy"], first["errors"], first["error"]) == (0, ["5xx", "timeout"], "500")
+    assert [item["waitMs"] for item in first["items"]] == [1_000, 2_000]
+    assert (second["policy"], second["errors"]) == (1, ["*"])
+    assert (world.turns, world.documents) == (0, {})
+
+
+async def test_all_that_is_wrong_is_told(client: httpx.AsyncClient) -> None:
+    """As the creation would, with pointers; warnings too."""
+    wrong = definition(jobId="a", qos=7, overlapPolicy="never")
+    refused = await client.post("/definitions/check", json=wrong)
+    created = await client.post("/jobs/a", json=wrong)
+    assert refused.json() == created.json()
+    nameless = await client.post("/definitions/check", json=definition())
+    assert pointers(nameless) == [("/jobId", "required")]
+    body = definition(jobId="a", retry=POLICIES, timer={"dueTime": "1s", "period": "0 0 * * * ?"})
+    warned = await client.post("/definitions/check", json=body)
+    made = await client.post("/jobs/a", json=body)
+    assert warned.json()["warnings"] == made.json()["warnings"] != []
+
+
+async def test_the_job_that_is_there_is_told(client: httpx.AsyncClient) -> None:
+    """With its revision, and whether it would change."""
+    await client.post("/jobs/a", json=definition())
+    assert (await check(client))["existing"] == {"revision": 1, "isSame": True}
+    assert (await check(client, jobName="other"))["existing"] == {"revision": 1, "isSame": False}
+
+
+async def test_the_schema_is_served(client: httpx.AsyncClient) -> None:
+    """For forms and editors."""
+    schema = (await client.get("/schemas/job")).json()["data"]
+    assert schema["required"] == ["jobName", "request"]
+    assert schema["properties"]["overlapPolicy"]["enum"] == ["skip", "queue", "cancel_running", "allow"]
