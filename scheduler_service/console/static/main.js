@@ -13,6 +13,7 @@ import "./components/code.js";
 import "./components/diff.js";
 import "./components/reasons.js";
 import "./components/fields.js";
+import "./components/outlook.js";
 import "./components/tables.js";
 import { startKeys } from "./core/keys.js";
 import { startLanguage } from "./core/language.js";
