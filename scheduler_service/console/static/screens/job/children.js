@@ -1,0 +1,38 @@
+// The jobs that executions of this job created, and how their newest executions went.
+
+import { DataTable, EmptyState, Loaded, Moment, Pager, Panel, StateBadge, html, linkTo, pushQuery, route, showUnseen, t, useListing, useResource } from "../../core.js";
+import { executionTable } from "./execution_rows.js";
+
+/** All children, or those of one execution (`?execution=`) with their newest executions. */
+export const ChildrenTab = {
+  props: { job: Object, preview: Object, etag: String, onDone: Function },
+  setup(props) {
+    const own = props.job.jobId;
+    const listing = useListing("jobs", () => ({ parentJob: own, parentJobExecution: route.query.execution, state: ["active", "paused", "finished"].includes(route.query.state) ? route.query.state : null }));
+    const logs = useResource(() => (route.query.execution ? { path: "main/getChildJobLogs", query: { parentJobId: own, execution: route.query.execution } } : null));
+    return () => html`
+      <div class="filters">
+        <label>${t("job.ofExecution")} <input class="short" inputmode="numeric" value=${route.query.execution ?? ""} onChange=${(event) => pushQuery({ execution: event.target.value.replace(/\D/g, "") })}/></label>
+      </div>
+      <${Panel} flush>
+        <${Loaded} resource=${listing.resource} lines=${4}>${{
+          default: () => (listing.items.value.length === 0
+            ? html`<${EmptyState} icon="jobs" title=${t("job.noChildren")} text=${t("job.noChildrenText")}/>`
+            : html`<${DataTable} columns=${columnsOfChildren()} rows=${listing.items.value} keyOf=${(one) => one.jobId} label=${t("job.children")}/>`),
+        }}<//>
+      <//>
+      <${Pager} page=${listing.page.value} hasNext=${listing.hasNext.value} onBack=${listing.back} onNext=${listing.next}/>
+      ${logs.data && html`<${Panel} title=${t("job.childExecutions")} flush>${executionTable(logs.data.items, t("job.childExecutions"))}<//>`}
+    `;
+  },
+};
+
+function columnsOfChildren() {
+  return [
+    { key: "name", text: t("jobs.name"), cell: (one) => html`<a class="name" href=${linkTo("jobs", one.jobId)}>${showUnseen(one.jobName)}</a>` },
+    { key: "state", text: t("jobs.state"), cell: (one) => html`<${StateBadge} state=${one.state}/>` },
+    { key: "latest", text: t("job.last"), cell: (one) => one.latestExecution && html`<a href=${linkTo("executions", one.latestExecution.executionId)}><${StateBadge} state=${one.latestExecution.state}/></a>` },
+    { key: "execution", text: t("job.ofExecution"), kind: "right", cell: (one) => html`<span class="number">${one.parentJobExecution}</span>` },
+    { key: "created", text: t("job.created"), cell: (one) => html`<${Moment} at=${one.createdAt}/>` },
+  ];
+}

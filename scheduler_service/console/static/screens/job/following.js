@@ -1,0 +1,16 @@
+// Parts of the page that are asked for again when the job has moved, instead of each by its own clock.
+
+import { onUnmounted, watch } from "../../core.js";
+
+/** Reloads `resource` when what `source()` gives changes, at most once in `pause` ms; the last change is never lost. For `setup` of a component. */
+export function reloadWith(source, resource, pause) {
+  let timer = 0;
+  watch(
+    () => JSON.stringify(source()),
+    () => {
+      clearTimeout(timer);
+      timer = setTimeout(resource.reload, Math.max(0, resource.loadedAt + pause - Date.now()));
+    },
+  );
+  onUnmounted(() => clearTimeout(timer));
+}

@@ -1,0 +1,117 @@
+// The head of a job: name, state, facts, and its actions.
+
+import {
+  ActionButton,
+  Icon,
+  Labels,
+  Moment,
+  PageHead,
+  StateBadge,
+  attempt,
+  confirm,
+  hasText,
+  html,
+  may,
+  navigate,
+  pathOf,
+  placeOf,
+  ref,
+  remove,
+  showUnseen,
+  t,
+} from "../../core.js";
+import { copyAsCurl, exportJob } from "./copies.js";
+import { PauseDialog, ResumeDialog } from "./switch_dialogs.js";
+import { RunDialog } from "./run_dialog.js";
+
+/** `job` as GET /jobs/{id} gives it, `preview` its coming firings or null. */
+export const JobHead = {
+  props: { job: Object, preview: Object, onDone: Function },
+  setup(props) {
+    const dialog = ref(null);
+    const close = () => (dialog.value = null);
+    const done = () => {
+      close();
+      props.onDone();
+    };
+    return () => html`
+      <${PageHead} title=${showUnseen(props.job.jobName)} back=${{ href: "#/jobs", text: t("jobs.title") }}>${{
+        marks: () => html`<${StateBadge} state=${props.job.state}/>${pauseReason(props.job)}`,
+        default: () => html`${buttons(props.job, (name) => (dialog.value = name))}<${MoreActions} job=${props.job}/>`,
+        below: () => facts(props.job, props.preview),
+      }}<//>
+      ${dialog.value === "run" && html`<${RunDialog} job=${props.job} onClose=${close} onDone=${done}/>`}
+      ${dialog.value === "pause" && html`<${PauseDialog} job=${props.job} onClose=${close} onDone=${done}/>`}
+      ${dialog.value === "resume" && html`<${ResumeDialog} job=${props.job} onClose=${close} onDone=${done}/>`}
+    `;
+  },
+};
+
+function buttons(job, open) {
+  const isPaused = job.state === "paused";
+  const [word, icon] = isPaused ? ["resume", "play"] : ["pause", "pause"];
+  return html`
+    ${may("operator") && html`<button type="button" class="button primary" onClick=${() => open("run")}><${Icon} name="play" size=${14}/>${t("action.run")}</button>`}
+    ${may("operator") && job.state !== "finished" && html`<button type="button" class="button" onClick=${() => open(word)}><${Icon} name=${icon} size=${14}/>${t(`action.${word}`)}</button>`}
+    ${may("editor") && html`<a class="button" href=${`#/${pathOf("jobs", job.jobId, "edit")}`}><${Icon} name="edit" size=${14}/>${t("job.edit")}</a>`}
+  `;
+}
+
+/** What is wanted seldom, behind one button. */
+const MoreActions = {
+  props: { job: Object },
+  setup(props) {
+    const menu = ref(null);
+    const run = (action) => async () => {
+      menu.value.open = false;
+      await action(props.job);
+    };
+    const onKeydown = (event) => {
+      if (event.key !== "Escape") return;
+      menu.value.open = false;
+      menu.value.querySelector("summary").focus();
+    };
+    const onFocusout = (event) => menu.value.contains(event.relatedTarget) || event.relatedTarget === null || (menu.value.open = false);
+    return () => html`
+      <details class="job-menu" ref=${menu} onKeydown=${onKeydown} onFocusout=${onFocusout}>
+        <summary class="button" aria-label=${t("job.more")} title=${t("job.more")}><${Icon} name="more"/></summary>
+        <div class="job-menu-items">
+          <${ActionButton} bare=${false} icon="copy" text=${t("job.curl")} run=${run(copyAsCurl)}/>
+          <${ActionButton} icon="down" text=${t("job.export")} run=${run(exportJob)}/>
+          ${may("editor") && html`<a class="button" href=${placeOf("/new", { from: props.job.jobId })}><${Icon} name="plus" size=${14}/>${t("job.duplicate")}</a>`}
+          ${may("editor") && html`<${ActionButton} icon="trash" kind="danger" text=${t("action.destroy")} run=${run(destroyJob)}/>`}
+        </div>
+      </details>
+    `;
+  },
+};
+
+function facts(job, preview) {
+  return html`
+    ${job.jobId !== job.jobName && html`<span class="mono">${job.jobId}</span>`}
+    <span>${preview?.description ?? t(`kind.${job.kind}`)}</span>
+    ${job.nextFireTime && html`<span>${t("job.nextFiring")} <${Moment} at=${job.nextFireTime}/></span>`}
+    ${job.creator && html`<span>${t("job.by", { creator: showUnseen(job.creator) })}</span>`}
+    <span>${t("job.revision", { revision: job.revision })}</span>
+    ${Object.keys(job.labels).length > 0 && html`<span class="head-labels"><${Labels} labels=${job.labels} linked/></span>`}
+  `;
+}
+
+function pauseReason(job) {
+  if (!job.pauseReason || job.pauseReason === "paused") return null;
+  const text = hasText(`job.pauseReason.${job.pauseReason}`) ? t(`job.pauseReason.${job.pauseReason}`) : job.pauseReason;
+  return html`<span class="badge warn"><${Icon} name="alert" size=${12}/>${text}</span>`;
+}
+
+async function destroyJob(job) {
+  const isWanted = await confirm({
+    title: t("job.destroyTitle", { jobId: job.jobId }),
+    text: t("bulk.destroy.text"),
+    action: t("action.destroy"),
+    isDangerous: true,
+    typed: job.jobId,
+  });
+  if (!isWanted) return;
+  const done = await attempt(() => remove(pathOf("jobs", job.jobId)), t("job.destroyed", { jobId: job.jobId }));
+  if (done !== undefined) navigate("#/jobs");
+}

@@ -1,0 +1,52 @@
+// A month as weeks of days, each with what was planned and what became of it.
+
+import { Icon, formatCompact, formatNumber, html, t, weekdayNames } from "../../core.js";
+
+/** What is counted of a day, in order: name, pictogram, tone. */
+export const KINDS = [
+  ["fired", "check", "good"],
+  ["late", "clock", "warn"],
+  ["skipped", "skip", "bad"],
+  ["planned", "dot", "quiet"],
+];
+
+/**
+ * The grid: `weeks` of `{date, isOutside, isToday, isChosen, isPartial, note, counts}`, `counts` with the names of KINDS; `onChoose(date)`. Days are buttons in a table.
+ */
+export function MonthGrid({ weeks, label, nameOf, onChoose }) {
+  return html`
+    <table class="month" aria-label=${label}>
+      <thead><tr>${weekdayNames().map((name) => html`<th key=${name} scope="col">${name}</th>`)}</tr></thead>
+      <tbody>
+        ${weeks.map((week) => html`<tr key=${week[0].date}>${week.map((day) => html`<td key=${day.date}><${DayButton} day=${day} nameOf=${nameOf} onChoose=${onChoose}/></td>`)}</tr>`)}
+      </tbody>
+    </table>
+  `;
+}
+
+MonthGrid.props = ["weeks", "label", "nameOf", "onChoose"];
+
+function DayButton({ day, nameOf, onChoose }) {
+  const shown = KINDS.filter(([name]) => day.counts[name] > 0);
+  const words = shown.map(([name]) => `${formatNumber(day.counts[name])} ${t(`job.day.${name}`)}`);
+  const label = [nameOf(day.date), day.isPartial ? t("job.partial") : words.join(", ") || t("job.day.none"), day.note].filter(Boolean).join(": ");
+  return html`
+    <button
+      type="button"
+      class=${["day", { outside: day.isOutside, today: day.isToday, chosen: day.isChosen, noted: day.note }]}
+      aria-label=${label}
+      aria-pressed=${day.isChosen ? "true" : "false"}
+      aria-current=${day.isToday ? "date" : undefined}
+      title=${label}
+      onClick=${() => onChoose(day.date)}
+    >
+      <span class="day-number">${Number(day.date.slice(8))}</span>
+      <span class="day-counts">
+        ${shown.map(([name, icon, tone]) => html`<span key=${name} class=${["day-count", tone]}><${Icon} name=${icon} size=${11}/>${formatCompact(day.counts[name])}</span>`)}
+        ${day.isPartial && html`<span class="day-count quiet">…</span>`}
+      </span>
+    </button>
+  `;
+}
+
+DayButton.props = ["day", "nameOf", "onChoose"];

@@ -1,0 +1,123 @@
+// How a job stands: figures, last outcomes, executions and durations over time, what comes next.
+
+import {
+  Facts,
+  LineChart,
+  Loaded,
+  Moment,
+  OutcomeBars,
+  Panel,
+  StackedBars,
+  Tabs,
+  formatNumber,
+  html,
+  linkTo,
+  navigate,
+  now,
+  pathOf,
+  placeOf,
+  pushQuery,
+  route,
+  t,
+  useResource,
+} from "../../core.js";
+import { JobFigures } from "./figures.js";
+import { executionTable } from "./execution_rows.js";
+import { reloadWith } from "./following.js";
+import { comingList } from "./schedule.js";
+
+const MINUTE = 60_000;
+const DAY = 24 * 60 * MINUTE;
+const RANGES = { "24h": DAY, "7d": 7 * DAY, "30d": 30 * DAY };
+
+/** The part that is shown first. */
+export const OverviewTab = {
+  props: { job: Object, preview: Object, etag: String, onDone: Function },
+  setup(props) {
+    const own = { jobId: props.job.jobId };
+    const path = pathOf("jobs", own.jobId);
+    const statistics = useResource(() => ({ path: `${path}/statistics` }));
+    const span = useResource(() => ({ path: "series/executions", query: { ...own, from: momentBefore(7 * DAY), buckets: 1 } }), { keeps: true });
+    const series = useResource(() => ({ path: "series/executions", query: { ...own, from: momentBefore(RANGES[rangeOf()]), buckets: 60 } }), { keeps: true });
+    const outcomes = useResource(() => ({ path: "outcomes", query: { ...own, count: 50 } }));
+    const latest = useResource(() => ({ path: "executions", query: { ...own, limit: 8 } }));
+    const moved = () => [props.job.latestExecution, props.job.executeNumber, props.job.requestCounts];
+    for (const [resource, pause] of [[outcomes, 1_000], [latest, 1_000], [statistics, 5_000], [series, 10_000]]) reloadWith(moved, resource, pause);
+    return () => html`
+      <${JobFigures} job=${props.job} statistics=${statistics.data} span=${span.data}/>
+      <div class="job-columns">
+        <div>
+          <${Panel} title=${t("job.overTime")}>${{ actions: () => html`<${RangeTabs}/>`, default: () => charts(series) }}<//>
+          <${Panel} title=${t("job.latest")} flush>${{
+            actions: () => html`<a href=${placeOf(route.path, { tab: "executions" })}>${t("job.allExecutions")}</a>`,
+            default: () => html`<${Loaded} resource=${latest} lines=${4}>${{ default: (data) => executionTable(data.items, t("job.latest")) }}<//>`,
+          }}<//>
+        </div>
+        <div>
+          <${Panel} title=${t("job.outcomes")}><${OutcomeBars} items=${outcomes.data?.items[0]?.executions ?? []} slots=${50}/><//>
+          <${Panel} title=${t("job.coming")}>${comingList(props.preview.data, props.job)}<//>
+          <${Panel} title=${t("job.facts")}>${factsOf(props.job)}<//>
+        </div>
+      </div>
+    `;
+  },
+};
+
+/** Which time the charts show. */
+function RangeTabs() {
+  const items = Object.keys(RANGES).map((key) => ({ key, text: t(`job.range.${key}`) }));
+  return html`<${Tabs} items=${items} chosen=${rangeOf()} label=${t("job.range")} onChoose=${(range) => pushQuery({ range })}/>`;
+}
+
+function charts(series) {
+  const lines = [
+    { key: "p50", text: t("job.p50"), tone: "busy" },
+    { key: "p95", text: t("job.p95"), tone: "wait", isDashed: true },
+  ];
+  return html`
+    <${Loaded} resource=${series} lines=${6}>${{
+      default: (data) => html`
+        ${data.isCapped && html`<p class="dim">${t("job.capped")}</p>`}
+        <${StackedBars} buckets=${data.buckets} to=${data.to} label=${t("job.byState")} onChoose=${toExecutions}/>
+        <h3 class="chart-title">${t("job.durations")}</h3>
+        <${LineChart} points=${pointsOf(data)} lines=${lines} label=${t("job.durations")} height=${140} onChoose=${toExecutions}/>
+      `,
+    }}<//>
+  `;
+}
+
+function pointsOf({ buckets, to }) {
+  return buckets.map((bucket, index) => {
+    const end = buckets[index + 1]?.from ?? to;
+    return { from: bucket.from, to: end, values: bucket.durationMs ?? {}, last: new Date(new Date(end).getTime() - 1).toISOString() };
+  });
+}
+
+function toExecutions({ from, to, last }) {
+  navigate(placeOf(route.path, { tab: "executions", from, to: last ?? to }));
+}
+
+function rangeOf() {
+  return route.query.range in RANGES ? route.query.range : "24h";
+}
+
+// A full minute, so that the question stays the same for as long.
+function momentBefore(length) {
+  return new Date(Math.floor((now.value - length) / MINUTE) * MINUTE).toISOString();
+}
+
+function factsOf(job) {
+  const parent = job.parentJob && html`<a href=${linkTo("jobs", job.parentJob)}>${job.parentJob}</a>${job.parentJobExecution !== null && ` #${job.parentJobExecution}`}`;
+  return html`
+    <${Facts} items=${[
+      [t("job.id"), html`<span class="mono">${job.jobId}</span>`],
+      [t("job.description"), job.definition.jobDescription || null],
+      [t("job.object"), job.objectId],
+      [t("job.parent"), parent],
+      [t("job.runs"), formatNumber(job.executeNumber)],
+      [t("job.attempts"), formatNumber(job.requestCounts)],
+      [t("job.created"), html`<${Moment} at=${job.createdAt} absolute/>`],
+      [t("job.updated"), html`<${Moment} at=${job.updatedAt} absolute/>`],
+    ]}/>
+  `;
+}

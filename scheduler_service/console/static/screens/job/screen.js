@@ -1,0 +1,44 @@
+// One job: how it stands, what it did and will do, and what can be done with it.
+
+import { Loaded, Tabs, html, pathOf, pushQuery, route, t, useResource } from "../../core.js";
+import { CalendarTab } from "./calendar.js";
+import { ChildrenTab } from "./children.js";
+import { DefinitionTab } from "./definition.js";
+import { ExecutionsTab } from "./executions.js";
+import { reloadWith } from "./following.js";
+import { JobHead } from "./head.js";
+import { OverviewTab } from "./overview.js";
+import { ScheduleTab } from "./schedule.js";
+
+const TABS = {
+  overview: OverviewTab,
+  executions: ExecutionsTab,
+  calendar: CalendarTab,
+  schedule: ScheduleTab,
+  definition: DefinitionTab,
+  children: ChildrenTab,
+};
+
+/** `#/jobs/:jobId`; the part that is shown is `?tab=`. */
+export const Screen = {
+  props: { jobId: String },
+  setup(props) {
+    const job = useResource(() => ({ path: pathOf("jobs", props.jobId) }), { live: true });
+    const preview = useResource(() => ({ path: `${pathOf("jobs", props.jobId)}/next`, query: { count: 5 } }));
+    reloadWith(() => [job.data?.nextFireTime, job.data?.state], preview, 1_000);
+    return () => {
+      const chosen = route.query.tab in TABS ? route.query.tab : "overview";
+      const items = Object.keys(TABS).map((key) => ({ key, text: t(`job.${key}`) }));
+      const choose = (key) => pushQuery({ tab: key === "overview" ? null : key, cursor: null });
+      return html`
+        <${Loaded} resource=${job} lines=${10}>${{
+          default: (data) => html`
+            <${JobHead} job=${data} preview=${preview.data} onDone=${job.reload}/>
+            <div class="filters"><${Tabs} items=${items} chosen=${chosen} label=${t("job.parts")} onChoose=${choose}/></div>
+            <${TABS[chosen]} key=${chosen} job=${data} preview=${preview} etag=${job.etag} onDone=${job.reload}/>
+          `,
+        }}<//>
+      `;
+    };
+  },
+};
