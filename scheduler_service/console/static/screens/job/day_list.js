@@ -11,11 +11,11 @@ import {
   addDays,
   computed,
   formatNumber,
-  hasText,
   html,
   linkTo,
   nameDate,
   pathOf,
+  reasonText,
   startOfDate,
   t,
   useListing,
@@ -35,13 +35,13 @@ export const DayList = {
       const rows = listing.items.value;
       const isEmpty = rows.length === 0 && listing.page.value === 1 && coming.value.length > 0;
       return html`
-        ${coming.value.length > 0 && comingPanel(coming.value, props)}
         ${!isEmpty && html`
-          <${Panel} title=${coming.value.length > 0 ? t("job.sofar") : nameDate(props.date)} flush>
+          <${Panel} title=${coming.value.length > 0 ? `${nameDate(props.date)} · ${t("job.sofar")}` : nameDate(props.date)} flush>
             <${Loaded} resource=${listing.resource} lines=${4}>${{ default: () => dayTable(rows, props) }}<//>
           <//>
         `}
         ${(listing.hasNext.value || listing.page.value > 1) && html`<${Pager} page=${listing.page.value} hasNext=${listing.hasNext.value} onBack=${listing.back} onNext=${listing.next}/>`}
+        ${coming.value.length > 0 && comingPanel(coming.value, props)}
       `;
     };
   },
@@ -75,8 +75,7 @@ function columnsOfDay(job) {
 
 function reasonOf({ reason, note }) {
   if (note) return html`<span class="badge warn">${t(`outlook.${note}`)}</span>`;
-  if (!reason) return null;
-  return hasText(`job.reason.${reason}`) ? t(`job.reason.${reason}`) : reason;
+  return reasonText(reason);
 }
 
 function isWithin(moment, from, to) {

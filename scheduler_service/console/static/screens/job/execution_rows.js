@@ -1,6 +1,6 @@
 // Executions of a job as rows.
 
-import { DataTable, Duration, EmptyState, Moment, StateBadge, formatDuration, html, linkTo, showUnseen, t } from "../../core.js";
+import { DataTable, Duration, EmptyState, Moment, StateBadge, formatDuration, html, linkTo, reasonText, showUnseen, t } from "../../core.js";
 
 const SHOWN_LATENESS = 1_000;
 
@@ -17,7 +17,7 @@ function columnsOf() {
     { key: "planned", text: t("job.planned"), cell: (one) => html`<${Moment} at=${one.plannedAt} absolute/>${latenessOf(one)}` },
     { key: "duration", text: t("job.duration"), kind: "right", cell: (one) => html`<${Duration} ms=${durationOf(one)}/>` },
     { key: "attempts", text: t("job.attempts"), kind: "right", cell: (one) => html`<span class="number">${one.attemptCount}</span>` },
-    { key: "by", text: t("job.triggeredBy"), cell: (one) => t(`job.trigger.${one.triggeredBy}`) },
+    { key: "by", text: t("job.triggeredBy"), cell: (one) => t(`triggeredBy.${one.triggeredBy}`) },
     { key: "error", text: t("job.error"), cell: (one) => errorOf(one) },
   ];
 }
@@ -32,6 +32,6 @@ function latenessOf({ latenessMs }) {
 }
 
 function errorOf({ error, reason }) {
-  const text = error ?? reason;
-  return text === null ? null : html`<span class="job-error">${showUnseen(text)}</span>`;
+  if (error === null) return html`<span class="dim">${reasonText(reason)}</span>`;
+  return html`<span class="job-error">${showUnseen(error)}</span>`;
 }

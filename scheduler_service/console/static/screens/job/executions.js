@@ -33,7 +33,7 @@ function filters() {
       <${Tabs} items=${items} chosen=${outcome ?? ""} label=${t("job.outcome")} onChoose=${(value) => pushQuery({ outcome: value })}/>
       <select aria-label=${t("job.triggeredBy")} value=${triggeredBy ?? ""} onChange=${(event) => pushQuery({ triggeredBy: event.target.value })}>
         <option value="">${t("job.anyTrigger")}</option>
-        ${TRIGGERS.map((one) => html`<option key=${one} value=${one}>${t(`job.trigger.${one}`)}</option>`)}
+        ${TRIGGERS.map((one) => html`<option key=${one} value=${one}>${t(`triggeredBy.${one}`)}</option>`)}
       </select>
       <input class="short" aria-label=${t("job.error")} placeholder=${t("job.error")} value=${error ?? ""} onInput=${(event) => replaceQuery({ error: event.target.value })}/>
       ${(from || to) && html`<button type="button" class="label" onClick=${() => pushQuery({ from: null, to: null })}>${t("job.span", { from: momentText(from), to: momentText(to) })} ×</button>`}

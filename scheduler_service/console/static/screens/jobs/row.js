@@ -13,6 +13,7 @@ import {
   pathOf,
   post,
   put,
+  showUnseen,
   t,
 } from "../../core.js";
 
@@ -28,7 +29,7 @@ export const JobRow = {
             <input type="checkbox" aria-label=${t("jobs.choose", { jobId: job.jobId })} checked=${props.isChosen} onChange=${props.onChoose}/>
           </td>
           <td class="job-name">
-            <a class="name" href=${linkTo("jobs", job.jobId)}>${job.jobName}</a>
+            <a class="name" href=${linkTo("jobs", job.jobId)}>${showUnseen(job.jobName)}</a>
             ${job.jobName !== job.jobId && html`<span class="dim mono id">${job.jobId}</span>`}
             <${Labels} labels=${job.labels} linked/>
           </td>
@@ -36,7 +37,7 @@ export const JobRow = {
           <td><${OutcomeBars} items=${props.outcomes ?? []}/></td>
           <td class="timer">${timerOf(job)}</td>
           <td><${Moment} at=${job.nextFireTime}/></td>
-          <td class="dim">${job.creator}</td>
+          <td class="dim">${showUnseen(job.creator)}</td>
           <td class="narrow right">${may("operator") && actions(job, props.onDone)}</td>
         </tr>
       `;

@@ -26,7 +26,7 @@ import { JobRow } from "./row.js";
 /** `#/jobs`. */
 export const Screen = {
   setup() {
-    const listing = useListing("jobs", () => ({ ...filtersOf(route.query), sort: route.query.sort }));
+    const listing = useListing("jobs", () => ({ ...filtersOf(route.query), sort: route.query.sort, timers: true }));
     const counts = useResource(() => ({ path: "counts/jobs", query: filtersOf(route.query) }), { live: true, keeps: true });
     const outcomes = useResource(() => outcomesOf(listing.items.value), { live: true, keeps: true });
     const selection = useSelection(
