@@ -14,7 +14,7 @@ from scheduler_service.api.bodies import header
 from scheduler_service.api.pages.front import CONSOLE
 from scheduler_service.console.errors import ConsoleError, VueMissing
 from scheduler_service.console.files import Asset, ConsoleFiles, own_files, read_files
-from scheduler_service.console.page import HEADERS, base_of, write_lacking, write_page
+from scheduler_service.console.page import FILE_HEADERS, HEADERS, base_of, write_lacking, write_page
 from scheduler_service.hosts.large_work import work_apart
 
 ASSETS = "a/"
@@ -73,7 +73,7 @@ class _Console:
                 HTTPStatus.NOT_FOUND, f"there is no {path[:80]!r} here; go to {base_of(scope)}\n", {}
             )
         page = write_page(found, base=base_of(scope), version=self._version)
-        kept = {"cache-control": "no-cache", "vary": "x-forwarded-prefix"}
+        kept = {**HEADERS, "cache-control": "no-cache", "vary": "x-forwarded-prefix"}
         return _tagged(page, HTML, sha256(page).hexdigest()[:32], kept, scope)
 
     async def _load(self) -> ConsoleFiles:
@@ -93,7 +93,7 @@ def _serve(found: ConsoleFiles, path: str, scope: Scope) -> Response:
 
 
 def _send(asset: Asset, tag: str, scope: Scope) -> Response:
-    kept = {"cache-control": FOR_EVER, "vary": "accept-encoding"}
+    kept = {**FILE_HEADERS, "cache-control": FOR_EVER, "vary": "accept-encoding"}
     if not _takes_gzip(header(scope, b"accept-encoding") or ""):
         return _tagged(asset.content, asset.media_type, tag, kept, scope)
     kept["content-encoding"] = "gzip"
@@ -102,7 +102,7 @@ def _send(asset: Asset, tag: str, scope: Scope) -> Response:
 
 def _tagged(content: bytes, media_type: str, tag: str, kept: Mapping[str, str], scope: Scope) -> Response:
     """`content` with its ETag, or 304 where the browser has it already (RFC 9110, section 13.1.2)."""
-    headers = {**HEADERS, **kept, "etag": f'"{tag}"'}
+    headers = {**kept, "etag": f'"{tag}"'}
     known = (header(scope, b"if-none-match") or "").split(",")
     if f'"{tag}"' in (one.strip().removeprefix("W/") for one in known):
         headers.pop("content-encoding", None)
@@ -116,7 +116,7 @@ def _takes_gzip(accepted: str) -> bool:
 
 
 def _plain(status: HTTPStatus, text: str, headers: Mapping[str, str]) -> Response:
-    return Response(text, status, {**HEADERS, **headers}, "text/plain; charset=utf-8")
+    return Response(text, status, {**FILE_HEADERS, **headers}, "text/plain; charset=utf-8")
 
 
 def _lack(error: ConsoleError, scope: Scope) -> Response:

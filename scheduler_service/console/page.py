@@ -16,7 +16,12 @@ HEADERS: Mapping[str, str] = {
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
     "cross-origin-opener-policy": "same-origin",
 }
-"""Those of every answer: nothing is loaded from elsewhere, and no other page shows this one in a frame."""
+"""Those of the page: nothing is loaded from elsewhere, and no other page shows this one in a frame."""
+FILE_HEADERS: Mapping[str, str] = {
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+}
+"""Those of files and refusals, short because they are many: opened by itself none of them runs anything."""
 LACKING = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Punctual</title></head><body><main>
 <h1>The console cannot be shown</h1>

@@ -78,14 +78,16 @@ async def test_files_are_kept_for_ever(browser: httpx.AsyncClient) -> None:
     assert (again.status_code, again.content) == (304, b"")
 
 
-async def test_every_answer_has_the_headers_of_the_page(browser: httpx.AsyncClient) -> None:
-    """Files and refusals too: a picture of ours, opened by itself, runs nothing either."""
-    for path in ("/console/", FILE, "/console/a/old/core.js", "/console/nothing"):
+async def test_every_answer_has_a_policy(browser: httpx.AsyncClient) -> None:
+    """The page may use its own files; files and refusals, opened by themselves, may use nothing."""
+    page = (await browser.get("/console/")).headers
+    assert page["content-security-policy"] == POLICY
+    assert page["referrer-policy"] == "no-referrer"
+    assert "camera=()" in page["permissions-policy"]
+    for path in (FILE, "/console/a/old/core.js", "/console/nothing"):
         headers = (await browser.get(path)).headers
-        assert headers["content-security-policy"] == POLICY
-        assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "no-referrer"
-        assert "camera=()" in headers["permissions-policy"]
+        assert headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
+        assert headers["x-content-type-options"] == page["x-content-type-options"] == "nosniff"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import shutil
 from importlib.resources import as_file
 from pathlib import Path
@@ -19,6 +20,9 @@ PLACES = {
     "language/zh.json",
     "icon.svg",
 }
+
+# Keys that begin so are put together of two values: by the filters of the list of jobs.
+BEGINS = ("kind.", "lastOutcome.", "state.")
 
 
 @pytest.fixture
@@ -84,3 +88,15 @@ def test_languages_are_flat_sorted_and_of_the_same_keys() -> None:
         assert list(texts[name]) == sorted(texts[name])
         assert len(text.strip().splitlines()) in (len(texts[name]) + 2, 1)
     assert texts["en"].keys() == texts["zh"].keys()
+
+
+def test_each_text_is_used_and_there() -> None:
+    """By its key, or by one completed where it is used: t(`jobs.${name}`); plurals without their form."""
+    with as_file(own_files()) as real:
+        code = "\n".join(path.read_text(encoding="utf-8") for path in real.rglob("*.js"))
+        texts = json.loads((real / "language/en.json").read_text(encoding="utf-8"))
+    keys = {key.removesuffix(".one").removesuffix(".other") for key in texts}
+    begins = tuple(set(re.findall(r"`([a-z]\w*\.[\w.]*)\$\{", code)))
+    named = set(re.findall(r"[\"'`]([a-z]\w*(?:\.\w+)*)[\"'`]", code))
+    assert sorted(key for key in keys - named if not key.startswith((*begins, *BEGINS))) == []
+    assert sorted(set(re.findall(r"\bt\(\"([^\"]+)\"", code)) - keys) == []

@@ -1,0 +1,95 @@
+"""Pages of the console in a browser: opened, settled, and held to have no fault."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Response, Route
+
+AXE = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+
+
+class Console:
+    """The console of one service in one window of a browser: its pages share cookies and storage.
+
+    `faults` are errors of scripts, refusals of the content security policy and answers 4xx and 5xx; those
+    that a test expects it names by `expect`. `answers` are all answers so far.
+    """
+
+    def __init__(self, *, browser: Browser, url: str, locale: str = "en-GB") -> None:
+        self.url = url
+        self.context: BrowserContext = browser.new_context(locale=locale, timezone_id="Europe/Berlin")
+        self.context.set_default_timeout(20_000)
+        self.answers: list[Response] = []
+        self._faults: list[str] = []
+        self._expected: list[str] = []
+
+    def __call__(self, path: str = "", *, dark: bool = False, width: int = 1440, height: int = 900) -> Page:
+        """A new page at `path` below the console, as `#/jobs`, settled."""
+        page = self.context.new_page()
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="reduce")
+        page.on("console", self._take_message)
+        page.on("pageerror", lambda error: self._faults.append(f"script: {error}"))
+        page.on("response", lambda answer: self.answers.append(answer))
+        page.goto(f"{self.url}/console/{path}")
+        self.settle(page)
+        return page
+
+    def settle(self, page: Page) -> None:
+        """Returns when nothing is asked for any more."""
+        page.locator("body[data-settled]").wait_for(state="attached")
+
+    def expect(self, *words: str) -> None:
+        """Faults with these words are meant."""
+        self._expected += words
+
+    @property
+    def faults(self) -> list[str]:
+        """What was not expected."""
+        return [one for one in self._faults if not any(words in one for words in self._expected)]
+
+    def sizes(self) -> dict[str, int]:
+        """The bytes, with heads, that came over the network for each address when it was first asked for."""
+        found: dict[str, int] = {}
+        for answer in self.answers:
+            if answer.url not in found:
+                sizes = answer.request.sizes()
+                found[answer.url] = sizes["responseBodySize"] + sizes["responseHeadersSize"]
+        return found
+
+    def close(self) -> None:
+        """Closes all pages."""
+        self.context.close()
+
+    def _take_message(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self._faults.append(f"{message.text} ({message.location.get('url', '')})")
+
+
+def evaluate(page: Page, body: str, argument: Any = None) -> Any:
+    """What a function with this body returns in the page; `core` is the module `core.js` there.
+
+    `argument` is given to it: `evaluate(page, "return core.formatBytes(argument)", 2048)`.
+    """
+    begin = (
+        "async (argument) => { const core = await import(document.querySelector('script[type=module]').src);"
+    )
+    return page.evaluate(f"{begin} {body} }}", argument)
+
+
+def violations(page: Page) -> list[str]:
+    """What axe finds by WCAG 2.2 AA and by good practice: rule, and the elements."""
+    found = Axe().run(page, options=AXE).response["violations"]
+    return [f"{one['id']}: {', '.join(_places(one['nodes']))}" for one in found]
+
+
+def _places(nodes: Iterable[Any]) -> list[str]:
+    return [" ".join(map(str, node["target"])) for node in nodes]
+
+
+def hold_up(page: Page, pattern: str) -> list[Route]:
+    """Requests that fit stay unanswered; they are put into the list."""
+    held: list[Route] = []
+    page.route(pattern, lambda route: held.append(route))
+    return held

@@ -1,0 +1,65 @@
+"""One browser and one service for all pages of a test process.
+
+They live as long as the tests of this folder: the driver of the browser keeps an event loop in this thread,
+which other tests must not meet.
+"""
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.console.browsing import Console
+from tests.console.proxy import below
+from tests.console.seed import fill
+from tests.console.service import ConsoleService
+
+MISSING = "chromium is missing: apt-get install chromium fonts-noto-cjk"
+KEY = "the-key-of-this-service"
+PREFIX = "/tools/punctual"
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """The distribution's Chromium."""
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip(MISSING)
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="package")
+def service() -> Iterator[ConsoleService]:
+    """A service without a key, with the small world of `seed`."""
+    with ConsoleService() as service:
+        fill(service)
+        yield service
+
+
+@pytest.fixture(scope="package")
+def guarded() -> Iterator[ConsoleService]:
+    """An empty service with a key, behind a proxy that shows it below a path."""
+    with ConsoleService(in_front=below(PREFIX), server={"key": KEY}) as service:
+        yield service
+
+
+@pytest.fixture
+def console(browser: Browser, service: ConsoleService) -> Iterator[Console]:
+    """Opens pages of the console; at the end of the test none may have had a fault."""
+    console = Console(browser=browser, url=service.url)
+    yield console
+    console.close()
+    assert console.faults == []
+
+
+@pytest.fixture
+def guarded_console(browser: Browser, guarded: ConsoleService) -> Iterator[Console]:
+    """The same of the service with a key, through its proxy."""
+    console = Console(browser=browser, url=f"{guarded.outer_url}{PREFIX}")
+    yield console
+    console.close()
+    assert console.faults == []
