@@ -86,6 +86,8 @@ class BlockingExecutions(_BlockingGroup):
     get = _call(Executions.get)
     wait_for = _call(Executions.wait_for)
     list = _iterate(Executions.list)
+    counts = _call(Executions.counts)
+    series = _call(Executions.series)
     log = _iterate(Executions.log)
     cancel = _call(Executions.cancel)
     release = _call(Executions.release)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from client_sdk.client.connection import Answer, Connection, parse
-from client_sdk.client.jobs import new_key, write_moment
+from client_sdk.client.jobs import new_key, write_labels, write_moment
 from client_sdk.client.paging import PAGE, iterate
 from client_sdk.client.paths import quote_name
 from client_sdk.errors import Absent, WaitTimedOut
@@ -73,9 +73,55 @@ class Executions:
             "triggeredBy": triggered_by,
             "from": write_moment(planned_from),
             "to": write_moment(planned_to),
-            "label": [f"{name}:{value}" for name, value in (labels or {}).items()],
+            "label": write_labels(labels),
         }
         return iterate(self._connection, answers.Execution, "/executions", page=page, **query)
+
+    async def counts(
+        self,
+        *,
+        job_id: str | None = None,
+        outcome: str | None = None,
+        error: str | None = None,
+        triggered_by: str | None = None,
+        planned_from: datetime | None = None,
+        planned_to: datetime | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> answers.ExecutionCounts:
+        """How many there are by state and error, of the newest 10,000 and 10,000 that did not succeed."""
+        query = {
+            "jobId": job_id,
+            "outcome": outcome,
+            "error": error,
+            "triggeredBy": triggered_by,
+            "from": write_moment(planned_from),
+            "to": write_moment(planned_to),
+            "label": write_labels(labels),
+        }
+        return await self._connection.read(answers.ExecutionCounts, "/counts/executions", **query)
+
+    async def series(
+        self,
+        *,
+        planned_from: datetime | None = None,
+        planned_to: datetime | None = None,
+        bucket_seconds: int | None = None,
+        buckets: int | None = None,
+        job_id: str | None = None,
+        outcome: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> answers.Series:
+        """Executions by buckets of time, by default 96 of the last 24 hours."""
+        query = {
+            "from": write_moment(planned_from),
+            "to": write_moment(planned_to),
+            "bucketSeconds": bucket_seconds,
+            "buckets": buckets,
+            "jobId": job_id,
+            "outcome": outcome,
+            "label": write_labels(labels),
+        }
+        return await self._connection.read(answers.Series, "/series/executions", **query)
 
     def log(self, execution: SomeExecution, *, page: int = PAGE) -> AsyncIterator[answers.LogLine]:
         """The log of the execution, in order of time."""

@@ -22,6 +22,7 @@ from scheduler_service.persistence.history.queries import (
     ExecutionQuery,
     FiringQuery,
     Page,
+    SeriesQuery,
     Wire,
 )
 from scheduler_service.ports.alerts import AlertLine
@@ -95,6 +96,12 @@ class HistoryReader(Protocol):
 
     async def outcomes(self, tenant: str, job_ids: Collection[str], count: int) -> Mapping[str, list[Wire]]:
         """Of each job its newest `count` executions, in brief, the newest last."""
+
+    async def counts(self, query: ExecutionQuery) -> Wire:
+        """`total`, `byState` and `byError`, of the newest executions that fit."""
+
+    async def series(self, query: SeriesQuery) -> Wire:
+        """`buckets`, `isCapped` and `examinedFrom`."""
 
     async def statistics(self, tenant: str, now: int) -> Wire:
         """`byState`, `lateness` and `perMinute`."""

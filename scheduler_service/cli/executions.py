@@ -12,6 +12,7 @@ from scheduler_service.cli.bulk import bulk_executions
 from scheduler_service.cli.connection import ApiConnection, connect
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 from scheduler_service.cli.execution_page import EXECUTIONS, describe_state, reference, show_execution
+from scheduler_service.cli.execution_reads import count_executions, show_series
 from scheduler_service.cli.following import Following
 from scheduler_service.cli.job_reads import path_of as path_of_job
 from scheduler_service.cli.options import (
@@ -32,6 +33,8 @@ from scheduler_service.cli.output import Column, Format, note, show, show_page
 from scheduler_service.engine.states import TERMINAL
 
 app = typer.Typer(no_args_is_help=True, help="List, watch, cancel and replay executions.")
+app.command("count")(count_executions)
+app.command("series")(show_series)
 ExecutionId = Annotated[
     str, typer.Argument(help="The execution: JOB_ID#NUMBER, or its executionId.", metavar="EXECUTION")
 ]

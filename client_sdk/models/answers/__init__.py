@@ -2,7 +2,16 @@
 
 from client_sdk.models.answers.alerts import Alerts, ConfiguredAlert, OpenAlert
 from client_sdk.models.answers.bulk import Bulk, Operation, OperationProblem, StartedExecution
-from client_sdk.models.answers.counts import JobCounts, Total
+from client_sdk.models.answers.counts import (
+    DurationSpread,
+    ErrorCount,
+    ExecutionCounts,
+    JobCounts,
+    LatenessSpread,
+    Series,
+    SeriesBucket,
+    Total,
+)
 from client_sdk.models.answers.events import Event
 from client_sdk.models.answers.executions import (
     Attempt,
@@ -118,9 +127,12 @@ __all__ = [
     "Difference",
     "Drift",
     "DriftKind",
+    "DurationSpread",
+    "ErrorCount",
     "Event",
     "EventKind",
     "Execution",
+    "ExecutionCounts",
     "ExecutionInFull",
     "ExecutionState",
     "ExistingJob",
@@ -147,6 +159,7 @@ __all__ = [
     "JobState",
     "JobStatistics",
     "JobTimer",
+    "LatenessSpread",
     "LatestExecution",
     "LeaseLine",
     "Listing",
@@ -180,6 +193,8 @@ __all__ = [
     "RetryPlan",
     "RetryReason",
     "RevisionLine",
+    "Series",
+    "SeriesBucket",
     "Service",
     "ServiceLine",
     "ServiceRef",

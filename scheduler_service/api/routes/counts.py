@@ -1,13 +1,17 @@
-"""The routes that count what a list would have."""
+"""The routes that count what a list would have, in all and by time."""
 
 from client_sdk.models import answers
-from scheduler_service.api import counts
-from scheduler_service.api.filters import JOB_FILTERS
+from scheduler_service.api import counts, series
+from scheduler_service.api.filters import EXECUTION_FILTERS, JOB_FILTERS
+from scheduler_service.api.parameters import integer, text
 from scheduler_service.api.request import Operation, group
+from scheduler_service.api.series import MOST_ASKED
 from scheduler_service.security.callers import Role
 
+DAY_SECONDS = 86_400
+
 COUNTS = group(
-    "jobs",
+    "counts",
     Operation(
         route="GET /counts/jobs",
         handler=counts.count_jobs,
@@ -15,5 +19,26 @@ COUNTS = group(
         summary="Count jobs by state, kind and newest execution",
         query=JOB_FILTERS,
         data=answers.JobCounts,
+    ),
+    Operation(
+        route="GET /counts/executions",
+        handler=counts.count_executions,
+        role=Role.VIEWER,
+        summary="Count executions by state and by error",
+        query=(text("jobId", "Only of this job."), *EXECUTION_FILTERS),
+        data=answers.ExecutionCounts,
+    ),
+    Operation(
+        route="GET /series/executions",
+        handler=series.show_series,
+        role=Role.VIEWER,
+        summary="Show executions by buckets of time: states, lateness, durations",
+        query=(
+            text("jobId", "Only of this job."),
+            *EXECUTION_FILTERS,
+            integer("bucketSeconds", "The width of a bucket, a multiple of 300.", low=300, high=DAY_SECONDS),
+            integer("buckets", "About so many buckets, at most.", low=1, high=MOST_ASKED),
+        ),
+        data=answers.Series,
     ),
 )

@@ -8,6 +8,7 @@ from scheduler_service.domain.execution import TriggeredBy
 from scheduler_service.domain.moments import DAY
 from scheduler_service.persistence.history.buckets import NONE, bucket_of
 from scheduler_service.persistence.history.schema import executions
+from scheduler_service.persistence.history.slot_counts import SLOT, Seen, count_slots
 from scheduler_service.persistence.sql.expressions import Row
 
 # In place of a job's id: the sum over all jobs of a tenant, but the scheduler's own.
@@ -37,19 +38,26 @@ def has_ended(row: Row) -> bool:
     return row[_ENDED] is not None
 
 
-def count_ended(rows: Iterable[Row], system_jobs: Collection[str]) -> list[Row]:
-    """The rows of `statistic_cells` that `rows` of `executions` add, those that have not ended left out.
+def count_ended(rows: Iterable[Row], system_jobs: Collection[str]) -> tuple[list[Row], list[Row]]:
+    """The rows of `statistic_cells` and of `statistic_slots` that `rows` of `executions` add.
+
+    Those that have not ended are left out.
 
     An execution belongs to the UTC day of its planned moment. Lateness is that of the timer's executions.
-    Jobs of `system_jobs` are not in the sum over all jobs.
+    Jobs of `system_jobs` are not in the sum over all jobs, nor in slots.
     """
-    cells = _count(rows)
+    seen: list[Seen] = []
+    cells = _count(rows, system_jobs, seen)
     found = (cells, _sum(cells, system_jobs))
-    return [(*cell, *figures) for some in found for cell, figures in some.items()]
+    written = [(*cell, *figures) for some in found for cell, figures in some.items()]
+    return written, count_slots(seen)
 
 
-def _count(rows: Iterable[Row]) -> Cells:
-    """Written out, with few calls: it runs for each execution, on the writer's thread."""
+def _count(rows: Iterable[Row], system_jobs: Collection[str], seen: list[Seen]) -> Cells:
+    """Written out, with few calls: it runs for each execution, on the writer's thread.
+
+    Adds what slots count to `seen`.
+    """
     cells: Cells = {}
     for ended, started, planned, trigger, tenant, job_id, state, failure, attempts in map(_read, rows):
         if ended is None:
@@ -62,6 +70,8 @@ def _count(rows: Iterable[Row]) -> Cells:
             if trigger == _TIMER:
                 late = max(0, started - planned)
                 lateness = bucket_of(late)
+        if job_id not in system_jobs:
+            seen.append((planned // SLOT, tenant, state, lateness, duration))
         cell = (planned // DAY, tenant, job_id, state, failure or "", lateness, duration)
         known = cells.get(cell)
         if known is None:

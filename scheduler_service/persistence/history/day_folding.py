@@ -9,7 +9,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from scheduler_service.persistence.history.day_figures import Figures, decode_figures, encode_figures
-from scheduler_service.persistence.history.schema import statistic_cells, statistic_days
+from scheduler_service.persistence.history.schema import (
+    statistic_cells,
+    statistic_days,
+    statistic_slots,
+)
 from scheduler_service.persistence.sql.dialect import Dialect
 from scheduler_service.persistence.sql.expressions import Row, Upsert, overwrite
 
@@ -37,7 +41,7 @@ class DayFolding:
 
         What is deleted is what is added up, also where others write cells of such a day meanwhile.
         """
-        taken = _delete_window(statistic_cells, before).returning(*statistic_cells.c)
+        taken = _delete_window(statistic_cells, statistic_cells.c.day, before).returning(*statistic_cells.c)
         cells = connection.execute(taken).all()
         added: dict[Key, Figures] = {}
         for cell in cells:
@@ -51,14 +55,19 @@ class DayFolding:
     def remove(self, before: int, connection: sa.Connection) -> int:
         """Removes some rows of days before the day `before`; how many, 0: none is left."""
         return sum(
-            connection.execute(_delete_window(table, before)).rowcount
+            connection.execute(_delete_window(table, table.c.day, before)).rowcount
             for table in (statistic_cells, statistic_days)
         )
 
+    def remove_slots(self, before: int, connection: sa.Connection) -> int:
+        """Removes some rows of slots before the slot `before`; how many, 0: none is left."""
+        table = statistic_slots
+        return connection.execute(_delete_window(table, table.c.slot, before)).rowcount
 
-def _delete_window(table: sa.Table, before: int) -> sa.Delete:
+
+def _delete_window(table: sa.Table, age: sa.Column[int], before: int) -> sa.Delete:
     key = tuple(table.primary_key)
-    window = sa.select(*key).where(table.c.day < before).order_by(*key).limit(WINDOW_ROWS).correlate(None)
+    window = sa.select(*key).where(age < before).order_by(*key).limit(WINDOW_ROWS).correlate(None)
     return sa.delete(table).where(sa.tuple_(*key).in_(window))
 
 

@@ -26,6 +26,18 @@ class ExecutionQuery(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str | None = None
 
 
+class SeriesQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Buckets of `width` ms, a multiple of SLOT, from `first` (wall ms, a multiple of `width`) to `last`.
+
+    `executions` says of which executions; its own span of time is not looked at.
+    """
+
+    executions: ExecutionQuery
+    first: int
+    last: int
+    width: int
+
+
 class FiringQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which entries of the ledger of one life of a job, newest first; both bounds are included."""
 

@@ -15,6 +15,7 @@ from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.day_reads import DayQuery, collect_days, collect_top
 from scheduler_service.persistence.history.detail import assemble_attempts, parse_kept
 from scheduler_service.persistence.history.detail_blob import decode_entries
+from scheduler_service.persistence.history.execution_counts import collect_counts
 from scheduler_service.persistence.history.log import AnyRow, write_log
 from scheduler_service.persistence.history.outcomes import collect_outcomes
 from scheduler_service.persistence.history.queries import (
@@ -23,6 +24,7 @@ from scheduler_service.persistence.history.queries import (
     FiringQuery,
     Page,
     Place,
+    SeriesQuery,
     Wire,
 )
 from scheduler_service.persistence.history.schema import deliveries
@@ -36,6 +38,7 @@ from scheduler_service.persistence.history.selections import (
     select_newest,
     select_notifications,
 )
+from scheduler_service.persistence.history.series import collect_series
 from scheduler_service.persistence.history.shapes import (
     delivery_wire,
     execution_wire,
@@ -120,6 +123,14 @@ class HistoryReads:
     async def outcomes(self, tenant: str, job_ids: Collection[str], count: int) -> Mapping[str, list[Wire]]:
         """Of each of these jobs its newest `count` executions, in brief, the newest last."""
         return await self._run(lambda connection: collect_outcomes(connection, tenant, job_ids, count))
+
+    async def counts(self, query: ExecutionQuery) -> Wire:
+        """`total`, `byState` and `byError` of the executions that `query` finds, of the newest of them."""
+        return await self._run(lambda connection: collect_counts(connection, query, self._system_jobs))
+
+    async def series(self, query: SeriesQuery) -> Wire:
+        """`buckets` of a span of time, and whether some of what was planned in it was not looked at."""
+        return await self._run(lambda connection: collect_series(connection, query, self._system_jobs))
 
     async def statistics(self, tenant: str, now: int) -> Wire:
         """`byState`, `lateness` and `perMinute` over the hour before `now` (wall ms)."""

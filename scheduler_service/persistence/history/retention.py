@@ -6,6 +6,7 @@ from functools import partial
 from scheduler_service.domain.moments import DAY
 from scheduler_service.engine.states import TERMINAL
 from scheduler_service.persistence.history.removal import Removed, Trim
+from scheduler_service.persistence.history.slot_counts import SLOT, SLOT_DAYS
 from scheduler_service.persistence.history.writer import HistoryWriter
 
 # Removal under pressure goes on to this part of `max_bytes`, so that the next flush does not reach it again.
@@ -90,6 +91,9 @@ class Retention:
         while await self._writer.perform(partial(folding.remove, today - self._statistics_days)):
             pass
         while await self._writer.perform(partial(folding.fold, today - 1)):
+            pass
+        oldest = (today - SLOT_DAYS) * DAY // SLOT
+        while await self._writer.perform(partial(folding.remove_slots, oldest)):
             pass
 
     async def _relieve(self) -> Removed:

@@ -48,6 +48,15 @@ sa.Index(
     postgresql_where=NOT_SUCCEEDED,
 )
 
+# By this the newest that did not succeed are found in a span of time, however many did.
+sa.Index(
+    "executions_not_succeeded",
+    executions.c.tenant,
+    executions.c.planned_at,
+    sqlite_where=NOT_SUCCEEDED,
+    postgresql_where=NOT_SUCCEEDED,
+)
+
 # Few executions end so: alerts find them by their end.
 ENDED_BADLY = executions.c.state.in_((sa.literal_column("'terminated'"), sa.literal_column("'cancelled'")))
 sa.Index(
@@ -150,11 +159,25 @@ statistic_days = sa.Table(
     sa.Column("figures", sa.LargeBinary, nullable=False),
 )
 
+# What is counted of executions that have ended, by the five minutes (counted from 1970) of the planned
+# moment, over all jobs of a tenant but the scheduler's own. `figure` is the state that they ended in,
+# `lateness` or `duration`; `bucket` is that of `buckets`, 0 for a state. Kept for some days.
+statistic_slots = sa.Table(
+    "statistic_slots",
+    metadata,
+    sa.Column("slot", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("tenant", text(128), primary_key=True),
+    sa.Column("figure", text(16), primary_key=True),
+    sa.Column("bucket", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("executions", sa.BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 # Services are kept in the same database, so that its migrations are one list.
 MIGRATIONS = Migrations(
     subject="the history",
     scripts="scheduler_service.persistence.history:migrations",
-    head="0004",
+    head="0005",
     version_table="history_version",
     metadata=(metadata, services.metadata, alert_tables.metadata),
     lock=1_347_767_876,

@@ -12,6 +12,7 @@ from scheduler_service.persistence.history.schema import (
     executions,
     firings,
     statistic_cells,
+    statistic_slots,
 )
 from scheduler_service.persistence.sql.dialect import Dialect
 from scheduler_service.persistence.sql.expressions import Row, Upsert, overwrite
@@ -38,11 +39,13 @@ def insert_rows(
     Each execution that ends with this is added to the statistics. Raises Repetition: roll back.
     """
     written = write_executions(dialect, connection, rows.executions)
+    cells, slots = count_ended(written, system_jobs)
     for upsert, found in (
         (ENTRIES, rows.entries),
         (FIRINGS, rows.firings),
         (DELIVERIES, rows.deliveries),
-        (CELLS, count_ended(written, system_jobs)),
+        (CELLS, cells),
+        (SLOTS, slots),
     ):
         dialect.insert_many(connection, upsert, found)
 
@@ -99,4 +102,9 @@ CELLS = Upsert(
         f'"{name}"=statistic_cells."{name}"+excluded."{name}"'
         for name in ("executions", "attempts", "lateness_ms", "duration_ms")
     ),
+)
+SLOTS = Upsert(
+    statistic_slots,
+    _columns(statistic_slots),
+    '(slot,tenant,figure,bucket) DO UPDATE SET executions=statistic_slots."executions"+excluded."executions"',
 )

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.moments import DAY, Now, rfc3339
 from scheduler_service.domain.records import Exchange, ExecutionRecord, FiringRecord, Record, StepEnded
 from scheduler_service.persistence.common.last_outcomes import read_last_outcome
@@ -14,6 +15,7 @@ from scheduler_service.persistence.history.queries import (
     ExecutionQuery,
     FiringQuery,
     Page,
+    SeriesQuery,
     Wire,
 )
 from scheduler_service.ports.catalogue import (
@@ -120,6 +122,7 @@ class MemoryHistory:
         self.runs: dict[tuple[str, int], tuple[str, ExecutionRecord]] = {}
         self.steps: dict[tuple[str, int], dict[int, Exchange]] = {}
         self.ledger: dict[str, list[FiringRecord]] = {}
+        self.asked: SeriesQuery | None = None
 
     def append(self, uid: str, job_id: str, records: Iterable[Record]) -> None:
         for record in records:
@@ -193,6 +196,15 @@ class MemoryHistory:
             if job_id in runs:
                 runs[job_id].append(_run(uid, job_id, record))
         return {job_id: found[-count:] for job_id, found in runs.items()}
+
+    async def counts(self, query: ExecutionQuery) -> Wire:
+        items = (await self.executions(query)).items
+        states = {str(state): [item["state"] for item in items].count(state) for state in ExecutionState}
+        return {"total": {"value": len(items), "isCapped": False}, "byState": states, "byError": []}
+
+    async def series(self, query: SeriesQuery) -> Wire:
+        self.asked = query
+        return {"isCapped": False, "examinedFrom": None, "buckets": []}
 
     async def statistics(self, tenant: str, now: int) -> Wire:
         return {"byState": {}, "lateness": {"p50": None, "p99": None, "max": None}, "perMinute": []}

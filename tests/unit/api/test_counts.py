@@ -40,3 +40,15 @@ async def test_bad_filters_of_a_count_are_refused(
     """With the pointer of the parameter."""
     refused = await client.get(f"/counts/jobs?{query}")
     assert (refused.status_code, pointers(refused)) == (422, [(pointer, code)])
+
+
+async def test_executions_are_counted(client: httpx.AsyncClient, world: World) -> None:
+    """With the filters of the list."""
+    for name, team in (("a", "ops"), ("b", "web")):
+        await start(client, name, labels={"team": team})
+    for query, number in (("", 2), ("jobId=a", 1), ("label=team:web", 1), ("label=team:no", 0)):
+        counted = (await client.get(f"/counts/executions?{query}")).json()["data"]
+        assert (counted["total"]["value"], counted["byState"]["processing"]) == (number, number)
+    for query, pointer in (("limit=5", "/limit"), ("state=done", "/state"), ("from=now", "/from")):
+        refused = await client.get(f"/counts/executions?{query}")
+        assert (refused.status_code, pointers(refused)[0][0]) == (422, pointer)

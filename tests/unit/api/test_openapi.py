@@ -110,6 +110,7 @@ checkDefinition
 claimWork
 cleanHistory
 completeWork
+countExecutions
 countJobs
 createJob
 createJobs
@@ -158,6 +159,7 @@ showDrift
 showMetrics
 showNextFirings
 showRetryPlan
+showSeries
 showSession
 showSettings
 showStatistics

@@ -461,6 +461,25 @@ def test_jobs_are_counted(terminal: Terminal) -> None:
     assert [job["jobId"] for job in found] == [bad]
 
 
+def test_executions_are_counted_and_drawn(terminal: Terminal) -> None:
+    """By state and error, and by buckets of time (16)."""
+    good, bad = terminal.make(), terminal.make("/nowhere")
+    for job in (good, bad):
+        terminal.enter("jobs", "trigger", job, "--wait")
+    counted = terminal.done("executions", "count", "--job", bad, "--since", "1h").out
+    assert counted.splitlines()[:2] == ["executions  1", "state       terminated 1"]
+    assert "404" in counted
+    found = terminal.done("executions", "count", "--job", good, "-o", "json").data
+    assert (found["total"], found["byError"]) == ({"value": 1, "isCapped": False}, [])
+    drawn = terminal.done("executions", "series", "--job", bad, "--since", "1h", "--bucket", "1h").out
+    assert drawn.splitlines()[0].split()[:3] == ["from", "succeeded", "failed"]
+    assert [line.split()[2:4] for line in drawn.splitlines()[1:]] == [["0", "1"]]
+    whole = terminal.done("executions", "series", "-o", "json").data
+    assert whole["bucketSeconds"] == 900
+    assert sum(one["byState"].get("terminated", 0) for one in whole["buckets"]) >= 1
+    assert terminal.done("executions", "series", "--job", "none").err == "no executions in this time\n"
+
+
 def test_outcomes_are_shown_as_signs(terminal: Terminal) -> None:
     """Of several jobs, the newest last; a job without any, or none at all, has none (16)."""
     good, bad = terminal.make(), terminal.make("/nowhere")

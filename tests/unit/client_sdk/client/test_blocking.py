@@ -31,6 +31,8 @@ def _use_blocking(url: str) -> None:
         assert client.jobs.counts(last_outcome="succeeded").total.value == 1
         assert [one.state for one in client.executions.list()] == ["succeeded"]
         assert [len(one.executions) for one in client.jobs.outcomes(["one", "two"])] == [1, 0]
+        assert client.executions.counts(job_id="one").by_state["succeeded"] == 1
+        assert len(client.executions.series(buckets=24).buckets) in (24, 25)
         counted = (client.jobs.statistics("one"), client.scheduler.daily())
         assert [one.total.executions for one in counted] == [1, 1]
         with pytest.raises(Absent):

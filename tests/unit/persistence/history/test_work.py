@@ -16,6 +16,7 @@ from scheduler_service.persistence.history.statements import (
     ENTRIES,
     EXECUTIONS,
     FIRINGS,
+    SLOTS,
     insert_rows,
     write_together,
 )
@@ -35,11 +36,12 @@ def write(database: HistoryDatabase, count: int) -> int:
     return len(heard)
 
 
-@pytest.mark.parametrize(("count", "statements"), [(1, 4), (64, 5), (256, 5), (255, 25), (1_000, 4 * 8)])
+@pytest.mark.parametrize(("count", "statements"), [(1, 6), (64, 7), (256, 7), (255, 27), (1_000, 4 * 8)])
 def test_a_load_takes_few_statements(count: int, statements: int) -> None:
     """One of each table for a power of two up to 256, at most eight and the full ones for any other size.
 
-    What is counted of each job has a row more: the sum.
+    What is counted of each job has a row more: the sum. Five minutes have few rows: a state,
+    lateness, duration.
     """
     database = HistoryDatabase(url=IN_MEMORY)
     assert write(database, count) <= statements
@@ -89,9 +91,10 @@ def test_a_value_is_taken_by_the_driver_as_it_is() -> None:
             return super().execute("SELECT 1")
 
     connection = sqlite3.connect(":memory:", factory=Hearing)
-    cells = count_ended(rows.executions, ())
+    cells, slots = count_ended(rows.executions, ())
     for upsert, found in (
         (EXECUTIONS, rows.executions), (ENTRIES, rows.entries), (FIRINGS, rows.firings), (CELLS, cells),
+        (SLOTS, slots),
     ):  # fmt: skip
         insert_many(connection, upsert, found)
     assert {type(value) for value in heard} == {int, str, bytearray}
