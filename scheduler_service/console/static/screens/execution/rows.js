@@ -1,7 +1,7 @@
 // What happened in an execution as the rows of a waterfall: pure, from the API's answer.
 //
 // A row: `key`, `kind` (start, attempt, step, part, running, lease, queue, checks, feedback, retry, notification), `depth`, `tone`, `from`, `to` (ms; null while it goes on), `bars` (each
-// `{kind: "work"|"wait"|"frame", from, to, tone, words}`; `words` is the key of a text) and what it is made of (`attempt`, `step` …).
+// `{kind: "work"|"wait"|"frame", from, to, tone, words, isCrowded}`; `words` is the key of a text, which others lie upon where it is crowded) and what it is made of (`attempt`, `step` …).
 
 const OPEN_STATES = new Set(["scheduled", "enqueued"]);
 const RUNNING_STATES = new Set(["processing", "failed"]);
@@ -121,7 +121,7 @@ function checkRows(attempt, span, chainEnd, chain) {
     const to = msOf(one.at);
     return { kind: "work", from: to - (one.durationMs ?? 0), to, tone: toneOfCheck(one) };
   });
-  const bars = [{ kind: "wait", from: chainEnd, to: span.to, words: "execution.wait.check" }, ...ticks];
+  const bars = [{ kind: "wait", from: chainEnd, to: span.to, words: "execution.wait.check", isCrowded: ticks.length > 0 }, ...ticks];
   const tone = attempt.checks.length === 0 ? "busy" : toneOfCheck(attempt.checks.at(-1));
   return [rowOf(`a${attempt.requestCounts}.c`, "checks", 1, tone, chainEnd, span.to, bars, { attempt })];
 }
@@ -141,7 +141,7 @@ function feedbackRows(attempt, span, chainEnd, chain) {
   const isAwaited = chain !== null && chain.isAsync && !chain.hasCheck && isChainDone(attempt, chain);
   if (attempt.feedback.length === 0 && !isAwaited) return [];
   const ticks = attempt.feedback.map((one) => ({ kind: "work", from: msOf(one.at), to: msOf(one.at), tone: one.stale ? "quiet" : "busy" }));
-  const bars = [...(isAwaited ? [{ kind: "wait", from: chainEnd, to: span.to, words: "execution.wait.feedback" }] : []), ...ticks];
+  const bars = [...(isAwaited ? [{ kind: "wait", from: chainEnd, to: span.to, words: "execution.wait.feedback", isCrowded: ticks.length > 0 }] : []), ...ticks];
   return [rowOf(`a${attempt.requestCounts}.f`, "feedback", 1, span.to === null ? "busy" : "quiet", chainEnd, span.to, bars, { attempt })];
 }
 
@@ -167,8 +167,8 @@ function retryRow(execution, attempt, next, from) {
 function notificationRow(one) {
   const from = msOf(one.createdAt);
   const tries = one.attempts.map((each) => {
-    const to = msOf(each.at);
-    return { kind: "work", from: to - (each.durationMs ?? 0), to, tone: isDelivered(each) ? "good" : "bad" };
+    const begun = msOf(each.at);
+    return { kind: "work", from: begun, to: begun + (each.durationMs ?? 0), tone: isDelivered(each) ? "good" : "bad" };
   });
   const next = msOf(one.nextTryAt);
   const waits = tries.map((each, index) => ({ from: each.to, to: tries[index + 1]?.from ?? next })).filter((wait) => wait.to !== null);

@@ -49,5 +49,5 @@ function barOf(bar, index, { view, warp, isLive }) {
   const isBroken = warp.gaps.some((gap) => bar.from <= gap.from && end >= gap.to);
   const classes = ["span", bar.kind, bar.tone, { growing: isLive && bar.to === null, broken: isBroken, before: first < view.from, after: last > view.to }];
   const text = bar.words === undefined ? "" : t(bar.words, { time: formatDuration(end - bar.from) });
-  return html`<span key=${index} class=${classes} title=${text || undefined} style=${{ left: `${left}%`, width: `${width}%` }}>${width > LABELLED && text && html`<span class="words">${text}</span>`}</span>`;
+  return html`<span key=${index} class=${classes} title=${text || undefined} style=${{ left: `${left}%`, width: `${width}%` }}>${width > LABELLED && !bar.isCrowded && text && html`<span class="words">${text}</span>`}</span>`;
 }
