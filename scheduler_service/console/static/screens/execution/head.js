@@ -1,6 +1,6 @@
 // The head of an execution: what it is, how it stands, and why.
 
-import { Duration, Facts, Icon, Moment, PageHead, StateBadge, copy, formatDuration, formatNumber, html, linkTo, now, placeOf, reasonText, showUnseen, t } from "../../core.js";
+import { Duration, Facts, Icon, Moment, PageHead, StateBadge, copy, formatDuration, formatNumber, html, linkTo, now, placeOf, reasonText, route, showUnseen, t } from "../../core.js";
 import { isLive, msOf } from "./rows.js";
 import { shortUrl } from "./words.js";
 
@@ -33,7 +33,12 @@ ExecutionHead.props = ["execution", "job", "neighbours"];
 
 function neighbour(id, text, key) {
   if (id === null) return html`<span class="button bare off" aria-hidden="true">${key === "[" ? "‹" : "›"}</span>`;
-  return html`<a class="button bare" href=${linkTo("executions", id)} aria-label=${t(text)} title=${`${t(text)} (${key})`}>${key === "[" ? "‹" : "›"}</a>`;
+  return html`<a class="button bare" href=${besides(id)} aria-label=${t(text)} title=${`${t(text)} (${key})`}>${key === "[" ? "‹" : "›"}</a>`;
+}
+
+/** The link to another execution of the job, with the same part of it open. */
+export function besides(id) {
+  return placeOf(`/executions/${encodeURIComponent(id)}`, { tab: route.query.tab });
 }
 
 /** Why it ended so, in words: the error, the answer that made it, the reason of the end. */
@@ -58,14 +63,16 @@ function verdict(execution) {
 function factsOf(execution, job) {
   const zone = job?.definition?.timer?.timezone;
   const end = msOf(execution.endedAt) ?? now.value;
-  const revision = placeOf(`/jobs/${encodeURIComponent(execution.jobId)}`, { tab: "revisions", revision: execution.revision });
+  const isOld = job !== null && job.revision !== execution.revision;
+  const compared = isOld ? { before: execution.revision, after: job.revision } : {};
+  const revision = placeOf(`/jobs/${encodeURIComponent(execution.jobId)}`, { tab: "definition", ...compared });
   return [
     [t("execution.planned"), html`<${Moment} at=${execution.plannedAt} zone=${zone} absolute withMs/>`],
     [t("execution.started"), execution.startedAt && html`<${Moment} at=${execution.startedAt} zone=${zone} absolute withMs/> ${lateness(execution)}`],
     [t("execution.took"), execution.startedAt && html`<${Duration} ms=${Math.max(0, end - msOf(execution.startedAt))}/>`],
     [t("execution.attempts"), formatNumber(execution.attemptCount)],
     [t("execution.by"), t(`triggeredBy.${execution.triggeredBy}`)],
-    [t("execution.revision"), html`<a href=${revision}>${formatNumber(execution.revision)}</a>${job && job.revision !== execution.revision && html` <span class="dim">${t("execution.nowRevision", { number: formatNumber(job.revision) })}</span>`}`],
+    [t("execution.revision"), html`<a href=${revision}>${formatNumber(execution.revision)}</a>${isOld && html` <span class="dim">${t("execution.nowRevision", { number: formatNumber(job.revision) })}</span>`}`],
     [t("execution.failureType"), execution.failureType],
     [t("execution.progress"), execution.progress && showUnseen(execution.progress)],
   ];

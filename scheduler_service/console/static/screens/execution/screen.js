@@ -1,10 +1,10 @@
 // One execution: its head, its waterfall, each request and response, its log, and the comparison with one that succeeded.
 
-import { JsonView, Loaded, Tabs, computed, html, linkTo, navigate, pathOf, pushQuery, ref, replaceQuery, route, t, useKeys, useResource } from "../../core.js";
+import { JsonView, Loaded, Tabs, computed, html, navigate, pathOf, pushQuery, ref, replaceQuery, route, t, useKeys, useResource } from "../../core.js";
 import { ExecutionActions } from "./actions.js";
 import { ComparisonView } from "./comparison.js";
 import { RowDetail } from "./detail.js";
-import { ExecutionHead } from "./head.js";
+import { ExecutionHead, besides } from "./head.js";
 import { LogView } from "./log.js";
 import { failingRow, rowsOf } from "./rows.js";
 import { Waterfall } from "./waterfall.js";
@@ -23,7 +23,7 @@ export const Screen = {
     const chain = computed(() => chainOf(job.data, resource.data));
     const rows = computed(() => (resource.data === null ? [] : rowsOf(resource.data, chain.value)));
 
-    const go = (id) => id !== null && navigate(linkTo("executions", id));
+    const go = (id) => id !== null && navigate(besides(id));
     useKeys([
       { keys: "[", text: "execution.before", run: () => go(neighbours.value.before) },
       { keys: "]", text: "execution.after", run: () => go(neighbours.value.after) },
