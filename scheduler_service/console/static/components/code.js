@@ -46,7 +46,7 @@ export const JsonView = {
   props: { value: null, label: String },
   setup(props) {
     return () => html`
-      <div class="code json" aria-label=${props.label}>
+      <div class="code json" role="group" aria-label=${props.label}>
         <${ActionButton} bare icon="copy" text=${t("action.copy")} run=${() => copy(JSON.stringify(props.value, null, 2))}/>
         <${JsonNode} value=${props.value} depth=${0}/>
       </div>

@@ -74,8 +74,8 @@ function tries(delivery) {
           </tbody>
         </table>
       `}
-      ${delivery.request?.body != null && html`<h3>${t("deliveries.sent")}</h3><${CodeBlock} text=${delivery.request.body} label=${t("deliveries.sent")}/>`}
-      ${delivery.response?.body != null && html`<h3>${t("deliveries.answer")}</h3><${CodeBlock} text=${delivery.response.body} label=${t("deliveries.answer")}/>`}
+      ${delivery.request?.body != null && html`<h2>${t("deliveries.sent")}</h2><${CodeBlock} text=${delivery.request.body} label=${t("deliveries.sent")}/>`}
+      ${delivery.response?.body != null && html`<h2>${t("deliveries.answer")}</h2><${CodeBlock} text=${delivery.response.body} label=${t("deliveries.answer")}/>`}
     </div>
   `;
 }
