@@ -147,6 +147,7 @@ class BlockingScheduler(_BlockingGroup):
     upcoming = _iterate(Scheduler.upcoming)
     preview_timer = _call(Scheduler.preview_timer)
     preview_template = _call(Scheduler.preview_template)
+    outlook = _call(Scheduler.outlook)
     check_definition = _call(Scheduler.check_definition)
     definition_schema = _call(Scheduler.definition_schema)
 

@@ -85,15 +85,29 @@ class Scheduler:
         until: datetime | None = None,
     ) -> answers.Preview:
         """A timer as text, and its firings, if a job with it were created now. Raises Invalid."""
-        wire = (
-            timer.model_dump(mode="json", by_alias=True, exclude_unset=True)
-            if isinstance(timer, Timer)
-            else timer
-        )
-        members = {"timer": wire, "count": count, "until": write_moment(until)}
+        members = {"timer": _write_timer(timer), "count": count, "until": write_moment(until)}
         body = {name: value for name, value in members.items() if value is not None}
         return parse(
             answers.Preview, (await self._connection.send("POST", "/timers/preview", body=body)).data
+        )
+
+    async def outlook(
+        self,
+        timer: Timer | Mapping[str, Any] | None,
+        *,
+        days: int | None = None,
+        since: date | datetime | None = None,
+        job_id: str | None = None,
+    ) -> answers.Outlook:
+        """What a timer does over so many local days (1 to 366), and beside other jobs in the next one.
+
+        `since`: by default now; `job_id` is left out of the other jobs. Raises Invalid.
+        """
+        start = write_moment(since) if isinstance(since, datetime) else write_day(since)
+        members = {"timer": _write_timer(timer), "from": start, "days": days, "jobId": job_id}
+        body = {name: value for name, value in members.items() if value is not None}
+        return parse(
+            answers.Outlook, (await self._connection.send("POST", "/timers/outlook", body=body)).data
         )
 
     async def check_definition(self, definition: Definition) -> CheckedDefinition:
@@ -117,3 +131,9 @@ class Scheduler:
         body = {"template": template, "root": dict(root or {}), "place": place}
         envelope = await self._connection.send("POST", "/templates/preview", body=body)
         return parse(answers.TemplateValue, envelope.data).value
+
+
+def _write_timer(timer: Timer | Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    if isinstance(timer, Timer):
+        return timer.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return timer

@@ -10,6 +10,7 @@ from client_sdk.models.queues import Claim, Completion, HeldPartName, Renewal
 from client_sdk.models.requests import (
     Activation,
     Cancellation,
+    OutlookRequest,
     PreviewRequest,
     ReplayRequest,
     TemplateRequest,
@@ -38,6 +39,7 @@ __all__ = [
     "Misfire",
     "ModelError",
     "Notification",
+    "OutlookRequest",
     "PreviewRequest",
     "Problem",
     "RateLimit",

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from client_sdk.models.definition import read_timer
-from client_sdk.models.fields import Count, FilledText, Flag, Text, WireModel
+from client_sdk.models.fields import Count, FilledText, Flag, JobId, Text, WireModel
 from client_sdk.models.timer import Timer
 
 
@@ -43,6 +43,17 @@ class PreviewRequest(WireModel):
     from_: Text | None = None
     until: Text | None = None
     count: Annotated[int, Field(ge=1, le=1_000)] | None = None
+
+
+class OutlookRequest(WireModel):
+    """`POST /timers/outlook`; `from` is the moment of creation; `jobId` is left out of the other jobs."""
+
+    timer: Annotated[Timer | None, BeforeValidator(read_timer, json_schema_input_type=Timer | str | None)] = (
+        None
+    )
+    from_: Text | None = None
+    days: Annotated[int, Field(ge=1, le=366)] = 30
+    job_id: JobId | None = None
 
 
 class TemplateRequest(WireModel):

@@ -24,6 +24,7 @@ DEFINITION: dict[str, Any] = {
 DEFINITIONS: list[dict[str, Any]] = [{"jobId": "nightly-report", **DEFINITION}]
 PARAMETERS: dict[str, Any] = {"day": "2026-01-31"}
 FEEDBACK: dict[str, Any] = {"status": "succeed", "message": "done", "progress": "60/60", "data": {"rows": 7}}
+OUTLOOK: dict[str, Any] = {"timer": {"period": "0 30 2 * * ?", "timezone": "Europe/Berlin"}, "days": 366}
 PREVIEW: dict[str, Any] = {"timer": {"dueTime": "0s", "period": "0 0/5 * * * ?"}, "count": 5}
 REPLAY: dict[str, Any] = {"fromStep": 0, "params": {"day": "2026-01-31"}}
 TEMPLATE: dict[str, Any] = {

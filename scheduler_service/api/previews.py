@@ -51,6 +51,11 @@ async def softly(request: ApiRequest, answer: Callable[[ApiRequest], Awaitable[R
         return succeed({"problem": problem.body()})
 
 
+def read_anchor(request: ApiRequest, since: str | None, timer: Timer) -> int:
+    """The moment of creation that a request supposes: `from`, else now. Raises ApiProblem (422)."""
+    return _moment("/from", since, timer) if since else request.deps.clock.now().wall
+
+
 async def show_retry_plan(request: ApiRequest) -> Response:
     """`GET /jobs/{jobId}/retry-plan`: the waits of an execution that fails with `error` every time."""
     entry = await find_job(request, request.job_key)
@@ -86,7 +91,7 @@ async def _preview_timer(request: ApiRequest) -> Response:
         timer = compile_posted_timer(posted.timer, default_zone=request.deps.surroundings.default_zone)
     except DefinitionError as error:
         raise invalid_all(error.problems) from None
-    anchor = _moment("/from", posted.from_, timer) if posted.from_ else request.deps.clock.now().wall
+    anchor = read_anchor(request, posted.from_, timer)
     until = _moment("/until", posted.until, timer) if posted.until else None
     if until is not None and until < anchor:
         raise invalid("/until", "range", "until lies before from; give a later one")

@@ -102,13 +102,21 @@ def zone_names() -> frozenset[str]:
 
 def note(zone: Zone, moment: int) -> str | None:
     """A note if clocks change on the local day of `moment`, else None (SPEC section 3, preview)."""
+    step = step_of_day(zone, moment)
+    if step is None:
+        return None
+    return f"clocks go {'forward' if step > 0 else 'back'} by {_span(step)} this day"
+
+
+def step_of_day(zone: Zone, moment: int) -> int | None:
+    """By how much clocks change on the local day of `moment` (ms, forward above 0); None: they do not."""
     day = zone.to_local(moment) // DAY
     for index in range(max(1, zone.stretch(moment - _WIDEST)), zone.stretch(moment + _WIDEST) + 1):
         start, step = zone.starts[index], zone.offsets[index] - zone.offsets[index - 1]
         # The gap or the repeated hour: a change at midnight does not count for the day that it ends.
         before, behind = start + zone.offsets[index - 1], start + zone.offsets[index]
         if min(before, behind) // DAY <= day <= (behind if step > 0 else before - 1) // DAY:
-            return f"clocks go {'forward' if step > 0 else 'back'} by {_span(step)} this day"
+            return step
     return None
 
 

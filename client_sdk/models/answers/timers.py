@@ -1,11 +1,12 @@
 """Firings, timers and previews (SPEC sections 3, 4, 6)."""
 
+import datetime
 from typing import Any
 
-from pydantic import AwareDatetime, RootModel
+from pydantic import AwareDatetime, Field, RootModel
 
 from client_sdk.models.answers.form import AnswerModel, ProblemDetails
-from client_sdk.models.answers.words import FiringOutcome, RetryJitter, RetryReason, TimerKind
+from client_sdk.models.answers.words import DayNote, FiringOutcome, RetryJitter, RetryReason, TimerKind
 
 
 class FiringLine(AnswerModel):
@@ -101,6 +102,44 @@ class SoftProblem(AnswerModel):
     """What is wrong, in an answer with the status 200 (`soft`)."""
 
     problem: ProblemDetails
+
+
+class OutlookDay(AnswerModel):
+    """A local day with its firings; `note` `gap` or `overlap`: clocks go forward or back that day."""
+
+    date: datetime.date
+    count: int
+    first: AwareDatetime | None
+    last: AwareDatetime | None
+    note: DayNote | None
+    note_text: str | None
+
+
+class OutlookHour(AnswerModel):
+    """An hour of the day from now on: firings of the timer, and of the jobs that are there."""
+
+    from_: AwareDatetime = Field(alias="from")
+    count: int
+    others: int
+
+
+class Outlook(AnswerModel):
+    """What a timer does: per local day, per hour of the local day, and beside other jobs in the next day.
+
+    `othersAreCapped`: of some jobs only the next firing is counted.
+    """
+
+    timezone: str
+    total: int
+    until: AwareDatetime
+    days: list[OutlookDay]
+    by_hour: list[int]
+    next_day: list[OutlookHour]
+    others_are_capped: bool
+
+
+class OutlookOrProblem(RootModel[Outlook | SoftProblem]):
+    """An outlook; with `soft` the problem, if there is one."""
 
 
 class PreviewOrProblem(RootModel[Preview | SoftProblem]):

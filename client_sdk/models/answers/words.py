@@ -106,3 +106,4 @@ OperationAction = Annotated[
     Literal["pause", "resume", "trigger", "destroy", "label", "replay", "cancel"], _OPEN
 ]
 OperationState = Annotated[Literal["running", "done", "cancelled", "interrupted"], _OPEN]
+DayNote = Annotated[Literal["gap", "overlap"], _OPEN]

@@ -1,7 +1,7 @@
 """The routes that try something without creating anything."""
 
-from client_sdk.models import JobDefinition, PreviewRequest, TemplateRequest, answers
-from scheduler_service.api import definition_checks, examples, previews
+from client_sdk.models import JobDefinition, OutlookRequest, PreviewRequest, TemplateRequest, answers
+from scheduler_service.api import definition_checks, examples, outlooks, previews
 from scheduler_service.api.parameters import flag, text
 from scheduler_service.api.request import Body, Operation, group
 from scheduler_service.security.callers import Role
@@ -19,6 +19,15 @@ PREVIEWS = (
             body=Body(PreviewRequest, examples.PREVIEW, required=True),
             query=(SOFT,),
             data=answers.PreviewOrProblem,
+        ),
+        Operation(
+            route="POST /timers/outlook",
+            handler=outlooks.show_outlook,
+            role=Role.VIEWER,
+            summary="Show what a timer does over many days, without creating anything",
+            body=Body(OutlookRequest, examples.OUTLOOK, required=True),
+            query=(SOFT,),
+            data=answers.OutlookOrProblem,
         ),
     ),
     *group(

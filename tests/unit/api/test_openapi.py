@@ -158,6 +158,7 @@ showDefinitionSchema
 showDrift
 showMetrics
 showNextFirings
+showOutlook
 showRetryPlan
 showSeries
 showSession

@@ -232,6 +232,7 @@ async def test_a_preview_is_refused_as_a_job_would_be(
     ("path", "right", "wrong", "pointer"),
     [
         ("/timers/preview", {"timer": MINUTELY}, {"timer": {"period": "often"}}, "/timer/period"),
+        ("/timers/outlook", {"timer": MINUTELY}, {"timer": {"period": "often"}}, "/timer/period"),
         ("/templates/preview", {"template": "${a}", "root": {"a": 1}}, {"template": "${b}"}, "/template"),
         ("/definitions/check", definition(jobId="a"), definition(jobId="a", qos=7), "/qos"),
     ],

@@ -1,6 +1,6 @@
 """The scheduler as a whole, through the client (SPEC section 16)."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
@@ -80,3 +80,15 @@ async def test_a_definition_is_tried(client: Client) -> None:
     with pytest.raises(Invalid):
         await client.scheduler.check_definition(definition(jobId="one", qos=7))
     assert (await client.scheduler.definition_schema())["type"] == "object"
+
+
+async def test_what_a_timer_does_is_foreseen(client: Client) -> None:
+    """Day by day, in its zone."""
+    timer = {"period": "0 30 2 * * ?", "timezone": "Europe/Berlin"}
+    ahead = await client.scheduler.outlook(timer, since=date(2026, 3, 28), days=3)
+    assert [(str(day.date), day.count, day.note) for day in ahead.days] == [
+        ("2026-03-28", 1, None),
+        ("2026-03-29", 1, "gap"),
+        ("2026-03-30", 1, None),
+    ]
+    assert len(ahead.next_day) == len(ahead.by_hour) == 24

@@ -1,0 +1,111 @@
+"""What a timer will do over many days, and beside the jobs that are there (SPEC section 10)."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.responses import Response
+
+from client_sdk.models import OutlookRequest
+from scheduler_service.api.bodies import read_json_by_size, read_model
+from scheduler_service.api.previews import read_anchor, softly
+from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.responses import invalid_all, succeed
+from scheduler_service.domain.errors import DefinitionError
+from scheduler_service.domain.job_key import write_job_key
+from scheduler_service.domain.moments import DAY, HOUR, rfc3339
+from scheduler_service.engine.compile import below_timer, compile_posted_timer
+from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.timing.occurrences import warnings_at
+from scheduler_service.timing.outlook import DayAhead, FiringCounts, Outlook, look_ahead
+from scheduler_service.timing.timer import Timer
+
+MOST_OTHERS = 10_000
+"""Of so many other jobs the next firing is counted."""
+MOST_READ = 200
+"""Of so many of them, those that fire soonest, all firings are counted."""
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+async def show_outlook(request: ApiRequest) -> Response:
+    """`POST /timers/outlook`: firings per day and hour without creating anything; bounded for every timer."""
+    return await softly(request, _show_outlook)
+
+
+async def _show_outlook(request: ApiRequest) -> Response:
+    posted = read_model(OutlookRequest, await read_json_by_size(await request.body()))
+    try:
+        timer = compile_posted_timer(posted.timer, default_zone=request.deps.surroundings.default_zone)
+    except DefinitionError as error:
+        raise invalid_all(error.problems) from None
+    since = posted.from_
+    if since is not None and _DATE.fullmatch(since):
+        since = f"{since} 00:00:00"
+    anchor = read_anchor(request, since, timer)
+    ahead = await work_apart(lambda: look_ahead(timer, anchor=anchor, days=posted.days))
+    starts = [anchor - anchor % HOUR + number * HOUR for number in range(DAY // HOUR)]
+    others, is_capped = await _count_others(request, starts, posted.job_id)
+    own = await work_apart(lambda: _count_hours(timer, anchor, starts))
+    hours = [
+        {"from": rfc3339(start), "count": count, "others": other}
+        for start, count, other in zip(starts, own, others, strict=True)
+    ]
+    data = {**_write(timer, ahead), "nextDay": hours, "othersAreCapped": is_capped}
+    return succeed(data, warnings=below_timer((*timer.warnings, *warnings_at(timer, anchor))))
+
+
+def _write(timer: Timer, ahead: Outlook) -> dict[str, Any]:
+    return {
+        "timezone": timer.zone.name,
+        "total": ahead.total,
+        "until": rfc3339(ahead.until),
+        "days": [_write_day(day) for day in ahead.days],
+        "byHour": ahead.by_hour,
+    }
+
+
+def _write_day(day: DayAhead) -> dict[str, Any]:
+    return {
+        "date": rfc3339(day.day * DAY)[:10],
+        "count": day.count,
+        "first": None if day.first is None else rfc3339(day.first),
+        "last": None if day.last is None else rfc3339(day.last),
+        "note": None if day.step is None else "gap" if day.step > 0 else "overlap",
+        "noteText": day.note,
+    }
+
+
+def _count_hours(timer: Timer, anchor: int, starts: Sequence[int]) -> list[int]:
+    counts = FiringCounts(timer, anchor)
+    return [counts.within(start, start + HOUR) for start in starts]
+
+
+async def _count_others(
+    request: ApiRequest, starts: Sequence[int], left_out: str | None
+) -> tuple[list[int], bool]:
+    """The firings of ordinary jobs in each hour, and whether some are not counted."""
+    tenant, end = request.caller.tenant, starts[-1] + HOUR - 1
+    found = await request.deps.catalogue.upcoming(0, end, MOST_OTHERS + 1, tenant=tenant)
+    own = None if left_out is None else write_job_key(tenant, left_out)
+    entries = [entry for entry in found[:MOST_OTHERS] if entry.job_id != own]
+    hours = [0] * len(starts)
+    for entry in entries[:MOST_READ]:
+        await asyncio.sleep(0)
+        for index, count in enumerate(await _count_job(request, entry, starts)):
+            hours[index] += count
+    for entry in entries[MOST_READ:]:
+        index = max(((entry.next_fire or 0) - starts[0]) // HOUR, 0)
+        hours[index] += 1
+    return hours, len(entries) > MOST_READ
+
+
+async def _count_job(request: ApiRequest, entry: CatalogueEntry, starts: Sequence[int]) -> Sequence[int]:
+    """What is planned of one job, from its next firing on."""
+    job = await request.deps.read_job(entry.job_id)
+    if job is None or job.document is None or entry.next_fire is None:
+        return ()
+    head, first = job.document.head, entry.next_fire
+    counts = FiringCounts(job.programs[head.revision].timer, head.cursor.anchor)
+    return [counts.within(max(start, first), start + HOUR) if first < start + HOUR else 0 for start in starts]
