@@ -1,5 +1,4 @@
-"""The composition root: settings, adapters, host, API. The only room that knows all others."""
+"""The composition root: settings, adapters, host, API. The only room that knows all others.
 
-from scheduler_service.app.server import run_service
-
-__all__ = ["run_service"]
+It imports nothing itself: a worker process loads no web framework (`worker_main`).
+"""

@@ -65,7 +65,7 @@ def serve(
     if runtime == "dapr":
         _run(_find_node_runner(loaded))
         return
-    from scheduler_service.app import run_service
+    from scheduler_service.app.server import run_service
 
     _run(lambda: run_service(loaded, begins_anew=new_state))
 

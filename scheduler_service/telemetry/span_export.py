@@ -8,14 +8,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import httpx
 import msgspec
 
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.spans import Span
 from scheduler_service.telemetry.tally import Tally
+
+if TYPE_CHECKING:
+    import httpx
 
 DRAIN_SECONDS = 3.0
 LONGEST_PAUSE = 30.0
@@ -126,7 +128,7 @@ class SpanExport:
                 pause = self._delay if self._send_all(client, write) else min(pause * 2, LONGEST_PAUSE)
             self._send_all(client, write)
 
-    def _send_all(self, client: httpx.Client, write: WriteSpans) -> bool:
+    def _send_all(self, client: "httpx.Client", write: WriteSpans) -> bool:
         """Sends what waits, a batch at a time; False: the collector does not take it now."""
         waiting = self._waiting
         while waiting:
@@ -152,7 +154,9 @@ class SpanExport:
             return False
         return True
 
-    def _post(self, client: httpx.Client, body: bytes) -> Refusal | None:
+    def _post(self, client: "httpx.Client", body: bytes) -> Refusal | None:
+        import httpx  # takes long, and is loaded only where traces are exported
+
         left = self._collector.timeout
         if self._stop_at is not None:
             left = min(left, max(self._stop_at - time.monotonic(), 0.01))
@@ -187,8 +191,10 @@ class SpanExport:
             return
 
 
-def _open(collector: Collector) -> httpx.Client:
+def _open(collector: Collector) -> "httpx.Client":
     """A client that reads nothing of the environment."""
+    import httpx
+
     headers = {"Content-Type": "application/x-protobuf", **collector.headers}
     if collector.gzipped:
         headers["Content-Encoding"] = "gzip"

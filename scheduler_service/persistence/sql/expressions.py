@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 from sqlalchemy.sql.functions import FunctionElement
 
 
@@ -79,12 +78,12 @@ def json_rows(rows: sa.ColumnElement[str]) -> sa.TableValuedAlias:
 
 def text(length: int) -> sa.types.TypeEngine[str]:
     """A text in the order of its bytes and of any length, as SQLite has it, whatever the server's locale."""
-    return sa.String(length).with_variant(postgresql.VARCHAR(collation="C"), "postgresql")
+    return sa.String(length).with_variant(sa.VARCHAR(collation="C"), "postgresql")
 
 
 def bounded_text(length: int) -> sa.types.TypeEngine[str]:
     """The same, of at most `length` characters where the database checks that."""
-    return sa.String(length).with_variant(postgresql.VARCHAR(length, collation="C"), "postgresql")
+    return sa.String(length).with_variant(sa.VARCHAR(length, collation="C"), "postgresql")
 
 
 Row = tuple[object, ...]

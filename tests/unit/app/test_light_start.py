@@ -1,0 +1,25 @@
+"""What a start loads: each process of a service pays for it, and hundreds of processes in a run of tests."""
+
+import subprocess
+import sys
+
+import pytest
+
+FOR_PEOPLE = {"structlog", "rich", "pygments"}
+FOR_TRACES = {"httpx"}
+
+
+@pytest.mark.parametrize(
+    ("module", "without"),
+    [
+        ("app.server", FOR_PEOPLE | FOR_TRACES | {"alembic", "psycopg", "redis", "dapr"}),
+        ("app.worker_main", FOR_PEOPLE | FOR_TRACES | {"alembic", "psycopg", "fastapi", "uvicorn"}),
+    ],
+)
+def test_a_process_loads_only_what_it_uses(module: str, without: set[str]) -> None:
+    """A worker process has no API; a log in JSON, and no traces, need no library."""
+    code = f"import scheduler_service.{module}, sys; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert not without & set(done.stdout.split())
