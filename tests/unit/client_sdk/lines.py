@@ -71,7 +71,7 @@ def problem(status: int, code: str = "", **headers: str) -> httpx.Response:
 async def serving(app: Any, *, lifespan: str = "off") -> AsyncIterator[str]:
     """The address of `app` on a free port of loopback, served by uvicorn within this event loop."""
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan=lifespan))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan=lifespan))
     task = asyncio.create_task(server.serve([listener]))
     try:
         # The listener takes connections from now on; they are answered as soon as the server runs.

@@ -1,12 +1,16 @@
 """A data folder with damage on its disk, by the command line (SPEC section 16)."""
 
+import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
+from scheduler_service.cli.main import run
 from tests.wire.processes.process import COMMAND, PATIENCE, Process, bare_environment, serve
 
 COUNT = 400
@@ -24,16 +28,24 @@ def define(number: int) -> dict[str, Any]:
     }
 
 
-def db(command: str, data: Path) -> tuple[int, str]:
+Db = Callable[[str, Path], tuple[int, str]]
+
+
+@pytest.fixture
+def db(capsys: pytest.CaptureFixture[str]) -> Db:
     """`punctual db COMMAND`: its exit code, and what it said."""
-    arguments = [*COMMAND, "db", command, "--data", str(data)]
-    with Process(arguments, cwd=data.parent, environ=bare_environment()) as process:
-        code = process.wait()
-    return code, " ".join(process.err)
+
+    def enter(command: str, data: Path) -> tuple[int, str]:
+        code = run(["db", command, "--data", str(data)])
+        return code, " ".join(capsys.readouterr().err.splitlines())
+
+    return enter
 
 
-def create(data: Path) -> None:
-    """A service's folder with many jobs."""
+@pytest.fixture(scope="module")
+def created(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A service's folder with many jobs; it is copied, and stays as it is."""
+    data = tmp_path_factory.mktemp("created") / "data"
     with serve(data) as process:
         with httpx.Client(base_url=process.wait_for_url(), timeout=PATIENCE) as client:
             answer = client.post("/jobs", json=[define(number) for number in range(COUNT)])
@@ -41,6 +53,13 @@ def create(data: Path) -> None:
             items = client.get("/jobs", params={"limit": 500}).json()["data"]["items"]
             assert len(items) == COUNT
         assert process.stop() == 0
+    return data
+
+
+@pytest.fixture
+def data(created: Path, tmp_path: Path) -> Path:
+    """A copy of it, for one test."""
+    return Path(shutil.copytree(created, tmp_path / "data"))
 
 
 def destroy_definitions(place: Path) -> None:
@@ -53,10 +72,8 @@ def destroy_definitions(place: Path) -> None:
             file.write(b"\x5a" * PAGE)
 
 
-def test_a_damaged_folder_is_found_and_repaired(tmp_path: Path) -> None:
+def test_a_damaged_folder_is_found_and_repaired(data: Path, db: Db) -> None:
     """`db check` finds it, `db repair` saves the rest and keeps the damaged file, and the service starts."""
-    data = tmp_path / "data"
-    create(data)
     assert db("check", data)[0] == 0
     assert db("repair", data) == (0, f"no file of {data} is damaged")
     destroy_definitions(data / "state.db")
@@ -79,10 +96,8 @@ def test_a_damaged_folder_is_found_and_repaired(tmp_path: Path) -> None:
     assert COUNT - 20 < len(whole) < COUNT
 
 
-def test_a_job_that_cannot_be_read_is_named_and_created_again(tmp_path: Path) -> None:
+def test_a_job_that_cannot_be_read_is_named_and_created_again(data: Path, db: Db) -> None:
     """The service starts without it, `db repair` keeps its definition, and `apply` creates it from that."""
-    data = tmp_path / "data"
-    create(data)
     with closing(sqlite3.connect(data / "state.db")) as connection, connection:
         connection.execute("UPDATE jobs SET document = x'c1c1' WHERE job_id = 'job-007'")
     code, said = db("check", data)

@@ -79,15 +79,15 @@ async def test_what_happens_again_has_a_key_of_its_own(table: SqlAlertTable) -> 
     assert len(set(mailbox.keys)) == 2
 
 
-async def test_ten_thousand_are_ten_messages(table: SqlAlertTable) -> None:
+async def test_a_thousand_are_ten_messages(table: SqlAlertTable) -> None:
     """Nine of one job each, one of all others; the next minute has room for ten again."""
     clock, mailbox = ManualClock(wall=100), Mailbox()
     saying = Saying(table=table, clock=clock, send=mailbox.send)
-    await note(table, *(f"job-{number:05}" for number in range(10_000)))
+    await note(table, *(f"job-{number:04}" for number in range(1_000)))
     await saying.say(RULE)
     assert len(mailbox.texts) == 10
-    assert mailbox.texts[-1].startswith("[ops] 9,991 executions failed: job-00009, ")
-    assert mailbox.texts[-1].endswith(" and 9,981 more.")
+    assert mailbox.texts[-1].startswith("[ops] 991 executions failed: job-0009, ")
+    assert mailbox.texts[-1].endswith(" and 981 more.")
     await note(table, "later", at=50)
     await saying.say(RULE)
     assert len(mailbox.texts) == 10
