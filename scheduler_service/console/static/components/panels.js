@@ -95,7 +95,7 @@ export function Tabs({ items, chosen, label, onChoose }) {
       ${items.map(
         (one) => html`
           <button type="button" key=${one.key} aria-pressed=${one.key === chosen ? "true" : "false"} onClick=${() => onChoose(one.key)}>
-            ${one.text}${one.count !== undefined && html`<span class="count">${one.count}</span>`}
+            ${one.text}${one.count !== undefined && html` <span class="count">${one.count}</span>`}
           </button>
         `,
       )}

@@ -1,0 +1,142 @@
+"""One execution: why it failed, its time line, its requests, replay and cancellation, through the page."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.console.browsing import Console, violations
+from tests.console.service import ConsoleService
+from tests.console.starter import Starter
+from tests.wire.target import HELD, Reply
+
+HOSTILE = "<script>window.hit = 1</script><img src=x onerror='window.hit=1'>\u202egnp.exe\u0007"
+
+
+@pytest.fixture
+def started(service: ConsoleService) -> Iterator[Starter]:
+    """Creates jobs and starts them; destroys them at the end."""
+    starter = Starter(service)
+    yield starter
+    starter.close()
+
+
+def state(page: Page, word: str) -> None:
+    """Waits until the head of the page says `word`."""
+    expect(page.get_by_role("heading", level=1)).to_contain_text(word)
+
+
+def test_why_a_job_failed_is_found_in_two_clicks(console: Console) -> None:
+    """From the list of failed ones to the answer that made it fail, which is open at once."""
+    page = console("#/executions")
+    page.get_by_role("button", name=re.compile("^failed")).click()
+    page.get_by_role("link", name="orders #4").click()
+    state(page, "The job orders #4")
+    expect(page.get_by_role("note")).to_contain_text("500 the target answered 500 at step 1")
+    expect(page.get_by_role("note")).to_contain_text("No retry policy names this error")
+    detail = page.get_by_role("complementary", name="Details")
+    expect(detail).to_contain_text('error: "no such article"')
+    detail.get_by_text("Raw").last.click()
+    expect(detail).to_contain_text('{"error": "no such article"}')
+    page.get_by_role("button", name="Compare").click()
+    console.settle(page)
+    table = page.get_by_role("table", name="This execution beside the last one that succeeded")
+    expect(table).to_contain_text("$.ordered")
+    expect(table).to_contain_text("Last success, #")
+    assert violations(page) == []
+
+
+def test_a_failed_chain_is_replayed_from_its_second_step(
+    console: Console, service: ConsoleService, started: Starter
+) -> None:
+    """With another parameter: the first step is not sent again, and the page shows the new execution."""
+    service.target.answers("/chain/second", Reply(500, {"error": "too large"}))
+    service.target.always("/chain/first", Reply(200, {"article": "tea"}))
+    first = {"url": "service://shop/chain/first", "respEnvName": "FIRST"}
+    body = {"article": "${FIRST.article}", "size": "${trigger.size}|json"}
+    started.job("chain", first, {"url": "service://shop/chain/second", "body": body})
+    execution = started.run("chain", size=3)
+    page = console(f"#/executions/{execution}")
+    state(page, "failed")
+    page.get_by_role("button", name="Replay from here").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Begin at")).to_have_value("1")
+    parameters = dialog.get_by_label("Parameters")
+    parameters.fill("[1]")
+    dialog.get_by_role("button", name="Replay").click()
+    expect(dialog).to_contain_text("The parameters are a JSON object")
+    parameters.fill('{"size": 2}')
+    dialog.get_by_role("button", name="Replay").click()
+    state(page, "chain #2")
+    state(page, "succeeded")
+    assert [one.json["size"] for one in service.target.at("/chain/second")] == [3, 2]
+    assert len(service.target.at("/chain/first")) == 1
+    page.keyboard.press("[")
+    state(page, "chain #1")
+    page.keyboard.press("]")
+    state(page, "chain #2")
+
+
+def test_a_running_one_is_cancelled_with_a_reason(
+    console: Console, service: ConsoleService, started: Starter
+) -> None:
+    """What runs is in the time line though the history has nothing of it yet; then the reason is there."""
+    service.target.always("/endless", HELD)
+    started.job("endless", {"url": "service://shop/endless"})
+    page = console(f"#/executions/{started.run('endless')}")
+    state(page, "running")
+    expect(page.get_by_role("row", name="1 POST service://shop/endless running")).to_be_visible()
+    page.get_by_role("button", name="Cancel it").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("wrong day")
+    dialog.get_by_role("button", name="Cancel it").click()
+    state(page, "cancelled")
+    expect(page.get_by_role("note")).to_contain_text("wrong day")
+
+
+def test_waits_are_told_and_the_time_line_is_read_by_keys(
+    console: Console, service: ConsoleService, started: Starter
+) -> None:
+    """Each attempt, step and wait is a row of a table; j and Enter open one, + looks closer, 0 shows all."""
+    service.target.answers("/twice", 503, Reply(200, {"done": True}))
+    retry = [{"errorEquals": "5xx", "intervalSeconds": 0.3, "maxAttempts": 2}]
+    started.job("twice", {"url": "service://shop/twice"}, retry=retry)
+    page = console(f"#/executions/{started.run('twice')}")
+    state(page, "succeeded")
+    names = page.locator("table").first.get_by_role("rowheader")
+    expect(names).to_have_text(
+        [
+            "Attempt 1",
+            "1POST service://shop/twice",
+            "Waits 300 ms for the retry",
+            "Attempt 2",
+            "1POST service://shop/twice",
+        ]
+    )
+    for key in "jjj":
+        page.keyboard.press(key)
+    expect(names.nth(2).get_by_role("button")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("complementary", name="Details")).to_contain_text(
+        "an error that a policy retries"
+    )
+    page.keyboard.press("+")
+    expect(page.get_by_role("button", name="Whole span")).to_be_visible()
+    page.keyboard.press("0")
+    expect(page.get_by_role("button", name="Whole span")).to_be_hidden()
+
+
+def test_a_hostile_job_is_only_text(console: Console, service: ConsoleService, started: Starter) -> None:
+    """Markup runs nowhere, unseen characters are written out, and axe finds nothing, narrow and dark."""
+    service.target.always("/hostile", Reply(500, {HOSTILE: HOSTILE, "long": "x" * 100_000}))
+    step = {"url": "service://shop/hostile", "headers": {"X-Odd": "<b>"}, "body": {"<b>": HOSTILE}}
+    started.job("hostile", step, jobName=HOSTILE[:120])
+    page = console(f"#/executions/{started.run('hostile')}", dark=True, width=390)
+    state(page, "\\u202egnp.exe")
+    detail = page.get_by_role("complementary", name="Details")
+    expect(detail).to_contain_text("<script>window.hit = 1</script>")
+    expect(detail).to_contain_text("The history keeps the first 4 KiB only.")
+    assert page.evaluate("window.hit === undefined")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert violations(page) == []
