@@ -3,12 +3,16 @@
 import { session } from "../../core.js";
 
 const PREFIX = "punctual.draft";
-const NEW = " new";
 
-/** What is kept for `jobId` (null: a new job): `{text, saved, etag, at}` with `at` in ms, or null. */
-export function keptDraft(jobId) {
+/** The name under which drafts of `jobId` are kept; of a new job (null) those that began in the same way (`query` of the address). */
+export function draftName(jobId, { from = "", example = "" }) {
+  return jobId ?? ` new ${from} ${example}`;
+}
+
+/** What is kept under `name`: `{text, saved, etag, at}` with `at` in ms, or null. */
+export function keptDraft(name) {
   try {
-    const kept = JSON.parse(localStorage.getItem(keyOf(jobId)));
+    const kept = JSON.parse(localStorage.getItem(keyOf(name)));
     return typeof kept?.text === "string" ? kept : null;
   } catch {
     return null;
@@ -16,23 +20,23 @@ export function keptDraft(jobId) {
 }
 
 /** Keeps `text`, made from `saved` of the revision `etag`; a browser without room keeps nothing. */
-export function keepDraft(jobId, { text, saved, etag }) {
+export function keepDraft(name, { text, saved, etag }) {
   try {
-    localStorage.setItem(keyOf(jobId), JSON.stringify({ text, saved, etag, at: Date.now() }));
+    localStorage.setItem(keyOf(name), JSON.stringify({ text, saved, etag, at: Date.now() }));
   } catch {
     // The text stays in the page; only a reload would lose it, and the browser asks before that.
   }
 }
 
-/** Forgets the draft of `jobId`. */
-export function dropDraft(jobId) {
+/** Forgets the draft under `name`. */
+export function dropDraft(name) {
   try {
-    localStorage.removeItem(keyOf(jobId));
+    localStorage.removeItem(keyOf(name));
   } catch {
     // Nothing was kept.
   }
 }
 
-function keyOf(jobId) {
-  return `${PREFIX}.${session.tenant}.${jobId ?? NEW}`;
+function keyOf(name) {
+  return `${PREFIX}.${session.tenant}.${name}`;
 }

@@ -2,7 +2,7 @@
 
 import { attempt, call, get, linkTo, navigate, pathOf, route, sayDone, sayFailed, shallowReactive, t, useResource, watch } from "../../core.js";
 import { makeDraft } from "./draft.js";
-import { dropDraft, keptDraft } from "./draft_store.js";
+import { draftName, dropDraft, keptDraft } from "./draft_store.js";
 import { textOfExample } from "./examples.js";
 import { makeForm } from "./form.js";
 import { partOf, withPart, withValue, without } from "./json_edit.js";
@@ -13,13 +13,13 @@ import { useSoft } from "./soft.js";
 import { idFor } from "./what.js";
 
 /**
- * The editor of `jobId` (null: a new job). Members: `draft`, `form`, `checks`, `sample`, `state` (`isReady`, `error`, `etag`, `restoredAt`, `theirs`:
+ * The editor of `jobId` (null: a new job). Members: `draft`, `form`, `checks`, `sample`, `state` (`isReady`, `error`, `name` of its kept draft, `etag`, `restoredAt`, `theirs`:
  * another's version `{etag, text}` or null), `save()`, `load()`, `startAgain()`, `keepMine()`, `takeTheirs()`, `combine()`, `canCombine()`, `begin(text)`.
  */
 export function useEditor(jobId) {
   const isNew = jobId === null;
   const draft = makeDraft("{}");
-  const state = shallowReactive({ isReady: false, error: null, etag: null, restoredAt: 0, theirs: null, schema: null });
+  const state = shallowReactive({ isReady: false, error: null, name: "", etag: null, restoredAt: 0, theirs: null, schema: null });
   const checks = useSoft(() => (state.isReady && draft.fault === null ? { path: "definitions/check", bodyText: draft.text } : null));
   const form = makeForm({ draft, checks, schema: () => state.schema, isNew, jobId });
   const sample = makeSample(jobId ?? route.query.from ?? null);
@@ -27,9 +27,10 @@ export function useEditor(jobId) {
 
   async function load() {
     try {
-      state.error = null;
+      Object.assign(state, { isReady: false, error: null, restoredAt: 0, theirs: null });
       const { text, etag } = isNew ? { text: await textOfNew(), etag: null } : await readStored(jobId);
-      open(draft, state, { text, etag, kept: keptDraft(jobId) });
+      state.name = draftName(jobId, route.query);
+      open(draft, state, { text, etag, kept: keptDraft(state.name) });
     } catch (error) {
       state.error = error;
     }
@@ -55,7 +56,7 @@ export function useEditor(jobId) {
   }
 
   watchOthers(editor);
-  attempt(load);
+  watch(() => draftName(jobId, route.query), load, { immediate: true });
   loadSchema(state);
   sample.load();
   return Object.assign(editor, conflictActions(editor));
@@ -123,9 +124,9 @@ function watchOthers({ jobId, isNew, draft, state }) {
   );
 }
 
-function done({ draft, jobId, isNew }, name, warnings) {
+function done({ draft, state, isNew }, name, warnings) {
   draft.markSaved(draft.text);
-  dropDraft(jobId);
+  dropDraft(state.name);
   const words = [t(isNew ? "editor.created" : "editor.saved", { jobId: name }), ...warnings.map((one) => one.message)];
   sayDone(words.join("\n"));
   navigate(linkTo("jobs", name));

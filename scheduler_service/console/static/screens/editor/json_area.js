@@ -4,6 +4,8 @@ import { html, nextTick, ref, t, watch } from "../../core.js";
 import { colourJson } from "./json_marks.js";
 
 const INDENTATION = "  ";
+/** The height of a line in the style sheet. */
+const LINE_EM = 1.55;
 
 /**
  * A text field for JSON: `value`, `onWrite(text)`, `label`, `marks` (a Map of lines from 0 to `{kind, text}`), `place` (reactive `{offset, times}`: when `times` changes the
@@ -34,9 +36,10 @@ export const JsonArea = {
       return html`
         <div class="json-area">
           <div class="json-sheet">
-            <ol class="json-lines" aria-hidden="true">
-              ${Array.from({ length: lines }, (_, line) => lineNumber(line, props.marks?.get(line)))}
-            </ol>
+            <div class="json-lines" aria-hidden="true">
+              ${[...(props.marks ?? [])].map(([line, mark]) => html`<div class=${["json-mark", mark.kind]} key=${line} title=${mark.text} style=${{ top: `${line * LINE_EM}em` }}></div>`)}
+              <pre>${numbersTo(lines)}</pre>
+            </div>
             <div class="json-text">
               <pre aria-hidden="true">${colourJson(props.value)}${"\n"}</pre>
               <textarea
@@ -62,8 +65,9 @@ export const JsonArea = {
   },
 };
 
-function lineNumber(line, mark) {
-  return html`<li key=${line} class=${mark?.kind} title=${mark?.text}>${line + 1}</li>`;
+/** One text for all numbers: a definition may have many thousands of lines. */
+function numbersTo(lines) {
+  return Array.from({ length: lines }, (_, line) => line + 1).join("\n");
 }
 
 /** Where another part of the page changes the text, the cursor stays at the characters beside it. */

@@ -6,15 +6,15 @@ import { dropDraft, keepDraft } from "./draft_store.js";
 const PAUSE_KEEPING_MS = 300;
 
 /** Keeps the draft of `editor` for as long as the screen lives, and asks before a link leaves it. For `setup`. */
-export function useKeeping({ jobId, draft, state }) {
+export function useKeeping({ draft, state }) {
   let timer = 0;
 
   function keep() {
     clearTimeout(timer);
     timer = 0;
     if (!state.isReady) return;
-    if (draft.isChanged) keepDraft(jobId, { text: draft.text, saved: draft.saved, etag: state.etag });
-    else dropDraft(jobId);
+    if (draft.isChanged) keepDraft(state.name, { text: draft.text, saved: draft.saved, etag: state.etag });
+    else dropDraft(state.name);
   }
 
   function keepSoon() {

@@ -1,7 +1,9 @@
 // All that is wrong or doubtful, in one list: each entry leads to its field, or to its line of the JSON text.
 
-import { Icon, html, t } from "../../core.js";
+import { Icon, html, showUnseen, t } from "../../core.js";
 import { lineOf, nodeAt, stepsOf } from "./json_tree.js";
+
+const LONGEST_SHOWN = 120;
 
 /** The line (from 0) of `pointer` in the text of `draft`, or of what is nearest around it; null while the text is no JSON. */
 export function placeOfPointer(draft, pointer) {
@@ -29,10 +31,10 @@ export function marksOf(form) {
 /** The list; `onLine(offset)` goes to a place in the text, `isForm` says whether there are fields. */
 export function Problems({ form, isForm, onLine }) {
   const { draft } = form;
-  const entries = draft.fault !== null ? [syntaxOf(draft.fault)] : [...of(form.errors(), "bad"), ...of(form.warnings(), "warn")];
+  const entries = draft.fault !== null ? [syntaxOf(draft.fault)] : [...of(form.errors(), "bad"), ...of(form.warnings(), "warn"), ...unseenIn(draft.text)];
   const goTo = async (one) => {
-    if (one.pointer !== null && isForm && (await form.show(one.pointer))) return;
-    onLine(one.pointer === null ? draft.fault.offset : placeOfPointer(draft, one.pointer).offset);
+    if (one.pointer !== undefined && isForm && (await form.show(one.pointer))) return;
+    onLine(one.offset ?? placeOfPointer(draft, one.pointer).offset);
   };
   if (entries.length === 0) return fine(form);
   return html`
@@ -56,7 +58,16 @@ function of(list, kind) {
 }
 
 function syntaxOf(fault) {
-  return { kind: "bad", pointer: null, place: t("editor.line", { number: fault.line + 1 }), message: t(`editor.json.${fault.code}`) };
+  return { kind: "bad", offset: fault.offset, place: t("editor.line", { number: fault.line + 1 }), message: t(`editor.json.${fault.code}`) };
+}
+
+/** Characters that are not seen, and may make a text look like another one. */
+function unseenIn(text) {
+  const lines = text.split("\n");
+  const found = lines.findIndex((line) => showUnseen(line) !== line);
+  if (found < 0) return [];
+  const offset = lines.slice(0, found).join("\n").length + 1;
+  return [{ kind: "warn", offset, place: t("editor.line", { number: found + 1 }), message: t("editor.unseen", { text: showUnseen(lines[found].trim()).slice(0, LONGEST_SHOWN) }) }];
 }
 
 function fine({ checks }) {

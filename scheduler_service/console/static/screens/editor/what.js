@@ -20,7 +20,7 @@ export function WhatSection({ form }) {
     <${Section} form=${form} name="what" title=${t("editor.what")} summary=${name}>
       <div class="columns">
         <${Member} form=${form} path=${["jobName"]} kind="required" label=${t("editor.jobName")} placeholder=${t("editor.jobNameExample")} onTyped=${follow(draft.get(["jobId"]))}/>
-        ${form.isNew && html`<${Member} form=${form} path=${["jobId"]} mono label=${t("editor.jobId")} hint=${t("editor.jobIdHint")}/>`}
+        ${form.isNew && html`<${Member} form=${form} path=${["jobId"]} mono label=${t("editor.jobId")} hint=${t(isTaken(form) ? "editor.jobIdTaken" : "editor.jobIdHint")}/>`}
       </div>
       <${More} form=${form} paths=${[["jobDescription"], ["labels"], ["objectId"]]} text=${t("editor.moreWhat")}>
         <div class="whole"><${Member} form=${form} path=${["jobDescription"]} kind="area" label=${t("editor.jobDescription")}/></div>
@@ -34,3 +34,7 @@ export function WhatSection({ form }) {
 }
 
 WhatSection.props = ["form"];
+
+function isTaken({ checks }) {
+  return Boolean(checks.data?.existing);
+}

@@ -1,6 +1,6 @@
 // The section When: the kind of timer, its period, cron or moment, zone and bounds, and what comes of it.
 
-import { Tabs, html, t } from "../../core.js";
+import { Outlook, Tabs, html, ref, t } from "../../core.js";
 import { Firings } from "./firings.js";
 import { Member } from "./member.js";
 import { More, Section } from "./section.js";
@@ -34,11 +34,26 @@ export function WhenSection({ form }) {
     <${Section} form=${form} name="when" title=${t("editor.when")} summary=${form.checks.data?.timer?.description ?? t(`editor.kind.${fieldsFor(timer)}`)}>
       ${isText ? asText(form, timer) : fields(form, timer)}
       <${Firings} timer=${timer}/>
+      ${!isText && timer !== undefined && html`<${Year} timer=${timer} jobId=${form.jobId}/>`}
     <//>
   `;
 }
 
 WhenSection.props = ["form"];
+
+/** The next year of the timer, asked for when somebody wants to see it. */
+const Year = {
+  props: { timer: Object, jobId: String },
+  setup(props) {
+    const isOpen = ref(false);
+    return () => html`
+      <details class="more year" onToggle=${(event) => (isOpen.value = event.target.open)}>
+        <summary>${t("editor.year")}</summary>
+        ${isOpen.value && html`<${Outlook} timer=${props.timer} jobId=${props.jobId ?? undefined}/>`}
+      </details>
+    `;
+  },
+};
 
 function fields(form, timer) {
   const kind = fieldsFor(timer);
