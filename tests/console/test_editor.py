@@ -1,0 +1,273 @@
+"""The editor: one definition as a form and as JSON, checked, tried, kept, saved beside others' changes."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.checkout import ROOT
+from tests.console.browsing import Console, violations
+from tests.console.service import ConsoleService
+from tests.wire.target import Reply
+
+LARGE = "12345678901234567890"
+"""A number that no floating point holds."""
+SECONDS = 60
+
+
+@pytest.fixture
+def job(service: ConsoleService) -> Iterator[Callable[..., str]]:
+    """Creates a job for one test; it and what the test saves beside it are destroyed at its end."""
+    with service.caller() as client:
+        made: list[str] = []
+
+        def make(job_id: str, **members: Any) -> str:
+            made.append(job_id)
+            posted = {
+                "jobName": "Nightly report",
+                "timer": {"period": "0 30 2 * * ?", "timezone": "Europe/Berlin"},
+                "request": [{"method": "GET", "url": "service://shop/ok"}],
+                **members,
+            }
+            answer = client.post(f"/jobs/{job_id}", json=posted)
+            assert answer.is_success, answer.text
+            return job_id
+
+        yield make
+        for job_id in made:
+            client.delete(f"/jobs/{job_id}")
+
+
+@contextmanager
+def saved(service: ConsoleService, job_id: str) -> Iterator[dict[str, Any]]:
+    """The job that the page has saved; it is destroyed afterwards."""
+    with service.caller() as client:
+        yield client.get(f"/jobs/{job_id}").json()["data"]
+        client.delete(f"/jobs/{job_id}")
+
+
+def text_of(page: Page) -> Any:
+    return page.get_by_label("Definition as JSON")
+
+
+def test_a_first_job_takes_three_clicks_and_a_form(console: Console, service: ConsoleService) -> None:
+    """New job, what and where to, create: it is there, with the id that follows its name."""
+    page = console("#/jobs")
+    page.get_by_role("link", name="New job").first.click()
+    page.get_by_label("Name", exact=True).fill("My first job")
+    page.get_by_label("Address").fill("service://shop/ok")
+    page.get_by_role("button", name="Create job").click()
+    expect(page).to_have_url(f"{service.url}/console/#/jobs/my-first-job")
+    with saved(service, "my-first-job") as created:
+        assert created["definition"]["request"][0]["url"] == "service://shop/ok"
+
+
+def test_form_and_text_are_one_document(console: Console, job: Callable[..., str]) -> None:
+    """Each follows the other; the form keeps what it does not show, and every change can be taken back."""
+    body = {"size": 7, "further": {"kept": True}}
+    page = console(f"#/jobs/{job('one-document', request=[{'url': 'service://shop/ok', 'body': body}])}/edit")
+    text, name = text_of(page), page.get_by_label("Name", exact=True)
+    written = text.input_value().replace('"size": 7', f'"size": {LARGE}')
+    text.fill(written)
+    name.fill("Another name")
+    expect(text).to_have_value(written.replace("Nightly report", "Another name"))
+    name.press("Control+z")
+    expect(name).to_have_value("Nightly report")
+    expect(text).to_have_value(written)
+    text.fill(written.replace("Nightly report", "From the text"))
+    expect(name).to_have_value("From the text")
+    text.fill(written[:-1])
+    expect(page.get_by_role("button", name="The text ends too early")).to_be_visible()
+    expect(name).to_be_disabled()
+
+
+def test_errors_stand_at_their_fields_and_lines(console: Console, job: Callable[..., str]) -> None:
+    """What the service would refuse: beside the field, in the list, which leads to the field."""
+    page = console(f"#/jobs/{job('wrong-field')}/edit")
+    page.get_by_label("Cron expression").fill("0 61 2 * * ?")
+    problem = page.get_by_role("list", name="What is wrong").get_by_role("button")
+    expect(problem).to_contain_text("/timer/period")
+    expect(page.get_by_label("Cron expression")).to_have_attribute("aria-invalid", "true")
+    problem.click()
+    expect(page.get_by_label("Cron expression")).to_be_focused()
+
+
+def test_the_timer_is_told_before_it_is_saved(console: Console, job: Callable[..., str]) -> None:
+    """In words, with its next firings; the day of a clock change is marked."""
+    page = console(f"#/jobs/{job('told-timer')}/edit")
+    page.get_by_label("Cron expression").fill("0 30 2 28 MAR ? 2027")
+    expect(page.get_by_text("clocks go forward by 1 h this day")).to_be_visible()
+    expect(page.get_by_role("cell", name="Sun, 28 Mar 2027, 03:00:00")).to_be_visible()
+
+
+def test_retries_are_drawn(console: Console, job: Callable[..., str]) -> None:
+    """The plan of each policy, as the service makes it, with a table for those who do not see it."""
+    retry = [{"errorEquals": "5xx", "intervalSeconds": 10, "maxAttempts": 3}]
+    page = console(f"#/jobs/{job('drawn-retries', retry=retry)}/edit")
+    page.get_by_role("heading", name="Retry", exact=True).click()
+    expect(page.get_by_role("img", name="3 retries, given up after 1 min 10 s")).to_be_visible()
+    page.get_by_label("Retries", exact=True).fill("1")
+    expect(page.get_by_role("img", name="1 retry, given up after 10 s")).to_be_visible()
+
+
+def test_templates_are_tried_on_real_answers(
+    console: Console, service: ConsoleService, job: Callable[..., str]
+) -> None:
+    """Those of the last execution: the value stands below the field."""
+    service.target.always("/stock", Reply(200, {"items": [{"id": 41}]}))
+    steps = [{"url": "service://shop/stock", "respEnvName": "stock"}, {"url": "service://shop/ok"}]
+    job_id = job("tried-templates", request=steps)
+    with service.caller() as client:
+        client.post(f"/jobs/{job_id}/trigger", json={})
+        wait_for_end(service, job_id)
+    page = console(f"#/jobs/{job_id}/edit")
+    page.get_by_label("Address").nth(1).fill("service://shop/item/${$.stock.items[0].id}")
+    expect(page.get_by_text("service://shop/item/41")).to_be_visible()
+    page.get_by_label("Address").nth(1).fill("service://shop/item/${$.stock.absent}")
+    expect(page.get_by_text("finds nothing").first).to_be_visible()
+
+
+def wait_for_end(service: ConsoleService, job_id: str) -> None:
+    """Returns when the first execution of the job has ended."""
+    with service.caller() as client, client.stream("GET", "/events", timeout=SECONDS) as events:
+        if client.get(f"/jobs/{job_id}/executions").json()["data"]["items"][0]["endedAt"] is None:
+            next(line for line in events.iter_lines() if job_id in line and "final" in line)
+
+
+def test_a_draft_outlives_the_page(console: Console, job: Callable[..., str]) -> None:
+    """It is back after a reload, and can be thrown away."""
+    page = console(f"#/jobs/{job('kept-draft')}/edit")
+    page.get_by_label("Name", exact=True).fill("Half written")
+    page.reload()
+    console.settle(page)
+    expect(page.get_by_text("Your unsaved draft is back")).to_be_visible()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Half written")
+    page.get_by_role("button", name="Back to what is saved").click()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Nightly report")
+
+
+def test_whoever_leaves_is_asked(console: Console, job: Callable[..., str]) -> None:
+    """Only while something is not saved."""
+    page = console(f"#/jobs/{job('asked-leaver')}/edit")
+    page.get_by_label("Name", exact=True).fill("Half written")
+    page.get_by_role("link", name="Jobs", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Half written")
+    page.get_by_role("link", name="Jobs", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Leave").click()
+    expect(page.get_by_role("heading", name="Jobs", exact=False).first).to_be_visible()
+
+
+def test_changes_of_two_are_combined(
+    console: Console, service: ConsoleService, job: Callable[..., str]
+) -> None:
+    """Different members: both stay, exactly as they were written."""
+    job_id = job("two-editors")
+    page = console(f"#/jobs/{job_id}/edit")
+    page.get_by_label("Name", exact=True).fill("Mine")
+    save_beside(service, job_id, paramsSchema={"maximum": int(LARGE)})
+    page.get_by_role("button", name="Combine both").click()
+    page.keyboard.press("Control+s")
+    expect(page).to_have_url(f"{service.url}/console/#/jobs/{job_id}")
+    with saved(service, job_id) as now:
+        assert now["definition"]["jobName"] == "Mine"
+        assert now["definition"]["paramsSchema"] == {"maximum": int(LARGE)}
+
+
+def test_nothing_is_overwritten_unseen(
+    console: Console, service: ConsoleService, job: Callable[..., str]
+) -> None:
+    """The same member: who saves learns of the other version, and chooses."""
+    job_id = job("two-names")
+    page = console(f"#/jobs/{job_id}/edit")
+    page.get_by_label("Name", exact=True).fill("Mine")
+    save_beside(service, job_id, jobName="Theirs")
+    conflict = page.get_by_role("region", name="Somebody else has saved this job meanwhile")
+    expect(conflict.get_by_text('"jobName": "Theirs"')).to_be_visible()
+    expect(page.get_by_role("button", name="Combine both")).to_have_count(0)
+    page.get_by_role("button", name="Take theirs").click()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Theirs")
+    page.keyboard.press("Control+z")
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Mine")
+
+
+def save_beside(service: ConsoleService, job_id: str, **members: Any) -> None:
+    """Another person changes members of the job."""
+    with service.caller() as client:
+        definition = client.get(f"/jobs/{job_id}").json()["data"]["definition"]
+        answer = client.post(f"/jobs/{job_id}/update", json=definition | members)
+        assert answer.is_success, answer.text
+
+
+def test_copies_run(console: Console, service: ConsoleService) -> None:
+    """As they stand in the dialog: curl and the client create the job, the declaration declares it."""
+    page = console("#/new?example=chain")
+    page.get_by_label("Name", exact=True).fill("It's \u201ccopied\u201d")
+    for step in (0, 1):
+        page.get_by_label("Address").nth(step).fill("service://shop/ok")
+    shown = dict.fromkeys(("curl", "Python: client", "Python: @job"), "")
+    page.get_by_role("button", name="Copy as").click()
+    for form in shown:
+        page.get_by_role("button", name=form).click()
+        shown[form] = page.get_by_label(form, exact=True).inner_text()
+    run(["sh", "-c", shown["curl"]])
+    with saved(service, "it-s-copied") as by_curl:
+        assert by_curl["definition"]["jobName"] == "It's \u201ccopied\u201d"
+    run([sys.executable, "-c", shown["Python: client"]])
+    with saved(service, "it-s-copied") as by_client:
+        assert by_client["definition"]["request"] == by_curl["definition"]["request"]
+    told = run(
+        [
+            sys.executable,
+            "-c",
+            f"{shown['Python: @job']}\nimport json\nprint(json.dumps(service.definitions()))",
+        ]
+    )
+    (declared,) = json.loads(told)
+    assert declared["timer"]["period"] == by_curl["definition"]["timer"]["period"]
+    assert declared["retry"][0]["errorEquals"] == "5xx"
+
+
+def run(command: list[str]) -> str:
+    """What the program prints; it must end well."""
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, cwd=ROOT, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def test_the_text_can_be_left_by_keyboard(console: Console, job: Callable[..., str]) -> None:
+    """Tab passes it; once somebody writes it indents, and leaves after Escape."""
+    page = console(f"#/jobs/{job('left-by-tab')}/edit?view=json")
+    text = text_of(page)
+    text.focus()
+    page.keyboard.press("Tab")
+    expect(text).not_to_be_focused()
+    text.focus()
+    page.keyboard.press("Control+Home")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(text).to_be_focused()
+    assert text.input_value().startswith("{\n    \n")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Tab")
+    expect(text).not_to_be_focused()
+
+
+@pytest.mark.parametrize(("dark", "width"), [(False, 1440), (True, 390)])
+def test_everybody_can_use_it(console: Console, job: Callable[..., str], dark: bool, width: int) -> None:
+    """No finding of axe with all sections open, and nothing wider than the window."""
+    retry = [{"errorEquals": "5xx", "jitter": "full"}]
+    notification = [{"url": "service://shop/told", "stateEquals": "finalFailed"}]
+    job_id = job("for-everybody", retry=retry, notification=notification, labels={"team": "ops"})
+    page = console(f"#/jobs/{job_id}/edit", dark=dark, width=width)
+    for section in ("Retry", "Overlap and misfire", "Asynchronous work", "Notify", "Options"):
+        page.get_by_role("heading", name=section, exact=True).click()
+    console.settle(page)
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
