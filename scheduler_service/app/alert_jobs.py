@@ -22,6 +22,7 @@ from scheduler_service.engine.program import Surroundings
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry, JobQuery
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Definition, Deliver
+from scheduler_service.ports.errors import StateUnreadable
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import Remembered
 from scheduler_service.settings import Settings, SettingsError
@@ -99,22 +100,31 @@ class AlertJobs:
         self._log = log
 
     async def install(self) -> None:
-        """Brings the jobs to what the settings say. Raises StoreError, SettingsError for an id in use."""
+        """Brings the jobs to what the settings say. Raises StoreError, SettingsError for an id in use.
+
+        An alert whose job is damaged is logged and left alone: the service and the other alerts go on.
+        """
         for alert in self._alerts:
-            text = define(alert)
-            definition = Definition(text, await self._compiler.stored(text))
-            job_id = job_of(alert.name)
-            known = await self._catalogue.get(job_id)
-            if known is not None and not known.system:
-                raise SettingsError(
-                    f"the alert {alert.name!r} needs the job id {job_id!r}, which a job has; "
-                    "give the alert another name"
-                )
-            reply = await self._deliver(job_id, Command(Created(uid="", key=b""), definition))
-            if isinstance(reply, Refusal):
-                await self._deliver(job_id, Command(Updated(0), definition))
-            if await self._is_back(known):
-                await self._deliver(job_id, Command(Activated()))
+            try:
+                await self._install(alert)
+            except StateUnreadable as error:
+                self._log("alert_damaged", alert=alert.name, error=str(error))
+
+    async def _install(self, alert: Alert) -> None:
+        text = define(alert)
+        definition = Definition(text, await self._compiler.stored(text))
+        job_id = job_of(alert.name)
+        known = await self._catalogue.get(job_id)
+        if known is not None and not known.system:
+            raise SettingsError(
+                f"the alert {alert.name!r} needs the job id {job_id!r}, which a job has; "
+                "give the alert another name"
+            )
+        reply = await self._deliver(job_id, Command(Created(uid="", key=b""), definition))
+        if isinstance(reply, Refusal):
+            await self._deliver(job_id, Command(Updated(0), definition))
+        if await self._is_back(known):
+            await self._deliver(job_id, Command(Activated()))
 
     async def retire(self) -> None:
         """Pauses the jobs of alerts that are no longer in the settings. Raises StoreError.
@@ -128,11 +138,19 @@ class AlertJobs:
             )
             for entry in page.items:
                 if entry.job_id.startswith(PREFIX) and entry.job_id not in wanted:
-                    await self._deliver(entry.job_id, Command(Paused(drain=True, reason=UNDECLARED)))
-                    self._log("alert_paused", alert=entry.job_id.removeprefix(PREFIX))
+                    await self._retire(entry.job_id)
             if page.next_cursor is None:
                 return
             cursor = page.next_cursor
+
+    async def _retire(self, job_id: str) -> None:
+        name = job_id.removeprefix(PREFIX)
+        try:
+            await self._deliver(job_id, Command(Paused(drain=True, reason=UNDECLARED)))
+        except StateUnreadable as error:
+            self._log("alert_damaged", alert=name, error=str(error))
+        else:
+            self._log("alert_paused", alert=name)
 
     async def _is_back(self, known: CatalogueEntry | None) -> bool:
         """Whether the alert was paused for having left the settings, and not by a person."""
@@ -147,7 +165,11 @@ class AlertJobs:
         now = self._clock.now().wall
         remembered = Remembered(f"alerts/{name}", key, sha256(body).digest(), b"", now)
         command = Command(Triggered(params=body), remembered=remembered, answer=lambda _: b"{}")
-        reply = await self._deliver(job_of(name), command)
+        try:
+            reply = await self._deliver(job_of(name), command)
+        except StateUnreadable as error:  # the other alerts go on
+            self._log("alert_damaged", alert=name, error=str(error))
+            return False
         if isinstance(reply, Refusal):
             self._log("alert_refused", alert=name, error=reply.message)
             return False

@@ -2,13 +2,13 @@
 
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
-from scheduler_service.cli.wording import Part, are_options, describe
+from scheduler_service.cli.wording import OPTIONS, Part, are_options, describe
 
 if TYPE_CHECKING:
     from client_sdk.client.answering import Envelope
@@ -49,17 +49,19 @@ class ApiConnection:
         query: dict[str, Any] | None = None,
         body: Any = None,
         part: Part | None = None,
+        options: Mapping[str, str] = OPTIONS,
     ) -> "Envelope":
         """The `data` of an answer and its warnings. Raises CommandError.
 
-        `part` says from which file the body is: its errors are shown with their places in it.
+        `part` says from which file the body is: its errors are shown with their places in it. `options` has
+        the names of parameters that are others here than in `cli.wording.OPTIONS`.
         """
         from client_sdk.errors import Problem, Unreachable, Unreadable
 
         try:
             return self._runner.run(self._connection.send(method, path, query=query, body=body))
         except Problem as problem:
-            raise _refusal(problem, part) from problem
+            raise _refusal(problem, part, options) from problem
         except Unreachable as error:
             raise self._unreachable(error) from error
         except Unreadable as error:
@@ -177,10 +179,10 @@ def _innermost(error: BaseException) -> BaseException:
     return error if cause is None else _innermost(cause)
 
 
-def _refusal(problem: "Problem", part: Part | None) -> CommandError:
+def _refusal(problem: "Problem", part: Part | None, options: Mapping[str, str] = OPTIONS) -> CommandError:
     from client_sdk.errors import Absent, Invalid, Unavailable
 
-    text = describe(problem, part)
+    text = describe(problem, part, options)
     if isinstance(problem, Absent):
         return AbsentError(text)
     if isinstance(problem, Unavailable):

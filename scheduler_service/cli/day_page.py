@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from scheduler_service.cli.connection import connect
+from scheduler_service.cli.connection import ApiConnection, connect
 from scheduler_service.cli.job_reads import JobId, path_of
 from scheduler_service.cli.options import Key, Output, Url
 from scheduler_service.cli.output import Column, Format, Row, length_text, note, show, show_rows
@@ -27,6 +27,9 @@ def _outcome(name: str, state: str) -> Column:
 def _length(name: str, kind: str, member: str) -> Column:
     return Column(name, lambda row: length_text(row[kind][member]), spare=member == "p50")
 
+
+DAY_OPTIONS = {"/from": "--from", "/to": "--to"}
+"""Elsewhere these parameters are the moments of --since and --until."""
 
 DAYS = (
     "day",
@@ -67,7 +70,12 @@ def show_job_days(
     Example: punctual jobs stats nightly --from 2026-01-01 --to 2026-01-31
     """
     query = {"from": first, "to": last}
-    show_days(connect(url, key).get(f"{path_of(job_id)}/statistics", **query), output)
+    show_days(get_days(connect(url, key), f"{path_of(job_id)}/statistics", query), output)
+
+
+def get_days(api: ApiConnection, path: str, query: dict[str, Any]) -> Any:
+    """The statistics by day. Raises CommandError, in which a day has the name of its option."""
+    return api.exchange("GET", path, query=query, options=DAY_OPTIONS).data
 
 
 def show_days(found: Mapping[str, Any], output: Format) -> None:

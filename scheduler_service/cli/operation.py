@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from scheduler_service.cli.connection import connect
-from scheduler_service.cli.day_page import FirstDay, LastDay, show_days
+from scheduler_service.cli.day_page import FirstDay, LastDay, get_days, show_days
 from scheduler_service.cli.options import Cursor, Key, Limit, Output, Url, read_ahead
 from scheduler_service.cli.output import (
     Column,
@@ -112,7 +112,7 @@ def show_statistics(
     """
     query = {"from": first, "to": last, "jobId": job, "label": label or None}
     if daily or any(query.values()):
-        show_days(connect(url, key).get("/statistics", **query), output)
+        show_days(get_days(connect(url, key), "/statistics", query), output)
         return
     _show_present(connect(url, key).get("/stats"), output)
 
@@ -132,6 +132,7 @@ def _show_present(found: dict[str, Any], output: Format) -> None:
             ("last hour", _count(found["byState"])),
             ("lateness", ", ".join(f"{name} {length_text(lateness[name]) or '-'}" for name in lateness)),
             (f"last {LAST_MINUTES} min", _describe(recent)),
+            *([("no answer of", ", ".join(found["missing"]))] if found.get("missing") else ()),
         )
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scheduler_service.cli.connection import ApiConnection, connect
-from scheduler_service.cli.errors import CommandError
+from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Key, Output, Url, read_ago, read_seconds
 from scheduler_service.cli.output import Format, show
 from scheduler_service.cli.top_frame import render, summarize
@@ -18,6 +18,7 @@ from scheduler_service.cli.top_frame import render, summarize
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+SHORTEST_SECONDS = 0.5
 RECENT = "5m"
 MOST_EXECUTIONS = 200
 """Of so many executions the slowest jobs are found: an answer of the service stays small."""
@@ -48,6 +49,9 @@ def top(
 
     Example: punctual top --once
     """
+    if interval < SHORTEST_SECONDS:
+        remedy = f"give {SHORTEST_SECONDS:g} or more"
+        raise CommandError(f"--interval {interval:g} is too short; {remedy}", Exit.USAGE)
     source = FrameSource(api=connect(url, key))
     if output is not Format.TABLE:
         show(source.read(), output)
@@ -55,7 +59,7 @@ def top(
         console = _console()
         console.print(render(source.read(), console.width))
     else:
-        _follow(source, max(interval, 0.5))
+        _follow(source, interval)
 
 
 class FrameSource:

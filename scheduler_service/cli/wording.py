@@ -55,11 +55,11 @@ class Part(NamedTuple):
     pointer: str = ""
 
 
-def describe(problem: "Problem", part: Part | None = None) -> str:
+def describe(problem: "Problem", part: Part | None = None, options: Mapping[str, str] = OPTIONS) -> str:
     """Each error of a problem once, with the option or the place in the file that it is about."""
     if problem.status == UNAUTHORIZED:
         return f"{problem.detail}; give a key with --key or PUNCTUAL_KEY"
-    lines = describe_flaws(problem.errors, part) or [problem.detail]
+    lines = describe_flaws(problem.errors, part, options) or [problem.detail]
     if len(lines) == 1:
         return lines[0]
     return "\n".join([f"{len(lines)} errors:", *(f"  {line}" for line in lines)])
@@ -70,9 +70,11 @@ def read_flaws(given: Iterable[Mapping[str, Any]]) -> list[Flaw]:
     return [Flaw(*(str(one.get(name) or "") for name in Flaw._fields)) for one in given]
 
 
-def describe_flaws(flaws: Iterable[Flaw], part: Part | None = None) -> list[str]:
+def describe_flaws(
+    flaws: Iterable[Flaw], part: Part | None = None, options: Mapping[str, str] = OPTIONS
+) -> list[str]:
     """A line per error or warning."""
-    return [_describe_one(flaw, part) for flaw in flaws]
+    return [_describe_one(flaw, part, options) for flaw in flaws]
 
 
 def are_options(flaws: Collection[Flaw]) -> bool:
@@ -80,14 +82,14 @@ def are_options(flaws: Collection[Flaw]) -> bool:
     return bool(flaws) and all(OPTIONS.get(flaw.pointer, "").startswith("--") for flaw in flaws)
 
 
-def _describe_one(flaw: Flaw, part: Part | None) -> str:
+def _describe_one(flaw: Flaw, part: Part | None, options: Mapping[str, str]) -> str:
     message = _translate(flaw.message)
     if part is not None and flaw.pointer.startswith(part.posted):
         own = part.pointer + flaw.pointer.removeprefix(part.posted)
         if own in part.document.places or flaw.pointer not in OPTIONS:
             place = f"{part.document.name}:{part.document.place_of(own)}"
             return f"{place}: {own or '/'}: {message} [{flaw.code}]"
-    option = OPTIONS.get(flaw.pointer)
+    option = options.get(flaw.pointer) or OPTIONS.get(flaw.pointer)
     if option is None:
         return f"{flaw.pointer}: {message}" if flaw.pointer else message
     return _name(option, flaw.pointer[1:], message)

@@ -85,8 +85,10 @@ class AlertTable(Protocol):
     async def drop(self, lines: Sequence[AlertLine]) -> None:
         """Forgets these, and nothing is said."""
 
-    async def open(self, kinds: Sequence[OccurrenceKind], limit: int, after: str = "") -> Sequence[AlertLine]:
-        """What lasts, in order of its subject, from behind `after` on; no kinds: of every kind."""
+    async def open(
+        self, kinds: Sequence[OccurrenceKind], limit: int, after: AlertLine | None = None
+    ) -> Sequence[AlertLine]:
+        """What lasts by subject, alert and kind, behind the line `after`; no kinds: of every kind."""
 
     async def count_open(self) -> int:
         """How many last."""

@@ -131,13 +131,15 @@ class Revision(msgspec.Struct, frozen=True, gc=False):
 class JobCounts(msgspec.Struct, frozen=True):
     """Figures of `/stats`. `due`: jobs whose planned firing is due and has not begun.
 
-    `waiting` and `running` count executions: scheduled or enqueued; processing or before a retry.
+    `waiting` and `running` count executions: scheduled or enqueued; processing or before a retry. `missing`
+    names the processes whose jobs are not in these figures.
     """
 
     due: int
     waiting: int
     running: int
     by_state: dict[JobState, int]
+    missing: tuple[str, ...] = ()
 
 
 class JobTally(msgspec.Struct, frozen=True):

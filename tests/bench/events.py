@@ -6,12 +6,11 @@ prints for each kind of readers the time, the CPU per trigger and the memory.
 
 import asyncio
 import resource
-import socket
 import sys
 import time
 from typing import Any
 
-from tests.wire.event_stream import Listening, listening
+from tests.wire.event_stream import Listening, listening, open_silent
 from tests.wire.service import World, definition, running
 
 GROUP = 500
@@ -26,7 +25,7 @@ async def main(jobs: int, readers: int) -> None:
 
 async def measure(world: World, api: Listening, jobs: int, fast: int, slow: int) -> str:
     """CPU per execution, and the memory of the events."""
-    sockets = [open_slow(api) for _ in range(slow)]
+    sockets = [open_silent(api) for _ in range(slow)]
     tasks = [asyncio.create_task(read(api)) for _ in range(fast)]
     await asyncio.sleep(0.2)
     batch = [definition(jobId=f"job-{number}") for number in range(jobs)]
@@ -49,16 +48,6 @@ async def measure(world: World, api: Listening, jobs: int, fast: int, slow: int)
         f"{seconds:6.2f} s  {used / jobs * 1e6:7.1f} µs CPU per trigger  "
         f"{ring.end - ring.first:6} events kept  {ring.bytes >> 10:6} KiB  {memory:5} MiB in all"
     )
-
-
-def open_slow(api: Listening) -> socket.socket:
-    """A reader that asks and never reads."""
-    host, port = api.url.removeprefix("http://").split(":")
-    one = socket.socket()
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-    one.connect((host, int(port)))
-    one.sendall(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-    return one
 
 
 async def read(api: Listening) -> None:

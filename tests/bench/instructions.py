@@ -1,8 +1,10 @@
-"""How many instructions telemetry adds to an execution: `python -m tests.bench.instructions [steps]`.
+"""How many instructions telemetry adds to an execution: `python -m tests.bench.instructions`.
 
 A busy machine makes times of one per cent unreadable; instructions are the same each time. valgrind counts
-them, so it has to be installed; it takes some minutes. Each figure is the difference of a process that fires
-one batch and one that fires nine, so that neither the start nor the creation of the jobs is in it.
+them, so it has to be installed; it takes some minutes. What telemetry sees of an execution (the records of
+both turns, the outcome of its call, its catalogue entry) is shown again and again, with telemetry and
+without, and compared with what a whole execution takes. Each figure is a difference of two processes, so
+that no start is in it.
 """
 
 import asyncio
@@ -11,56 +13,111 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
-from scheduler_service.telemetry.decorators import NO_DECORATORS
+from scheduler_service.domain.wire import Outcome
+from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.history import Batch
+from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from tests.bench import turns
 from tests.bench.telemetry import all_telemetry
 
-FEW, MANY, SIZE = 1, 9, 25
+SIZE, FEW, MANY = 25, 1, 9
+REPEATED = 40
 COUNT = ("valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null")
+STEPS = 1
 
 
-async def fire(name: str, batches: int, steps: int) -> None:
-    """Fires so many batches, and ends the process at once."""
-    with_all = all_telemetry()  # made in both, so that both have imported the same
+class Nothing:
+    """A history that keeps nothing."""
+
+    def append(self, batch: Batch, *, durable: bool) -> None:
+        """Nothing is done."""
+
+    async def flush(self) -> None:
+        """Nothing is there."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class Seen:
+    """All that telemetry sees of some executions, in order."""
+
+    def __init__(self) -> None:
+        self.shown: list[tuple[str, Any]] = []
+        self.decorators = PortDecorators(
+            history=self._keep_records, observe_job=self._keep_job, observe_call=self._keep_call
+        )
+
+    def show(self, decorators: PortDecorators, times: int) -> None:
+        """Shows it again to what stands in front of the ports."""
+        append: Callable[..., None] = decorators.history(Nothing()).append
+        observe_call = decorators.observe_call
+        for _ in range(times):
+            for kind, one in self.shown:
+                if kind == "records":
+                    append(one, durable=False)
+                elif kind == "job":
+                    decorators.observe_job(*one)
+                elif observe_call is not None:
+                    observe_call(one)
+
+    def _keep_records(self, history: Any) -> Any:
+        append = history.append
+
+        def keep(batch: Batch, *, durable: bool) -> None:
+            self.shown.append(("records", batch))
+            append(batch, durable=durable)
+
+        history.append = keep
+        return history
+
+    def _keep_job(self, before: CatalogueEntry | None, after: CatalogueEntry) -> None:
+        self.shown.append(("job", (before, after)))
+
+    def _keep_call(self, outcome: Outcome) -> None:
+        self.shown.append(("call", outcome))
+
+
+async def work(name: str, times: int) -> None:
+    """Fires so many batches, or shows what one was so often; ends the process at once."""
+    seen, with_all = Seen(), all_telemetry()  # made in each, so that all have imported the same
     turns.SIZE, turns.LATER = SIZE, 0  # the next round of the loop, however slow the machine is
-    firing = turns.Firing(qos=0, steps=steps, decorators=with_all if name == "with" else NO_DECORATORS)
+    firing = turns.Firing(qos=0, steps=STEPS, decorators=NO_DECORATORS if name == "fire" else seen.decorators)
     await firing.prepare(MANY)
     gc.disable()
-    for _ in range(batches):
+    seen.shown.clear()
+    for _ in range(times if name == "fire" else 1):
         await firing.fire()
+    if name != "fire":
+        seen.show(with_all if name == "with" else NO_DECORATORS, times)
     os._exit(0)
 
 
-def count(name: str, steps: int) -> float:
+def count(name: str, few: int, many: int) -> float:
     """Instructions of one execution."""
-    total = {}
-    for batches in (FEW, MANY):
-        child = (sys.executable, "-m", "tests.bench.instructions", name, str(batches), str(steps))
-        ran = subprocess.run(
-            (*COUNT, *child),
-            capture_output=True,
-            text=True,
-            check=True,
-            env=os.environ | {"PYTHONHASHSEED": "0"},
-        )
+    total = []
+    for times in (few, many):
+        child = (sys.executable, "-m", "tests.bench.instructions", name, str(times))
+        variables = os.environ | {"PYTHONHASHSEED": "0"}
+        ran = subprocess.run((*COUNT, *child), capture_output=True, text=True, check=True, env=variables)
         found = re.search(r"I\s+refs:\s+([\d,]+)", ran.stderr)
         assert found is not None, ran.stderr
-        total[batches] = int(found[1].replace(",", ""))
-    return (total[MANY] - total[FEW]) / (MANY - FEW) / SIZE
+        total.append(int(found[1].replace(",", "")))
+    return (total[1] - total[0]) / (many - few) / SIZE
 
 
-def compare(steps: int) -> None:
-    """Prints both figures and what was added."""
-    without, with_all = count("without", steps), count("with", steps)
+def compare() -> None:
+    """Prints what an execution takes, and what was added to it."""
+    whole = count("fire", FEW, MANY)
+    without, with_all = count("without", 0, REPEATED), count("with", 0, REPEATED)
     added = with_all - without
-    print(
-        f"{steps} steps, instructions an execution: without {without:,.0f}, with {with_all:,.0f}, "
-        f"added {added:,.0f} ({added / without:.2%})"
-    )
+    print(f"instructions an execution: {whole:,.0f}, telemetry {added:,.0f} ({added / whole:.2%})")
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 2:
-        asyncio.run(fire(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
-    compare(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
+        asyncio.run(work(sys.argv[1], int(sys.argv[2])))
+    compare()

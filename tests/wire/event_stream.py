@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from scheduler_service.app.uvicorn_server import Server, make_server
 from tests.wire.service import World
 
 PATIENCE = 20.0
+SMALL_BUFFER = 4_096
 
 
 class Frame(dict[str, Any]):
@@ -85,10 +87,22 @@ class Listening:
             yield Stream(answer)
 
 
+def open_silent(api: Listening) -> socket.socket:
+    """A reader that asks for all events and never reads."""
+    host, port = api.url.removeprefix("http://").split(":")
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_BUFFER)
+    one.connect((host, int(port)))
+    one.sendall(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    return one
+
+
 @asynccontextmanager
-async def listening(world: World) -> AsyncIterator[Listening]:
-    """The API of `world` on loopback."""
+async def listening(world: World, *, send_buffer: int | None = None) -> AsyncIterator[Listening]:
+    """The API of `world` on loopback; of what it sends the system buffers `send_buffer` bytes where given."""
     listener = listen("127.0.0.1", 0)
+    if send_buffer is not None:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     server = make_server(world.service.api, log=lambda event, /, **keys: world.log.append((event, keys)))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -17,7 +17,10 @@ class Cleaned(AnswerModel):
 
 
 class Statistics(AnswerModel):
-    """Figures of the last hour and of the present moment."""
+    """Figures of the last hour and of the present moment.
+
+    `missing` names the processes that do not answer: their jobs are not among those of the present moment.
+    """
 
     due: int
     waiting: int
@@ -25,6 +28,7 @@ class Statistics(AnswerModel):
     by_state: dict[str, int]
     lateness: dict[str, Any]
     per_minute: list[dict[str, Any]]
+    missing: list[str] = Field([])
 
 
 class NodeProcess(AnswerModel):

@@ -1,12 +1,13 @@
 """The catalogues of several shards as one (SPEC section 10)."""
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import itemgetter
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Now
-from scheduler_service.hosts.processes.fan_out import all_of, one_of
+from scheduler_service.hosts.processes.fan_out import accept, all_of, one_of, settle
 from scheduler_service.hosts.processes.sharding import ShardOf
 from scheduler_service.persistence.common.pagination import cut_page, value_of
 from scheduler_service.ports.catalogue import (
@@ -18,6 +19,10 @@ from scheduler_service.ports.catalogue import (
     JobTally,
     Revision,
 )
+from scheduler_service.ports.errors import StoreUnavailable
+
+COUNT_SECONDS = 2.0
+"""So long a process has for its figures."""
 
 
 class MergedCatalogue:
@@ -85,8 +90,15 @@ class MergedCatalogue:
         return sorted(found, key=lambda entry: (entry.next_fire or 0, entry.job_id))[:limit]
 
     async def counts(self, now: Now, *, tenant: str | None = "default") -> JobCounts:
-        """How many jobs and executions are in which state. Raises StoreUnavailable."""
-        answers = await all_of([catalogue.counts(now, tenant=tenant) for catalogue in self._catalogues])
+        """How many jobs and executions are in which state; a shard that does not answer is `missing`.
+
+        Raises StoreUnavailable where none answers.
+        """
+        found = await settle([_count(catalogue, now, tenant) for catalogue in self._catalogues])
+        answers = [one for one in found if isinstance(one, JobCounts)]
+        if not answers:
+            accept(found)
+        missing = [number for number, one in enumerate(found) if not isinstance(one, JobCounts)]
         states: dict[JobState, int] = {}
         for counts in answers:
             for state, count in counts.by_state.items():
@@ -96,6 +108,7 @@ class MergedCatalogue:
             waiting=sum(counts.waiting for counts in answers),
             running=sum(counts.running for counts in answers),
             by_state=states,
+            missing=tuple(f"worker process {number}" for number in missing),
         )
 
     def _split(self, job_ids: Sequence[str]) -> Sequence[tuple[Catalogue, Sequence[str]]]:
@@ -104,6 +117,15 @@ class MergedCatalogue:
         for job_id in job_ids:
             shards.setdefault(self._shard_of(job_id), []).append(job_id)
         return [(self._catalogues[number], ids) for number, ids in shards.items()]
+
+
+async def _count(catalogue: Catalogue, now: Now, tenant: str | None) -> JobCounts:
+    """Figures are wanted most where a process stands still: it is not waited for as a turn is."""
+    try:
+        async with asyncio.timeout(COUNT_SECONDS):
+            return await catalogue.counts(now, tenant=tenant)
+    except TimeoutError as error:
+        raise StoreUnavailable("its figures were not there in time") from error
 
 
 def _arrange(query: JobQuery, entries: Iterable[CatalogueEntry]) -> Sequence[CatalogueEntry]:

@@ -71,9 +71,14 @@ class SqlAlertTable:
 
         await self._write(write)
 
-    async def open(self, kinds: Sequence[OccurrenceKind], limit: int, after: str = "") -> Sequence[AlertLine]:
+    async def open(
+        self, kinds: Sequence[OccurrenceKind], limit: int, after: AlertLine | None = None
+    ) -> Sequence[AlertLine]:
         table = alerts.c
-        wanted = sa.select(alerts).where(table.state == _OPEN, table.subject > after)
+        wanted = sa.select(alerts).where(table.state == _OPEN)
+        if after is not None:
+            place = sa.tuple_(table.subject, table.alert, table.kind)
+            wanted = wanted.where(place > sa.tuple_(after.subject, after.alert, after.kind.value))
         if kinds:
             wanted = wanted.where(table.kind.in_([kind.value for kind in kinds]))
         ordered = wanted.order_by(table.subject, table.alert, table.kind).limit(limit)

@@ -42,7 +42,7 @@ class Recovery:
         self._clock = clock
         self._is_online = is_online
         self._nodes = nodes
-        self._after = ""
+        self._after: AlertLine | None = None
 
     async def look(self) -> None:
         """Raises StoreError: what has ended is found by a later look."""
@@ -53,7 +53,7 @@ class Recovery:
             OccurrenceKind.NODE_LOST,
         )
         lines = await self._table.open(kinds, PAGE, self._after)
-        self._after = lines[-1].subject if len(lines) == PAGE else ""
+        self._after = lines[-1] if len(lines) == PAGE else None
         if not lines:
             return
         ended, gone = await self._judge_jobs(lines)

@@ -31,6 +31,17 @@ def test_an_option_stands_for_a_parameter(flaw: Flaw, text: str) -> None:
     assert describe(problem(flaw)) == text
 
 
+def test_a_command_may_call_a_parameter_otherwise() -> None:
+    """The days of the statistics have options of their own."""
+    wrong = problem(
+        Flaw("/from", "invalid", "from 'x' is no day"), Flaw("/limit", "invalid", "limit is wrong")
+    )
+    assert describe(wrong).startswith("2 errors:\n  --since 'x' is no day")
+    assert describe(wrong, None, {"/from": "--from"}) == (
+        "2 errors:\n  --from 'x' is no day\n  --limit is wrong"
+    )
+
+
 def test_each_error_is_told_once() -> None:
     """The summary of the service stands for errors that are not listed alone."""
     assert describe(problem()) == "in short"

@@ -28,6 +28,21 @@ def test_one_frame_off_a_terminal(terminal: Terminal) -> None:
     assert job in {one["jobId"] for one in found["slowest"]}
 
 
+def test_a_frame_more_often_than_twice_a_second_is_refused(terminal: Terminal) -> None:
+    """It would be no more than load."""
+    refused = terminal.enter("top", "--once", "--interval", "0")
+    assert refused.code == 2
+    assert "--interval 0 is too short; give 0.5 or more" in refused.err
+
+
+def test_a_day_that_is_none_has_the_name_of_its_option(terminal: Terminal) -> None:
+    """Which is not that of a moment."""
+    refused = terminal.enter("stats", "--from", "yesterday")
+    assert refused.code == 2
+    assert "--from" in refused.err
+    assert "--since" not in refused.err
+
+
 def test_a_failing_job_is_named(terminal: Terminal) -> None:
     """With its error."""
     job = terminal.make("/nothing-here")

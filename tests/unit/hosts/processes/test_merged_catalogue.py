@@ -134,7 +134,6 @@ async def test_a_shard_that_is_away_makes_a_list_fail(store: MemoryShards) -> No
         merged.list(JobQuery()),
         merged.children("a"),
         merged.upcoming(0, 9_000, 9),
-        merged.counts(Now(wall=1, steady=0)),
         merged.tally(JobQuery()),
         merged.some(["a", "b", "c"]),
         merged.get("b"),
@@ -148,6 +147,21 @@ async def test_a_shard_that_is_away_makes_a_list_fail(store: MemoryShards) -> No
     assert found is not None
     assert found.job_id == "c"
     assert len(await merged.revisions("uid-c")) == 1
+
+
+async def test_figures_without_a_shard_name_it(store: MemoryShards) -> None:
+    """Whoever looks while a process stands still sees the figures of the others, and whose are missing."""
+    store.pinned = {"a": 0, "b": 1, "c": 2}
+    for job_id in store.pinned:
+        await store.commit(commit(job_id, definition=b"{}"))
+    assert (await store.catalogue.counts(Now(wall=1, steady=0))).missing == ()
+    await store.stores[1].close()
+    counts = await store.catalogue.counts(Now(wall=1, steady=0))
+    assert (counts.by_state[JobState.ACTIVE], counts.missing) == (2, ("worker process 1",))
+    for one in (store.stores[0], store.stores[2]):
+        await one.close()
+    with pytest.raises(StoreUnavailable):
+        await store.catalogue.counts(Now(wall=1, steady=0))
 
 
 async def test_one_shard_is_asked_without_a_task(store: MemoryShards) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -82,6 +83,22 @@ async def test_what_lasts_is_open_until_it_recovers(table: SqlAlertTable) -> Non
     await table.note([noted(50, FAILING)], {})
     (line,) = await table.open((), 10)
     assert (line.since, line.said_at) == (50, 30)
+
+
+async def test_pages_of_what_lasts_pass_over_no_line(table: SqlAlertTable) -> None:
+    """Several alerts, and kinds, have the same subject."""
+    given = [
+        noted(10, kind, job=job, alert=alert)
+        for job in ("a", "b")
+        for alert in ("ops", "team")
+        for kind in (FAILING, OccurrenceKind.OVERDUE)
+    ]
+    await table.note([msgspec.structs.replace(one, lasts=True) for one in given], {})
+    found, after = [], None
+    while page := await table.open((), 3, after):
+        found += page
+        after = page[-1]
+    assert len({(line.subject, line.alert, line.kind) for line in found}) == len(found) == len(given)
 
 
 async def test_a_flood_is_said_in_one_statement(table: SqlAlertTable) -> None:

@@ -22,6 +22,22 @@ async def at_once(work: Callable[[], Rendered]) -> Rendered:
     return work()
 
 
+class Rendering:
+    """Counts texts, and writes them when it may."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.has_begun = asyncio.Event()
+        self.may_end = asyncio.Event()
+
+    async def __call__(self, work: Callable[[], Rendered]) -> Rendered:
+        """One more, which others can ask for meanwhile."""
+        self.count += 1
+        self.has_begun.set()
+        await self.may_end.wait()
+        return work()
+
+
 class Process:
     """Gives one figure, when it may."""
 
@@ -79,6 +95,25 @@ async def test_scrapes_at_the_same_time_share_one_gathering() -> None:
     assert {answer.content_type for answer in answers} == {"text/plain; version=0.0.4; charset=utf-8"}
     await exposition.expose(TEXT)
     assert process.asked == 2
+
+
+async def test_scrapes_at_the_same_time_share_one_text_of_each_format() -> None:
+    """Also those that come while it is written; 400 at once took 20 s when each had a text of its own."""
+    process, rendering = Process(), Rendering()
+    exposition = Exposition(
+        processes={"0": process.collect}, requests=RequestMetrics(), apart=rendering, patience=1
+    )
+    both = (TEXT, OPENMETRICS) * 200
+    asking = [asyncio.create_task(exposition.expose(accept)) for accept in both]
+    await rendering.has_begun.wait()
+    asking.append(asyncio.create_task(exposition.expose(TEXT)))
+    await asyncio.sleep(0)
+    rendering.may_end.set()
+    answers = await asyncio.gather(*asking)
+    assert (process.asked, rendering.count) == (1, 2)
+    assert len({answer.body for answer in answers}) == 2
+    await exposition.expose(TEXT)
+    assert rendering.count == 3
 
 
 def test_a_histogram_is_cumulated() -> None:
