@@ -160,14 +160,15 @@ async def test_a_stream_goes_on_over_a_killed_worker_process(tmp_path: Path) -> 
 
 async def test_who_comes_back_after_a_restart_is_told_of_the_gap_and_reads_on(tmp_path: Path) -> None:
     """The id of an earlier start is known for what it is: what happened meanwhile is not passed over."""
-    async with three(tmp_path) as seen, seen.stream() as stream:
-        await seen.run(0)
-        last = (await until_end(stream))[-1].id
-    async with three(tmp_path) as seen, seen.stream(after=last) as stream:
-        first = await stream.next()
-        assert first.event == "gap"
-        await seen.run(0)
-        assert (await until_end(stream))[-1]["jobId"] == jobs()[0]
+    async with Target(lambda: int(time.time() * 1_000)) as target:
+        async with served(tmp_path, target) as seen, seen.stream() as stream:
+            await seen.run(0)
+            last = (await until_end(stream))[-1].id
+        async with served(tmp_path, target) as seen, seen.stream(after=last) as stream:
+            first = await stream.next()
+            assert first.event == "gap"
+            await seen.run(0)
+            assert (await until_end(stream))[-1]["jobId"] == jobs()[0]
 
 
 async def until_end(stream: Stream) -> list[Frame]:
