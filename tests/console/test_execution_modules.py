@@ -90,6 +90,15 @@ def test_who_lost_a_lease_is_told(page: Page) -> None:
     ]
 
 
+def test_parts_stand_below_their_step(page: Page) -> None:
+    """The API tells the parts first; a part that somebody held is told by the row of who held it."""
+    held = {"step": 1, "part": 0, "instance": "w-1", "what": "claimed", "at": at(1_000)}
+    parts = [step(1, 0, 2_000, part=0, instance="w-1"), step(1, 0, 3_000, part=1, instance="w-2")]
+    told = execution(attempt(1, 0, 4_000, leases=[held], steps=[step(0, 0, 1), *parts, step(1, 0, 3_000)]))
+    body = "return screen.rowsOf(argument, null).slice(1).map((row) => [row.key, row.depth])"
+    assert in_execution(page, body, told) == [["a1.s0", 1], ["a1.s1", 1], ["a1.s1.p1", 2], ["a1.l0", 2]]
+
+
 def test_long_waits_are_drawn_short_and_back(page: Page) -> None:
     """Work keeps its length, moments keep their order, and each place of the axis is one moment."""
     rows = [{"bars": [{"kind": "work", "from": 0, "to": 10}, {"kind": "work", "from": 5_010, "to": 5_020}]}]

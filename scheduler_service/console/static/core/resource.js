@@ -13,12 +13,12 @@ const HEAVY = 100_000;
  * The answer to `question()`, which gives `{path, query}` or null (nothing is asked). It is asked anew whenever the question changes;
  * an older request is then aborted. With `live` it is asked again after one second while answers change, slower up to eight seconds
  * while they do not, and never while the tab is hidden. `keeps`: the last answer stays until that to another question has come, as in a list
- * whose filter is typed into.
+ * whose filter is typed into. `least`: the shortest pause (ms) between questions, for those that are dear.
  *
  * Members: `data`, `warnings`, `etag`, `error` (of the last question, while `data` may be older), `isLoading` (nothing to show
  * yet), `isBusy`, `loadedAt` (ms), `reload()`. For `setup` of a component.
  */
-export function useResource(question, { live = false, keeps = false } = {}) {
+export function useResource(question, { live = false, keeps = false, least = FASTEST } = {}) {
   const state = shallowReactive({
     data: null,
     warnings: [],
@@ -31,7 +31,7 @@ export function useResource(question, { live = false, keeps = false } = {}) {
   });
   let aborter = null;
   let timer = 0;
-  let pause = FASTEST;
+  let pause = least;
   let text = null;
 
   async function load() {
@@ -56,7 +56,7 @@ export function useResource(question, { live = false, keeps = false } = {}) {
 
   function take(answer) {
     const isSame = answer.text === text;
-    pause = isSame ? Math.min(pause * SLOWER, SLOWEST) : Math.min(SLOWEST, FASTEST * Math.max(1, answer.text.length / HEAVY));
+    pause = isSame ? Math.min(pause * SLOWER, SLOWEST) : Math.min(SLOWEST, least * Math.max(1, answer.text.length / HEAVY));
     text = answer.text;
     if (!isSame) state.data = answer.data;
     state.warnings = answer.warnings;
@@ -83,7 +83,7 @@ export function useResource(question, { live = false, keeps = false } = {}) {
 
   function forget() {
     text = null;
-    pause = FASTEST;
+    pause = least;
     if (!keeps) state.data = null;
     state.error = null;
   }

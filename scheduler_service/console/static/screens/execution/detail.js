@@ -2,7 +2,7 @@
 
 import { ActionButton, Facts, Icon, JsonView, Moment, StateBadge, formatDuration, formatMoment, html, linkTo, may, ref, showUnseen, t } from "../../core.js";
 import { ExchangeView } from "./exchange.js";
-import { msOf } from "./rows.js";
+import { msOf } from "./times.js";
 import { nameOfRow, shortUrl } from "./words.js";
 
 const SHOWN_CHECKS = 200;
@@ -119,6 +119,7 @@ function leaseFacts(row, zone) {
         [t("execution.error"), step?.error && html`<span class="mono">${showUnseen(step.error)}</span>`],
       ]}
     />
+    ${step && html`<${ExchangeView} key=${row.key} ...${exchangeOf(step, step.status)}/>`}
   `;
 }
 

@@ -8,13 +8,13 @@ export function ExchangeView({ method, url, status, fault, durationMs, request, 
   return html`
     <p class="exchange-line mono"><strong>${method}</strong> ${showUnseen(url)}</p>
     <div class="actions">
-      ${request && html`<${ActionButton} icon="copy" text=${t("execution.curl")} run=${() => copy(curlOf(method, url, request))}/>`}
+      ${request && /^https?:/.test(url) && html`<${ActionButton} icon="copy" text=${t("execution.curl")} run=${() => copy(curlOf(method, url, request))}/>`}
       ${slots.default?.()}
     </div>
     ${request && html`<${MessageView} key=${`request ${url}`} title=${t("execution.request")} message=${request}/>`}
     <h3 class="exchange-head">
       ${t("execution.response")}
-      <span class=${["status", statusTone(status)]}>${status ?? t("execution.noAnswer")}</span>
+      <span class=${["status", statusTone(status)]}>${status ?? (response ? "" : t("execution.noAnswer"))}</span>
       <span class="dim number">${formatDuration(durationMs)}</span>
     </h3>
     ${fault && html`<p class="fault">${showUnseen(fault)}</p>`}

@@ -1,7 +1,8 @@
 // The head of an execution: what it is, how it stands, and why.
 
 import { Duration, Facts, Icon, Moment, PageHead, StateBadge, copy, formatDuration, formatNumber, html, linkTo, now, placeOf, reasonText, route, showUnseen, t } from "../../core.js";
-import { isLive, msOf } from "./rows.js";
+import { isLive } from "./rows.js";
+import { msOf } from "./times.js";
 import { shortUrl } from "./words.js";
 
 const SHOWN_MESSAGE = 600;

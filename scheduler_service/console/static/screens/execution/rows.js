@@ -1,7 +1,11 @@
 // What happened in an execution as the rows of a waterfall: pure, from the API's answer.
 //
-// A row: `key`, `kind` (start, attempt, step, part, running, lease, queue, checks, feedback, retry, notification), `depth`, `tone`, `from`, `to` (ms; null while it goes on), `bars` (each
-// `{kind: "work"|"wait"|"frame", from, to, tone, words, isCrowded}`; `words` is the key of a text, which others lie upon where it is crowded) and what it is made of (`attempt`, `step` …).
+// A row: `key`, `kind` (start, attempt, step, part, running, lease, queue, checks, feedback, retry, notification), `depth`, `tone`, `from`, `to` (ms;
+// null while it goes on), `bars`, and what it is made of (`attempt`, `step` …). A bar: `kind` (work, wait or frame), `from`, `to`, `tone`, `words` (the key of a
+// text) and `isCrowded` (others lie upon it).
+
+import { stepRows } from "./step_rows.js";
+import { msOf, rowOf } from "./times.js";
 
 const OPEN_STATES = new Set(["scheduled", "enqueued"]);
 const RUNNING_STATES = new Set(["processing", "failed"]);
@@ -41,11 +45,6 @@ export function failingRow(rows) {
   return own.findLast((row) => row.kind === "step" && row.step.error !== null) ?? own.findLast((row) => row.tone === "bad") ?? last;
 }
 
-/** A moment of the API in ms; null stays. */
-export function msOf(text) {
-  return text === null || text === undefined ? null : Date.parse(text);
-}
-
 function ends(rows) {
   return rows.flatMap((row) => [row.to ?? row.from, ...row.bars.map((bar) => bar.to ?? bar.from)]);
 }
@@ -64,7 +63,7 @@ function attemptRows(execution, attempt, next, chain) {
   const to = msOf(attempt.endedAt) ?? (next === undefined ? msOf(execution.endedAt) : msOf(next.startedAt));
   const span = { from, to };
   const head = rowOf(`a${number}`, "attempt", 0, toneOfAttempt(attempt, next, to), from, to, [{ kind: "frame", from, to }], { attempt });
-  const rows = [head, ...stepRows(attempt, span), ...queueRows(attempt, span)];
+  const rows = [head, ...stepRows(attempt, span)];
   const chainEnd = Math.max(from, ...attempt.steps.map((step) => msOf(step.endedAt)));
   rows.push(...checkRows(attempt, span, chainEnd, chain), ...feedbackRows(attempt, span, chainEnd, chain));
   if (to === null && attempt.queue === null) rows.push(...runningRows(attempt, chainEnd, chain));
@@ -75,44 +74,6 @@ function attemptRows(execution, attempt, next, chain) {
 function toneOfAttempt(attempt, next, to) {
   if (attempt.error !== null) return next !== undefined || attempt.retryInMs !== null ? "warn" : "bad";
   return to === null ? "busy" : attempt.endedAt === null ? "quiet" : "good";
-}
-
-function stepRows(attempt, span) {
-  return attempt.steps.map((step) => {
-    const from = msOf(step.sentAt) || span.from;
-    const to = Math.max(msOf(step.endedAt), from);
-    const tone = step.error === null ? "good" : "bad";
-    const isPart = step.part !== null;
-    const key = `a${attempt.requestCounts}.s${step.index}${isPart ? `.p${step.part}` : ""}`;
-    return rowOf(key, isPart ? "part" : "step", isPart ? 2 : 1, tone, from, to, [{ kind: "work", from, to, tone }], { attempt, step });
-  });
-}
-
-/** Who held what of a step in a queue, and what waits there now. */
-function queueRows(attempt, span) {
-  const rows = attempt.leases.filter((one) => one.what === "claimed").map((claim, index) => leaseRow(attempt, claim, index, span));
-  const { queue } = attempt;
-  if (queue !== null) {
-    const from = Math.max(span.from, ...attempt.steps.filter((one) => one.part === null).map((one) => msOf(one.endedAt)));
-    const bars = [{ kind: queue.claimed > 0 ? "work" : "wait", from, to: null, tone: "busy", words: "execution.wait.claim" }];
-    rows.unshift(rowOf(`a${attempt.requestCounts}.q`, "queue", 1, "busy", from, null, bars, { attempt, queue }));
-  }
-  return rows;
-}
-
-function leaseRow(attempt, claim, index, span) {
-  const from = msOf(claim.at);
-  const isSame = (one) => one.step === claim.step && one.part === claim.part;
-  const ending = attempt.leases.find((one) => isSame(one) && one.instance === claim.instance && one.what !== "claimed" && msOf(one.at) >= from);
-  const done = attempt.steps.find((one) => one.index === claim.step && one.part === claim.part && one.instance === claim.instance);
-  const to = msOf(ending?.at) ?? msOf(done?.endedAt) ?? span.to;
-  const isFailed = ending !== undefined || (done !== undefined && done.error !== null);
-  const tone = isFailed ? "bad" : to === null ? "busy" : "good";
-  const bars = [
-    { kind: "wait", from: span.from, to: from, words: "execution.wait.claim" },
-    { kind: "work", from, to, tone },
-  ];
-  return rowOf(`a${attempt.requestCounts}.l${index}`, "lease", 2, tone, from, to, bars, { attempt, lease: claim, ending, step: done });
 }
 
 function checkRows(attempt, span, chainEnd, chain) {
@@ -183,8 +144,4 @@ function isDelivered({ status }) {
 
 function toneOfDelivery(state) {
   return { delivered: "good", failed: "bad", outbox: "bad", pending: "busy" }[state] ?? "quiet";
-}
-
-function rowOf(key, kind, depth, tone, from, to, bars, made) {
-  return { key, kind, depth, tone, from, to, bars, ...made };
 }

@@ -31,7 +31,7 @@ export const Screen = {
 
     const parts = (execution) => {
       const zone = job.data?.definition?.timer?.timezone;
-      const row = chosenRow(rows.value);
+      const row = chosenRow(rows.value, execution);
       const replay = (step) => (replayFrom.value = step);
       return html`
         <${ExecutionHead} execution=${execution} job=${job.data} neighbours=${neighbours.value}>
@@ -70,10 +70,10 @@ function lower(execution, zone) {
   `;
 }
 
-/** The row that is open: that of the address; else the one that failed; else none. */
-function chosenRow(rows) {
+/** The row that is open: that of the address; else, of one that failed for good, what made it fail; else none. */
+function chosenRow(rows, execution) {
   const wanted = route.query.at;
-  if (wanted === undefined) return failingRow(rows);
+  if (wanted === undefined) return execution.state === "terminated" ? failingRow(rows) : null;
   return rows.find((row) => row.key === wanted) ?? null;
 }
 

@@ -29,6 +29,8 @@ import { Filters, filtersOf, hasFilters } from "./filters.js";
 import { ExecutionRow } from "./row.js";
 
 const FAILED_SHOWN = 25;
+// Counts look at many rows: they are asked for more rarely than the rows that are shown.
+const COUNTED_MS = 4_000;
 
 /** `#/executions`. */
 export const Screen = {
@@ -38,7 +40,7 @@ export const Screen = {
     watch(() => route.query.range, () => (since.value = Date.now()));
     const filters = () => filtersOf(route.query, since.value);
     const listing = useListing("executions", filters);
-    const counts = useResource(() => ({ path: "counts/executions", query: { ...filters(), state: null } }), { live: true, keeps: true });
+    const counts = useResource(() => ({ path: "counts/executions", query: { ...filters(), state: null } }), { live: true, keeps: true, least: COUNTED_MS });
     const failed = useResource(() => (isFailedFirst() ? { path: "executions", query: { ...filters(), state: "terminated", limit: FAILED_SHOWN } } : null), { live: true, keeps: true });
     const latest = computed(() => mergeFailed(listing, failed));
     const arrivals = useArrivals(() => latest.value, keyOf, () => JSON.stringify([filters(), listing.page.value, isFailedFirst()]));
@@ -54,7 +56,7 @@ export const Screen = {
         ${toggle("group", "error", isGrouped(), t("executions.groupByError"))}
       <//>
       <${Filters} counts=${counts.data}/>
-      ${isGrouped() && counts.data !== null && html`<${ErrorGroups} groups=${counts.data.byError}/>`}
+      ${isGrouped() && counts.data !== null && html`<div class="error-groups"><${ErrorGroups} groups=${counts.data.byError}/></div>`}
       ${selection.chosen.size > 0 && html`<${ExecutionsBulk} selection=${selection} bulk=${bulk} filter=${filters()} total=${totalOf(counts.data)}/>`}
       <${BulkReport} bulk=${bulk}/>
       <${ArrivalsButton} arrivals=${arrivals}/>
