@@ -33,14 +33,14 @@ export function explain(error) {
   return places.length > 0 ? places.join("\n") : error.message;
 }
 
-/** Runs `action`; says `text` when it is done, or why not. Gives its result, or undefined. */
+/** Runs `action`; says `text` when it is done, or why not. Gives its result, or undefined. What was aborted is no failure. */
 export async function attempt(action, text = null) {
   try {
     const result = await action();
     if (text !== null) sayDone(typeof text === "function" ? text(result) : text);
     return result;
   } catch (error) {
-    sayFailed(error);
+    if (error.name !== "AbortError") sayFailed(error);
     return undefined;
   }
 }

@@ -48,11 +48,13 @@ const Content = {
     const main = ref(null);
     let shown = "";
     async function show() {
+      const { path } = route;
       const place = findPlace(route.segments);
       document.title = place === null ? "Punctual" : `${t(place.text)} · Punctual`;
       if (place === null) return void (screen.value = null);
       try {
         const component = await loadScreen(place.screen);
+        if (path !== route.path) return;
         screen.value = { component, name: place.screen, properties: place.properties };
         failure.value = null;
       } catch (error) {
@@ -119,14 +121,18 @@ function useShortcuts(open) {
   ]);
 }
 
-/** `data-settled` on the body while no answer has been awaited for a moment: for tests and screenshots. */
+/** `data-settled` on the body once nothing that the present place has asked for is awaited: for tests and screenshots. */
 function useSettled() {
   let timer = 0;
   const settle = () => {
     clearTimeout(timer);
-    delete document.body.dataset.settled;
     if (connection.open === 0) timer = setTimeout(() => (document.body.dataset.settled = ""), SETTLED_MS);
   };
+  const unsettle = () => {
+    delete document.body.dataset.settled;
+    settle();
+  };
   onMounted(settle);
-  watch(() => [connection.open, route.path], settle);
+  watch(() => connection.open, settle);
+  watch(() => route.path, unsettle);
 }
