@@ -1,5 +1,6 @@
 """Pages of the console in a browser: opened, settled, and held to have no fault."""
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -35,6 +36,12 @@ class Console:
         page.goto(f"{self.url}/console/{path}")
         self.settle(page)
         return page
+
+    def in_language(self, language: str) -> "Console":
+        """Itself; pages that are opened from now on are in this language (en, zh)."""
+        kept = json.dumps({"language": language})
+        self.context.add_init_script(f"localStorage.setItem('punctual.preferences', {json.dumps(kept)})")
+        return self
 
     def settle(self, page: Page) -> None:
         """Returns when nothing is asked for any more."""

@@ -5,6 +5,7 @@ import { t } from "../core/language.js";
 import { explain } from "../core/notices.js";
 import { ref } from "../core/vue.js";
 import { Icon } from "./icons.js";
+import { ScrollArea } from "./scrolling.js";
 
 /** The head of a screen: `title`, `count`, slot `default` for buttons and fields on the right, slot `below` for a line of facts. */
 export function PageHead({ title, count, back }, { slots }) {
@@ -27,7 +28,9 @@ export function Panel({ title, flush = false }, { slots }) {
   return html`
     <section class=${["panel", { flush }]}>
       ${(title || slots.actions) && html`<div class="panel-head"><h2>${title}</h2><div class="actions">${slots.actions?.()}</div></div>`}
-      <div class="panel-body">${slots.default?.()}</div>
+      ${flush
+        ? html`<${ScrollArea} class="panel-body" label=${title ?? t("table.scrolls")}>${slots.default?.()}<//>`
+        : html`<div class="panel-body">${slots.default?.()}</div>`}
     </section>
   `;
 }

@@ -7,6 +7,7 @@ import {
   Moment,
   PageHead,
   Panel,
+  ScrollArea,
   StateBadge,
   formatDuration,
   formatNumber,
@@ -47,7 +48,7 @@ function NodePanel({ node }) {
         ]}/>
         ${(node.processes ?? []).length > 0 && html`
           <h3 class="inner">${t("nodes.processes")}</h3>
-          <div class="scroll"><${DataTable} columns=${processColumns()} rows=${node.processes} keyOf=${(one) => one.shard} label=${t("nodes.processes")}/></div>
+          <${ScrollArea} label=${t("nodes.processes")}><${DataTable} columns=${processColumns()} rows=${node.processes} keyOf=${(one) => one.shard} label=${t("nodes.processes")}/><//>
         `}
       `,
     }}<//>

@@ -1,0 +1,33 @@
+// An area that scrolls by itself: the keyboard can reach it while there is something to scroll to.
+
+import { html } from "../core/html.js";
+import { onMounted, onUnmounted, ref } from "../core/vue.js";
+
+/** `<${ScrollArea} label="…">…<//>`: takes the focus only while its content is wider or higher than it is. */
+export const ScrollArea = {
+  props: { label: String },
+  setup(props, { slots, attrs }) {
+    const element = ref(null);
+    const isScrolling = ref(false);
+    let observer = null;
+    const look = () => {
+      const area = element.value;
+      isScrolling.value = area !== null && (area.scrollWidth > area.clientWidth || area.scrollHeight > area.clientHeight);
+    };
+    onMounted(() => {
+      observer = new ResizeObserver(look);
+      observer.observe(element.value);
+      for (const child of element.value.children) observer.observe(child);
+    });
+    onUnmounted(() => observer?.disconnect());
+    return () => html`
+      <div
+        ref=${element}
+        class=${["scroll", attrs.class]}
+        tabindex=${isScrolling.value ? "0" : undefined}
+        role=${isScrolling.value ? "region" : undefined}
+        aria-label=${isScrolling.value ? props.label : undefined}
+      >${slots.default?.()}</div>
+    `;
+  },
+};
