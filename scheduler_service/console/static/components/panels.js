@@ -3,7 +3,7 @@
 import { html } from "../core/html.js";
 import { t } from "../core/language.js";
 import { explain } from "../core/notices.js";
-import { ref } from "../core/vue.js";
+import { h, ref } from "../core/vue.js";
 import { Icon } from "./icons.js";
 import { ScrollArea } from "./scrolling.js";
 
@@ -37,19 +37,19 @@ export function Panel({ title, flush = false }, { slots }) {
 
 Panel.props = { title: String, flush: Boolean };
 
-/** What stands where there is nothing: `title`, `text`, slot with what to do. */
-export function EmptyState({ title, text, icon = "clock" }, { slots }) {
+/** What stands where there is nothing: `title`, `text`, slot with what to do; `level` h1 where it is the whole page. */
+export function EmptyState({ title, text, icon = "clock", level = "h2" }, { slots }) {
   return html`
     <div class="empty">
       <${Icon} name=${icon} size=${28}/>
-      <h2>${title}</h2>
+      ${h(level, title)}
       ${text && html`<p>${text}</p>`}
       <div class="actions">${slots.default?.()}</div>
     </div>
   `;
 }
 
-EmptyState.props = ["title", "text", "icon"];
+EmptyState.props = ["title", "text", "icon", "level"];
 
 /** Why something cannot be shown, and what to do about it; `retry` is called by its button. */
 export function ProblemPanel({ error, retry }) {

@@ -1,6 +1,7 @@
 // A plain table in a panel: columns with a head and a cell each.
 
 import { html } from "../core/html.js";
+import { t } from "../core/language.js";
 
 /**
  * A table: `columns` are `{key, text, cell(row), kind}` (`kind` right or narrow), `rows` any values, `keyOf(row)` their keys, `label` its
@@ -10,7 +11,7 @@ export function DataTable({ columns, rows, keyOf, label }) {
   return html`
     <table class="table" aria-label=${label}>
       <thead>
-        <tr>${columns.map((one) => html`<th key=${one.key} class=${one.kind} scope="col">${one.text}</th>`)}</tr>
+        <tr>${columns.map((one) => html`<th key=${one.key} class=${one.kind} scope="col">${one.text || html`<span class="unseen">${t("jobs.actions")}</span>`}</th>`)}</tr>
       </thead>
       <tbody>${rows.map((row) => html`<${DataRow} key=${keyOf(row)} columns=${columns} row=${row}/>`)}</tbody>
     </table>

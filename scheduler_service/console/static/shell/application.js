@@ -87,9 +87,9 @@ function Notices() {
 }
 
 function contentOf(screen, failure) {
-  if (failure !== null) return html`<${EmptyState} icon="alert" title=${t("problem.reload.title")} text=${t("problem.reload.text")}/>`;
+  if (failure !== null) return html`<${EmptyState} icon="alert" level="h1" title=${t("problem.reload.title")} text=${t("problem.reload.text")}/>`;
   if (findPlace(route.segments) === null) {
-    return html`<${EmptyState} icon="search" title=${t("problem.place.title")} text=${t("problem.place.text")}><a class="button" href="#/">${t("overview.title")}</a><//>`;
+    return html`<${EmptyState} icon="search" level="h1" title=${t("problem.place.title")} text=${t("problem.place.text")}><a class="button" href="#/">${t("overview.title")}</a><//>`;
   }
   if (screen === null) return html`<${Waiting}/>`;
   const key = JSON.stringify([screen.name, screen.properties]);

@@ -1,6 +1,6 @@
 // What is known of a row of the waterfall: opened beside it.
 
-import { ActionButton, Facts, Icon, JsonView, Moment, StateBadge, formatDuration, formatMoment, html, linkTo, may, ref, showUnseen, t } from "../../core.js";
+import { ActionButton, Facts, Icon, JsonView, Moment, ScrollArea, StateBadge, formatDuration, formatMoment, html, linkTo, may, ref, showUnseen, t } from "../../core.js";
 import { ExchangeView } from "./exchange.js";
 import { msOf } from "./times.js";
 import { nameOfRow, shortUrl } from "./words.js";
@@ -16,7 +16,7 @@ export function RowDetail({ row, zone, onReplay, onClose }) {
         <h2><span class=${["mark", row.tone]} aria-hidden="true"></span>${titleOf(row, text)} ${row.kind !== "step" && mono && html`<span class="dim mono">${mono}</span>`}</h2>
         <button type="button" class="button bare" aria-label=${t("action.close")} onClick=${onClose}><${Icon} name="close" size=${14}/></button>
       </div>
-      <div class="panel-body">${VIEWS[row.kind](row, { zone, onReplay })}</div>
+      <${ScrollArea} class="panel-body" label=${t("execution.detail")}>${VIEWS[row.kind](row, { zone, onReplay })}<//>
     </aside>
   `;
 }
