@@ -1,18 +1,16 @@
 """What all hosts are made of: parts from the settings, the history's writer, the cleanup, the sender."""
 
-import asyncio
 import os
 import pwd
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from scheduler_service.app import alert_jobs
 from scheduler_service.app.descriptors import current_limit, divide
-from scheduler_service.app.readiness import HistoryWatch
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.app.system_jobs import CHECK_TIMERS, CLEAN, OUTBOX, as_function
@@ -28,7 +26,6 @@ from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST
 from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.host_parts import Core, HostLimits, HostParts
 from scheduler_service.hosts.in_flight import WakeClaimers, wake_no_claimers
-from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.ports.clock import Clock, Timekeeper
@@ -51,9 +48,6 @@ from scheduler_service.transport.resolver import Guard, Route, SystemResolver
 from scheduler_service.transport.sender import HttpSender, SystemFunction
 from scheduler_service.transport.service_urls import Directory
 from scheduler_service.transport.spare_resolver import SpareResolver
-
-Confirm = Callable[[Sequence[tuple[str, int]]], Awaitable[None]]
-"""Takes the keys of batches that the history has (`ports.state.StateStore.written`)."""
 
 
 def log_of(settings: Settings) -> EventLog:
@@ -160,51 +154,6 @@ def limits_of(settings: Settings) -> HostLimits:
         batch_window=BATCH_WINDOW_MS,
         burst_lead=BURST_LEAD_MS,
     )
-
-
-def open_writer(
-    confirm: Confirm,
-    database: HistoryDatabase,
-    log: Log,
-    own: frozenset[str],
-    watch: HistoryWatch | None = None,
-) -> HistoryWriter:
-    """The history's writer; it calls `confirm` with what is written, and tells `watch` and `log` of trouble.
-
-    All of it on the thread of the loop, for who takes what the log says is there.
-    `own` are the jobs that the product makes for itself: they are in no sum over all jobs.
-    """
-    loop = asyncio.get_running_loop()
-
-    def on_written(keys: Sequence[tuple[str, int]]) -> None:
-        loop.call_soon_threadsafe(lambda: _ignore(confirm(keys)))
-
-    def on_trouble(trouble: str | None) -> None:
-        loop.call_soon_threadsafe(note, trouble)
-
-    def note(trouble: str | None) -> None:
-        if watch is not None:
-            watch.note(trouble)
-        if trouble is None:
-            log("history_written_again")
-        else:
-            log("history_not_written", error=trouble)
-
-    def on_changed(text: str) -> None:
-        loop.call_soon_threadsafe(lambda: log("records_changed", error=text))
-
-    return HistoryWriter(
-        database=database,
-        on_written=on_written,
-        on_trouble=on_trouble,
-        on_changed=on_changed,
-        system_jobs=own,
-    )
-
-
-def _ignore(writing: Any) -> None:
-    """A confirmation that fails is repeated after the next start; a repetition does nothing."""
-    asyncio.ensure_future(writing).add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
 def make_cleanup(

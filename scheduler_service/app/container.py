@@ -20,9 +20,9 @@ from scheduler_service.app.builders import (
     make_host_parts,
     make_sender,
     name_check_of,
-    open_writer,
     system_functions,
 )
+from scheduler_service.app.history_opening import open_writer
 from scheduler_service.app.metrics import ShownParts, make_exposition
 from scheduler_service.app.node_figures import own_status, process_wire, versions_of
 from scheduler_service.app.readiness import Readiness

@@ -22,12 +22,12 @@ from scheduler_service.app.builders import (
     make_host_parts,
     make_sender,
     name_check_of,
-    open_writer,
     process_log,
     system_functions,
 )
 from scheduler_service.app.cluster_join import keep_app_id, node_wire
 from scheduler_service.app.descriptors import current_limit, divide
+from scheduler_service.app.history_opening import open_writer
 from scheduler_service.app.listener import listen
 from scheduler_service.app.metrics import ShownParts, make_exposition
 from scheduler_service.app.node_alerts import make_node_alerts

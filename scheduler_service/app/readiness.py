@@ -25,20 +25,6 @@ class Seen(msgspec.Struct, frozen=True):
     since: int
 
 
-class HistoryWatch:
-    """Remembers whether the history can be written."""
-
-    is_troubled = False
-
-    def note(self, trouble: str | None) -> None:
-        """A try to write failed; None: it succeeded again. Any thread may call it."""
-        self.is_troubled = trouble is not None
-
-    def lacks(self) -> Sequence[str]:
-        """`history`, while it cannot be written."""
-        return ["history"] if self.is_troubled else []
-
-
 class Readiness:
     """Looks at `parts` each second, and when it is asked."""
 

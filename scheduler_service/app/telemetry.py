@@ -7,7 +7,6 @@ import msgspec
 from scheduler_service.app.alert_jobs import made_here
 from scheduler_service.app.connections import Connections
 from scheduler_service.app.metrics import add_connections, make_metrics
-from scheduler_service.app.readiness import HistoryWatch
 from scheduler_service.app.traces import open_traces
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.ports.clock import Clock
@@ -17,6 +16,7 @@ from scheduler_service.telemetry.bad_endings import BadEndings
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.event_source import EventSource
+from scheduler_service.telemetry.history_watch import HistoryWatch
 from scheduler_service.telemetry.job_life import JobLife
 from scheduler_service.telemetry.log_occurrences import OccurrenceLog
 from scheduler_service.telemetry.metrics.executions import ExecutionMetrics

@@ -24,11 +24,11 @@ from scheduler_service.app.builders import (
     make_embedded_host,
     make_host_parts,
     make_sender,
-    open_writer,
 )
 from scheduler_service.app.data_folder import history_address, read_around_damage, tell_trouble
 from scheduler_service.app.descriptors import raise_limit
 from scheduler_service.app.gc_tuning import freeze_memory
+from scheduler_service.app.history_opening import open_writer
 from scheduler_service.app.metrics import add_host, add_stored
 from scheduler_service.app.node_figures import own_status
 from scheduler_service.app.process_parts import describe_parts

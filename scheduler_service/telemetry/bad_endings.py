@@ -20,7 +20,7 @@ from scheduler_service.domain.records import (
 from scheduler_service.domain.tracing import trace_in, trace_of
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.wording import hide_quoted, host_of, shorten
+from scheduler_service.telemetry.log_text import hide_quoted, host_of, shorten
 
 EXHAUSTED = frozenset({"limit", "policy_spent"})
 """The reasons of `engine.retry.GiveUp` that say that retries are used up."""

@@ -5,7 +5,7 @@ import traceback
 from types import TracebackType
 
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.wording import shorten
+from scheduler_service.telemetry.log_text import shorten
 
 FRAMES = 6
 """Of an error's traceback, the innermost."""

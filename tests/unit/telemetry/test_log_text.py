@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler_service.telemetry.wording import LONGEST, host_of, shorten
+from scheduler_service.telemetry.log_text import LONGEST, host_of, shorten
 
 
 @pytest.mark.parametrize(
