@@ -73,8 +73,12 @@ class Database:
         return dialect.name, ".".join(map(str, dialect.server_version_info or ())) or "unknown"
 
     def close(self) -> None:
-        """Closes all connections."""
-        self.dialect.engine.dispose()
+        """Closes all connections; one that is in use in another thread, when that has done with it."""
+        engine = self.dialect.engine
+        # The pool would keep what is given back later, and leave it to the collector to find it open.
+        if not sa.event.contains(engine.pool, "checkin", _close_returned):
+            sa.event.listen(engine.pool, "checkin", _close_returned)
+        engine.dispose()
 
     def _commit(self, connection: sa.Connection) -> None:
         if self._faults is not None:
@@ -85,6 +89,10 @@ class Database:
             raise self._unconfirmed(self.dialect.explain(error)) from error
         if self._faults is not None:
             self._faults.after(COMMIT)
+
+
+def _close_returned(_raw: object, entry: sa.pool.ConnectionPoolEntry) -> None:
+    entry.close()
 
 
 @contextlib.contextmanager
