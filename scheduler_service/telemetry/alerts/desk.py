@@ -81,6 +81,7 @@ class AlertDesk:
         self._recovered_at = self._purged_at = parts.clock.now().steady
         self._lost_stores: dict[str, int] = {}
         self._has_settled = False
+        self._is_stopped = False
 
     @property
     def is_idle(self) -> bool:
@@ -107,10 +108,12 @@ class AlertDesk:
 
     def start(self) -> None:
         """Begins the rounds."""
+        self._is_stopped = False
         self._plan()
 
     async def stop(self) -> None:
         """Ends them; what was not said is said after the next start."""
+        self._is_stopped = True
         if self._alarm is not None:
             self._alarm.cancel()
         if self._task is not None:
@@ -157,7 +160,8 @@ class AlertDesk:
         except StoreError as error:
             self._parts.delayed.count("times", error=str(error))
         finally:
-            self._plan()
+            if not self._is_stopped:
+                self._plan()
 
     async def _settle(self) -> None:
         """What was open of the process before has ended with its start."""

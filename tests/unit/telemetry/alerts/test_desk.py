@@ -1,5 +1,6 @@
 """The rounds of a desk: what happens to the service, what is noted and said over a crash, who leads."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,14 @@ async def test_rounds_go_on_behind_trouble(tmp_path: Path) -> None:
                 await rig.table.marks()
         await desk.stop()
         assert rig.delayed
+
+
+async def test_a_round_that_is_cut_off_is_the_last(tmp_path: Path) -> None:
+    """A desk that has stopped in the middle of a round plans no other one."""
+    async with at_a_desk(tmp_path, rule("finalFailed")) as rig:
+        rig.desk.start()
+        rig.clock.advance(1_000)
+        await asyncio.sleep(0)
+        assert not rig.desk.is_idle
+        await rig.desk.stop()
+        assert rig.clock.next_call() is None
