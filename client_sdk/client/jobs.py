@@ -139,10 +139,13 @@ class Jobs:
         last_outcome: str | None = None,
         system: bool | None = None,
         timers: bool = False,
+        definitions: bool = False,
         sort: str | None = None,
         page: int = PAGE,
     ) -> AsyncIterator[answers.JobLine]:
         """All matching jobs, a page at a time; with `timers` each has its timer in words.
+
+        With `definitions` each has its definition, unless that has more than 64 KiB.
 
         `last_outcome`: those whose newest execution is succeeded, terminated, cancelled, skipped, running
         or waiting, or that have none.
@@ -159,6 +162,7 @@ class Jobs:
             "lastOutcome": last_outcome,
             "system": system,
             "timers": timers or None,
+            "definitions": definitions or None,
         }
         return iterate(self._connection, answers.JobLine, "/jobs", page=page, sort=sort, **query)
 

@@ -14,7 +14,7 @@ from scheduler_service.api.creators import keep_creator
 from scheduler_service.api.definitions import CheckedDefinition, check_posted
 from scheduler_service.api.filters import job_query
 from scheduler_service.api.job_commands import run_command, run_command_once
-from scheduler_service.api.job_timers import describe_timers
+from scheduler_service.api.listed_definitions import read_definitions
 from scheduler_service.api.name_warnings import find_refused_names, warn_of_names
 from scheduler_service.api.ownership import read_owner
 from scheduler_service.api.parameters import LONGEST_TEXT, check_length
@@ -75,12 +75,8 @@ async def list_jobs(request: ApiRequest) -> Response:
         cursor=filters["cursor"],
     )
     page = await request.deps.catalogue.list(query)
-    items = [job_line(entry) for entry in page.items]
-    if filters["timers"]:
-        timers = await describe_timers(request, page.items)
-        items = [
-            item | {"timer": timers[entry.job_id]} for item, entry in zip(items, page.items, strict=True)
-        ]
+    defined = await read_definitions(request, page.items)
+    items = [{**job_line(entry), **more} for entry, more in zip(page.items, defined, strict=True)]
     return succeed({"items": items, "nextCursor": page.next_cursor})
 
 

@@ -34,7 +34,7 @@ class JobTimer(AnswerModel):
 
 
 class JobLine(AnswerModel):
-    """A job in a list. `timer` where it was asked for, and the definition has 64 KiB at most."""
+    """A job in a list; `timer` and `definition` where they were asked for, and that has 64 KiB at most."""
 
     job_id: str
     uid: str
@@ -55,6 +55,7 @@ class JobLine(AnswerModel):
     created_at: AwareDatetime
     updated_at: AwareDatetime
     timer: JobTimer | None = None
+    definition: dict[str, Any] | None = None
 
 
 class Job(JobLine):

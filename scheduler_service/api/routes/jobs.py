@@ -79,6 +79,7 @@ JOBS = group(
             *JOB_FILTERS,
             choice("sort", "By what; with a minus sign from the end.", SORTS, "jobId"),
             flag("timers", "Each job's timer in words too.", default=False),
+            flag("definitions", "Each job's definition too.", default=False),
             *paging(),
         ),
         data=answers.Listing[answers.JobLine],

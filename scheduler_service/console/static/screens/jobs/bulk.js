@@ -1,47 +1,58 @@
 // Actions on the jobs that are chosen, or on all that the filters find: counted before, reported after.
 
-import { ActionButton, Icon, attempt, confirm, formatNumber, html, may, post, sayDone, t } from "../../core.js";
+import { ActionButton, BulkBar, html, may, ref, sayFailed, t } from "../../core.js";
+import { exportJobs } from "./export.js";
+import { LabelDialog } from "./label_dialog.js";
 
-/** The bar above the list while something is chosen. */
-export const BulkBar = {
-  props: { selection: Object, counts: Object, onDone: Function },
+const ACTIONS = [
+  ["pause", "pause", { drain: true }],
+  ["resume", "play", {}],
+  ["trigger", "play", {}],
+];
+
+/** The bar while something is chosen: `selection`, `bulk` (of useBulk), `filter` (that of the list), `total` (how many that finds). */
+export const JobsBulk = {
+  props: { selection: Object, bulk: Object, filter: Object, total: Object },
   setup(props) {
-    async function run(action) {
-      const select = { jobIds: [...props.selection.chosen] };
-      if (await carryOut(action, select)) {
-        props.selection.clear();
-        props.onDone();
+    const isAll = ref(false);
+    const isLabelling = ref(false);
+    const exported = ref(null);
+    const clear = () => {
+      isAll.value = false;
+      props.selection.clear();
+    };
+    const chosen = () => [...props.selection.chosen];
+
+    async function run(action, rest) {
+      const select = isAll.value ? { filter: selectOf(props.filter) } : { jobIds: chosen() };
+      const asked = { title: (count) => t(`bulk.${action}.title`, { count }), text: t(`bulk.${action}.text`), action: t(`action.${action}`), isDangerous: action === "destroy" };
+      if (await props.bulk.start({ action, select, ...rest }, asked)) clear();
+    }
+
+    async function save() {
+      try {
+        await exportJobs(isAll.value ? { filter: props.filter } : { jobIds: chosen() }, (count) => (exported.value = count));
+      } catch (error) {
+        sayFailed(error);
+      } finally {
+        exported.value = null;
       }
     }
-    const button = (action, icon, role) =>
-      may(role) && html`<${ActionButton} icon=${icon} text=${t(`action.${action}`)} kind=${action === "destroy" ? "danger" : ""} run=${() => run(action)}/>`;
+
     return () => html`
-      <div class="bulk" role="region" aria-label=${t("bulk.title")}>
-        <strong class="grow">${t("bulk.chosen", { count: formatNumber(props.selection.chosen.size) })}</strong>
-        ${button("pause", "pause", "operator")}
-        ${button("resume", "retry", "operator")}
-        ${button("trigger", "play", "operator")}
-        ${button("destroy", "trash", "editor")}
-        <button type="button" class="button bare" onClick=${props.selection.clear}><${Icon} name="close" size=${14}/>${t("bulk.clear")}</button>
-      </div>
+      <${BulkBar} chosen=${props.selection.chosen.size} total=${props.total} isAll=${isAll.value} onAll=${(value) => (isAll.value = value)} onClear=${clear}>
+        ${may("operator") && ACTIONS.map(([action, icon, rest]) => html`<${ActionButton} key=${action} icon=${icon} text=${t(`action.${action}`)} run=${() => run(action, rest)}/>`)}
+        ${may("editor") && html`<${ActionButton} icon="edit" text=${t("action.label")} run=${() => (isLabelling.value = true)}/>`}
+        <${ActionButton} icon="down" text=${exported.value === null ? t("jobs.export") : t("jobs.exporting", { count: exported.value })} run=${save}/>
+        ${may("editor") && html`<${ActionButton} icon="trash" kind="danger" text=${t("action.destroy")} run=${() => run("destroy", {})}/>`}
+      <//>
+      ${isLabelling.value && html`<${LabelDialog} onClose=${() => (isLabelling.value = false)} onDone=${(labels) => run("label", { labels })}/>`}
     `;
   },
 };
 
-async function carryOut(action, select) {
-  const found = await attempt(() => post("bulk/jobs", { action, select, dryRun: true }));
-  if (found === undefined) return false;
-  const count = formatNumber(found.count);
-  const isDangerous = action === "destroy";
-  const wanted = await confirm({
-    title: t(`bulk.${action}.title`, { count }),
-    text: `${t(`bulk.${action}.text`)}\n\n${found.first.slice(0, 10).join("\n")}${found.count > 10 ? "\n…" : ""}`,
-    action: t(`action.${action}`),
-    isDangerous,
-    typed: isDangerous && found.count > 1 ? String(found.count) : null,
-  });
-  if (!wanted) return false;
-  const answer = await attempt(() => post("bulk/jobs", { action, select }));
-  if (answer !== undefined) sayDone(t("bulk.done", { succeeded: answer.operation.succeeded, failed: answer.operation.failed }));
-  return answer !== undefined;
+/** The filter of a bulk action for the query of a list: the same words, labels as a list. */
+function selectOf(query) {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return Object.fromEntries(given.map(([name, value]) => [name, name === "label" ? [value].flat() : name === "system" ? value === "true" : value]));
 }

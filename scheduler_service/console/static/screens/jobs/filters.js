@@ -2,7 +2,7 @@
 
 import { Tabs, html, pushQuery, replaceQuery, route, t, valuesOf } from "../../core.js";
 
-const NAMES = ["text", "state", "kind", "label", "creator", "lastOutcome", "parentJob", "system"];
+const NAMES = ["text", "state", "kind", "label", "creator", "lastOutcome", "objectId", "parentJob", "system"];
 const STATES = ["active", "paused", "finished"];
 const KINDS = ["cron", "timing", "one_time", "external"];
 const OUTCOMES = ["succeeded", "terminated", "cancelled", "skipped", "running", "waiting", "none"];
@@ -44,6 +44,11 @@ export function Filters({ counts }) {
           <button type="button" class="label" key=${label} aria-label=${t("jobs.dropLabel", { label })} onClick=${() => dropLabel(label)}>${label} ×</button>
         `,
       )}
+      ${["objectId", "parentJob"].filter((name) => route.query[name]).map((name) => html`
+        <button type="button" class="label" key=${name} onClick=${() => pushQuery({ [name]: null })}>${t(`jobs.${name}`)}: ${route.query[name]} ×</button>
+      `)}
+      <label class="check"><input type="checkbox" checked=${route.query.system === "true"} onChange=${(event) => pushQuery({ system: event.target.checked ? "true" : null })}/>${t("jobs.system")}</label>
+      ${hasFilters(route.query) && html`<a class="button bare" href="#/jobs">${t("jobs.clear")}</a>`}
     </div>
   `;
 }

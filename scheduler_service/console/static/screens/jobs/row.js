@@ -17,16 +17,16 @@ import {
   t,
 } from "../../core.js";
 
-/** A row: `job` and `outcomes` as the API has them; a component, so that a choice in one row draws only that one again. */
+/** A row: `job` and `outcomes` as the API has them, `selection` of the list. A choice in it draws this row alone again: it reads no other row's. */
 export const JobRow = {
-  props: { job: Object, outcomes: Array, isChosen: Boolean, isAt: Boolean, onChoose: Function, onDone: Function },
+  props: { job: Object, outcomes: Array, selection: Object, isAt: Boolean, onDone: Function },
   setup(props) {
     return () => {
-      const { job } = props;
+      const { job, selection } = props;
       return html`
         <tr aria-current=${props.isAt ? "true" : undefined}>
           <td class="narrow">
-            <input type="checkbox" aria-label=${t("jobs.choose", { jobId: job.jobId })} checked=${props.isChosen} onChange=${props.onChoose}/>
+            <input type="checkbox" aria-label=${t("jobs.choose", { jobId: job.jobId })} checked=${selection.chosen.has(job.jobId)} onChange=${() => selection.toggle(job.jobId)}/>
           </td>
           <td class="job-name">
             <a class="name" href=${linkTo("jobs", job.jobId)}>${showUnseen(job.jobName)}</a>

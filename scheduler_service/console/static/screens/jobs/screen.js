@@ -1,6 +1,7 @@
 // The list of jobs: searched, filtered, chosen, and acted upon.
 
 import {
+  BulkReport,
   EmptyState,
   Icon,
   Loaded,
@@ -12,15 +13,18 @@ import {
   linkTo,
   may,
   navigate,
+  ref,
   replaceQuery,
   route,
   t,
+  useBulk,
   useListing,
   useResource,
   useSelection,
 } from "../../core.js";
-import { BulkBar } from "./bulk.js";
+import { JobsBulk } from "./bulk.js";
 import { Filters, filtersOf, hasFilters } from "./filters.js";
+import { ImportDialog } from "./import_dialog.js";
 import { JobRow } from "./row.js";
 
 /** `#/jobs`. */
@@ -33,17 +37,25 @@ export const Screen = {
       () => listing.items.value.map((job) => job.jobId),
       (jobId) => navigate(linkTo("jobs", jobId)),
     );
+    const isImporting = ref(false);
+    const bulk = useBulk("bulk/jobs", () => {
+      listing.resource.reload();
+      counts.reload();
+    });
     return () => html`
       <${PageHead} title=${t("jobs.title")} count=${countOf(counts.data)}>
         <${SearchField} label=${t("jobs.search")} value=${route.query.text} onChange=${(text) => replaceQuery({ text })}/>
+        ${may("editor") && html`<button type="button" class="button" onClick=${() => (isImporting.value = true)}><${Icon} name="upload" size=${14}/>${t("import.open")}</button>`}
         ${may("editor") && html`<a class="button primary" href="#/new"><${Icon} name="plus" size=${14}/>${t("jobs.new")}</a>`}
       <//>
       <${Filters} counts=${counts.data}/>
-      ${selection.chosen.size > 0 && html`<${BulkBar} selection=${selection} counts=${counts.data} onDone=${listing.resource.reload}/>`}
+      ${selection.chosen.size > 0 && html`<${JobsBulk} selection=${selection} bulk=${bulk} filter=${filtersOf(route.query)} total=${counts.data?.total ?? null}/>`}
+      <${BulkReport} bulk=${bulk}/>
       <${Loaded} resource=${listing.resource} lines=${12}>${{
         default: () => (listing.items.value.length === 0 ? nothing() : table(listing, selection, outcomes.data)),
       }}<//>
       <${Pager} page=${listing.page.value} hasNext=${listing.hasNext.value} onBack=${listing.back} onNext=${listing.next}/>
+      ${isImporting.value && html`<${ImportDialog} onClose=${() => (isImporting.value = false)} onDone=${listing.resource.reload}/>`}
     `;
   },
 };
@@ -57,14 +69,7 @@ function table(listing, selection, outcomes) {
         <table class="table">
           <thead>
             <tr>
-              <th class="narrow">
-                <input
-                  type="checkbox"
-                  aria-label=${t("jobs.chooseAll")}
-                  checked=${jobs.every((job) => selection.chosen.has(job.jobId))}
-                  onChange=${selection.toggleAll}
-                />
-              </th>
+              <th class="narrow"><${ChooseAll} jobs=${jobs} selection=${selection}/></th>
               ${sortable("jobName", t("jobs.name"))}
               <th>${t("jobs.state")}</th>
               <th>${t("jobs.outcomes")}</th>
@@ -81,9 +86,8 @@ function table(listing, selection, outcomes) {
                   key=${job.jobId}
                   job=${job}
                   outcomes=${byJob.get(job.jobId)}
-                  isChosen=${selection.chosen.has(job.jobId)}
+                  selection=${selection}
                   isAt=${selection.at === index}
-                  onChoose=${() => selection.toggle(job.jobId)}
                   onDone=${listing.resource.reload}
                 />
               `,
@@ -94,6 +98,14 @@ function table(listing, selection, outcomes) {
     </section>
   `;
 }
+
+/** The choice of all rows; apart, so that a choice in one row does not draw the table again. */
+function ChooseAll({ jobs, selection }) {
+  const isAll = jobs.every((job) => selection.chosen.has(job.jobId));
+  return html`<input type="checkbox" aria-label=${t("jobs.chooseAll")} checked=${isAll} onChange=${selection.toggleAll}/>`;
+}
+
+ChooseAll.props = ["jobs", "selection"];
 
 function sortable(name, text) {
   const present = route.query.sort ?? "jobId";

@@ -1,4 +1,4 @@
-"""The timers of the jobs of a list in words (SPEC section 10, GET /jobs)."""
+"""What a list has of its jobs' definitions: timers in words, or all of it (SPEC section 10, GET /jobs)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,15 +26,23 @@ _POSTED = msgspec.json.Decoder(_Posted)
 _TEXTS = msgspec.json.Decoder(_Texts | None)
 
 
-async def describe_timers(
+async def read_definitions(
     request: ApiRequest, entries: Sequence[CatalogueEntry]
-) -> Mapping[str, dict[str, Any] | None]:
-    """By job key `kind`, `period`, `timezone` and `description` of its timer; one read for all of them.
+) -> Sequence[Mapping[str, Any]]:
+    """Of each job `timer` and `definition`, as they were asked for; one read for all of them.
 
-    None where the definition is too long to be read with others. Raises StoreUnavailable.
+    They are None where the definition is too long to be read with others. Raises StoreUnavailable.
     """
-    texts = await request.deps.catalogue.definitions([entry.job_id for entry in entries])
-    return {entry.job_id: _describe(request, texts.get(entry.job_id)) for entry in entries}
+    wants_timers, wants_all = request.query["timers"], request.query["definitions"]
+    if not (wants_timers or wants_all):
+        return [{} for _ in entries]
+    found = await request.deps.catalogue.definitions([entry.job_id for entry in entries])
+    texts = [found.get(entry.job_id) for entry in entries]
+    return [
+        ({"timer": _describe(request, text)} if wants_timers else {})
+        | ({"definition": None if text is None else msgspec.Raw(text)} if wants_all else {})
+        for text in texts
+    ]
 
 
 def _describe(request: ApiRequest, text: bytes | None) -> dict[str, Any] | None:

@@ -31,4 +31,7 @@ async def test_a_list_tells_its_timers(client: httpx.AsyncClient) -> None:
     assert {name: timer["kind"] for name, timer in found.items() if timer} == {
         name: kind for name, kind in kinds.items() if name != "long"
     }
+    whole = (await client.get("/jobs?definitions=true")).json()["data"]["items"]
+    known = {item["jobId"]: item["definition"] for item in whole}
+    assert (known["nightly"]["timer"], known["long"]) == (cron, None)
     assert all("timer" not in item for item in (await client.get("/jobs")).json()["data"]["items"])
