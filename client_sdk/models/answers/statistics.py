@@ -12,6 +12,7 @@ class Spread(AnswerModel):
 
     p50: int | None = None
     p90: int | None = None
+    p95: int | None = None
     p99: int | None = None
     max: int | None = None
     mean: int | None = None

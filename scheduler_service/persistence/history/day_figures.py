@@ -14,7 +14,7 @@ OUTCOMES = (
     ExecutionState.CANCELLED,
     ExecutionState.SKIPPED,
 )
-PERCENTILES = (50, 90, 99)
+PERCENTILES = (50, 90, 95, 99)
 
 
 class Figures(msgspec.Struct, omit_defaults=True):

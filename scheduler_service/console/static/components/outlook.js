@@ -43,7 +43,7 @@ export function OutlookPicture({ data }) {
   const days = data.days.map((day) => ({ ...day, text: textOfDay(day, data.timezone) }));
   return html`
     <div class="outlook">
-      <p class="outlook-sum"><strong>${formatNumber(data.total)}${data.isCapped && "+"}</strong> ${t("outlook.sum", { until: formatMoment(data.until, { zone: data.timezone }).slice(0, 10), zone: data.timezone })}</p>
+      <p class="outlook-sum"><strong>${formatNumber(data.total)}</strong> ${t("outlook.sum", { until: formatMoment(data.until, { zone: data.timezone }).slice(0, 10), zone: data.timezone })}</p>
       <${YearGrid} from=${from} count=${YEAR} days=${days} label=${t("outlook.year")}/>
       <${ClockChanges} days=${data.days}/>
       <div class="outlook-hours">
@@ -145,7 +145,7 @@ function loadOf({ nextDay, timezone, othersAreCapped }) {
     return { from, to: from + HOUR_LENGTH, title, lines: [[own, formatNumber(hour.count)], [others, formatNumber(hour.others)]] };
   });
   const amounts = scaleOfCounts(Math.max(...nextDay.map((hour) => hour.count + hour.others)));
-  const legend = [{ name: own, tone: "busy", mark: "box" }, { name: `${others}${othersAreCapped ? ` (${t("outlook.capped")})` : ""}`, tone: "quiet", mark: "hatched" }];
+  const legend = [{ name: own, tone: "busy", mark: "box" }, { name: `${others}${othersAreCapped ? ` (${t("outlook.capped")})` : ""}`, tone: "quiet", mark: "box" }];
   return html`
     <${ChartFrame} label=${t("outlook.nextDay")} spans=${spans} amounts=${amounts} legend=${legend} zone=${timezone} height=${130}>${{
       default: (scale) => nextDay.map((hour, index) => loadBar(hour, spans[index], scale)),

@@ -21,6 +21,7 @@ import {
   zoneOf,
 } from "../../core.js";
 import { DayList } from "./day_list.js";
+import { reloadWith } from "./following.js";
 import { useLedger } from "./ledger.js";
 import { KINDS, MonthGrid } from "./month.js";
 
@@ -36,6 +37,8 @@ export const CalendarTab = {
     const span = () => ({ from: startOfDate(dates.value[0], zone.value), to: startOfDate(addDays(dates.value.at(-1), 1), zone.value) });
     const ledger = useLedger(props.job.jobId, span);
     const planned = useResource(() => plannedOf(props.job, span().to, today.value, dates.value), { keeps: true });
+    const moved = () => [props.job.latestExecution, props.job.missedCount, props.job.nextFireTime];
+    for (const resource of [ledger, planned]) reloadWith(moved, resource, 3_000);
     const weeks = computed(() => weeksOf({ dates: dates.value, month: monthOf(today.value), today: today.value, zone: zone.value, ledger, planned: planned.data }));
     return () => html`
       <${Panel}>
@@ -94,7 +97,7 @@ function weeksOf({ dates, month, today, zone, ledger, planned }) {
   for (const firing of planned?.firings ?? []) {
     const day = at(firing.utc);
     day.planned += 1;
-    if (firing.note) day.note = t(`outlook.${firing.note}`);
+    if (firing.note) day.note = firing.note;
   }
   const lastPlanned = planned?.firings.length >= MOST_PLANNED ? planned.firings.at(-1).utc : null;
   const isPartial = (date) => (!ledger.isBusy && date <= today && startOfDate(date, zone) < ledger.knownFrom) || (lastPlanned !== null && date > dateOf(new Date(lastPlanned).getTime(), zone));

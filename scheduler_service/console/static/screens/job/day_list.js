@@ -74,7 +74,7 @@ function columnsOfDay(job) {
 }
 
 function reasonOf({ reason, note }) {
-  if (note) return html`<span class="badge warn">${t(`outlook.${note}`)}</span>`;
+  if (note) return html`<span class="badge warn">${note}</span>`;
   return reasonText(reason);
 }
 

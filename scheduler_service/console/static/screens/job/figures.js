@@ -2,23 +2,22 @@
 
 import { Moment, formatCompact, formatDuration, formatMoment, formatNumber, formatShare, html, now, t } from "../../core.js";
 
-/** Tiles; `statistics` and `span` are answers of the API of the last days, or null. */
-export function JobFigures({ job, statistics, span }) {
+/** Tiles; `statistics` is the API's answer of the last days, or null. */
+export function JobFigures({ job, statistics }) {
   const total = statistics?.total;
-  const spread = span?.buckets.at(-1)?.durationMs ?? total?.duration;
   return html`
     <dl class="job-tiles">
       ${tile(t("job.next"), html`<${Countdown} job=${job}/>`, nextText(job))}
       ${tile(t("job.success"), formatShare(successOf(total)), t("job.ofDays", { count: formatNumber(total?.executions ?? 0) }), toneOfShare(successOf(total)))}
-      ${tile(t("job.p50"), formatDuration(spread?.p50), t("job.days"))}
-      ${tile(spread?.p95 === undefined && spread?.p90 ? t("job.p90") : t("job.p95"), formatDuration(spread?.p95 ?? spread?.p90), t("job.days"))}
+      ${tile(t("job.p50"), formatDuration(total?.duration.p50), t("job.days"))}
+      ${tile(t("job.p95"), formatDuration(total?.duration.p95), t("job.days"))}
       ${tile(t("job.lateness"), formatDuration(total?.lateness.p99), t("job.days"))}
       ${tile(t("job.ran"), formatCompact(job.executeNumber), job.missedCount > 0 ? t("job.missed", { count: formatNumber(job.missedCount) }) : t("job.since", { day: formatMoment(job.createdAt).slice(0, 10) }))}
     </dl>
   `;
 }
 
-JobFigures.props = ["job", "statistics", "span"];
+JobFigures.props = ["job", "statistics"];
 
 /** The time until the next firing, to the second. */
 function Countdown({ job }) {

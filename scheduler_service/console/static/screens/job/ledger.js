@@ -7,10 +7,10 @@ const MOST_PAGES = 6;
 
 /**
  * The lines of the ledger between two moments (ms), which `span()` gives as `{from, to}`. Members: `lines`, newest first; `knownFrom`: the moment (ms) from which
- * on all are there, later than `from` where there are too many; `isBusy`, `error`. For `setup` of a component.
+ * on all are there, later than `from` where there are too many; `isBusy`, `error`, `loadedAt` (ms), `reload()`. For `setup` of a component.
  */
 export function useLedger(jobId, span) {
-  const state = shallowReactive({ lines: [], knownFrom: 0, isBusy: true, error: null });
+  const state = shallowReactive({ lines: [], knownFrom: 0, isBusy: true, error: null, loadedAt: 0 });
   let aborter = null;
   async function load() {
     aborter?.abort();
@@ -19,7 +19,7 @@ export function useLedger(jobId, span) {
     Object.assign(state, { isBusy: true, error: null });
     try {
       const read = await readPages(jobId, span(), own.signal);
-      if (own === aborter) Object.assign(state, read);
+      if (own === aborter) Object.assign(state, read, { loadedAt: Date.now() });
     } catch (error) {
       if (!own.signal.aborted) state.error = error;
     } finally {
@@ -28,7 +28,7 @@ export function useLedger(jobId, span) {
   }
   watch(() => JSON.stringify(span()), load, { immediate: true });
   onUnmounted(() => aborter?.abort());
-  return state;
+  return Object.assign(state, { reload: load });
 }
 
 async function readPages(jobId, { from, to }, signal) {

@@ -28,7 +28,7 @@ import { comingList } from "./schedule.js";
 
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
-const RANGES = { "24h": DAY, "7d": 7 * DAY, "30d": 30 * DAY };
+const RANGES = { "1h": 60 * MINUTE, "24h": DAY, "7d": 7 * DAY, "30d": 30 * DAY };
 
 /** The part that is shown first. */
 export const OverviewTab = {
@@ -37,14 +37,13 @@ export const OverviewTab = {
     const own = { jobId: props.job.jobId };
     const path = pathOf("jobs", own.jobId);
     const statistics = useResource(() => ({ path: `${path}/statistics` }));
-    const span = useResource(() => ({ path: "series/executions", query: { ...own, from: momentBefore(7 * DAY), buckets: 1 } }), { keeps: true });
     const series = useResource(() => ({ path: "series/executions", query: { ...own, from: momentBefore(RANGES[rangeOf()]), buckets: 60 } }), { keeps: true });
     const outcomes = useResource(() => ({ path: "outcomes", query: { ...own, count: 50 } }));
     const latest = useResource(() => ({ path: "executions", query: { ...own, limit: 8 } }));
     const moved = () => [props.job.latestExecution, props.job.executeNumber, props.job.requestCounts];
     for (const [resource, pause] of [[outcomes, 1_000], [latest, 1_000], [statistics, 5_000], [series, 10_000]]) reloadWith(moved, resource, pause);
     return () => html`
-      <${JobFigures} job=${props.job} statistics=${statistics.data} span=${span.data}/>
+      <${JobFigures} job=${props.job} statistics=${statistics.data}/>
       <div class="job-columns">
         <div>
           <${Panel} title=${t("job.overTime")}>${{ actions: () => html`<${RangeTabs}/>`, default: () => charts(series) }}<//>

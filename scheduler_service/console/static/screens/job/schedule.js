@@ -26,7 +26,7 @@ export function comingList(preview, job) {
   return html`
     <ol class="job-coming">
       ${firings.map((one) => html`
-        <li key=${one.utc}><${Moment} at=${one.utc} absolute/><span class="dim"><${Moment} at=${one.utc}/></span>${one.note && html`<span class="badge warn">${t(`outlook.${one.note}`)}</span>`}</li>
+        <li key=${one.utc}><${Moment} at=${one.utc} absolute/><span class="dim"><${Moment} at=${one.utc}/></span>${one.note && html`<span class="badge warn">${one.note}</span>`}</li>
       `)}
     </ol>
   `;

@@ -1,0 +1,125 @@
+"""The page of a job in a browser: run, paused, compared, restored, and what was planned and happened."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.console.browsing import Console, evaluate, violations
+from tests.console.service import ConsoleService
+
+TABS = ("overview", "executions", "calendar", "schedule", "definition", "children")
+HOSTILE = "<img src=x onerror=\"document.title='hit'\">\u202eexe.png"
+
+
+@pytest.fixture
+def ledger(service: ConsoleService) -> Iterator[dict[str, Any]]:
+    """A job in its second revision that fires at once and then each hour; it is gone afterwards."""
+    definition: dict[str, Any] = {
+        "jobName": HOSTILE,
+        "labels": {"of": "first"},
+        "timer": {"dueTime": "0s", "period": "1h", "timezone": "Europe/Berlin"},
+        "request": [{"url": "service://shop/ok"}],
+        "paramsSchema": {"type": "object", "properties": {"size": {"type": "integer", "default": 3}}},
+    }
+    with service.caller() as client:
+        assert client.post("/jobs/ledger", json=definition).is_success
+        changed = {**definition, "labels": {"of": "second"}}
+        assert client.post("/jobs/ledger/update", json=changed).is_success
+        yield definition
+        client.delete("/jobs/ledger")
+
+
+@pytest.mark.parametrize("tab", TABS)
+@pytest.mark.usefixtures("ledger")
+def test_each_part_is_for_everyone(console: Console, tab: str) -> None:
+    """Nothing for axe to find; a hostile name is shown as it is and does nothing."""
+    page = console(f"#/jobs/ledger?tab={tab}", dark=tab == "calendar")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("\\u202eexe.png")
+    assert page.title() != "hit"
+    assert violations(page) == []
+
+
+@pytest.mark.usefixtures("ledger")
+def test_a_job_is_run_with_parameters(console: Console) -> None:
+    """The form begins with what the schema names; what the job refuses is told, and nothing is lost."""
+    page = console("#/jobs/ledger")
+    page.get_by_role("button", name="Run now").click()
+    field = page.get_by_label("Parameters (JSON)")
+    expect(field).to_have_value('{\n  "size": 3\n}')
+    field.fill('{"size": "large"}')
+    console.expect("422")
+    run = page.get_by_role("dialog").get_by_role("button", name="Run now")
+    run.click()
+    expect(page.get_by_role("alert")).to_contain_text("size")
+    field.fill('{"size": 4}')
+    run.click()
+    page.wait_for_url("**/#/executions/*")
+
+
+def test_revisions_are_compared_and_one_restored(
+    console: Console, service: ConsoleService, ledger: dict[str, Any]
+) -> None:
+    """The difference line by line; the first definition becomes the third revision."""
+    page = console("#/jobs/ledger?tab=definition")
+    difference = page.get_by_role("region", name="Comparison")
+    expect(difference.get_by_role("row", name="removed")).to_contain_text('"of": "first"')
+    expect(difference.get_by_role("row", name="added")).to_contain_text('"of": "second"')
+    page.get_by_role("row", name="Compare from revision 1").get_by_role("button", name="Restore").click()
+    page.get_by_role("dialog").get_by_role("button", name="Restore").click()
+    expect(page.get_by_text("Revision 1 is restored")).to_be_visible()
+    with service.caller() as client:
+        job = client.get("/jobs/ledger").json()["data"]
+    assert (job["revision"], job["labels"]) == (3, ledger["labels"])
+
+
+@pytest.mark.usefixtures("ledger")
+def test_the_calendar_has_planned_and_actual_firings(console: Console) -> None:
+    """What happened and what is still to come on each day; a day that is chosen lists both."""
+    page = console("#/jobs/ledger?tab=calendar")
+    page.get_by_role("button", name="Today").click()
+    today = page.get_by_role("button", pressed=True).and_(page.locator("[aria-current=date]"))
+    expect(today).to_have_accessible_name(re.compile("fired"))
+    expect(page.get_by_role("row", name="fired")).not_to_have_count(0)
+
+
+def test_a_paused_job_says_what_was_missed(console: Console, service: ConsoleService) -> None:
+    """Paused so that what runs may end, and resumed with a choice."""
+    page = console("#/jobs/hourly")
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("paused")
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_label("Run once").check()
+    page.get_by_role("dialog").get_by_role("button", name="Resume").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("active")
+
+
+def test_a_chart_is_read_by_keys(console: Console) -> None:
+    """One stop of the keyboard: arrows read it, Enter lists what stands behind a bar."""
+    page = console("#/jobs/orders?range=24h")
+    chart = page.get_by_role("slider", name="Executions by state")
+    chart.focus()
+    chart.press("ArrowLeft")
+    expect(chart).to_have_attribute("aria-valuetext", re.compile("succeeded, .*failed"))
+    chart.press("Enter")
+    expect(page.get_by_role("button", name="Executions", pressed=True)).to_be_visible()
+    assert "from=" in page.url
+
+
+def test_scales_differences_and_days(console: Console) -> None:
+    """What charts and calendars compute: full steps from nought, days of a clock change, lines that moved."""
+    page = console("#/jobs")
+    assert evaluate(page, "return core.scaleOfCounts(7).ticks.map((one) => one.value)") == [0, 5, 10]
+    assert evaluate(page, "return core.scaleOfDurations(65000).ticks.map((one) => one.text)") == [
+        "0",
+        "30 s",
+        "1 min",
+        "1 min 30 s",
+    ]
+    hours = "(core.startOfDate('2027-03-29', argument) - core.startOfDate('2027-03-28', argument)) / 3600000"
+    assert evaluate(page, f"return {hours}", "Europe/Berlin") == 23
+    lines = evaluate(page, "return core.diffLines('a\\nb\\nc', 'a\\nc\\nd').map((one) => one.kind)")
+    assert lines == ["same", "removed", "same", "added"]
