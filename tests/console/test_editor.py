@@ -139,6 +139,41 @@ def wait_for_end(service: ConsoleService, job_id: str) -> None:
             next(line for line in events.iter_lines() if job_id in line and "final" in line)
 
 
+def test_a_definition_is_tried_without_saving_it(
+    console: Console, service: ConsoleService, job: Callable[..., str]
+) -> None:
+    """Its steps are shown; a job is made for it, and destroyed when the trial is closed."""
+    job_id = job("tried-once")
+    page = console(f"#/jobs/{job_id}/edit")
+    page.get_by_label("Address").fill("service://shop/order?number=${$.number}")
+    page.get_by_role("button", name="Try once").click()
+    page.get_by_label("Parameters of the trigger").fill('{"number": 4}')
+    page.get_by_role("dialog").get_by_role("button", name="Try once").click()
+    trial = page.get_by_role("region", name="Trial")
+    expect(trial.get_by_text("succeeded")).to_be_visible()
+    expect(
+        trial.get_by_text("service://shop/order?number=4").or_(trial.get_by_text("/order?number=4"))
+    ).to_be_visible()
+    with page.expect_response(lambda answer: answer.request.method == "DELETE") as destroyed:
+        trial.get_by_role("button", name="Close").click()
+    assert destroyed.value.ok
+    with service.caller() as client:
+        assert client.get("/jobs", params={"label": "trial:console"}).json()["data"]["items"] == []
+        assert client.get(f"/jobs/{job_id}").json()["data"]["revision"] == 1
+
+
+def test_a_hostile_definition_is_text(console: Console, job: Callable[..., str]) -> None:
+    """Markup stays text in form, JSON and difference; characters that are not seen are told."""
+    name = "<img src=x onerror=alert(1)></textarea><b>\u202egnp.exe"
+    page = console(f"#/jobs/{job('hostile', jobName=name, jobDescription='<script>1</script>' * 5_000)}/edit")
+    expect(page.get_by_label("Name", exact=True)).to_have_value(name)
+    expect(page.get_by_role("button", name="Characters that are not seen")).to_contain_text("\\u202egnp.exe")
+    page.get_by_label("Cron expression").fill("0 0 3 * * ?")
+    page.get_by_role("button", name="Difference").click()
+    expect(page.get_by_role("dialog").get_by_text("0 0 3 * * ?")).to_be_visible()
+    assert page.locator("main img, main b, dialog img, dialog script").count() == 0
+
+
 def test_a_draft_outlives_the_page(console: Console, job: Callable[..., str]) -> None:
     """It is back after a reload, and can be thrown away."""
     page = console(f"#/jobs/{job('kept-draft')}/edit")

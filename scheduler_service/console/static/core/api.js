@@ -50,8 +50,7 @@ export async function remove(path, options) {
 
 /**
  * One call: `{data, warnings, etag, status, text}`. Options: `query`, `body` (any JSON value), `bodyText` (JSON sent as it is written), `headers`,
- * `signal`.
- * Throws ApiError, and the DOMException `AbortError` where `signal` ended it.
+ * `signal`, `keepalive` (the call outlives the page). Throws ApiError, and the DOMException `AbortError` where `signal` ended it.
  */
 export function call(method, path, options = {}) {
   return counted(exchange(method, path, options));
@@ -84,7 +83,7 @@ export function pathOf(...segments) {
   return segments.map((segment) => encodeURIComponent(segment)).join("/");
 }
 
-async function exchange(method, path, { query, body, bodyText, headers, signal }) {
+async function exchange(method, path, { query, body, bodyText, headers, signal, keepalive }) {
   const given = method === "GET" ? {} : CHANGES;
   const sent = bodyText ?? (body === undefined ? undefined : JSON.stringify(body));
   const typed = sent === undefined ? given : { ...given, "Content-Type": "application/json" };
@@ -93,6 +92,7 @@ async function exchange(method, path, { query, body, bodyText, headers, signal }
     headers: { Accept: "application/json", ...typed, ...headers },
     body: sent,
     signal,
+    keepalive,
     credentials: "same-origin",
     redirect: "error",
   });

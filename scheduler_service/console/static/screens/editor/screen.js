@@ -14,7 +14,7 @@ import { NotifySection } from "./notify.js";
 import { Problems, marksOf } from "./problems.js";
 import { RetrySection } from "./retry.js";
 import { AsyncSection, OptionsSection, OverlapSection } from "./rules.js";
-import { TrialDialog, TrialPanel, makeTrial } from "./trial.js";
+import { TrialDialog, TrialPanel, useTrial } from "./trial.js";
 import { WhatSection } from "./what.js";
 import { WhenSection } from "./when.js";
 
@@ -25,7 +25,7 @@ export const Screen = {
   props: { jobId: { type: String, default: null } },
   setup(props) {
     const editor = useEditor(props.jobId);
-    const trial = makeTrial(editor.draft);
+    const trial = useTrial(editor.draft);
     const page = reactive({ dialog: null, place: { offset: 0, times: 0 }, pointer: "" });
     const view = () => route.query.view ?? (innerWidth >= WIDE ? "both" : "form");
     useKeeping(editor);
@@ -55,7 +55,7 @@ export const Screen = {
 
 function headOf({ draft, jobId, isNew, save, state }, trial, page, view) {
   const views = ["form", "both", "json"].map((key) => ({ key, text: t(`editor.view.${key}`) }));
-  const canTry = may("operator") && !trial.state.isAbsent && draft.fault === null;
+  const canTry = may("editor") && draft.fault === null;
   return html`
     <${PageHead} title=${isNew ? t("editor.new") : t("editor.edit", { jobId })}>${{
       marks: () => draft.isChanged && html`<span class="badge warn"><${Icon} name="dot" size=${10}/>${t("editor.unsaved")}</span>`,
@@ -109,7 +109,7 @@ function side(editor, trial, page, view, toLine) {
   const { executionId } = trial.state;
   return html`
     <div class="editor-side">
-      ${executionId !== null && html`<${TrialPanel} key=${executionId} executionId=${executionId} onEnd=${sample.take} onClose=${() => (trial.state.executionId = null)}/>`}
+      ${executionId !== null && html`<${TrialPanel} key=${executionId} executionId=${executionId} onEnd=${sample.take} onClose=${trial.end}/>`}
       ${view !== "form" && json(form, draft, page)}
       <${Problems} form=${form} isForm=${view !== "json"} onLine=${toLine}/>
     </div>
@@ -143,7 +143,7 @@ function useEditorKeys(editor, trial) {
   const { draft } = editor;
   useKeys([
     { keys: "Ctrl+s", text: "editor.save", run: () => may("editor") && editor.save() },
-    { keys: "Ctrl+enter", text: "editor.tryOnce", run: () => may("operator") && !trial.state.isAbsent && trial.start("{}") },
+    { keys: "Ctrl+enter", text: "editor.tryOnce", run: () => may("editor") && draft.fault === null && trial.start("{}") },
     { keys: "Ctrl+z", text: "editor.undo", run: (event) => (event.shiftKey ? draft.redo() : draft.undo()) },
     { keys: "Ctrl+y", text: "editor.redo", run: draft.redo },
   ]);

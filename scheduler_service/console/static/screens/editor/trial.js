@@ -1,26 +1,47 @@
 // "Try once": runs the draft without saving it, and follows the execution step by step.
 
-import { ActionButton, Dialog, Duration, Icon, JsonView, StateBadge, call, html, linkTo, pathOf, ref, sayFailed, showUnseen, shallowReactive, t, useResource, watch } from "../../core.js";
+import { ActionButton, Dialog, Duration, Icon, JsonView, StateBadge, attempt, call, html, linkTo, onUnmounted, pathOf, ref, remove, showUnseen, shallowReactive, t, useResource, watch } from "../../core.js";
 import { faultOfJson } from "./codecs.js";
+import { withValue } from "./json_edit.js";
 
 const ENDED = ["succeeded", "terminated", "cancelled", "skipped"];
 
-/** Trials of `draft`: `state` (`executionId`, `isAbsent`: this service has no such route, `isAsked`: parameters are asked for), `start(params)` with parameters as JSON. */
-export function makeTrial(draft) {
-  const state = shallowReactive({ executionId: null, isAbsent: false, isAsked: false });
+/**
+ * Trials of `draft`: `state` (`executionId` of the last one, `isAsked`: parameters are asked for), `start(params)` with parameters as JSON, `end()`. A trial is a job of its own
+ * that fires by trigger alone; it is destroyed at its end, when the screen is left or the page is closed. For `setup`.
+ */
+export function useTrial(draft) {
+  const state = shallowReactive({ executionId: null, isAsked: false });
+  let jobId = null;
 
   async function start(params) {
     state.isAsked = false;
-    try {
-      const bodyText = `{"definition":${draft.text},"params":${params}}`;
-      state.executionId = (await call("POST", "definitions/try", { bodyText })).data.executionId;
-    } catch (error) {
-      if (error.status === 404) state.isAbsent = true;
-      sayFailed(error);
-    }
+    end();
+    const name = `trial-${crypto.randomUUID().slice(0, 8)}`;
+    await attempt(async () => {
+      await call("POST", pathOf("jobs", name), { bodyText: definitionOfTrial(draft.text, name) });
+      jobId = name;
+      state.executionId = (await call("POST", `${pathOf("jobs", name)}/trigger`, { bodyText: params })).data.executionId;
+    });
   }
 
-  return { state, start };
+  function end() {
+    state.executionId = null;
+    if (jobId !== null) attempt(() => remove(pathOf("jobs", jobId), { keepalive: true }));
+    jobId = null;
+  }
+
+  addEventListener("pagehide", end);
+  onUnmounted(() => {
+    end();
+    removeEventListener("pagehide", end);
+  });
+  return { state, start, end };
+}
+
+function definitionOfTrial(text, name) {
+  const changes = [[["jobId"], name], [["timer"], { period: "external" }], [["labels", "trial"], "console"], [["startPolicy"], "auto"], [["active"], 1]];
+  return changes.reduce((changed, [path, value]) => withValue(changed, path, value), text);
 }
 
 /** The execution that is tried, as it goes; `onEnd(execution)` when it has ended. */
