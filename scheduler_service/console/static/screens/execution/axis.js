@@ -6,7 +6,7 @@ import { placeIn, ticksOf } from "./scale.js";
 const DRAG_PX = 6;
 // Percentages of the axis: no tick after this, and this far from each other.
 const LAST_TICK = 91;
-const TICK_ROOM = 11;
+const TICK_ROOM = 20;
 
 /** The axis: `view`, `warp`, `origin` (ms, the moment called 0), `zone`, `drag` (of useDrag). */
 export function Axis({ view, warp, origin, zone, drag }) {
