@@ -50,10 +50,10 @@ from scheduler_service.transport.service_urls import Directory
 from scheduler_service.transport.spare_resolver import SpareResolver
 
 
-def log_of(settings: Settings) -> EventLog:
-    """The log of this process, as the settings have it, for its libraries too."""
+def log_of(settings: Settings, **bound: object) -> EventLog:
+    """The log of this process, as the settings have it, for its libraries too, whose lines have `bound`."""
     log = stderr_log(level=settings.log.level, form=settings.log.format)
-    take_library_logs(log)
+    take_library_logs(partial(log, **bound))
     return log
 
 

@@ -59,8 +59,8 @@ from scheduler_service.telemetry.loop_watch import RunningWatch
 from scheduler_service.telemetry.process_age import process_age
 from scheduler_service.telemetry.report_signal import SignalReports
 
-OpenLog = Callable[[Settings], EventLog]
-"""Opens the log of this process, as the settings have it."""
+OpenLog = Callable[[Settings, int | None], EventLog]
+"""Opens the log of this process, as the settings have it; lines of libraries name the shard, once known."""
 
 DONE = rpc_methods.START.write_result(None)
 
@@ -70,7 +70,7 @@ def main() -> None:
     # Signals of a terminal reach all processes: the service alone acts on them, and stops the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    uvloop.run(work(socket.socket(fileno=int(sys.argv[1])), open_log=log_of, end=os._exit))
+    uvloop.run(work(socket.socket(fileno=int(sys.argv[1])), open_log=_open_log, end=os._exit))
 
 
 async def work(socket_: socket.socket, *, open_log: OpenLog, end: Callable[[int], None]) -> None:
@@ -138,7 +138,7 @@ class WorkerMain:
 
     def __init__(self, *, open_log: OpenLog) -> None:
         self._open_log = open_log
-        self._event_log = open_log(Settings())
+        self._event_log = open_log(Settings(), None)
         self._log: Log = self._event_log
 
     def write_log(self, event: str, /, **keys: object) -> None:
@@ -158,7 +158,7 @@ class WorkerMain:
         match method:
             case rpc_methods.OPEN.name:
                 config = rpc_methods.OPEN.read_argument(argument)
-                self._event_log = self._open_log(Settings.model_validate_json(config.settings))
+                self._event_log = self._open_log(Settings.model_validate_json(config.settings), config.shard)
                 self._log = bind(self._event_log, worker=config.shard)
                 raise_limit(self._log)
                 self._shard = await open_shard(config, connection=self.connection, log=self._log)
@@ -190,6 +190,10 @@ class WorkerMain:
         """Handles one notice; unknown ones are ignored."""
         if method == rpc_methods.LISTEN.name and self._shard is not None:
             self._shard.relay.listen(rpc_methods.LISTEN.read_argument(argument))
+
+
+def _open_log(settings: Settings, shard: int | None) -> EventLog:
+    return log_of(settings) if shard is None else log_of(settings, worker=shard)
 
 
 def bind(log: Log, **bound: object) -> Log:

@@ -66,7 +66,7 @@ async def test_the_loop_is_watched_from_its_start_to_the_end_of_its_drain(tmp_pa
     )
     ours, theirs = socket.socketpair()
     connections = [await open_connection(ours), await open_connection(theirs)]
-    worker = WorkerMain(open_log=lambda settings: EventLog(stream=StringIO()))
+    worker = WorkerMain(open_log=lambda settings, shard: EventLog(stream=StringIO()))
     worker.connection = connections[0]
     await worker.serve(rpc_methods.OPEN.name, rpc_methods.OPEN.write_argument(config_for(SHARD)))
     before = watches()
