@@ -44,10 +44,15 @@ def test_states_and_errors_are_counted_and_filter(
 
 
 def test_new_rows_wait_behind_a_button(console: Console, started: Starter) -> None:
-    """What is under the pointer stays there until one asks for the rest."""
+    """What is under the pointer stays there until one asks for the rest. Jobs are suggested by a part."""
     started.job("calm", {"url": "service://shop/ok"})
     started.ended("calm")
-    page = console("#/executions?jobId=calm")
+    page = console("#/executions")
+    field = page.get_by_role("combobox", name="Job id")
+    field.fill("cal")
+    expect(page.locator("option[value=calm]")).to_be_attached()
+    field.fill("calm")
+    field.press("Enter")
     names = page.get_by_role("link", name=re.compile(r"^calm #\d+$"))
     expect(names).to_have_text(["calm #1"])
     started.ended("calm")

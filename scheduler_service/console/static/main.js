@@ -12,6 +12,7 @@ import "./core/selection.js";
 import "./components/charts.js";
 import "./components/code.js";
 import "./components/diff.js";
+import "./components/filter_fields.js";
 import "./components/reasons.js";
 import "./components/fields.js";
 import "./components/outlook.js";

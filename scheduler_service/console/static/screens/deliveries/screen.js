@@ -4,17 +4,18 @@ import {
   ActionButton,
   ArrivalsButton,
   EmptyState,
+  JobFilter,
   Loaded,
   PageHead,
   Pager,
   Tabs,
+  TextFilter,
   formatNumber,
   html,
   linkTo,
   may,
   navigate,
   pushQuery,
-  replaceQuery,
   route,
   t,
   useArrivals,
@@ -58,14 +59,11 @@ export const Screen = {
 
 function filterRow() {
   const tabs = ["", ...STATES].map((key) => ({ key, text: key === "" ? t("deliveries.all") : t(`state.${key === "failed" ? "undelivered" : key}`) }));
-  const field = (name, label) => html`
-    <input class="short" aria-label=${label} placeholder=${label} value=${route.query[name] ?? ""} onInput=${(event) => replaceQuery({ [name]: event.target.value.trim() })}/>
-  `;
   return html`
     <div class="filters">
       <${Tabs} items=${tabs} chosen=${route.query.state ?? ""} label=${t("deliveries.state")} onChoose=${(state) => pushQuery({ state })}/>
-      ${field("jobId", t("deliveries.jobId"))}
-      ${field("event", t("deliveries.event"))}
+      <${JobFilter} value=${route.query.jobId} label=${t("deliveries.jobId")} onChoose=${(jobId) => pushQuery({ jobId })}/>
+      <${TextFilter} value=${route.query.event} label=${t("deliveries.event")} onChoose=${(event) => pushQuery({ event })}/>
     </div>
   `;
 }

@@ -1,6 +1,6 @@
 // The filters of the list of executions, as they stand in the address.
 
-import { Tabs, formatNumber, html, now, pushQuery, replaceQuery, route, t, valuesOf } from "../../core.js";
+import { JobFilter, Tabs, TextFilter, formatNumber, html, now, pushQuery, route, t, valuesOf } from "../../core.js";
 
 const NAMES = ["jobId", "state", "error", "triggeredBy", "label", "from", "to", "range"];
 const STATES = ["terminated", "processing", "failed", "enqueued", "scheduled", "succeeded", "cancelled", "skipped"];
@@ -27,8 +27,8 @@ export function Filters({ counts }) {
       <${Tabs} items=${tabsOf(counts)} chosen=${route.query.state ?? ""} label=${t("executions.state")} onChoose=${choose("state")}/>
     </div>
     <div class="filters">
-      ${text("jobId", t("executions.jobId"))}
-      ${text("error", t("executions.error"))}
+      <${JobFilter} value=${route.query.jobId} label=${t("executions.jobId")} onChoose=${choose("jobId")}/>
+      <${TextFilter} value=${route.query.error} label=${t("executions.error")} onChoose=${choose("error")}/>
       ${select("triggeredBy", t("executions.anyTrigger"), TRIGGERS.map((value) => ({ value, text: t(`triggeredBy.${value}`) })))}
       ${spanFilter()}
       <input class="short" aria-label=${t("executions.addLabel")} placeholder=${t("executions.addLabel")} onChange=${addLabel}/>
@@ -52,12 +52,6 @@ function tabsOf(counts) {
 }
 
 const ALWAYS = new Set(["terminated", "processing", "succeeded"]);
-
-function text(name, label) {
-  return html`
-    <input class="short" aria-label=${label} placeholder=${label} value=${route.query[name] ?? ""} onInput=${(event) => replaceQuery({ [name]: event.target.value.trim() })}/>
-  `;
-}
 
 function select(name, label, options) {
   return html`
