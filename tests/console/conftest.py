@@ -8,21 +8,24 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.console.browsing import Console
 from tests.console.proxy import below
 from tests.console.seed import fill
 from tests.console.service import ConsoleService
+from tests.console.starter import Starter
 
 MISSING = "chromium is missing: apt-get install chromium fonts-noto-cjk"
 KEY = "the-key-of-this-service"
 PREFIX = "/tools/punctual"
+PATIENCE_MS = 20_000
 
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """The distribution's Chromium."""
+    """The distribution's Chromium; what is expected of its pages may take PATIENCE_MS."""
+    expect.set_options(timeout=PATIENCE_MS)
     program = shutil.which("chromium")
     if program is None:
         pytest.skip(MISSING)
@@ -34,8 +37,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def service() -> Iterator[ConsoleService]:
-    """A service without a key, with the small world of `seed`."""
-    with ConsoleService() as service:
+    """A service without a key, with the small world of `seed`; it tries each notification once."""
+    with ConsoleService(notification={"retries": 0}) as service:
         fill(service)
         yield service
 
@@ -45,6 +48,14 @@ def guarded() -> Iterator[ConsoleService]:
     """An empty service with a key, behind a proxy that shows it below a path."""
     with ConsoleService(in_front=below(PREFIX), server={"key": KEY}) as service:
         yield service
+
+
+@pytest.fixture
+def started(service: ConsoleService) -> Iterator[Starter]:
+    """Creates jobs and starts them; destroys them at the end."""
+    starter = Starter(service)
+    yield starter
+    starter.close()
 
 
 @pytest.fixture

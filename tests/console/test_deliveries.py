@@ -1,22 +1,12 @@
 """Notifications: what could not be delivered is found, sent again, and dismissed."""
 
 import re
-from collections.abc import Iterator
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.console.browsing import Console, violations
 from tests.console.service import ConsoleService
 from tests.console.starter import Starter
-
-
-@pytest.fixture
-def started(service: ConsoleService) -> Iterator[Starter]:
-    """Creates jobs and starts them; destroys them at the end."""
-    starter = Starter(service)
-    yield starter
-    starter.close()
 
 
 def test_an_undeliverable_notification_is_resolved(

@@ -1,9 +1,7 @@
 """One execution: why it failed, its time line, its requests, replay and cancellation, through the page."""
 
 import re
-from collections.abc import Iterator
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.browsing import Console, violations
@@ -12,14 +10,6 @@ from tests.console.starter import Starter
 from tests.wire.target import HELD, Reply
 
 HOSTILE = "<script>window.hit = 1</script><img src=x onerror='window.hit=1'>\u202egnp.exe\u0007"
-
-
-@pytest.fixture
-def started(service: ConsoleService) -> Iterator[Starter]:
-    """Creates jobs and starts them; destroys them at the end."""
-    starter = Starter(service)
-    yield starter
-    starter.close()
 
 
 def state(page: Page, word: str) -> None:

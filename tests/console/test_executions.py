@@ -1,23 +1,13 @@
 """The executions of all jobs: by state and error, without rows that jump, and many at once."""
 
 import re
-from collections.abc import Iterator
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.console.browsing import Console, violations
 from tests.console.service import ConsoleService
 from tests.console.starter import Starter
 from tests.wire.target import Reply
-
-
-@pytest.fixture
-def started(service: ConsoleService) -> Iterator[Starter]:
-    """Creates jobs and starts them; destroys them at the end."""
-    starter = Starter(service)
-    yield starter
-    starter.close()
 
 
 def test_states_and_errors_are_counted_and_filter(

@@ -45,7 +45,7 @@ export function OutlookPicture({ data }) {
     <div class="outlook">
       <p class="outlook-sum"><strong>${formatNumber(data.total)}</strong> ${t("outlook.sum", { until: formatMoment(data.until, { zone: data.timezone }).slice(0, 10), zone: data.timezone })}</p>
       <${YearGrid} from=${from} count=${YEAR} days=${days} label=${t("outlook.year")}/>
-      <${ClockChanges} days=${data.days}/>
+      <${ClockChanges} days=${days}/>
       <div class="outlook-hours">
         <section><h3>${t("outlook.byHour", { zone: data.timezone })}</h3>${hoursOf(data.byHour)}</section>
         <section><h3>${t("outlook.nextDay")}</h3>${loadOf(data)}</section>
@@ -57,14 +57,14 @@ export function OutlookPicture({ data }) {
 
 OutlookPicture.props = ["data"];
 
-/** The days on which clocks change, with what happens then. */
+/** The days on which clocks change, with the times of day at which it fires then. */
 function ClockChanges({ days }) {
   const changes = days.filter((day) => day.note);
   if (changes.length === 0) return html`<p class="dim">${t("outlook.noChanges")}</p>`;
   return html`
     <ul class="clock-changes" aria-label=${t("outlook.changes")}>
       ${changes.map((day) => html`
-        <li key=${day.date}><i class="year-sample" aria-hidden="true"></i><strong>${nameDate(day.date)}</strong> ${t(`outlook.${day.note}`)} <span class="dim">${t("chart.firings", { count: formatNumber(day.count) })}</span></li>
+        <li key=${day.date}><i class="year-sample" aria-hidden="true"></i><strong>${nameDate(day.date)}</strong> ${day.text} <span class="dim">${t("chart.firings", { count: formatNumber(day.count) })}</span></li>
       `)}
     </ul>
   `;

@@ -1,0 +1,159 @@
+"""What people come for, from the overview to the end, by what stands on the page; with its clicks counted."""
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.console.browsing import Console
+from tests.console.clicks import Clicks
+from tests.console.service import ConsoleService
+from tests.console.starter import Starter
+from tests.wire.target import Reply
+
+
+@pytest.fixture
+def clicks() -> Clicks:
+    """Those of one journey."""
+    return Clicks()
+
+
+def test_a_first_job_of_an_empty_service(browser: Browser, clicks: Clicks) -> None:
+    """Three clicks and a form: where it begins, on which days, and that it is created."""
+    with ConsoleService() as service:
+        console = Console(browser=browser, url=service.url)
+        page = console()
+        clicks.on(page.get_by_role("link", name="Make the first job"))
+        page.get_by_label("Name", exact=True).fill("Morning report")
+        page.get_by_label("Address").fill("service://shop/ok")
+        clicks.on(page.get_by_role("button", name="Weekdays"))
+        clicks.on(page.get_by_role("button", name="Create job"))
+        expect(page.get_by_role("heading", level=1)).to_contain_text("Morning reportactive")
+        with service.caller() as client:
+            created = client.get("/jobs/morning-report").json()["data"]
+        assert created["definition"]["timer"]["period"] == "0 0 9 ? * MON-FRI"
+        assert clicks.count == 3
+        console.close()
+        assert console.faults == []
+
+
+def test_why_a_job_failed(
+    console: Console, service: ConsoleService, started: Starter, clicks: Clicks
+) -> None:
+    """From what needs attention over the job to the answer that made it fail."""
+    service.target.answers("/invoices", Reply(500, {"reason": "the printer has no paper"}))
+    started.job("invoices", {"url": "service://shop/invoices"})
+    started.ended("invoices")
+    page = console()
+    clicks.on(page.get_by_role("link", name="invoices failed with 500"))
+    clicks.on(page.get_by_role("table", name="Latest executions").get_by_role("link").first)
+    expect(page.get_by_role("note")).to_contain_text("the target answered 500 at step 1")
+    expect(page.get_by_role("complementary", name="Details")).to_contain_text("the printer has no paper")
+    assert clicks.count == 2
+
+
+def test_a_failed_execution_goes_on_at_its_second_step(
+    console: Console, service: ConsoleService, started: Starter, clicks: Clicks
+) -> None:
+    """With another parameter, and without the first step."""
+    service.target.answers("/parcels/send", Reply(500, {"error": "too heavy"}))
+    body = {"weight": "${trigger.weight}|json"}
+    started.job(
+        "parcels",
+        {"url": "service://shop/parcels/pack"},
+        {"url": "service://shop/parcels/send", "body": body},
+    )
+    started.ended("parcels", weight=30)
+    page = console()
+    clicks.on(page.get_by_role("link", name="Executions", exact=True))
+    clicks.on(page.get_by_role("link", name="parcels #1"))
+    clicks.on(page.get_by_role("button", name="Replay from here"))
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Parameters").fill('{"weight": 20}')
+    clicks.on(dialog.get_by_role("button", name="Replay"))
+    expect(page.get_by_role("heading", level=1)).to_contain_text("parcels #2")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("succeeded")
+    assert [one.json["weight"] for one in service.target.at("/parcels/send")] == [30, 20]
+    assert len(service.target.at("/parcels/pack")) == 1
+    assert clicks.count == 4
+
+
+def test_what_a_schedule_does_when_clocks_change(console: Console, clicks: Clicks) -> None:
+    """At half past two of each night in Berlin: one night has no such moment, and one has it twice."""
+    page = console()
+    clicks.on(page.get_by_role("link", name="Jobs", exact=True))
+    clicks.on(page.get_by_role("link", name="The job nightly"))
+    clicks.on(page.get_by_role("button", name="Schedule"))
+    changes = page.get_by_role("list", name="Clock changes").get_by_role("listitem")
+    expect(changes).to_have_count(2)
+    forward, back = changes.filter(has_text="clocks go forward"), changes.filter(has_text="clocks go back")
+    expect(forward).to_contain_text(re.compile(r"Mar .*03:00:00.*1 firing"))
+    expect(back).to_contain_text(re.compile(r"Oct .*02:30:00.*1 firing"))
+    assert clicks.count == 3
+
+
+def test_an_undeliverable_notification_arrives(
+    console: Console, service: ConsoleService, started: Starter, clicks: Clicks
+) -> None:
+    """Why it did not is read beside its tries; once the recipient is back, it is sent again."""
+    service.target.always("/inbox", 503)
+    entry = {"url": "service://shop/inbox", "stateEquals": "finalSucceed", "guarantee": "outbox"}
+    started.job("letters", {"url": "service://shop/ok"}, notification=[entry])
+    started.ended("letters")
+    page = console()
+    clicks.on(page.get_by_role("link", name=re.compile("^Outbox")))
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="letters"))
+    clicks.on(row.get_by_role("button", name="finalSucceed"))
+    expect(page.get_by_role("table").nth(1)).to_contain_text("503")
+    service.target.always("/inbox", 200)
+    clicks.on(row.get_by_role("button", name=re.compile("^Send .* again$")))
+    clicks.on(page.get_by_role("button", name="delivered", exact=True))
+    expect(row).to_contain_text("delivered")
+    assert clicks.count == 4
+
+
+def test_an_older_revision_is_compared_and_restored(
+    console: Console, service: ConsoleService, started: Starter, clicks: Clicks
+) -> None:
+    """What would change back is seen before."""
+    started.job("prices", {"url": "service://shop/ok"}, jobDescription="first")
+    with service.caller() as client:
+        for words in ("second", "third"):
+            definition = client.get("/jobs/prices").json()["data"]["definition"]
+            client.post("/jobs/prices/update", json=definition | {"jobDescription": words})
+        page = console()
+        clicks.on(page.get_by_role("link", name="Jobs", exact=True))
+        clicks.on(page.get_by_role("link", name="prices", exact=True))
+        clicks.on(page.get_by_role("button", name="Definition"))
+        row = page.get_by_role("table", name="Revisions").get_by_role("row").nth(3)
+        clicks.on(row.get_by_role("radio").first)
+        comparison = page.get_by_role("region", name="Comparison")
+        expect(comparison).to_contain_text('"jobDescription": "first"')
+        expect(comparison).to_contain_text('"jobDescription": "third"')
+        clicks.on(row.get_by_role("button", name="Restore"))
+        clicks.on(page.get_by_role("dialog").get_by_role("button", name="Restore"))
+        expect(page.get_by_text("revision 4", exact=True).first).to_be_visible()
+        assert client.get("/jobs/prices").json()["data"]["definition"]["jobDescription"] == "first"
+    assert clicks.count == 6
+
+
+def test_a_part_that_is_stuck_is_freed(
+    console: Console, service: ConsoleService, started: Starter, clicks: Clicks
+) -> None:
+    """Which instance holds it stands in its queue; another one may claim it then."""
+    started.job("films", {"url": "queue://films", "leaseSeconds": 600})
+    execution = started.run("films")
+    with service.caller() as client:
+        claim = {"instanceId": "worker-7", "max": 1, "waitSeconds": 10}
+        assert client.post("/queues/films/claim", json=claim).is_success
+        page = console()
+        clicks.on(page.get_by_role("link", name="Queues", exact=True))
+        clicks.on(page.get_by_role("link", name="films"))
+        held = page.get_by_role("row", name=re.compile("worker-7"))
+        expect(held).to_contain_text(execution)
+        clicks.on(held.get_by_role("button", name="Free"))
+        clicks.on(page.get_by_role("dialog").get_by_role("button", name="Free"))
+        expect(page.get_by_text("Nothing is held")).to_be_visible()
+        claimed = client.post("/queues/films/claim", json=claim | {"instanceId": "worker-8"}).json()["data"]
+        assert [one["executionId"] for one in claimed["items"]] == [execution]
+    assert clicks.count == 4
