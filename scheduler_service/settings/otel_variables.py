@@ -20,6 +20,13 @@ OTLP = {
     "CERTIFICATE": "certificate",
     "CLIENT_CERTIFICATE": "client_certificate",
 }
+FURTHER = {
+    "client_key": "CLIENT_KEY",
+    "endpoint": "ENDPOINT",
+    "headers": "HEADERS",
+    "timeout_seconds": "TIMEOUT",
+}
+OF_OTLP = ("OTEL_EXPORTER_OTLP_TRACES_{}", "OTEL_EXPORTER_OTLP_{}")
 MILLISECONDS = {"OTEL_BSP_SCHEDULE_DELAY": "delay_seconds"}
 
 
@@ -59,6 +66,15 @@ def read_otel(environ: Mapping[str, str]) -> Iterator[Setting]:
         if name in known:
             yield ("traces", member), _seconds(name, known[name])
     yield from _resource(known)
+
+
+def variables_of(member: str) -> str:
+    """The variables that may have given the setting `traces.MEMBER`, the one that takes precedence first."""
+    named = [name for name, own in (PLAIN | MILLISECONDS).items() if own == member]
+    suffixes = {own: suffix for suffix, own in OTLP.items()} | FURTHER
+    if member in suffixes:
+        named += [name.format(suffixes[member]) for name in OF_OTLP]
+    return " or ".join(named) or "OTEL_*"
 
 
 def _exporter(known: Mapping[str, str]) -> str | None:
@@ -116,7 +132,7 @@ def _resource(known: Mapping[str, str]) -> Iterator[Setting]:
 
 
 def _otlp(known: Mapping[str, str], suffix: str) -> tuple[str, str] | None:
-    for name in (f"OTEL_EXPORTER_OTLP_TRACES_{suffix}", f"OTEL_EXPORTER_OTLP_{suffix}"):
+    for name in (pattern.format(suffix) for pattern in OF_OTLP):
         if name in known:
             return name, known[name]
     return None

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.settings.model import Egress, Settings
 from scheduler_service.settings.otel_variables import SOURCE as OTEL_SOURCE
-from scheduler_service.settings.otel_variables import OtelError, read_otel
+from scheduler_service.settings.otel_variables import OtelError, read_otel, variables_of
 
 PREFIX = "PUNCTUAL_"
 # Variables with the prefix that are no settings: of the command line, the scripts and the benchmarks.
@@ -212,6 +212,8 @@ def _describe(path: list[str], kind: str, message: str, value: object, sources: 
     named = [part for part in path if part != "[key]"]  # pydantic marks a wrong key of a table so
     name = ".".join(named)
     source = _find_source(named, sources)
+    if source == OTEL_SOURCE:
+        source = f"environment {variables_of(named[1])}"
     if kind == "extra_forbidden":
         return f"unknown setting {name} ({source}); known in its group: {', '.join(_known(named))}"
     is_secret = _is_secret(name) or "headers" in named

@@ -89,14 +89,17 @@ def test_a_setting_of_ours_takes_precedence() -> None:
             "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf",
         ),
         ({**ENDPOINT, "OTEL_EXPORTER_OTLP_TIMEOUT": "10s"}, "OTEL_EXPORTER_OTLP_TIMEOUT = '10s'"),
-        ({**ENDPOINT, "OTEL_TRACES_SAMPLER": "jaeger_remote"}, "traces.sampler = 'jaeger_remote'"),
-        ({**ENDPOINT, "OTEL_TRACES_SAMPLER_ARG": "7"}, "traces.sampler_ratio"),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"}, "traces.endpoint"),
+        (
+            {**ENDPOINT, "OTEL_TRACES_SAMPLER": "jaeger_remote"},
+            "= 'jaeger_remote' (environment OTEL_TRACES_SAMPLER)",
+        ),
+        ({**ENDPOINT, "OTEL_TRACES_SAMPLER_ARG": "7"}, "(environment OTEL_TRACES_SAMPLER_ARG)"),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"}, "ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT)"),
         ({**ENDPOINT, "OTEL_RESOURCE_ATTRIBUTES": "prod"}, "'prod' is not key=value"),
     ],
 )
 def test_what_is_refused(environ: dict[str, str], words: str) -> None:
-    """The message names the variable or the setting, and its value."""
+    """The message names the variable that was set, and its value."""
     with pytest.raises(SettingsError) as caught:
         load_settings({}, environ)
     assert words in str(caught.value)
