@@ -1,11 +1,13 @@
 // The definition that is edited: its JSON text is the truth, the form reads and changes members of it, and every change can be undone.
 
 import { computed, reactive, shallowReactive } from "../../core.js";
-import { partOf, withItem, withPart, withSwapped, withValue, without } from "./json_edit.js";
-import { JsonFault, lineOf, pointerOf, readTree } from "./json_tree.js";
+import { partOfNode, withItem, withPart, withSwapped, withValue, without } from "./json_edit.js";
+import { JsonFault, lineOf, nodeAt, pointerOf, readTree } from "./json_tree.js";
 
 const TOGETHER_MS = 1_000;
 const KEPT_STEPS = 500;
+/** Characters of a JSON value that is edited in the text alone. */
+export const LARGE_PART = 20_000;
 
 /**
  * A draft that begins as `text`. Members: `text`, `saved` (the text that the service has, or the one of the beginning), `isChanged`, `value` (of the last
@@ -21,6 +23,14 @@ export function makeDraft(text) {
     if (read.value.tree?.kind === "object") lastValue = JSON.parse(state.text);
     return lastValue;
   });
+
+  /** Null where there is nothing; a large part is not arranged. */
+  function part(path) {
+    const node = read.value.tree === null ? null : nodeAt(read.value.tree, path);
+    if (node === null) return null;
+    const isLarge = node.end - node.start > LARGE_PART;
+    return isLarge ? state.text.slice(node.start, node.end) : partOfNode(state.text, node);
+  }
 
   function write(next, source = "text") {
     if (next === state.text) return;
@@ -54,7 +64,7 @@ export function makeDraft(text) {
     touched,
     get: (path) => path.reduce((one, name) => (Object(one) === one && Object.hasOwn(one, name) ? one[name] : undefined), value.value),
     set: (path, next) => edit(path, (before) => withValue(before, path, next)),
-    part: (path) => (read.value.fault === null ? partOf(state.text, path) : null),
+    part,
     setPart: (path, part) => edit(path, (before) => withPart(before, path, part)),
     remove: (path) => edit(path, (before) => without(before, path)),
     insert: (path, index, item) => edit([...path, index], (before) => withItem(before, path, index, item)),

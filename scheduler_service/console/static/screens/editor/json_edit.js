@@ -58,6 +58,11 @@ export function partOf(text, path) {
   return node === null ? null : arrange(text, node, 0);
 }
 
+/** The same of a node of the tree of `text`. */
+export function partOfNode(text, node) {
+  return arrange(text, node, 0);
+}
+
 function arrange(text, node, depth) {
   const inner = `\n${INDENT.repeat(depth + 1)}`;
   const outer = `\n${INDENT.repeat(depth)}`;

@@ -1,7 +1,8 @@
 // Fields bound to members of the draft: what is typed is written into the JSON text, and what changes there is shown here.
 
-import { Field, hasText, html, shallowRef, t } from "../../core.js";
+import { Field, formatBytes, hasText, html, shallowRef, t } from "../../core.js";
 import { CODECS, faultOfJson } from "./codecs.js";
+import { LARGE_PART } from "./draft.js";
 import { idOf } from "./form.js";
 
 /**
@@ -51,6 +52,7 @@ export const JsonMember = {
     return () => {
       const { form, path, label, hint } = props;
       const own = typed.value !== null && typed.value.part === part() ? typed.value : { text: part() ?? "", fault: null };
+      if (own.text.length > LARGE_PART) return html`<p class="hint" id=${idOf(path)} tabindex="-1">${label}: ${t("editor.large", { size: formatBytes(own.text.length) })}</p>`;
       const lines = own.text.split("\n").length;
       const slot = (described) => html`
         <textarea ...${described} class="mono" spellcheck="false" rows=${Math.min(14, Math.max(props.rows, lines))} value=${own.text} onInput=${(event) => type(event.target.value)}></textarea>
@@ -65,7 +67,10 @@ export const Pairs = {
   props: { form: Object, path: Array, label: String, hint: String, add: String },
   setup(props) {
     const typed = shallowRef(null);
-    const value = () => props.form.draft.get(props.path) ?? {};
+    const value = () => {
+      const given = props.form.draft.get(props.path);
+      return Object(given) === given ? given : {};
+    };
     const stamp = () => JSON.stringify(value());
     const rows = () => (typed.value?.stamp === stamp() ? typed.value.rows : Object.entries(value()).map(([name, one]) => [name, CODECS.text.write(one)]));
 
@@ -89,6 +94,7 @@ export const Pairs = {
         `)}
         <button type="button" class="button small" onClick=${() => change([...rows(), ["", ""]])}>${props.add}</button>
         ${props.hint && html`<p class="hint">${props.hint}</p>`}
+        ${props.form.errorAt(props.path) && html`<p class="error">${props.form.errorAt(props.path)}</p>`}
       </fieldset>
     `;
   },

@@ -63,9 +63,9 @@ function syntaxOf(fault) {
 
 /** Characters that are not seen, and may make a text look like another one. */
 function unseenIn(text) {
+  if (showUnseen(text) === text) return [];
   const lines = text.split("\n");
   const found = lines.findIndex((line) => showUnseen(line) !== line);
-  if (found < 0) return [];
   const offset = lines.slice(0, found).join("\n").length + 1;
   return [{ kind: "warn", offset, place: t("editor.line", { number: found + 1 }), message: t("editor.unseen", { text: showUnseen(lines[found].trim()).slice(0, LONGEST_SHOWN) }) }];
 }

@@ -1,6 +1,7 @@
 // What a template becomes with the values of the sample, below its field; the service evaluates it.
 
 import { Icon, html, linkTo, showUnseen, t } from "../../core.js";
+import { LARGE_PART } from "./draft.js";
 import { rootFor } from "./sample.js";
 import { useSoft } from "./soft.js";
 
@@ -12,7 +13,8 @@ export const Tried = {
   setup(props) {
     const template = () => {
       const value = props.form.draft.get(props.path);
-      return JSON.stringify(value ?? "").includes("${") ? value : undefined;
+      const text = JSON.stringify(value ?? "");
+      return text.length <= LARGE_PART && text.includes("${") ? value : undefined;
     };
     const root = () => rootFor(props.sample, props.form.draft.get(["request"]) ?? [], props.index);
     const preview = useSoft(() => {
