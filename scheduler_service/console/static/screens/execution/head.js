@@ -68,10 +68,10 @@ function factsOf(execution, job) {
   const compared = isOld ? { before: execution.revision, after: job.revision } : {};
   const revision = placeOf(`/jobs/${encodeURIComponent(execution.jobId)}`, { tab: "definition", ...compared });
   return [
-    [t("execution.planned"), html`<${Moment} at=${execution.plannedAt} zone=${zone} absolute withMs/>`],
-    [t("execution.started"), execution.startedAt && html`<${Moment} at=${execution.startedAt} zone=${zone} absolute withMs/> ${lateness(execution)}`],
+    [t("execution.planned"), html`<${Moment} at=${execution.plannedAt} zone=${zone} absolute withMs/>${execution.state === "scheduled" && html` <span class="dim"><${Moment} at=${execution.plannedAt} zone=${zone}/></span>`}`],
+    [t("execution.started"), html`<${Moment} at=${execution.startedAt} zone=${zone} absolute withMs/> ${lateness(execution)}`],
     [t("execution.took"), execution.startedAt && html`<${Duration} ms=${Math.max(0, end - msOf(execution.startedAt))}/>`],
-    [t("execution.attempts"), formatNumber(execution.attemptCount)],
+    [t("execution.attempts"), execution.attemptCount > 0 && formatNumber(execution.attemptCount)],
     [t("execution.by"), t(`triggeredBy.${execution.triggeredBy}`)],
     [t("execution.revision"), html`<a href=${revision}>${formatNumber(execution.revision)}</a>${isOld && html` <span class="dim">${t("execution.nowRevision", { number: formatNumber(job.revision) })}</span>`}`],
     [t("execution.failureType"), execution.failureType],

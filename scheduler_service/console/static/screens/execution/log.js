@@ -1,6 +1,6 @@
 // The log of an execution: lines in order of time, with a filter.
 
-import { Loaded, Pager, formatMoment, html, ref, showUnseen, t, useListing } from "../../core.js";
+import { ActionButton, Loaded, Pager, copy, formatMoment, html, ref, showUnseen, t, useListing } from "../../core.js";
 
 const PAGE = 500;
 const SHOWN_TEXT = 2_000;
@@ -24,6 +24,7 @@ export const LogView = {
               <select aria-label=${t("execution.logKind")} value=${kind.value} onChange=${(event) => (kind.value = event.target.value)}>
                 ${["", ...new Set(lines.map((line) => line.kind))].map((one) => html`<option key=${one} value=${one}>${one === "" ? t("execution.allKinds") : one}</option>`)}
               </select>
+              <${ActionButton} bare icon="copy" text=${t("execution.copyLog")} run=${() => copy(shown.map(textOf).join("\n"))}/>
               <span class="dim number">${t("execution.logCount", { shown: shown.length, count: lines.length })}</span>
             </div>
             <ol class="log">${shown.map((line, index) => html`<${LogLine} key=${index} line=${line} zone=${props.zone}/>`)}</ol>
@@ -34,6 +35,10 @@ export const LogView = {
     `;
   },
 };
+
+function textOf({ at, kind, requestCounts, text }) {
+  return [at, kind, requestCounts ?? "-", text].join(" ");
+}
 
 function LogLine({ line, zone }) {
   const text = line.text.length > SHOWN_TEXT ? `${line.text.slice(0, SHOWN_TEXT)}…` : line.text;

@@ -11,6 +11,8 @@ const OPEN_STATES = new Set(["scheduled", "enqueued"]);
 const RUNNING_STATES = new Set(["processing", "failed"]);
 
 const SHOWN_TICKS = 80;
+// A wait before the start is shown up to the length of the run, and for so long at least.
+const SHOWN_WAIT_MS = 20;
 
 /** The rows of `execution` in order; `chain` is `{steps, isAsync, hasCheck}` of its definition, or null where that is not known. */
 export function rowsOf(execution, chain) {
@@ -32,7 +34,7 @@ export function spansOf(execution, rows, now) {
   const started = msOf(execution.startedAt) ?? planned;
   const end = msOf(execution.endedAt) ?? Math.max(now, started, ...ends(rows.filter((row) => row.kind !== "notification")));
   const last = Math.max(end, ...ends(rows));
-  const wait = Math.min(started - planned, Math.max(0.2 * (end - started), 20));
+  const wait = Math.min(started - planned, Math.max(end - started, SHOWN_WAIT_MS));
   return { run: { from: started - wait, to: end }, all: { from: Math.min(planned, started), to: last } };
 }
 
@@ -52,7 +54,7 @@ function ends(rows) {
 function startRows(execution) {
   const from = msOf(execution.plannedAt);
   const to = msOf(execution.startedAt) ?? msOf(execution.endedAt);
-  if (to !== null && to - from < 1) return [];
+  if (execution.state === "scheduled" || (to !== null && to - from < 1)) return [];
   const words = execution.triggeredBy === "timer" && execution.state !== "enqueued" ? "execution.wait.late" : "execution.wait.turn";
   return [rowOf("start", "start", 0, "wait", from, to, [{ kind: "wait", from, to, words }], {})];
 }

@@ -27,6 +27,7 @@ export const Screen = {
     useKeys([
       { keys: "[", text: "execution.before", run: () => go(neighbours.value.before) },
       { keys: "]", text: "execution.after", run: () => go(neighbours.value.after) },
+      { keys: "Escape", text: "execution.closeDetail", run: () => replaceQuery({ at: "none" }) },
     ]);
 
     const parts = (execution) => {

@@ -42,7 +42,7 @@ export const Waterfall = {
     return () => html`
       <${Panel} title=${t("execution.timeline")} flush>${{
         actions: () => tools(span),
-        default: () => html`
+        default: () => props.rows.length === 0 ? html`<p class="dim nothing">${t(nothingText(props.execution))}</p>` : html`
           <table class="waterfall">
             <thead>
               <tr>
@@ -104,6 +104,12 @@ function axisOf({ execution, zone }, span, drag) {
 function rest(count, onMore) {
   if (count <= 0) return null;
   return html`<button type="button" class="button rest" onClick=${onMore}>${t("code.more", { count })}</button>`;
+}
+
+/** Why there is no row. */
+function nothingText({ state, startedAt }) {
+  if (state === "scheduled") return "execution.notBegun";
+  return startedAt === null ? "execution.neverBegun" : "execution.notKept";
 }
 
 /** The moment from which starts are counted: the execution's own, else the planned one. */
