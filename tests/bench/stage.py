@@ -32,7 +32,7 @@ class Stage:
         start: Callable[[], subprocess.Popen[str]] | None = None,
     ) -> None:
         self.target = target
-        self._folder = folder
+        self.folder = folder
         self._start = start
         self._attach(service, url)
 
@@ -89,8 +89,8 @@ class Stage:
 
     def disk(self) -> float:
         """What its data folder holds, in MiB."""
-        assert self._folder is not None
-        return sum(file.stat().st_size for file in self._folder.iterdir()) / (1 << 20)
+        assert self.folder is not None
+        return sum(file.stat().st_size for file in self.folder.iterdir()) / (1 << 20)
 
     def cpu(self) -> float:
         """Seconds of CPU that the service has used, its worker processes included."""

@@ -1,0 +1,190 @@
+"""How soon pages of the console show: `python -m tests.bench.console_pages [executions] [jobs]`, in ms.
+
+A service with so many jobs and a day of executions, and Chromium on the same machine. Of each screen: from
+the navigation to its first rows, in five new tabs that have the console's files already. Then what 50 open
+tabs cost the service, and how late firings are with and without the requests of 20 people who click every
+two seconds.
+"""
+
+import contextlib
+import itertools
+import random
+import shutil
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+from playwright.sync_api import BrowserContext, Page, sync_playwright
+
+from scheduler_service.domain.moments import DAY
+from scheduler_service.persistence.history.coalesce import Rows
+from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.history.statements import insert_rows, write_together
+from tests.bench.stage import Stage, show, stage
+
+GROUP = 2_000
+VISITS = 5
+TABS = 50
+PEOPLE = 20
+CLICK_SECONDS = 2.0
+FIRING_JOBS = 200
+SPAN_SECONDS = 30
+ROWS = "main tbody tr, main .figure, main .empty, main .waterfall tr"
+
+SCREENS = {
+    "overview": "#/",
+    "jobs": "#/jobs",
+    "jobs, searched": "#/jobs?text=job-99",
+    "jobs, failed last": "#/jobs?lastOutcome=terminated",
+    "job": "#/jobs/job-7",
+    "executions": "#/executions",
+    "executions, failed": "#/executions?state=terminated",
+    "execution": "#/executions/{execution}",
+    "upcoming": "#/upcoming",
+    "deliveries": "#/deliveries",
+}
+CLICKS = (
+    ("/jobs?limit=50", "/counts/jobs"),
+    ("/executions?limit=50", "/counts/executions"),
+    ("/stats", "/series/executions?buckets=60", "/upcoming?limit=500"),
+    ("/jobs/job-7", "/jobs/job-7/executions?limit=10", "/jobs/job-7/statistics"),
+    ("/jobs?text=job-99&limit=50", "/counts/jobs?text=job-99"),
+)
+
+
+def main(executions: int = 1_000_000, jobs: int = 10_000) -> None:
+    """Prints the figures."""
+    program = shutil.which("chromium")
+    if program is None:
+        sys.exit("chromium is missing: apt-get install chromium")
+    with stage() as on, sync_playwright() as driver:
+        _fill(on, executions, jobs)
+        show("filled", {"executions": executions, "jobs": jobs, "disk_mib": round(on.disk())})
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        context = browser.new_context()
+        context.set_default_timeout(60_000)
+        for name, place in _places(on).items():
+            show(name, _visit(on, context, place))
+        show("tabs", _open_tabs(on, context))
+        context.close()
+        show("firings alone", _watch_firings(on))
+        with _people(on):
+            show("firings, 20 people", _watch_firings(on))
+
+
+def _fill(on: Stage, executions: int, jobs: int) -> None:
+    timer = {"period": "0 0 3 1 1 ?"}
+    step = {"method": "GET", "url": f"{on.target}/x"}
+    names = [f"job-{number}" for number in range(jobs)]
+    same = {"timer": timer, "request": [step], "labels": {"stage": "live"}}
+    on.create([{"jobId": name, "jobName": f"Report {name}", **same} for name in names])
+    uids = {job["jobId"]: job["uid"] for job in _all_jobs(on)}
+    folder = on.folder
+    on.restart(lambda: _fill_history(f"sqlite:///{folder}/history.db", executions, names, uids))
+    on.settle()
+
+
+def _all_jobs(on: Stage) -> Iterator[dict[str, Any]]:
+    cursor = None
+    while True:
+        page = on.client.get("/jobs", params={"limit": 500} | ({"cursor": cursor} if cursor else {})).json()
+        yield from page["data"]["items"]
+        if (cursor := page["data"]["nextCursor"]) is None:
+            return
+
+
+def _fill_history(address: str, executions: int, names: list[str], uids: dict[str, str]) -> None:
+    dice, end = random.Random(1), int(time.time() * 1_000)
+    database = HistoryDatabase(url=address, durability="process")
+    for start in range(0, executions, GROUP):
+        rows = []
+        for n in range(start, min(start + GROUP, executions)):
+            name = names[n % len(names)]
+            planned = end - DAY + n * DAY // executions
+            rows.append(_row(name, uids[name], n // len(names) + 1, n, planned, dice))
+        with database.writing() as connection:
+            insert_rows(database.dialect, connection, Rows(rows, [], [], []), write_executions=write_together)
+    database.close()
+
+
+def _row(name: str, uid: str, number: int, sequence: int, planned: int, dice: random.Random) -> Any:
+    error = dice.choice(("500", "timeout", "404")) if dice.random() < 0.05 else None
+    state = "succeeded" if error is None else "terminated"
+    started = planned + dice.randrange(30)
+    ended = started + dice.randrange(5, 30) * dice.randrange(1, 60)
+    times = (planned, planned, started, ended)
+    failure = None if error is None else "http"
+    life = (uid, number, name, "default", sequence, 1)
+    return (*life, state, "timer", *times, None, error, failure, 1, None, bytearray(b"{}"), 1)
+
+
+def _places(on: Stage) -> dict[str, str]:
+    newest = on.client.get("/executions", params={"limit": 1}).json()["data"]["items"][0]["executionId"]
+    return {name: place.replace("{execution}", newest) for name, place in SCREENS.items()}
+
+
+def _visit(on: Stage, context: BrowserContext, place: str) -> dict[str, float]:
+    spent = [_first_rows(on, context.new_page(), place) for _ in range(VISITS + 1)][1:]
+    return {"median_ms": round(statistics.median(spent)), "longest_ms": round(max(spent))}
+
+
+def _first_rows(on: Stage, page: Page, place: str) -> float:
+    began = time.perf_counter()
+    page.goto(f"{on.client.base_url}/console/{place}", wait_until="commit")
+    page.locator(ROWS).first.wait_for()
+    spent = (time.perf_counter() - began) * 1_000
+    page.close()
+    return spent
+
+
+def _open_tabs(on: Stage, context: BrowserContext) -> dict[str, float]:
+    before = on.memory()
+    pages = [context.new_page() for _ in range(TABS)]
+    for page in pages:
+        page.goto(f"{on.client.base_url}/console/#/jobs", wait_until="commit")
+    pages[-1].locator(ROWS).first.wait_for()
+    time.sleep(5)
+    return {"before_mib": round(before), "with_50_tabs_mib": round(on.memory())}
+
+
+def _watch_firings(on: Stage) -> dict[str, float]:
+    timer = {"dueTime": "1s", "period": "1s"}
+    step = {"method": "GET", "url": f"{on.target}/fired"}
+    names = [f"firing-{n}" for n in range(FIRING_JOBS)]
+    on.create([{"jobId": name, "jobName": name, "timer": timer, "request": [step]} for name in names])
+    time.sleep(SPAN_SECONDS)
+    found = on.client.get("/stats").json()["data"]["lateness"]
+    for name in names:
+        on.client.delete(f"/jobs/{name}").raise_for_status()
+    return {f"lateness_{name}_ms": value for name, value in found.items()}
+
+
+@contextlib.contextmanager
+def _people(on: Stage) -> Iterator[None]:
+    end = threading.Event()
+
+    def click(first: int) -> None:
+        with httpx.Client(base_url=on.client.base_url, timeout=60, trust_env=False) as client:
+            for paths in itertools.cycle(CLICKS[first:] + CLICKS[:first]):
+                for path in paths:
+                    client.get(path).raise_for_status()
+                if end.wait(CLICK_SECONDS):
+                    return
+
+    people = [threading.Thread(target=click, args=(n % len(CLICKS),)) for n in range(PEOPLE)]
+    for person in people:
+        person.start()
+    try:
+        yield
+    finally:
+        end.set()
+        for person in people:
+            person.join()
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
