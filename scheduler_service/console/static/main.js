@@ -7,6 +7,7 @@ import "./components/bulk_report.js";
 import "./core/arrivals.js";
 import "./core/clipboard.js";
 import "./core/files.js";
+import "./core/following.js";
 import "./core/listing.js";
 import "./core/selection.js";
 import "./components/charts.js";

@@ -13,6 +13,7 @@ import {
   now,
   pathOf,
   pushQuery,
+  reloadWith,
   route,
   startOfDate,
   t,
@@ -21,7 +22,6 @@ import {
   zoneOf,
 } from "../../core.js";
 import { DayList } from "./day_list.js";
-import { reloadWith } from "./following.js";
 import { useLedger } from "./ledger.js";
 import { KINDS, MonthGrid } from "./month.js";
 

@@ -32,6 +32,6 @@ function latenessOf({ latenessMs }) {
 }
 
 function errorOf({ error, reason }) {
-  if (error === null) return html`<span class="dim">${reasonText(reason)}</span>`;
+  if (error === null) return html`<span class="dim job-why">${reasonText(reason)}</span>`;
   return html`<span class="job-error">${showUnseen(error)}</span>`;
 }

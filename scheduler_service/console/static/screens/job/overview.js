@@ -17,13 +17,13 @@ import {
   pathOf,
   placeOf,
   pushQuery,
+  reloadWith,
   route,
   t,
   useResource,
 } from "../../core.js";
 import { JobFigures } from "./figures.js";
 import { executionTable } from "./execution_rows.js";
-import { reloadWith } from "./following.js";
 import { comingList } from "./schedule.js";
 
 const MINUTE = 60_000;

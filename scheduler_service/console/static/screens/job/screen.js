@@ -1,11 +1,10 @@
 // One job: how it stands, what it did and will do, and what can be done with it.
 
-import { Loaded, Tabs, html, pathOf, pushQuery, route, t, useResource } from "../../core.js";
+import { Loaded, Tabs, html, pathOf, pushQuery, reloadWith, route, t, useResource } from "../../core.js";
 import { CalendarTab } from "./calendar.js";
 import { ChildrenTab } from "./children.js";
 import { DefinitionTab } from "./definition.js";
 import { ExecutionsTab } from "./executions.js";
-import { reloadWith } from "./following.js";
 import { JobHead } from "./head.js";
 import { OverviewTab } from "./overview.js";
 import { ScheduleTab } from "./schedule.js";

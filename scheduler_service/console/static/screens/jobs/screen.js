@@ -14,6 +14,7 @@ import {
   may,
   navigate,
   ref,
+  reloadWith,
   replaceQuery,
   route,
   t,
@@ -27,11 +28,15 @@ import { Filters, filtersOf, hasFilters } from "./filters.js";
 import { ImportDialog } from "./import_dialog.js";
 import { JobRow } from "./row.js";
 
+const COUNTED_EVERY_MS = 15_000;
+
 /** `#/jobs`. */
 export const Screen = {
   setup() {
     const listing = useListing("jobs", () => ({ ...filtersOf(route.query), sort: route.query.sort, timers: true }));
-    const counts = useResource(() => ({ path: "counts/jobs", query: filtersOf(route.query) }), { live: true, keeps: true });
+    const counts = useResource(() => ({ path: "counts/jobs", query: filtersOf(route.query) }), { keeps: true });
+    // It reads all jobs that fit: with ten thousand of them that is too much for each second.
+    reloadWith(() => listing.resource.loadedAt, counts, COUNTED_EVERY_MS);
     const outcomes = useResource(() => outcomesOf(listing.items.value), { live: true, keeps: true });
     const selection = useSelection(
       () => listing.items.value.map((job) => job.jobId),

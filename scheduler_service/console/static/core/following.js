@@ -1,6 +1,6 @@
-// Parts of the page that are asked for again when the job has moved, instead of each by its own clock.
+// Parts of a page that are asked for again when something else has moved, instead of each by its own clock.
 
-import { onUnmounted, watch } from "../../core.js";
+import { onUnmounted, watch } from "./vue.js";
 
 /** Reloads `resource` when what `source()` gives changes, at most once in `pause` ms; the last change is never lost. For `setup` of a component. */
 export function reloadWith(source, resource, pause) {
