@@ -60,10 +60,12 @@ def test_a_failed_chain_is_replayed_from_its_second_step(
     dialog.get_by_role("button", name="Replay").click()
     state(page, "chain #2")
     state(page, "succeeded")
+    expect(page.get_by_role("link", name="Previous execution of this job")).to_be_visible()
     assert [one.json["size"] for one in service.target.at("/chain/second")] == [3, 2]
     assert len(service.target.at("/chain/first")) == 1
     page.keyboard.press("[")
     state(page, "chain #1")
+    expect(page.get_by_role("link", name="Next execution of this job")).to_be_visible()
     page.keyboard.press("]")
     state(page, "chain #2")
 
