@@ -1,13 +1,21 @@
 """The console's files as they are served: joined, hashed and compressed once."""
 
 import gzip
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from scheduler_service.console.modules import CORE, bundle_core, bundle_screen
+from scheduler_service.console.screens import (
+    TextUse,
+    screen_of_style,
+    screens_of,
+    write_json,
+    write_screen,
+)
 from scheduler_service.console.vue import read_vue
 
 TYPES = {
@@ -70,23 +78,36 @@ def _texts(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 def _join_all(texts: Mapping[str, str]) -> dict[str, str]:
     modules = {path: text for path, text in texts.items() if path.endswith(".js")}
+    screens = screens_of(modules)
     core = bundle_core(modules)
-    joined = {CORE: core.text}
-    for name in screens_of(modules):
-        joined[f"screens/{name}.js"] = bundle_screen(modules, name, core=core).text
-    joined["console.css"] = "".join(
-        text for path, text in texts.items() if path.startswith("styles/") and path.endswith(".css")
-    )
-    joined |= {path: text for path, text in texts.items() if path.startswith("language/")}
+    bundles = {name: bundle_screen(modules, name, core=core) for name in screens}
+    styles = _join_styles(texts, screens)
+    joined = {CORE: core.text, "console.css": styles[""]}
+    use = TextUse(modules)
+    for path, language in _languages(texts):
+        divided = use.divide(json.loads(texts[path]))
+        joined[path] = write_json(divided[""])
+        for name, bundle in bundles.items():
+            file = f"screens/{name}.{language}.js"
+            joined[file] = write_screen(bundle, texts=divided[name], styles=styles[name])
     joined |= {path.removeprefix("icons/"): text for path, text in texts.items() if path.startswith("icons/")}
     return joined
 
 
-def screens_of(paths: Mapping[str, str]) -> list[str]:
-    """The names of the screens: the folders below `screens` that have a `screen.js`."""
-    return [
-        path.split("/")[1] for path in paths if path.startswith("screens/") and path.endswith("/screen.js")
-    ]
+def _languages(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """(path, name) of each language."""
+    for path in texts:
+        if path.startswith("language/"):
+            yield path, path.removeprefix("language/").removesuffix(".json")
+
+
+def _join_styles(texts: Mapping[str, str], screens: Collection[str]) -> dict[str, str]:
+    """The styles of each screen, and as "" those of the page, in the order of their names."""
+    joined = dict.fromkeys(("", *screens), "")
+    for path, text in texts.items():
+        if path.startswith("styles/") and path.endswith(".css"):
+            joined[screen_of_style(path, screens) or ""] += text
+    return joined
 
 
 def unused(texts: Mapping[str, str]) -> list[str]:

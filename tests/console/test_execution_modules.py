@@ -21,7 +21,7 @@ def page(console: Console) -> Page:
 def in_execution(page: Page, body: str, argument: Any = None) -> Any:
     """What a function with this body returns; `screen` is the module of the execution's page."""
     begin = "async (argument) => { const entry = document.querySelector('script[type=module]').src;"
-    load = "const screen = await import(new URL('screens/execution.js', entry).href);"
+    load = "const screen = await import(new URL('screens/execution.en.js', entry).href);"
     return page.evaluate(f"{begin} {load} {body} }}", argument)
 
 

@@ -1,23 +1,25 @@
-// Texts in the reader's language, from one flat JSON each.
+// Texts in the reader's language: those of the page from one flat JSON each, those of a screen with its file.
 
 import { ASSETS } from "./assets.js";
 import { preferences } from "./preferences.js";
 import { shallowReactive, watch } from "./vue.js";
 
-const texts = shallowReactive({ byKey: {}, language: "" });
+const shown = shallowReactive({ byKey: {}, language: "" });
+const known = {};
+const loads = new Map();
 
 /**
  * The text of `key` with `{name}` replaced by values. With `count` among them the form is chosen by the language's rules of plurals:
  * `key.one`, `key.other`. A key without a text is shown as it is.
  */
 export function t(key, values = {}) {
-  const found = texts.byKey[key] ?? texts.byKey[`${key}.${pluralOf(values.count)}`] ?? texts.byKey[`${key}.other`] ?? key;
+  const found = shown.byKey[key] ?? shown.byKey[`${key}.${pluralOf(values.count)}`] ?? shown.byKey[`${key}.other`] ?? key;
   return found.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
 }
 
 /** Whether there is a text of this key. */
 export function hasText(key) {
-  return key in texts.byKey;
+  return key in shown.byKey;
 }
 
 /** The tag of the reader's language for `Intl`. */
@@ -27,14 +29,42 @@ export function localeOf() {
 
 /** Loads the texts, now and whenever another language is chosen. Returns when the first ones are there. */
 export async function startLanguage() {
-  await load();
-  watch(() => preferences.language, load);
+  loads.set("", loadOwn);
+  await show();
+  watch(() => preferences.language, show);
 }
 
-async function load() {
-  const language = preferences.language;
+/**
+ * The texts of a part of the console: `load(language)` gives `{key: text}`, now and whenever another language is chosen.
+ * Returns when they are there. A language is shown when all parts have their texts in it.
+ */
+export async function addTexts(part, load) {
+  loads.set(part, load);
+  try {
+    const languages = new Set([shown.language || preferences.language, preferences.language]);
+    await Promise.all([...languages].map((language) => take(language, load)));
+  } catch (error) {
+    loads.delete(part);
+    throw error;
+  }
+  if (shown.language in known) shown.byKey = known[shown.language];
+}
+
+async function show() {
+  const { language } = preferences;
+  await Promise.all([...loads.values()].map((load) => take(language, load)));
+  if (language === preferences.language) Object.assign(shown, { byKey: known[language], language });
+}
+
+async function take(language, load) {
+  const texts = await load(language);
+  known[language] = { ...known[language], ...texts };
+}
+
+async function loadOwn(language) {
   const response = await fetch(new URL(`language/${language}.json`, ASSETS));
-  if (response.ok) Object.assign(texts, { byKey: await response.json(), language });
+  if (!response.ok) throw new Error(`no texts: ${response.status}`);
+  return response.json();
 }
 
 function pluralOf(count) {

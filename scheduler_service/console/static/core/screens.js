@@ -2,6 +2,7 @@
 
 import { counted } from "./api.js";
 import { ASSETS } from "./assets.js";
+import { addTexts } from "./language.js";
 
 /** Places and their screens, the first that fits counts; `:name` is any segment, and becomes a property of the screen. */
 export const PLACES = [
@@ -34,10 +35,29 @@ export function findPlace(segments) {
   return null;
 }
 
-/** The component of a screen. Throws where its file cannot be loaded. */
+const components = new Map();
+
+/** The component of a screen, when its texts and styles are there too. Throws where its file cannot be loaded. */
 export async function loadScreen(name) {
-  const module = await counted(import(new URL(`screens/${name}.js`, ASSETS).href));
-  return module.Screen;
+  if (!components.has(name)) await counted(addTexts(name, (language) => load(name, language)));
+  return components.get(name);
+}
+
+/** The texts of a screen from its file of a language; the first such file gives its component and styles. */
+async function load(name, language) {
+  const { Screen, default: carried } = await import(new URL(`screens/${name}.${language}.js`, ASSETS).href);
+  if (!components.has(name)) {
+    components.set(name, Screen);
+    addStyles(carried.styles);
+  }
+  return carried.texts;
+}
+
+/** The policy of the page refuses style elements, and lets a script adopt a style sheet. */
+function addStyles(text) {
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(text);
+  document.adoptedStyleSheets.push(sheet);
 }
 
 function match(pattern, segments) {

@@ -1,0 +1,76 @@
+"""Both languages on every screen: its texts come with it, and the other ones when the reader switches."""
+
+import json
+import re
+from importlib.resources import as_file
+
+from playwright.sync_api import Page, expect
+
+from scheduler_service.console.files import own_files
+from tests.console.browsing import Console
+from tests.console.service import ConsoleService
+
+PLACES = (
+    "", "jobs", "new", "jobs/orders", "jobs/orders/edit", "executions", "upcoming", "deliveries", "services",
+    "queues", "nodes", "alerts", "keys", "audit", "settings",
+)  # fmt: skip
+HAN = re.compile(r"[\u4e00-\u9fff]")
+READ = """(known) => {
+  const found = [document.title];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const { currentNode: node } = walker;
+    if (node.nodeType === Node.TEXT_NODE) found.push(node.data);
+    else for (const name of ["aria-label", "title", "placeholder"]) found.push(node.getAttribute(name) ?? "");
+  }
+  const keys = new Set(known);
+  return found.flatMap((text) => text.split(/[\\s,;:·()]+/)).filter((word) => keys.has(word));
+}"""
+
+
+def keys() -> list[str]:
+    """The keys of all texts, as modules name them."""
+    with as_file(own_files() / "language/en.json") as file:
+        return [re.sub(r"\.(one|other)$", "", key) for key in json.loads(file.read_text(encoding="utf-8"))]
+
+
+def switch(console: Console, page: Page, name: str) -> None:
+    """Chooses the language that its button names."""
+    page.get_by_role("button", name=name, exact=True).click()
+    page.locator(f"html[lang='{'zh-CN' if name == '中文' else 'en'}']").wait_for(state="attached")
+    console.settle(page)
+
+
+def test_each_screen_has_its_texts_after_a_switch(console: Console, service: ConsoleService) -> None:
+    """Screen by screen in one page, back and forth: no key is shown, and the headings are of the language."""
+    known = keys()
+    with service.caller() as client:
+        execution = client.get("/executions", params={"jobId": "orders", "limit": 1}).json()["data"]["items"][
+            0
+        ]
+    page = console("#/jobs")
+    switch(console, page, "中文")
+    for place in (*PLACES, f"executions/{execution['executionId']}"):
+        page.goto(f"{service.url}/console/#/{place}")
+        console.settle(page)
+        for button, other in (("English", "中文"), ("中文", "English")):
+            switch(console, page, button)
+            expect(page.get_by_role("button", name=other, exact=True)).to_be_visible()
+            assert page.evaluate(READ, known) == [], (place, button)
+            told = page.locator("main h1, main h2, main th, main dt").all_text_contents()
+            assert any(HAN.search(text) for text in told) == (button == "中文"), (place, button, told)
+
+
+def test_a_switch_while_a_screen_comes(console: Console) -> None:
+    """The screen has its texts in the language that was chosen meanwhile."""
+    page = console("#/jobs")
+    held = []
+    page.route("**/screens/queues.en.js", lambda route: held.append(route))
+    page.goto(f"{console.url}/console/#/queues")
+    page.get_by_role("button", name="中文", exact=True).click()
+    page.get_by_role("button", name="English", exact=True).wait_for()
+    for route in held:
+        route.continue_()
+    expect(page.get_by_role("heading", level=1)).to_have_text("队列")
+    console.settle(page)
+    assert page.evaluate(READ, keys()) == []
