@@ -18,7 +18,8 @@ class Starter:
     def job(self, job_id: str, *steps: dict[str, Any], **members: Any) -> None:
         """Creates a job that is only triggered."""
         definition = {"jobName": job_id, "creator": "1", "timer": {"period": "external"}, "request": steps}
-        assert self._client.post(f"/jobs/{job_id}", json=definition | members).status_code == 201
+        answer = self._client.post(f"/jobs/{job_id}", json=definition | members)
+        assert answer.status_code == 201, answer.text
         self._jobs.append(job_id)
 
     def run(self, job_id: str, **params: Any) -> str:

@@ -11,6 +11,8 @@ from tests.console.service import ConsoleService
 from tests.console.starter import Starter
 from tests.wire.target import Reply
 
+FORTY = 40
+
 
 @pytest.fixture
 def clicks() -> Clicks:
@@ -76,6 +78,31 @@ def test_a_failed_execution_goes_on_at_its_second_step(
     assert [one.json["weight"] for one in service.target.at("/parcels/send")] == [30, 20]
     assert len(service.target.at("/parcels/pack")) == 1
     assert clicks.count == 4
+
+
+def test_forty_jobs_rest_and_go_on(
+    console: Console, service: ConsoleService, started: Starter, clicks: Clicks
+) -> None:
+    """By their label: paused, and resumed when the work is done."""
+    for number in range(FORTY):
+        started.job(f"fleet-{number}", {"url": "service://shop/ok"}, labels={"fleet": "north"})
+    page = console()
+    clicks.on(page.get_by_role("link", name="Jobs", exact=True))
+    clicks.on(page.get_by_role("link", name="fleet:north").first)
+    actions = page.get_by_role("region", name="Actions on what is chosen")
+    report = page.get_by_role("region", name="Report of the action")
+    with service.caller() as client:
+        for word, state in (("Pause", "paused"), ("Resume", "active")):
+            clicks.on(page.get_by_role("checkbox", name="Choose all on this page"))
+            clicks.on(actions.get_by_role("button", name=word))
+            expect(page.get_by_role("dialog")).to_contain_text(f"{FORTY} jobs")
+            clicks.on(page.get_by_role("dialog").get_by_role("button", name=word))
+            expect(report).to_contain_text(f"{word}{FORTY} done, 0 failed")
+            rows = page.get_by_role("row").filter(has_text="fleet:north")
+            expect(rows.filter(has_text=state)).to_have_count(FORTY)
+            query = {"label": "fleet:north", "state": state, "limit": 100}
+            assert len(client.get("/jobs", params=query).json()["data"]["items"]) == FORTY
+    assert clicks.count == 8
 
 
 def test_what_a_schedule_does_when_clocks_change(console: Console, clicks: Clicks) -> None:

@@ -4,19 +4,13 @@ import { copy } from "../core/clipboard.js";
 import { formatBytes } from "../core/formats.js";
 import { html } from "../core/html.js";
 import { t } from "../core/language.js";
+import { showUnseen } from "../core/unseen.js";
 import { ref } from "../core/vue.js";
 import { ActionButton } from "./panels.js";
 
 const SHOWN_CHARACTERS = 20_000;
 const SHOWN_MEMBERS = 100;
 const OPEN_DEPTH = 2;
-// Characters that change how a line is read without being seen: controls and those of writing direction.
-const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
-
-/** `text` with unseen characters written as `\u202e`, so that no text of a target can disguise what it is. */
-export function showUnseen(text) {
-  return text.replace(UNSEEN, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
-}
 
 /** A text with a button that copies it; what is long is cut, with a button for the rest. */
 export const CodeBlock = {

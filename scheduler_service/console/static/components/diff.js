@@ -3,8 +3,8 @@
 import { formatNumber } from "../core/formats.js";
 import { html } from "../core/html.js";
 import { t } from "../core/language.js";
+import { showUnseen } from "../core/unseen.js";
 import { computed, ref, watch } from "../core/vue.js";
-import { showUnseen } from "./code.js";
 
 const AROUND = 3;
 const MOST_CELLS = 4_000_000;

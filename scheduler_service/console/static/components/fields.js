@@ -60,6 +60,7 @@ export function SearchField({ value, label, placeholder, onChange }) {
         placeholder=${placeholder ?? label}
         value=${value ?? ""}
         onInput=${(event) => onChange(event.target.value)}
+        onKeydown=${(event) => event.key === "Enter" && event.target.blur()}
       />
       <kbd aria-hidden="true">/</kbd>
     </div>

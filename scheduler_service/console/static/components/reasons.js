@@ -1,7 +1,7 @@
 // Why an execution ended as it did, in words.
 
 import { hasText, t } from "../core/language.js";
-import { showUnseen } from "./code.js";
+import { showUnseen } from "../core/unseen.js";
 
 /** The reason of an execution as a sentence; one that somebody wrote stays as it is, "" where there is none. */
 export function reasonText(reason) {

@@ -1,15 +1,18 @@
 // The tag `html`: markup in a template literal becomes Vue nodes, without compiling code in the browser.
 //
 // html`<p class="dim" onClick=${go}>${text}</p>`; html`<${Badge} state=${state}/>`; ...${props} spreads. What stands in a hole is a
-// value and never markup: texts are escaped by the browser, since they become text nodes. Children of a component are its default
-// slot; a single child that is an object of functions names its slots.
+// value and never markup: texts are escaped by the browser, since they become text nodes, and unseen characters in them are written out
+// (see unseen.js). Children of a component are its default slot; a single child that is an object of functions names its slots.
 
+import { showUnseen } from "./unseen.js";
 import { h } from "./vue.js";
 
 const HOLE = /\u0001(\d+)\u0002/;
 const HOLES = /\u0001(\d+)\u0002/g;
 const TAG = /<(\/?)(\u0001\d+\u0002|[a-zA-Z][\w-]*)?((?:"[^"]*"|[^">])*?)(\/?)>/g;
 const ATTRIBUTE = /\.\.\.\u0001(\d+)\u0002|([^\s=]+)(?:=(?:"([^"]*)"|(\u0001\d+\u0002)))?/g;
+// Attributes that are read to people; the value of a field stays what it is.
+const READ = new Set(["title", "aria-label", "aria-valuetext"]);
 const VOID = new Set(["br", "col", "hr", "img", "input", "link", "meta", "wbr"]);
 const parsed = new WeakMap();
 
@@ -79,11 +82,15 @@ function holeOf(text) {
 
 function build(node, values) {
   if (node.text !== undefined) return node.text;
-  if (node.hole !== undefined) return values[node.hole];
+  if (node.hole !== undefined) return readable(values[node.hole]);
   const props = node.attributes.length === 0 ? null : buildProps(node.attributes, values);
   const children = node.children.map((child) => build(child, values));
   if (node.component === undefined) return h(node.name, props, children);
   return h(values[node.component], props, slotsOf(children));
+}
+
+function readable(value) {
+  return typeof value === "string" ? showUnseen(value) : value;
 }
 
 function slotsOf(children) {
@@ -102,7 +109,7 @@ function buildProps(attributes, values) {
   const props = {};
   for (const one of attributes) {
     if (one.spread !== undefined) Object.assign(props, values[one.spread]);
-    else if (one.hole !== undefined) props[one.name] = values[one.hole];
+    else if (one.hole !== undefined) props[one.name] = READ.has(one.name) ? readable(values[one.hole]) : values[one.hole];
     else if (one.value !== undefined) props[one.name] = one.value;
     else props[one.name] = one.parts.map((part, index) => (index % 2 === 1 ? values[Number(part)] : part)).join("");
   }

@@ -1,4 +1,4 @@
-// Rows that are chosen and the one that the keyboard is at: j and k move, x chooses, Enter opens.
+// Rows that are chosen and the one that the keyboard is at: j and k move, x chooses, a goes to the actions, Enter opens.
 
 import { useKeys } from "./keys.js";
 import { nextTick, reactive, watch } from "./vue.js";
@@ -30,6 +30,7 @@ export function useSelection(keysOf, open) {
   useKeys([
     { keys: "j", text: "keys.next", run: () => move(1) },
     { keys: "k", text: "keys.previous", run: () => move(-1) },
+    { keys: "a", text: "keys.actions", run: () => document.querySelector(".bulk .button:not(.bare)")?.focus() },
     { keys: "x", text: "keys.choose", run: () => present() !== undefined && toggle(present()) },
     { keys: "Enter", text: "keys.open", run: (event) => present() !== undefined && !isControl(event.target) && open(present()) },
   ]);
