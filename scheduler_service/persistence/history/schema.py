@@ -170,7 +170,6 @@ statistic_slots = sa.Table(
     sa.Column("figure", text(16), primary_key=True),
     sa.Column("bucket", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("executions", sa.BigInteger, nullable=False),
-    sqlite_with_rowid=False,
 )
 
 # Services are kept in the same database, so that its migrations are one list.
