@@ -23,12 +23,15 @@ class ConsoleService:
     """A service in memory; `url` is its own address, `outer_url` that of `in_front` of it, if there is one.
 
     `in_front` makes another application of the service's url, as that of a proxy. `settings` are groups, as
-    in `server={"key": "…"}`. The target is a service `shop` of the settings.
+    in `server={"key": "…"}`; `port` 0 is any that is free. The target is a service `shop` of the settings.
     """
 
-    def __init__(self, *, in_front: Callable[[str], ASGIApp] | None = None, **settings: Any) -> None:
+    def __init__(
+        self, *, in_front: Callable[[str], ASGIApp] | None = None, port: int = 0, **settings: Any
+    ) -> None:
         self._settings = settings
         self._in_front = in_front
+        self._port = port
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="console-service")
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -68,7 +71,7 @@ class ConsoleService:
 
     async def _run(self) -> None:
         assert self._end is not None
-        listener = listen("127.0.0.1", 0)
+        listener = listen("127.0.0.1", self._port)
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         given = {"store": {"data": ":memory:"}, "services": {"static": {"shop": [self.target.url]}}}
         loaded = Loaded(Settings.model_validate(given | self._settings), {})

@@ -21,6 +21,7 @@ import "./components/tables.js";
 import { startKeys } from "./core/keys.js";
 import { startLanguage } from "./core/language.js";
 import { startPreferences } from "./core/preferences.js";
+import { startReconnecting } from "./core/reconnect.js";
 import { startRouter } from "./core/router.js";
 import { readSession, session, startSession } from "./core/session.js";
 import { startClock } from "./core/times.js";
@@ -34,6 +35,7 @@ async function start() {
   startRouter();
   startKeys();
   startClock();
+  startReconnecting();
   await Promise.all([startLanguage(), attempt(readSession)]);
   session.isKnown = true;
   createApp({ render: () => h(Application) }).mount("#application");
