@@ -51,7 +51,7 @@ def free_part(
 ) -> None:
     """Take a part from the instance that holds it, so that others may claim it.
 
-    Example: punctual queues free images 0198c0de-1 --request-counts 1
+    Example: punctual queues free images EXECUTION --request-counts 1
     """
     part = {"executionId": execution, "requestCounts": requests, "step": step, "shardIndex": shard}
     path = f"/queues/{quote_argument('queue', 'NAME', name)}/free"

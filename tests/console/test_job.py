@@ -107,6 +107,7 @@ def test_the_copied_command_creates_the_job(console: Console, service: ConsoleSe
         page.get_by_role("button", name="Copy as curl").click()
         expect(page.get_by_text("Copied", exact=True)).to_be_visible()
         command = page.evaluate("navigator.clipboard.readText()")
+        page.close()
         assert client.delete("/jobs/copied").is_success
         subprocess.run(["sh", "-c", command], check=True, capture_output=True, timeout=60)
         assert client.get("/jobs/copied").json()["data"]["jobName"] == definition["jobName"]

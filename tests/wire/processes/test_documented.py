@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 import typer.main
 
@@ -181,6 +182,15 @@ def pending_delivery(terminal: Terminal) -> str:
     return str(items[0]["deliveryId"])
 
 
+def held_part(terminal: Terminal) -> str:
+    """The execution whose part an instance has claimed from the queue `images`."""
+    job = terminal.make(timer={"period": "external"}, request=[{"url": "queue://images"}])
+    started = terminal.done("jobs", "trigger", job, "-o", "json").data
+    claim = {"instanceId": "w1", "waitSeconds": 10}
+    httpx.post(f"{terminal.service}/queues/images/claim", json=claim, trust_env=False).raise_for_status()
+    return str(started["executionId"])
+
+
 @pytest.mark.parametrize("example", [one for one in examples() if not one.startswith(OWN_PROCESS)])
 def test_the_examples_of_the_help_run(terminal: Terminal, example: str) -> None:
     """Each with the files and jobs that it speaks of; none is wrong, refused or unreachable."""
@@ -189,6 +199,8 @@ def test_the_examples_of_the_help_run(terminal: Terminal, example: str) -> None:
     if example.startswith("punctual services"):
         terminal.done("services", "apply", "billing", "-f", "billing.yaml", "--wait")
     arguments = shlex.split(example)[1:]
+    if "free" in arguments:
+        arguments[arguments.index(EXECUTION)] = held_part(terminal)
     if EXECUTION in arguments:
         extra = ["--delay", "1h"] if "cancel" in arguments else ["--wait"]
         started = terminal.done("jobs", "trigger", "nightly", *extra, "-o", "json").data
