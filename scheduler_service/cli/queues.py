@@ -6,6 +6,7 @@ import typer
 
 from scheduler_service.cli.connection import connect
 from scheduler_service.cli.execution_page import reference_by_id
+from scheduler_service.cli.executions import find_id
 from scheduler_service.cli.options import Cursor, Key, Limit, Output, Url, quote_argument
 from scheduler_service.cli.output import Column, Format, at, moment_text, note, show, show_fields, show_page
 
@@ -42,7 +43,9 @@ def list_queues(
 @app.command("free")
 def free_part(
     name: Name,
-    execution: Annotated[str, typer.Argument(help="The execution that has the part.", metavar="EXECUTION")],
+    execution: Annotated[
+        str, typer.Argument(help="The execution: JOB_ID#NUMBER, or its executionId.", metavar="EXECUTION")
+    ],
     requests: Annotated[int, typer.Option("--request-counts", help="The attempt.", min=1)],
     step: Annotated[int, typer.Option(help="The step, from 0.", min=0)] = 0,
     shard: Annotated[int, typer.Option(help="The part, from 0.", min=0)] = 0,
@@ -51,11 +54,17 @@ def free_part(
 ) -> None:
     """Take a part from the instance that holds it, so that others may claim it.
 
-    Example: punctual queues free images EXECUTION --request-counts 1
+    Example: punctual queues free images resize#1 --request-counts 1
     """
-    part = {"executionId": execution, "requestCounts": requests, "step": step, "shardIndex": shard}
+    connection = connect(url, key)
+    part = {
+        "executionId": find_id(connection, execution),
+        "requestCounts": requests,
+        "step": step,
+        "shardIndex": shard,
+    }
     path = f"/queues/{quote_argument('queue', 'NAME', name)}/free"
-    connect(url, key).send("POST", path, body=part)
+    connection.send("POST", path, body=part)
     note(f"the part of {execution} is free again")
 
 

@@ -18,7 +18,7 @@ from tests.unit.docs.pages import ROOT, fences, read
 from tests.wire.processes.process import COMMAND, Process, bare_environment, free_port
 from tests.wire.processes.terminal import Terminal
 
-EXECUTION, DELIVERY, OPERATION = "nightly#1", "DELIVERY_ID", "OPERATION_ID"
+EXECUTION, DELIVERY, OPERATION, HELD = "nightly#1", "DELIVERY_ID", "OPERATION_ID", "resize#1"
 OWN_PROCESS = ("punctual serve", "punctual demo", "punctual db", "punctual worker")
 
 
@@ -188,7 +188,7 @@ def held_part(terminal: Terminal) -> str:
     started = terminal.done("jobs", "trigger", job, "-o", "json").data
     claim = {"instanceId": "w1", "waitSeconds": 10}
     httpx.post(f"{terminal.service}/queues/images/claim", json=claim, trust_env=False).raise_for_status()
-    return str(started["executionId"])
+    return f"{job}#{started['executeNumber']}"
 
 
 @pytest.mark.parametrize("example", [one for one in examples() if not one.startswith(OWN_PROCESS)])
@@ -200,7 +200,7 @@ def test_the_examples_of_the_help_run(terminal: Terminal, example: str) -> None:
         terminal.done("services", "apply", "billing", "-f", "billing.yaml", "--wait")
     arguments = shlex.split(example)[1:]
     if "free" in arguments:
-        arguments[arguments.index(EXECUTION)] = held_part(terminal)
+        arguments[arguments.index(HELD)] = held_part(terminal)
     if EXECUTION in arguments:
         extra = ["--delay", "1h"] if "cancel" in arguments else ["--wait"]
         started = terminal.done("jobs", "trigger", "nightly", *extra, "-o", "json").data
