@@ -35,6 +35,12 @@ export const StackedBars = {
   },
 };
 
+/** The end of the last bucket of a series, as GET /series/executions gives it: whole, also where it has only begun. */
+export function endOfSeries(series) {
+  const last = series.buckets.at(-1);
+  return last === undefined ? series.to : new Date(last.from).getTime() + 1_000 * series.bucketSeconds;
+}
+
 /**
  * Figures over time as lines. `points`: `{from, to?, title?, values: {p50: 30, p95: 90}, link?}`, oldest first, null where there is none (the line is broken there);
  * `lines`: `{key, text, tone, isDashed}`; `unit`: `duration` (ms) or `count`. `onChoose(point)`: a point is clicked, or chosen with Enter.

@@ -69,8 +69,9 @@ export function SearchField({ value, label, placeholder, onChange }) {
 
 SearchField.props = ["value", "label", "placeholder", "onChange"];
 
-/** Pages of a list by cursor: `page` from 1, `hasNext`, `onBack`, `onNext`. */
+/** Pages of a list by cursor: `page` from 1, `hasNext`, `onBack`, `onNext`. Nothing where there is but one. */
 export function Pager({ text, page, hasNext, onBack, onNext }) {
+  if (page <= 1 && !hasNext) return null;
   return html`
     <nav class="pager" aria-label=${t("pager.label")}>
       <span class="dim">${text}</span>

@@ -26,6 +26,8 @@ export const TONES = {
   undelivered: ["bad", "cross"],
   dropped: ["quiet", "cross"],
   dismissed: ["quiet", "check"],
+  outbox: ["bad", "send"],
+  superseded: ["quiet", "skip"],
   online: ["good", "dot"],
   draining: ["warn", "down"],
   offline: ["bad", "cross"],

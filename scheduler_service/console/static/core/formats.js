@@ -46,14 +46,18 @@ export function formatBytes(bytes) {
   return `${formatNumber(size, { maximumFractionDigits: 1 })} ${unit}`;
 }
 
-/** The distance from `now` to `at` (ms): "in 5 minutes", "3 hours ago"; "now" within a second. */
+/**
+ * The distance from `now` to `at` (ms): "in 5 minutes", "3 hours ago"; "now" within a second. Days are spans of 24 hours, not those of
+ * the calendar, so they are counted and never called tomorrow; up to two of them are told in hours.
+ */
 export function formatRelative(at, now) {
   const distance = at - now;
-  const format = new Intl.RelativeTimeFormat(localeOf(), { numeric: "auto", style: "short" });
+  const format = new Intl.RelativeTimeFormat(localeOf(), { numeric: "always", style: "short" });
   for (const [unit, length] of UNITS) {
-    if (Math.abs(distance) >= length) return format.format(Math.trunc(distance / length), unit);
+    const least = unit === "day" ? 2 * length : length;
+    if (Math.abs(distance) >= least) return format.format(Math.trunc(distance / length), unit);
   }
-  return format.format(0, "second");
+  return new Intl.RelativeTimeFormat(localeOf(), { numeric: "auto" }).format(0, "second");
 }
 
 function pair(size, length, unit, rest, unitOfRest) {

@@ -64,7 +64,7 @@ function attemptRows(execution, attempt, next, chain) {
   const from = msOf(attempt.startedAt) ?? msOf(attempt.steps[0]?.sentAt) ?? msOf(execution.startedAt);
   const to = msOf(attempt.endedAt) ?? (next === undefined ? msOf(execution.endedAt) : msOf(next.startedAt));
   const span = { from, to };
-  const head = rowOf(`a${number}`, "attempt", 0, toneOfAttempt(attempt, next, to), from, to, [{ kind: "frame", from, to }], { attempt });
+  const head = rowOf(`a${number}`, "attempt", 0, toneOfAttempt(attempt, next, to), from, to, [{ kind: "frame", from, to }], { attempt, ordinal: execution.attempts.indexOf(attempt) + 1 });
   const rows = [head, ...stepRows(attempt, span)];
   const chainEnd = Math.max(from, ...attempt.steps.map((step) => msOf(step.endedAt)));
   rows.push(...checkRows(attempt, span, chainEnd, chain), ...feedbackRows(attempt, span, chainEnd, chain));

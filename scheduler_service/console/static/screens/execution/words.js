@@ -30,7 +30,7 @@ export function shortUrl(url) {
 
 const NAMES = {
   start: () => ({ text: t("execution.row.start") }),
-  attempt: ({ attempt }) => ({ text: t("execution.row.attempt", { number: attempt.requestCounts }) }),
+  attempt: ({ ordinal }) => ({ text: t("execution.row.attempt", { number: ordinal }) }),
   step: ({ step }) => ({ text: String(step.index + 1), mono: `${step.method} ${shortUrl(step.url)}` }),
   part: ({ step }) => ({ text: t("execution.row.part", { number: step.part }), mono: step.instance === null ? "" : showUnseen(step.instance) }),
   running: ({ index, given }) => ({ text: String(index + 1), mono: given === null ? t("execution.row.running") : `${given.method ?? "POST"} ${shortUrl(given.url ?? "")}` }),

@@ -9,6 +9,7 @@ import {
   Panel,
   StackedBars,
   Tabs,
+  endOfSeries,
   formatNumber,
   html,
   linkTo,
@@ -77,7 +78,7 @@ function charts(series) {
     <${Loaded} resource=${series} lines=${6}>${{
       default: (data) => html`
         ${data.isCapped && html`<p class="dim">${t("job.capped")}</p>`}
-        <${StackedBars} buckets=${data.buckets} to=${data.to} label=${t("job.byState")} onChoose=${toExecutions}/>
+        <${StackedBars} buckets=${data.buckets} to=${endOfSeries(data)} label=${t("job.byState")} onChoose=${toExecutions}/>
         <h3 class="chart-title">${t("job.durations")}</h3>
         <${LineChart} points=${pointsOf(data)} lines=${lines} label=${t("job.durations")} height=${140} onChoose=${toExecutions}/>
       `,
@@ -85,9 +86,10 @@ function charts(series) {
   `;
 }
 
-function pointsOf({ buckets, to }) {
+function pointsOf(series) {
+  const { buckets } = series;
   return buckets.map((bucket, index) => {
-    const end = buckets[index + 1]?.from ?? to;
+    const end = buckets[index + 1]?.from ?? endOfSeries(series);
     return { from: bucket.from, to: end, values: bucket.durationMs ?? {}, last: new Date(new Date(end).getTime() - 1).toISOString() };
   });
 }

@@ -1,6 +1,6 @@
 // The overview: how it goes, what needs attention, what comes.
 
-import { EmptyState, Loaded, PageHead, Panel, StackedBars, html, may, navigate, placeOf, pushQuery, route, t, useResource } from "../../core.js";
+import { EmptyState, Loaded, PageHead, Panel, StackedBars, endOfSeries, html, may, navigate, placeOf, pushQuery, route, t, useResource } from "../../core.js";
 import { Attention } from "./attention.js";
 import { Errors } from "./errors.js";
 import { Figures } from "./figures.js";
@@ -33,7 +33,7 @@ export const Screen = {
       ${jobs.data?.total.value === 0 && first()}
       <${Panel} title=${t("overview.series")}>
         <${Loaded} resource=${series}>${{
-          default: (data) => html`<${StackedBars} buckets=${data.buckets} to=${data.to} label=${t("overview.series")} onChoose=${(span) => navigate(placeOf("/executions", { from: span.from, to: span.to }))}/>`,
+          default: (data) => html`<${StackedBars} buckets=${data.buckets} to=${endOfSeries(data)} label=${t("overview.series")} onChoose=${(span) => navigate(placeOf("/executions", { from: span.from, to: span.to }))}/>`,
         }}<//>
       <//>
       <div class="panels">

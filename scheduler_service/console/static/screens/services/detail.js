@@ -12,6 +12,7 @@ import {
   StateBadge,
   attempt,
   confirm,
+  formatDuration,
   formatNumber,
   html,
   linkTo,
@@ -49,7 +50,7 @@ function body(service, drift, resource) {
         [t("services.address"), service.address],
         [t("services.rate"), service.rateLimit && t("services.rateText", service.rateLimit)],
         [t("services.onChange"), service.onChange],
-        [t("services.grace"), service.graceSeconds && `${formatNumber(service.graceSeconds)} s`],
+        [t("services.grace"), service.graceSeconds && formatDuration(service.graceSeconds * 1_000)],
         [t("services.updated"), html`<${Moment} at=${service.updatedAt}/>`],
       ]}/>
     <//>
