@@ -11,7 +11,7 @@ from client_sdk.models import OutlookRequest
 from scheduler_service.api.bodies import read_json_by_size, read_model
 from scheduler_service.api.previews import read_anchor, softly
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import invalid_all, succeed
+from scheduler_service.api.responses import invalid, invalid_all, succeed
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.moments import DAY, HOUR, rfc3339
@@ -26,6 +26,8 @@ MOST_OTHERS = 10_000
 """Of so many other jobs the next firing is counted."""
 MOST_READ = 200
 """Of so many of them, those that fire soonest, all firings are counted."""
+END_OF_TIMERS = 7_258_118_400_000
+"""2200-01-01T00:00:00Z in wall ms."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -44,6 +46,8 @@ async def _show_outlook(request: ApiRequest) -> Response:
     if since is not None and _DATE.fullmatch(since):
         since = f"{since} 00:00:00"
     anchor = read_anchor(request, since, timer)
+    if anchor >= END_OF_TIMERS:
+        raise invalid("/from", "range", "from is after 2199, where timers end (SPEC section 3); look earlier")
     ahead = await work_apart(lambda: look_ahead(timer, anchor=anchor, days=posted.days))
     starts = [anchor - anchor % HOUR + number * HOUR for number in range(DAY // HOUR)]
     others, is_capped = await _count_others(request, starts, posted.job_id)

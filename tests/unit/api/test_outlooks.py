@@ -65,6 +65,7 @@ async def test_a_wrong_outlook_is_refused(client: httpx.AsyncClient) -> None:
         ({"timer": {"period": "often"}}, "/timer/period"),
         ({"timer": NIGHTLY, "days": 367}, "/days"),
         ({"timer": NIGHTLY, "from": "2026-02-30"}, "/from"),
+        ({"timer": NIGHTLY, "from": "9999-12-31", "days": 1}, "/from"),
     ):
         refused = await client.post("/timers/outlook", json=body)
         assert [place for place, _ in pointers(refused)] == [pointer]
