@@ -103,3 +103,11 @@ def test_each_text_is_used_and_there() -> None:
     named = set(re.findall(r"[\"'`]([a-z]\w*(?:\.\w+)*)[\"'`]", code))
     assert sorted(key for key in keys - named if not key.startswith((*begins, *BEGINS))) == []
     assert sorted(set(re.findall(r"\bt\(\"([^\"]+)\"", code)) - keys) == []
+
+
+def test_the_dark_colours_are_the_same_by_choice_and_by_system() -> None:
+    """CSS cannot say once what holds by an attribute and by a media query: the two blocks stay equal."""
+    text = (own_files() / "styles" / "00-tokens.css").read_text(encoding="utf-8")
+    blocks = re.findall(r':root\[data-theme="(?:dark|auto)"\] \{([^}]*)\}', text)
+    chosen, of_system = ([line.strip() for line in block.strip().splitlines()] for block in blocks)
+    assert chosen == of_system
