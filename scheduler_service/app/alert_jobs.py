@@ -25,6 +25,7 @@ from scheduler_service.ports.delivery import Command, Definition, Deliver
 from scheduler_service.ports.errors import StateUnreadable
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import Remembered
+from scheduler_service.security.concealment import hide_query
 from scheduler_service.settings import Settings, SettingsError
 from scheduler_service.settings.alerts import Alert
 
@@ -63,11 +64,17 @@ def headers_of(settings: Settings) -> dict[str, dict[str, str]]:
     return {job_of(alert.name): alert.headers for alert in settings.alerts if alert.headers}
 
 
+def urls_of(settings: Settings) -> dict[str, str]:
+    """By the id of their jobs the addresses of alerts that are not shown as they are."""
+    return {job_of(alert.name): alert.url for alert in settings.alerts if hide_query(alert.url) != alert.url}
+
+
 def check_alerts(settings: Settings, surroundings: Surroundings) -> None:
     """Raises SettingsError for an alert that could never be sent: its url, a template, a header."""
     for place, alert in enumerate(settings.alerts):
         try:
-            definition = parse_definition(_describe(alert, alert.headers), is_json=True)
+            described = _describe(alert, alert.url, alert.headers)
+            definition = parse_definition(described, is_json=True)
             compile_definition(definition, surroundings, system=True)
         except (DefinitionError, ModelError) as error:
             problem = error.problems[0]
@@ -177,18 +184,20 @@ class AlertJobs:
 
 
 def define(alert: Alert) -> bytes:
-    """The definition of the job that sends this alert, as it is stored and shown: without values of headers.
+    """The definition of the job that sends this alert, as it is stored and shown: without values of headers,
+    and without the query of the address.
 
-    What is sent has those of `headers_of`.
+    What is sent has those of `headers_of` and `urls_of`.
     """
-    return json.dumps(_describe(alert, dict.fromkeys(alert.headers, HIDDEN))).encode()
+    headers = dict.fromkeys(alert.headers, HIDDEN)
+    return json.dumps(_describe(alert, hide_query(alert.url), headers)).encode()
 
 
-def _describe(alert: Alert, headers: Mapping[str, str]) -> dict[str, object]:
+def _describe(alert: Alert, url: str, headers: Mapping[str, str]) -> dict[str, object]:
     entry: Mapping[str, object] = {
         "name": alert.name,
         "method": alert.method,
-        "url": alert.url,
+        "url": url,
         "headers": headers,
         "body": alert.body if alert.has_body else "${trigger}|json",
         "stateEquals": "finalSucceed",

@@ -12,7 +12,7 @@ from scheduler_service import __version__
 from scheduler_service.api.application import create_api
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.app.actor_listener import create_actor_app
-from scheduler_service.app.alert_jobs import check_alerts, headers_of, made_here
+from scheduler_service.app.alert_jobs import check_alerts, headers_of, made_here, urls_of
 from scheduler_service.app.builders import (
     Outbox,
     admit_of,
@@ -37,7 +37,7 @@ from scheduler_service.app.process_parts import describe_parts
 from scheduler_service.app.readiness import Readiness
 from scheduler_service.app.server import LAST_ANSWERS_SECONDS, serve
 from scheduler_service.app.service_registry import ServiceRegistry
-from scheduler_service.app.surroundings import Compiler, make_surroundings
+from scheduler_service.app.surroundings import Compiler, Secrets, make_surroundings
 from scheduler_service.app.system_jobs import install_patiently
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.app.uvicorn_server import Server, make_server
@@ -264,7 +264,7 @@ def _make_compiler(loaded: Loaded, served: str) -> tuple[Surroundings, Compiler]
         defaults=settings.defaults,
         surroundings=surroundings,
         history_detail=settings.history.detail,
-        secret_headers=headers_of(settings),
+        secrets=Secrets(headers=headers_of(settings), urls=urls_of(settings)),
     )
     return surroundings, compiler
 

@@ -7,14 +7,14 @@ from typing import Protocol
 from fastapi import FastAPI
 
 from scheduler_service.api.application import create_api
-from scheduler_service.app.alert_jobs import check_alerts, headers_of
+from scheduler_service.app.alert_jobs import check_alerts, headers_of, urls_of
 from scheduler_service.app.builders import judge_of
 from scheduler_service.app.container import Container, ContainerBase
 from scheduler_service.app.data_folder import history_address
 from scheduler_service.app.process_parts import describe_parts
 from scheduler_service.app.sharding import check_workers, shard_of
 from scheduler_service.app.store_opening import StoreWatch, data_folder, open_store
-from scheduler_service.app.surroundings import Compiler, make_surroundings
+from scheduler_service.app.surroundings import Compiler, Secrets, make_surroundings
 from scheduler_service.app.system_jobs import install
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.console.application import console_mounts
@@ -156,7 +156,7 @@ async def _open_base(
         defaults=settings.defaults,
         surroundings=surroundings,
         history_detail=settings.history.detail,
-        secret_headers=headers_of(settings),
+        secrets=Secrets(headers=headers_of(settings), urls=urls_of(settings)),
     )
     watch = StoreWatch(log=log)
     job_shard = shard_of(settings.server.workers)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from scheduler_service.app.alert_jobs import headers_of
+from scheduler_service.app.alert_jobs import headers_of, urls_of
 from scheduler_service.app.store_opening import MEMORY
 from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.domain.moments import SECOND
@@ -53,8 +53,9 @@ def worker_configs(
             served=served,
             # As it was read once: a file may change or be removed before the process starts again.
             environment=dict(surroundings.environment),
-            # Settings as JSON have no values of headers.
+            # Settings as JSON have no values of headers, and no queries of addresses.
             secret_headers=headers_of(loaded.settings),
+            secret_urls=urls_of(loaded.settings),
             node=node,
             # By the wall clock as it is now: the stored skew may not include its latest step yet.
             skew=round(time.time() * SECOND) - clock.now().steady,

@@ -24,9 +24,16 @@ from scheduler_service.settings.sources import read_env_file
 
 # A job that comes back from the store was checked when it was posted; these belong to the platform instead.
 NO_JOB_FIELDS = frozenset({"timezone", "http_timeout_seconds"})
-SecretHeaders = Mapping[str, Mapping[str, str]]
-"""By jobId the headers of a system job's notification."""
-NO_SECRETS: SecretHeaders = {}
+
+
+class Secrets(msgspec.Struct, frozen=True):
+    """What shown definitions of system jobs lack, by jobId: headers and addresses of their notification."""
+
+    headers: Mapping[str, Mapping[str, str]] = {}
+    urls: Mapping[str, str] = {}
+
+
+NO_SECRETS = Secrets()
 
 
 def make_surroundings(
@@ -64,8 +71,8 @@ def _is_only_here(settings: Settings, served: str) -> bool:
 class Compiler:
     """Compiles definitions under the platform's defaults, those that are posted and those that are stored.
 
-    `secret_headers` are the headers of the notification of system jobs, by jobId: their stored definitions,
-    which are shown, have the names alone.
+    `secrets` are those of system jobs: their stored definitions, which are shown, have names of headers alone
+    and addresses without queries.
     """
 
     def __init__(
@@ -74,14 +81,14 @@ class Compiler:
         defaults: Defaults,
         surroundings: Surroundings,
         history_detail: str = "all",
-        secret_headers: SecretHeaders = NO_SECRETS,
+        secrets: Secrets = NO_SECRETS,
     ) -> None:
         self._values = {
             name: value for name, value in defaults.model_dump().items() if name not in NO_JOB_FIELDS
         }
         self._surroundings = surroundings
         self._history_detail = history_detail
-        self._secret_headers = secret_headers
+        self._secrets = secrets
         self.compile_cache = CompileCache(default_zone=surroundings.default_zone)
 
     def posted(self, definition: JobDefinition, surroundings: Surroundings) -> Compiled:
@@ -112,10 +119,15 @@ class Compiler:
         return definition, compile_stored(self._fill(definition), self._surroundings, system=system)
 
     def _reveal(self, definition: JobDefinition) -> JobDefinition:
-        headers = self._secret_headers.get(definition.job_id or "")
-        if not headers:
+        job_id, secrets = definition.job_id or "", self._secrets
+        changed: dict[str, object] = {}
+        if job_id in secrets.headers:
+            changed["headers"] = dict(secrets.headers[job_id])
+        if job_id in secrets.urls:
+            changed["url"] = secrets.urls[job_id]
+        if not changed:
             return definition
-        entries = [one.model_copy(update={"headers": dict(headers)}) for one in definition.notification]
+        entries = [one.model_copy(update=changed) for one in definition.notification]
         return definition.model_copy(update={"notification": entries})
 
     @property

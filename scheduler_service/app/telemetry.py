@@ -52,6 +52,8 @@ class Telemetry:
         self._failed = Tally("observer_failed", log=log)
         life = JobLife(occurrences=self.occurrences, wall=self._now)
         self.metrics = make_metrics(settings)
+        if self._traces is not None:
+            self.show("traces", self._traces.samples)
         self.decorators = msgspec.structs.replace(
             observed(decorators, self._make_observers(settings)),
             observe_job=life.observe,

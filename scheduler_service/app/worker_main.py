@@ -32,7 +32,7 @@ from scheduler_service.app.history_opening import open_writer
 from scheduler_service.app.metrics import add_host, add_stored
 from scheduler_service.app.node_figures import own_status
 from scheduler_service.app.process_parts import describe_parts
-from scheduler_service.app.surroundings import Compiler, make_surroundings
+from scheduler_service.app.surroundings import Compiler, Secrets, make_surroundings
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.embedded.host import EmbeddedHost
@@ -308,7 +308,7 @@ def _make_compiler(loaded: Loaded, config: WorkerConfig) -> Compiler:
         defaults=settings.defaults,
         surroundings=surroundings,
         history_detail=settings.history.detail,
-        secret_headers=config.secret_headers,
+        secrets=Secrets(headers=config.secret_headers, urls=config.secret_urls),
     )
 
 

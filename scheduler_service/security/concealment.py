@@ -12,6 +12,8 @@ TOKEN = "token"  # noqa: S105
 _USER = re.compile(r"(//)[^/?#\s\"'<>]*@")
 _PARAMETER = re.compile(r"([?&#;]|^)([^=&#?;]*)=([^&#]*)")
 
+_QUERY = re.compile(r"\?.*", re.DOTALL)
+
 # JSON inside a JSON string is masked too, down to this many levels.
 _MAX_NESTING = 4
 
@@ -117,6 +119,11 @@ class Concealment:
         if "=" not in text or any(character in text for character in "{}[]<>\n "):
             return MARK.encode()
         return _PARAMETER.sub(self._mask_parameter, text).encode()
+
+
+def hide_query(url: str) -> str:
+    """The address without its query, of which only the mark is left."""
+    return _QUERY.sub(f"?{MARK}", url)
 
 
 def _compile_needle(members: frozenset[str]) -> re.Pattern[bytes] | None:

@@ -23,7 +23,7 @@ from scheduler_service.domain.records import (
     without_params,
 )
 from scheduler_service.domain.wire import Headers
-from scheduler_service.security.concealment import Concealment
+from scheduler_service.security.concealment import Concealment, hide_query
 
 MASKED_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
 BODY_BYTES = 4_096
@@ -39,7 +39,8 @@ class Masking:
 
     - `all`: everything is kept;
     - `failures`: records of success keep times and status, but neither headers nor bodies;
-    - `none`: only executions, firings and deliveries are kept, deliveries without headers and bodies.
+    - `none`: only executions, firings and deliveries are kept, deliveries without headers, bodies and the
+      query of their address.
 
     Trigger parameters are masked, cut and dropped like bodies.
     """
@@ -99,7 +100,7 @@ class Masking:
             case LeaseChanged():
                 return None
             case DeliveryRecord():
-                return self._redact(replace(record, exchange=None))
+                return self._redact(replace(record, url=hide_query(record.url), exchange=None))
             case ExecutionRecord():
                 return without_params(record)
             case _:

@@ -5,14 +5,16 @@ import gzip
 import ssl
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from scheduler_service.ports.log import Log
+from scheduler_service.telemetry.metrics import families
+from scheduler_service.telemetry.metrics.samples import Sample
 from scheduler_service.telemetry.spans import Span
 from scheduler_service.telemetry.tally import Tally
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 DRAIN_SECONDS = 3.0
 LONGEST_PAUSE = 30.0
+REASONS = ("queue_full", "refused", "stopped")
+"""Why no collector gets a span."""
 AGAIN = frozenset({408, 429, 500, 502, 503, 504})
 """Statuses after which a collector may take the same spans later."""
 
@@ -82,6 +86,7 @@ class SpanExport:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._dropped = Tally("spans_dropped", log=log)
+        self._by_reason: Counter[str] = Counter()
         self._fails = False
         self.exported = 0
         """How many spans a collector has taken."""
@@ -89,7 +94,14 @@ class SpanExport:
     @property
     def dropped(self) -> int:
         """How many spans no collector will get."""
-        return self._dropped.counts["spans"]
+        return self._by_reason.total()
+
+    def samples(self) -> Iterator[Sample]:
+        """How many spans were taken, how many were dropped and why, and how many wait."""
+        yield Sample(families.SPANS_EXPORTED.name, (), self.exported)
+        for reason in REASONS:
+            yield Sample(families.SPANS_DROPPED.name, (reason,), self._by_reason[reason])
+        yield Sample(families.SPANS_WAITING.name, (), len(self._waiting))
 
     def put(self, spans: Iterable[Span]) -> None:
         """Takes spans, on the event loop's thread; the first ones start the thread."""
@@ -100,7 +112,7 @@ class SpanExport:
             for _ in range(excess):
                 waiting.pop()
         if excess > 0:
-            self._dropped.count("spans", excess, reason="queue_full")
+            self._drop(excess, "queue_full")
         if self._thread is None:
             self._loop = asyncio.get_running_loop()
             self._thread = threading.Thread(target=self._run, name="span-export", daemon=True)
@@ -115,7 +127,7 @@ class SpanExport:
             self._wake.set()
             self._thread.join(DRAIN_SECONDS)
             if self._waiting:
-                self._dropped.count("spans", len(self._waiting), reason="stopped")
+                self._drop(len(self._waiting), "stopped")
         self._dropped.flush()
 
     def _run(self) -> None:
@@ -147,12 +159,16 @@ class SpanExport:
                 continue
             self._tell(fails=True, error=refusal.reason)
             if refusal.is_final:
-                self._call(partial(self._dropped.count, "spans", len(batch), reason="refused"))
+                self._call(partial(self._drop, len(batch), "refused"))
                 continue
             with self._lock:
                 waiting.extendleft(reversed(batch))
             return False
         return True
+
+    def _drop(self, count: int, reason: str) -> None:
+        self._by_reason[reason] += count
+        self._dropped.count("spans", count, reason=reason)
 
     def _post(self, client: "httpx.Client", body: bytes) -> Refusal | None:
         import httpx  # takes long, and is loaded only where traces are exported

@@ -13,6 +13,7 @@ class Traces:
         self._sampling = sampling
         self._export = export
         self.close = export.close
+        self.samples = export.samples
 
     def observe(self, batch: Batch) -> None:
         """Takes the records of a turn (`telemetry.observation.RecordObserver`)."""

@@ -31,7 +31,7 @@ async def served(folder: Path, kind: str, *further: str) -> AsyncIterator[tuple[
         alert = {
             "name": name,
             "on": [kind],
-            "url": f"{target.url}/hook",
+            "url": f"{target.url}/hook?key=a-key",
             "headers": {"Authorization": SECRET},
             "minIntervalSeconds": 0,
         }
@@ -43,12 +43,13 @@ async def served(folder: Path, kind: str, *further: str) -> AsyncIterator[tuple[
 
 
 async def told(target: Target, many: int) -> list[dict[str, Any]]:
-    """So many messages, each with the true header."""
+    """So many messages, each with the true header and query."""
     async with asyncio.timeout(PATIENCE):
         while len(target.at("/hook")) < many:  # noqa: ASYNC110 - another process sends them
             await asyncio.sleep(0.1)
     found = target.at("/hook")
     assert {one.headers["authorization"] for one in found} == {SECRET}
+    assert [one.query for one in found] == [{"key": "a-key"}] * len(found)
     return [one.json for one in found]
 
 

@@ -267,6 +267,25 @@ async def test_a_header_is_sent_and_shown_nowhere(tmp_path: Path) -> None:
             assert [text for text in (*found, repr(world.log)) if "-secret" in text] == []
 
 
+async def test_the_query_of_an_address_is_sent_and_shown_nowhere() -> None:
+    """`?***` wherever it is shown, its delivery included."""
+    alert = {"name": "chat", "on": ["finalFailed"], "url": f"{HOOK}?key=a-secret&to=${{trigger.jobId}}"}
+    async with alerting(alert) as world:
+        world.target.always("/run", 500)
+        await create(world, "nightly")
+        await run(world, "nightly")
+        await told(world, many(1))
+        (seen,) = world.target.at("/hook")
+        assert seen.query == {"key": "a-secret", "to": "nightly"}
+        shown = data_of(await world.client.get("/jobs/alert.chat"))
+        assert shown["definition"]["notification"][0]["url"] == f"{HOOK}?***"
+        (delivery,) = data_of(await world.client.get("/deliveries?jobId=alert.chat"))["items"]
+        assert delivery["url"].endswith("/hook?***")
+        paths = ("/jobs/alert.chat/revisions", "/executions?jobId=alert.chat", "/alerts", "/settings")
+        found = [(await world.client.get(path)).text for path in paths]
+        assert [text for text in (*found, repr(world.log)) if "a-secret" in text] == []
+
+
 async def test_a_header_is_sent_by_the_outbox_too(tmp_path: Path) -> None:
     """A message that lay there over a restart has its header."""
     alert = {"name": "chat", "on": ["finalFailed"], "headers": {"Authorization": "Bearer a-secret"}}

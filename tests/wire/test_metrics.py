@@ -1,11 +1,12 @@
 """`GET /metrics` of a whole service: what happened is what is exported (SPEC section 14)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from scheduler_service.telemetry.metrics.families import FAMILIES, Family, Kind
+from tests.otlp_collector import collecting
 from tests.wire.metrics_text import OPENMETRICS, Scraped, read_openmetrics, read_text
 from tests.wire.service import World, data_of, definition, pointers, running
 
@@ -17,8 +18,11 @@ NOT_HERE = {
     "punctual_api_connections",
     "punctual_api_connections_limit",
     "punctual_api_connections_closed_total",
+    "punctual_spans_exported_total",
+    "punctual_spans_dropped_total",
+    "punctual_spans_waiting",
 }
-"""Without a socket there are no connections of callers."""
+"""Without a socket there are no connections of callers; traces are off."""
 
 
 @pytest.fixture
@@ -163,3 +167,33 @@ async def test_a_head_request_has_no_body(counted: World) -> None:
     """But the type of the answer."""
     answer = await counted.client.head("/metrics")
     assert (answer.status_code, answer.headers["content-type"][:10]) == (200, "text/plain")
+
+
+async def test_spans_are_counted_while_the_collector_is_there_and_while_it_is_not() -> None:
+    """What it took; and without it what waits, and what was dropped since no more may wait."""
+
+    def has(name: str, least: float, **labels: str) -> Callable[[], Awaitable[bool]]:
+        async def look() -> bool:
+            return ((await scrape(world)).value(name, process="0", **labels) or 0) >= least
+
+        return look
+
+    dropped = ("queue_full", "refused", "stopped")
+    with collecting() as collector:
+        traces = {"endpoint": f"{collector.url}/v1/traces", "delay_seconds": 0.01, "queue_size": 3}
+        async with running(traces=traces) as world:
+            await create(world, "job")
+            await world.client.post("/jobs/job/trigger")
+            await world.settle()
+            await world.until(has("punctual_spans_exported_total", 3))
+            found = await scrape(world)
+            counts = [found.value("punctual_spans_dropped_total", process="0", reason=one) for one in dropped]
+            assert (counts, found.value("punctual_spans_waiting", process="0")) == ([0, 0, 0], 0)
+            collector.statuses = [503] * 1_000
+            for _ in range(3):
+                await world.client.post("/jobs/job/trigger")
+                await world.settle()
+            await world.until(has("punctual_spans_dropped_total", 1, reason="queue_full"))
+            await world.until(has("punctual_spans_waiting", 3))
+            assert "traces_not_exported" in str(world.log)
+            collector.statuses = []

@@ -70,7 +70,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, rename={"shard": "share"}):
     """What a worker process needs: `settings` is the whole tree as JSON, `sources` where each came from.
 
     `shard` is its number; `environment` is what the service has read for templates, `skew` that of the
-    service's clock, `node` its name, `served` its base address, `secret_headers` those of alerts by jobId.
+    service's clock, `node` its name, `served` its base address, `secret_headers` and
+    `secret_urls` those of alerts by jobId.
     """
 
     shard: int
@@ -82,6 +83,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, rename={"shard": "share"}):
     node: str
     skew: int
     secret_headers: dict[str, dict[str, str]] = {}
+    secret_urls: dict[str, str] = {}
 
 
 class ShardStatus(msgspec.Struct, frozen=True):

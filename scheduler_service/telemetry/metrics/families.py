@@ -167,6 +167,14 @@ PROCESS_MEMORY = Family("punctual_process_resident_memory_bytes", _GAUGE, "Resid
 PROCESS_FDS = Family("punctual_process_open_fds", _GAUGE, "Open descriptors.")
 PROCESS_MAX_FDS = Family("punctual_process_max_fds", _GAUGE, "How many descriptors there may be.")
 
+# Traces.
+SPANS_EXPORTED = Family("punctual_spans_exported_total", _COUNTER, "Spans that a collector has taken.")
+SPANS_DROPPED = Family(
+    "punctual_spans_dropped_total", _COUNTER,
+    "Spans that no collector gets: queue_full, refused by it, stopped with the process.", ("reason",),
+)  # fmt: skip
+SPANS_WAITING = Family("punctual_spans_waiting", _GAUGE, "Spans that wait to be sent to a collector.")
+
 # The service.
 API_REQUESTS = Family(
     "punctual_api_requests_total", _COUNTER,
@@ -212,6 +220,7 @@ FAMILIES = (
     COMMIT_SIZE, COMMIT_DURATION, STORE_UP, STORE_ERRORS, HISTORY_QUEUE, HISTORY_BYTES,
     LOOP_LAG, LARGE_WORK, LARGE_WORK_SECONDS, LARGE_WORK_WAITING,
     PROCESS_UP, PROCESS_START, PROCESS_CPU, PROCESS_MEMORY, PROCESS_FDS, PROCESS_MAX_FDS,
+    SPANS_EXPORTED, SPANS_DROPPED, SPANS_WAITING,
     API_REQUESTS, API_DURATION, API_CONNECTIONS, API_CONNECTIONS_LIMIT, API_CONNECTIONS_CLOSED,
     INSTANCES, NODES, BUILD_INFO, SCRAPE_ERRORS, SCRAPE_SECONDS,
 )  # fmt: skip

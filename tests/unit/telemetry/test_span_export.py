@@ -46,6 +46,15 @@ def export_to(url: str, lines: Lines, **members: Any) -> SpanExport:
     )
 
 
+def counted(export: SpanExport) -> dict[str, float]:
+    """Its figures: those of dropped spans by their reason, the others by what they count."""
+    found = {}
+    for sample in export.samples():
+        name = sample.family.removeprefix("punctual_spans_").removesuffix("_total")
+        found[sample.labels[0] if sample.labels else name] = sample.value
+    return found
+
+
 async def wait(collector: Collector, condition: Callable[[Collector], bool]) -> None:
     """Waits beside the loop, which has to run for the lines of the log."""
     await asyncio.to_thread(collector.wait_for, condition, "spans")
@@ -104,6 +113,7 @@ async def test_what_a_collector_refuses_is_dropped_and_counted(collector: Collec
     export.close()
     await asyncio.sleep(0)
     assert ("spans_dropped", {"spans": 10, "reason": "refused"}) in lines
+    assert counted(export)["refused"] == 10
     assert export.dropped == 10
 
 
@@ -113,7 +123,9 @@ async def test_the_queue_is_bounded(collector: Collector) -> None:
     export = export_to(collector.url, lines, queue_size=5, delay=60)
     export.put(span(number) for number in range(1, 9))
     assert lines == [("spans_dropped", {"spans": 3, "reason": "queue_full"})]
+    assert counted(export) == {"exported": 0, "queue_full": 3, "refused": 0, "stopped": 0, "waiting": 5}
     export.close()
+    assert counted(export) == {"exported": 5, "queue_full": 3, "refused": 0, "stopped": 0, "waiting": 0}
     assert sorted(collector.spans) == [f"{number:016x}" for number in range(1, 6)]
 
 
@@ -139,6 +151,7 @@ async def test_an_unreachable_collector_is_one_line() -> None:
     assert [event for event, _ in lines].count("traces_not_exported") == 1
     assert export.dropped == 5
     assert ("spans_dropped", {"spans": 5, "reason": "stopped"}) in lines
+    assert counted(export)["stopped"] == 5
 
 
 async def test_without_spans_there_is_no_thread() -> None:
