@@ -11,12 +11,14 @@ from client_sdk.models import BulkExecutions, BulkJobs, WireModel
 from scheduler_service.api.authentication import check_role
 from scheduler_service.api.bodies import read_json_by_size, read_model
 from scheduler_service.api.bulk_work import ExecutionWork, JobWork
-from scheduler_service.api.operation import EXECUTIONS, INTERRUPTED, JOBS, RUNNING, Operation
-from scheduler_service.api.operations import Work
+from scheduler_service.api.idempotency import key_reused
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import absent, invalid, succeed
+from scheduler_service.api.responses import ApiProblem, absent, invalid, refuse, succeed
 from scheduler_service.api.selection import select_executions, select_jobs
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.hosts.operations.operation import EXECUTIONS, INTERRUPTED, JOBS, RUNNING, Operation
+from scheduler_service.hosts.operations.operations import NoRoom
+from scheduler_service.hosts.operations.run import Work
 from scheduler_service.security.callers import Role
 
 MOST_SHOWN = 100
@@ -76,8 +78,7 @@ async def cancel_operation(request: ApiRequest) -> Response:
     """`POST /operations/{operationId}/cancel`: nothing more of it begins; what is done stays done."""
     await request.json_text()
     operation = await _find(request)
-    deps = request.deps
-    await deps.operations.cancel(deps.store, deps.clock, operation)
+    await request.deps.operations.cancel(operation)
     return succeed(operation.wire())
 
 
@@ -105,18 +106,21 @@ class _Asked:
 
         Raises ApiProblem (422) for a key that came with another body, (429); StoreUnavailable.
         """
-        deps, tenant = self._request.deps, self._request.caller.tenant
-        known = None
-        if self.key is not None:
-            known = await deps.operations.find(deps.store, deps.clock, tenant, self._id, self._digest)
-        if known is None or known.state == INTERRUPTED:
-            deps.operations.check_room()
-            return None
-        return known
+        operations, tenant = self._request.deps.operations, self._request.caller.tenant
+        known = None if self.key is None else await operations.find(tenant, self._id)
+        if known is not None and known.digest != self._digest:
+            raise key_reused()
+        if known is not None and known.state != INTERRUPTED:
+            return known
+        try:
+            operations.check_room()
+        except NoRoom as error:
+            raise _no_room(error) from None
+        return None
 
     async def begin(self, ids: Sequence[str], work: Work) -> Response:
         """Begins with `work` on each of `ids`; waits for a short one. Raises ApiProblem (429), StoreError."""
-        deps, now = self._request.deps, rfc3339(self._request.deps.clock.now().wall)
+        operations, now = self._request.deps.operations, rfc3339(self._request.deps.clock.now().wall)
         operation = Operation(
             operation_id=self._id,
             kind=self._kind,
@@ -129,9 +133,12 @@ class _Asked:
             digest=self._digest,
             first=list(ids[:MOST_SHOWN]),
         )
-        operation = await deps.operations.start(deps.store, deps.clock, operation, ids, work)
+        try:
+            operation = await operations.start(operation, ids, work)
+        except NoRoom as error:
+            raise _no_room(error) from None
         if len(ids) <= FEW:
-            await deps.operations.wait(operation, PATIENCE_SECONDS)
+            await operations.wait(operation, PATIENCE_SECONDS)
         return _show_begun(operation)
 
 
@@ -159,9 +166,15 @@ def _show_begun(operation: Operation) -> Response:
     return succeed(data, {"location": f"/operations/{operation.operation_id}"}, status=status)
 
 
+def _no_room(error: NoRoom) -> ApiProblem:
+    problem = refuse(HTTPStatus.TOO_MANY_REQUESTS, "", "limit", str(error))
+    problem.headers = (("retry-after", "1"),)
+    return problem
+
+
 async def _find(request: ApiRequest) -> Operation:
-    deps, operation_id = request.deps, request.path["operationId"]
-    found = await deps.operations.find(deps.store, deps.clock, request.caller.tenant, operation_id)
+    operation_id = request.path["operationId"]
+    found = await request.deps.operations.find(request.caller.tenant, operation_id)
     if found is None:
         message = (
             f"there is no operation {operation_id[:80]!r}, or it is more than 24 hours old; "

@@ -1,22 +1,23 @@
 """What an operation does with one job or one execution: the command that its own route would give."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 
 from client_sdk.models import BulkExecutions, BulkJobs, ReplayRequest
 from scheduler_service.api.executions import cancel_one, replay_one
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.job_labels import relabel
-from scheduler_service.api.operation import Started
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import Flaw
+from scheduler_service.api.responses import ApiProblem, Flaw, store_problem
 from scheduler_service.domain.events import Activated, Destroyed, Event, Paused, Triggered
 from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.replies import Started as ExecutionStarted
+from scheduler_service.hosts.operations.operation import Outcome, Started
 from scheduler_service.language.values import as_json
 from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import Remembered
 
 
@@ -29,8 +30,11 @@ class JobWork:
         self._key = key
         self._params = as_json(posted.params or {})
 
-    async def do(self, job_id: str) -> Started | None:
-        """Does it for one job. Raises ApiProblem, StoreError."""
+    async def do(self, job_id: str) -> Outcome:
+        """Does it for one job."""
+        return await _outcome(self._do(job_id))
+
+    async def _do(self, job_id: str) -> Started | None:
         posted, job_key = self._posted, write_job_key(self._request.caller.tenant, job_id)
         if posted.action == "label":
             await relabel(self._request, job_key, posted.labels or {})
@@ -63,8 +67,11 @@ class ExecutionWork:
         self._behind = behind
         self._replay = ReplayRequest(from_step=posted.from_step, params=posted.params)
 
-    async def do(self, execution_id: str) -> Started | None:
-        """Does it for one execution. Raises ApiProblem, StoreError."""
+    async def do(self, execution_id: str) -> Outcome:
+        """Does it for one execution."""
+        return await _outcome(self._do(execution_id))
+
+    async def _do(self, execution_id: str) -> Started | None:
         request, posted = self._request, self._posted
         if posted.action == "cancel":
             await cancel_one(request, execution_id, posted.reason, None)
@@ -72,6 +79,15 @@ class ExecutionWork:
         subject, body = f"executions/{execution_id}/replay", as_json(self._replay.model_dump())
         remembered = remember(request, subject, self._key, body)
         return show_started(*await replay_one(request, execution_id, self._replay, remembered, self._behind))
+
+
+async def _outcome(done: Awaitable[Started | None]) -> Outcome:
+    try:
+        return Outcome(started=await done)
+    except ApiProblem as problem:
+        return Outcome(problem=problem.body())
+    except StoreError as error:
+        return Outcome(problem=store_problem(error).body(), is_store_fault=True)
 
 
 def remember(request: ApiRequest, subject: str, key: str | None, body: bytes) -> Remembered | None:

@@ -9,13 +9,13 @@ from client_sdk.models import JobDefinition
 from scheduler_service.api.authentication import Authentication
 from scheduler_service.api.feedback_keys import FeedbackKeys
 from scheduler_service.api.idempotency import IdempotencyKeys
-from scheduler_service.api.operations import Operations
 from scheduler_service.domain.records import Exchange
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.compile import Compiled
 from scheduler_service.engine.compile_cache import CompileCache
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.program import Surroundings
+from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.persistence.history.day_reads import DayQuery
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
@@ -209,6 +209,7 @@ class ApiDependencies:
     surroundings: Surroundings
     catalogue: Catalogue
     store: RequestStore
+    operations: Operations
     history: HistoryReader
     outbox: NotificationOutbox
     clean: Clean
@@ -233,7 +234,6 @@ class ApiDependencies:
     admit: Callable[[str], Awaitable[None]] | None = None
     check_names: CheckNames | None = None
     keys: IdempotencyKeys = field(default_factory=IdempotencyKeys)
-    operations: Operations = field(default_factory=Operations)
     feedback_keys: FeedbackKeys = field(default_factory=FeedbackKeys)
     nodes: Callable[[], Awaitable[Sequence[Mapping[str, object]]]] | None = None
     parts: Callable[[], Sequence[Mapping[str, object]]] = tuple

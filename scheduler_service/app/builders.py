@@ -128,10 +128,14 @@ def make_host_parts(
 
 def make_embedded_host(parts: HostParts, store: OpenStore) -> EmbeddedHost:
     """The host of one store in this process."""
-    holder = Holder(store.node_id, f"{store.boot}-{os.getpid()}")
     return build_embedded_host(
-        EmbeddedParts(store=store, holder=holder, boot=store.boot, **msgspec.structs.asdict(parts))
+        EmbeddedParts(store=store, holder=holder_of(store), boot=store.boot, **msgspec.structs.asdict(parts))
     )
+
+
+def holder_of(store: OpenStore) -> Holder:
+    """This process in its present start over the store."""
+    return Holder(store.node_id, f"{store.boot}-{os.getpid()}")
 
 
 def make_masking(settings: Settings) -> Masking:

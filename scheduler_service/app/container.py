@@ -14,6 +14,7 @@ from scheduler_service.app.alerts import Alerts, AlertSurroundings
 from scheduler_service.app.builders import (
     Outbox,
     admit_of,
+    holder_of,
     machine_user,
     make_cleanup,
     make_embedded_host,
@@ -36,6 +37,7 @@ from scheduler_service.domain.moments import rfc3339
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.cleanup import Cleanup
 from scheduler_service.hosts.embedded.host import EmbeddedHost
+from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.processes.build import Processes, build_processes
 from scheduler_service.hosts.processes.parent_service import ParentService
 from scheduler_service.hosts.processes.rpc_methods import ShardStatus
@@ -83,6 +85,7 @@ class Container:
         self.database = base.database
         self.store = base.store
         self.watch = base.watch
+        self.clock = base.clock
         self._began = base.clock.now().wall - process_age()
         self._outbox = Outbox()
         self.has_started = False
@@ -225,6 +228,11 @@ class Container:
         return Alerts(settings=base.loaded.settings, parts=parts)
 
     @cached_property
+    def operations(self) -> Operations:
+        """Work on many things, which runs in the process that takes requests."""
+        return Operations(store=self.processes.store, clock=self._base.clock, holder=holder_of(self.store))
+
+    @cached_property
     def api_parts(self) -> ApiDependencies:
         """What the API uses."""
         base, settings = self._base, self._base.loaded.settings
@@ -238,6 +246,7 @@ class Container:
             surroundings=base.surroundings,
             catalogue=self.processes.store.catalogue,
             store=self.processes.store,
+            operations=self.operations,
             history=self.reads,
             outbox=self.jobs,
             clean=self._cleaner,

@@ -53,6 +53,7 @@ from scheduler_service.hosts.dapr.node_events import NodeEvents
 from scheduler_service.hosts.dapr.sidecar import Sidecar, SidecarClient
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
 from scheduler_service.hosts.host_parts import HostParts
+from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.writer import HistoryWriter
@@ -186,8 +187,9 @@ class NodeService:
         """Drains for at most `grace` ms, then closes everything (SPEC section 14)."""
         parts = self._parts
         self._log("draining", graceMs=grace, running=parts.host.running)
-        await self._alerts.stop()
-        await parts.host.stop(grace)
+        began = parts.clock.now().steady
+        await asyncio.gather(self._alerts.stop(), self._api_parts.operations.stop(grace))
+        await parts.host.stop(max(grace - (parts.clock.now().steady - began), 0))
         await parts.events.stop()
         await parts.telemetry.end_events()
         await parts.watch.stop()
@@ -389,6 +391,7 @@ def _api_parts(loaded: Loaded, parts: NodeParts, readiness: Readiness, log: Log)
         surroundings=parts.surroundings,
         catalogue=parts.catalogue,
         store=host.store,
+        operations=Operations(store=host.store, clock=parts.clock, holder=parts.cluster.heartbeat.holder),
         history=parts.reads,
         outbox=host.notifications,
         clean=parts.cleaner,

@@ -87,7 +87,7 @@ class Service:
         grace = 0 if self.components.watch.is_lost else grace
         self._log("draining", graceMs=grace, running=self.components.host.running)
         self.components.services.stop_claims()
-        await self.components.alerts.stop()
+        grace = await self._stop_own_work(grace)
         await asyncio.gather(self.components.host.stop(grace), self.components.workers.stop(grace))
         await self.telemetry.end_events()
         await self.components.sender.close()
@@ -97,6 +97,13 @@ class Service:
         self.components.readiness.stop()
         self._log("stopped")
         self.telemetry.close()
+
+    async def _stop_own_work(self, grace: int) -> int:
+        """Ends what needs the jobs; returns what is left of `grace`."""
+        rooms = self.components
+        began = rooms.clock.now().steady
+        await asyncio.gather(rooms.alerts.stop(), rooms.operations.stop(grace))
+        return max(grace - (rooms.clock.now().steady - began), 0)
 
     def flush_log(self) -> None:
         """Writes the lines that the API still sums up, after its last answer."""

@@ -1,8 +1,9 @@
-"""A service is killed in the middle of an operation, which is then sent again (SPEC section 10)."""
+"""A service or a worker process is killed in the middle of an operation (SPEC section 10)."""
 
 import asyncio
+import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,16 @@ import pytest
 from tests.wire.processes.process import Process, serve
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
-MANY = 600
-BODY = {"action": "trigger", "select": {"filter": {}}}
+MANY = 300
 KEY = {"Idempotency-Key": "all-of-them"}
+TWO = ("--workers", "2")
+Report = dict[str, Any]
 
 
 def jobs() -> list[dict[str, Any]]:
     """Jobs that fail at once: nothing listens there."""
-    common = {"jobName": "one", "timer": {"period": "external"}, "request": [{"url": "http://127.0.0.1:9/"}]}
+    request = [{"url": "http://127.0.0.1:9/"}]
+    common = {"jobName": "one", "timer": {"period": "external"}, "request": request}
     return [{"jobId": f"j{number}", **common} for number in range(MANY)]
 
 
@@ -32,47 +35,181 @@ async def until(look: Callable[[], Awaitable[Any]]) -> Any:
     return found
 
 
-async def start(folder: Path, client: httpx.AsyncClient, ended: ExitStack) -> Process:
-    """The service over this folder."""
-    process = ended.enter_context(serve(folder / "data"))
-    client.base_url = httpx.URL(await asyncio.to_thread(process.wait_for_url))
-    return process
+class Home:
+    """A service over one folder, which is killed and started again."""
+
+    def __init__(self, folder: Path, processes: ExitStack, client: httpx.AsyncClient) -> None:
+        self.client = client
+        self.process: Process
+        self._folder = folder
+        self._processes = processes
+        self._options: tuple[str, ...] = ()
+
+    async def start(self, *options: str) -> None:
+        """Starts it, with the options of the first start."""
+        self._options = options or self._options
+        self.process = self._processes.enter_context(serve(self._folder / "data", *self._options))
+        self.client.base_url = httpx.URL(await asyncio.to_thread(self.process.wait_for_url))
+
+    async def kill(self) -> None:
+        """Kills it, and starts it again."""
+        self.process.send(signal.SIGKILL)
+        await asyncio.to_thread(self.process.popen.wait, 30)
+        await self.start()
+
+    async def kill_worker(self) -> None:
+        """Kills its worker process."""
+        nodes = (await self.client.get("/nodes")).json()["data"]["items"]
+        os.kill(nodes[0]["processes"][1]["pid"], signal.SIGKILL)
+
+    async def begin(
+        self, action: str, *, kind: str = "jobs", key: str | None = None, **members: Any
+    ) -> Report:
+        """An operation on all of them."""
+        body = {"action": action, "select": {"filter": {}}, **members}
+        headers = {} if key is None else {"Idempotency-Key": key}
+        answer = await self.client.post(f"/bulk/{kind}", json=body, headers=headers)
+        assert answer.is_success, answer.text
+        operation: Report = answer.json()["data"]["operation"]
+        return operation
+
+    async def read(self, operation: Report) -> Report:
+        """It, now."""
+        found: Report = (await self.client.get(f"/operations/{operation['operationId']}")).json()["data"]
+        return found
+
+    async def under_way(self, operation: Report) -> None:
+        """Returns when something of it is done."""
+
+        async def is_under_way() -> bool:
+            return bool((await self.read(operation))["done"])
+
+        await until(is_under_way)
+
+    async def ended(self, operation: Report) -> Report:
+        """It, at its end."""
+
+        async def at_end() -> Report | None:
+            found = await self.read(operation)
+            return None if found["state"] == "running" else found
+
+        found: Report = await until(at_end)
+        return found
+
+    async def all(self, path: str) -> list[Report]:
+        """All items of a list."""
+        items: list[Report] = []
+        cursor: str | None = ""
+        while cursor is not None:
+            mark = "&" if "?" in path else "?"
+            page = (await self.client.get(f"{path}{mark}limit=500{cursor and '&cursor=' + cursor}")).json()[
+                "data"
+            ]
+            items += page["items"]
+            cursor = page["nextCursor"]
+        return items
+
+    async def is_ready(self) -> bool:
+        """Whether all processes are back."""
+        return (await self.client.get("/health/ready")).is_success
 
 
-async def test_a_killed_service_goes_on_with_an_operation_that_is_sent_again(tmp_path: Path) -> None:
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    """Nothing is started yet."""
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+        with ExitStack() as processes:
+            yield Home(tmp_path, processes, client)
+
+
+async def with_jobs(home: Home, *options: str) -> None:
+    """Started, with all jobs."""
+    await home.start(*options)
+    made = (await home.client.post("/jobs", json=jobs())).json()["data"]["items"]
+    assert {one["status"] for one in made} == {"created"}
+
+
+@pytest.mark.parametrize("options", [(), TWO], ids=["one process", "two processes"])
+async def test_a_killed_service_goes_on_with_an_operation_that_is_sent_again(
+    home: Home, options: tuple[str, ...]
+) -> None:
     """What was done is done; it is interrupted; under its key the rest is done, and no job runs twice."""
-    caller = httpx.AsyncClient(trust_env=False, timeout=60)
-    with ExitStack() as processes:
-        async with caller as client:
-            process = await start(tmp_path, client, processes)
-            assert (await client.post("/jobs", json=jobs())).is_success
-            begun = (await client.post("/bulk/jobs", json=BODY, headers=KEY)).json()["data"]["operation"]
-            path = f"/operations/{begun['operationId']}"
+    await with_jobs(home, *options)
+    begun = await home.begin("trigger", key="k")
+    await home.under_way(begun)
+    await home.kill()
+    assert (await home.read(begun))["state"] == "interrupted"
+    again = await home.begin("trigger", key="k")
+    assert again["operationId"] == begun["operationId"]
+    whole = await home.ended(again)
+    assert (whole["state"], whole["succeeded"], whole["failed"]) == ("done", MANY, 0)
+    assert [item["executeNumber"] for item in await home.all("/jobs")] == [1] * MANY
+    assert await asyncio.to_thread(home.process.stop) == 0
 
-            async def operation() -> dict[str, Any]:
-                data: dict[str, Any] = (await client.get(path)).json()["data"]
-                return data
 
-            async def is_under_way() -> bool:
-                return (await operation())["done"] > 0
+async def test_an_end_that_was_seen_outlives_a_kill(home: Home) -> None:
+    """Who saw `done` sees it after a crash, with the same report."""
+    await with_jobs(home)
+    seen = await home.ended(await home.begin("trigger"))
+    await home.kill()
+    assert await home.read(seen) == seen
 
-            async def ended() -> dict[str, Any] | None:
-                found = await operation()
-                return None if found["state"] == "running" else found
 
-            await until(is_under_way)
-            process.send(signal.SIGKILL)
-            await asyncio.to_thread(process.popen.wait, 30)
-            process = await start(tmp_path, client, processes)
-            assert (await until(ended))["state"] == "interrupted"
-            again = (await client.post("/bulk/jobs", json=BODY, headers=KEY)).json()["data"]["operation"]
-            assert again["operationId"] == begun["operationId"]
-            whole = await until(ended)
-            assert (whole["state"], whole["succeeded"], whole["failed"]) == ("done", MANY, 0)
-            items, cursor = [], ""
-            while cursor is not None:
-                page = (await client.get(f"/jobs?limit=500{cursor and '&cursor=' + cursor}")).json()["data"]
-                items += page["items"]
-                cursor = page["nextCursor"]
-            assert [item["executeNumber"] for item in items] == [1] * MANY
-            assert await asyncio.to_thread(process.stop) == 0
+async def test_a_service_that_is_stopped_leaves_it_interrupted(home: Home) -> None:
+    """SIGTERM in the middle: the exit is an ordinary one, and the report names all that was done."""
+    await with_jobs(home)
+    begun = await home.begin("trigger", key="k")
+    await home.under_way(begun)
+    assert await asyncio.to_thread(home.process.stop) == 0
+    await home.start()
+    left = await home.read(begun)
+    triggered = sum(item["executeNumber"] for item in await home.all("/jobs"))
+    assert (left["state"], left["succeeded"]) == ("interrupted", triggered)
+
+
+async def test_commands_over_worker_processes(home: Home) -> None:
+    """All commands on all jobs; a worker process is killed during one of them."""
+    await with_jobs(home, *TWO)
+    for action, members in (("label", {"labels": {"team": "ops"}}), ("pause", {}), ("resume", {})):
+        report = await home.ended(await home.begin(action, **members))
+        assert (report["state"], report["succeeded"]) == ("done", MANY), action
+    begun = await home.begin("trigger")
+    await home.under_way(begun)
+    await home.kill_worker()
+    report = await home.ended(begun)
+    assert report["succeeded"] + report["failed"] == report["done"]
+    await until(home.is_ready)
+    numbers = {item["jobId"]: item["executeNumber"] for item in await home.all("/jobs?label=team:ops")}
+    assert len(numbers) == MANY
+    assert set(numbers.values()) <= {0, 1}
+    assert sum(numbers.values()) >= report["succeeded"]
+    if report["state"] == "done" and not report["moreProblems"]:
+        named = {one["jobId"] for one in report["problems"]}
+        assert {job_id for job_id, number in numbers.items() if not number} <= named
+    begun = await home.begin("destroy", key="all")
+    await home.under_way(begun)
+    await home.kill()
+    assert (await home.ended(await home.begin("destroy", key="all")))["state"] == "done"
+    assert await home.all("/jobs") == []
+
+
+async def test_executions_over_worker_processes(home: Home) -> None:
+    """A worker process is killed amid replays: each is done once at most; then open ones are cancelled."""
+    await with_jobs(home, *TWO)
+    assert (await home.ended(await home.begin("trigger")))["succeeded"] == MANY
+
+    async def have_failed() -> bool:
+        return len(await home.all("/executions?state=terminated")) == MANY
+
+    await until(have_failed)
+    begun = await home.begin("replay", kind="executions", key="again")
+    await home.under_way(begun)
+    await home.kill_worker()
+    report = await home.ended(begun)
+    await until(home.is_ready)
+    numbers = [item["executeNumber"] for item in await home.all("/jobs")]
+    assert set(numbers) <= {1, 2}
+    assert sum(number - 1 for number in numbers) >= report["succeeded"] > 0
+    assert report["succeeded"] + report["failed"] == report["done"]
+    cancelled = await home.ended(await home.begin("cancel", kind="executions"))
+    assert cancelled["state"] == "done"

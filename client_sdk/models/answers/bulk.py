@@ -22,7 +22,7 @@ class StartedExecution(AnswerModel):
 
 
 class Operation(AnswerModel):
-    """A command on many things, and how far it is: `done` of `total`.
+    """A command on many things, and how far it is: `done` of `total`. `node` runs it, or ran it.
 
     `state` `interrupted`: the service ended, or its store was away, before all was done. The first 100
     problems and started executions are listed; `moreProblems` and `moreStarted` count the others.
@@ -41,6 +41,7 @@ class Operation(AnswerModel):
     started: list[StartedExecution]
     more_started: int
     created_by: str
+    node: str
     started_at: AwareDatetime
     updated_at: AwareDatetime
     ended_at: AwareDatetime | None

@@ -24,6 +24,7 @@ from scheduler_service.engine.machine import decide
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.status import summarize
 from scheduler_service.hosts.commit_builder import bury, describe
+from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.services.declared import Declarations
@@ -78,6 +79,10 @@ class World:
 
     def now(self) -> Now:
         return Now(self.wall, self.wall)
+
+    def make_operations(self) -> Operations:
+        """Those of this process."""
+        return Operations(store=self.store, clock=self, holder=Holder("node", "boot"))
 
     def client(self, address: str = "127.0.0.1", **options: Any) -> httpx.AsyncClient:
         """A client with the address `address`."""
@@ -202,6 +207,7 @@ class World:
                 "surroundings": Surroundings(),
                 "catalogue": self.catalogue,
                 "store": self.store,
+                "operations": self.make_operations(),
                 "history": self.history,
                 "outbox": MemoryOutbox(),
                 "clean": clean,

@@ -7,31 +7,50 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler_service.api.operations import (
-    AT_ONCE,
-    MOST_FAULTS,
-    MOST_KNOWN,
-    MOST_RUNNING,
-    SILENCE_MS,
-    Operations,
-)
 from scheduler_service.domain.moments import DAY
 from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.wire import Holder
+from scheduler_service.hosts.operations.operations import AT_ONCE, MOST_RUNNING, SILENCE_MS, Operations
+from scheduler_service.hosts.operations.run import MOST_FAULTS
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.state import Remembered
+from tests.unit.api.stores import MemoryStore
 from tests.unit.api.world import World, definition, pointers
 
 pytestmark = pytest.mark.anyio
 MANY = 150
 
 
+class SlowStore(MemoryStore):
+    """Keeps a record while `may_write` is set; before that it refuses the next `refusals`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_write = asyncio.Event()
+        self.may_write.set()
+        self.refusals = 0
+
+    async def remember(self, remembered: Remembered) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise StoreUnavailable("away")
+        await self.may_write.wait()
+        await super().remember(remembered)
+
+
 class HeldWorld(World):
     """A scheduler in which commands wait while `go` is not set and none of `room` is left.
 
-    `waiting` counts those that wait.
+    `waiting` counts those that wait. Records are brought up to date every `save_seconds`, in `records`.
     """
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(
+        self, *, node: str = "node", boot: str = "first", save_seconds: float = 0.001, **settings: Any
+    ) -> None:
+        self.holder = Holder(node, boot)
+        self.save_seconds = save_seconds
+        self.records = SlowStore()
         self.go = asyncio.Event()
         self.go.set()
         self.room = 0
@@ -46,6 +65,18 @@ class HeldWorld(World):
             await self.go.wait()
             self.waiting -= 1
         return await super().deliver(job_id, command)
+
+    def make_operations(self) -> Operations:
+        self.records.kept = self.store.kept
+        return Operations(store=self.records, clock=self, holder=self.holder, save_seconds=self.save_seconds)
+
+    def restart(self, **options: Any) -> "HeldWorld":
+        """Another one over what of this one is durable now."""
+        after = HeldWorld(**options)
+        after.store.kept.update(self.store.kept)
+        after.documents = dict(self.documents)
+        after.catalogue.entries, after.history.runs = dict(self.catalogue.entries), dict(self.history.runs)
+        return after
 
     async def hold(self, client: httpx.AsyncClient, *, room: int = 0, **options: Any) -> str:
         """An operation that is under way, and held after `room` commands; its id."""
@@ -65,8 +96,8 @@ async def until(condition: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def world() -> HeldWorld:
-    """Records are brought up to date all the time."""
-    return HeldWorld(operations=Operations(save_seconds=0.001))
+    """Its records are brought up to date all the time."""
+    return HeldWorld()
 
 
 @pytest.fixture
@@ -133,13 +164,13 @@ async def test_a_cancelled_one_begins_nothing_more(client: httpx.AsyncClient, wo
 async def test_another_process_reads_and_cancels_it(client: httpx.AsyncClient, world: HeldWorld) -> None:
     """Through the store, as the nodes of a cluster do."""
     operation_id = await world.hold(client)
-    other = HeldWorld()
-    other.store.kept = world.store.kept
+    other = HeldWorld(node="other")
+    other.store.kept = other.records.kept = world.store.kept
     async with other.client() as elsewhere:
-        assert (await read(elsewhere, operation_id))["state"] == "running"
+        seen = await read(elsewhere, operation_id)
+        assert (seen["state"], seen["node"]) == ("running", "node")
         assert (await elsewhere.post(f"/operations/{operation_id}/cancel")).is_success
-        own = world.deps.operations
-        found = await own.find(world.store, world, "default", operation_id)
+        found = await world.deps.operations.find("default", operation_id)
         assert found is not None
         await until(lambda: found.is_stopped)
         world.go.set()
@@ -152,9 +183,7 @@ async def test_one_that_a_crash_ended_is_sent_again(client: httpx.AsyncClient, w
     """It is interrupted once it is silent; under the same key the rest is done, and nothing twice."""
     key = {"Idempotency-Key": "k"}
     operation_id = await world.hold(client, room=100, headers=key)
-    after = HeldWorld()
-    after.store.kept, after.documents = dict(world.store.kept), dict(world.documents)
-    after.catalogue.entries, after.history.runs = dict(world.catalogue.entries), dict(world.history.runs)
+    after = world.restart(node="other")
     assert len(after.history.runs) == 100
     async with after.client() as back:
         assert (await read(back, operation_id))["state"] == "running"
@@ -166,6 +195,77 @@ async def test_one_that_a_crash_ended_is_sent_again(client: httpx.AsyncClient, w
         assert (await begin(back, headers=key))["operationId"] == operation_id
         assert (await ended(back, operation_id))["succeeded"] == MANY
         assert len(after.history.runs) == MANY
+
+
+async def test_the_next_start_of_its_node_knows_that_it_ended(
+    client: httpx.AsyncClient, world: HeldWorld
+) -> None:
+    """At once: nobody but this node could go on with it."""
+    operation_id = await world.hold(client, room=100)
+    async with world.restart(boot="second").client() as back:
+        assert (await read(back, operation_id))["state"] == "interrupted"
+
+
+async def test_an_end_is_shown_when_it_is_durable() -> None:
+    """A crash between the last command and the record: it is interrupted, and nothing is done twice."""
+    world, key = HeldWorld(save_seconds=60), {"Idempotency-Key": "k"}
+    async with world.client() as client:
+        assert (
+            await client.post("/jobs", json=[{"jobId": f"j{n}", **definition()} for n in range(MANY)])
+        ).is_success
+        operation_id = await world.hold(client, room=100, headers=key)
+        world.records.may_write.clear()
+        world.go.set()
+        await until(lambda: len(world.history.runs) == MANY)
+        for _ in range(10):
+            found = await read(client, operation_id)
+            assert (found["state"], found["endedAt"]) == ("running", None)
+        async with world.restart(boot="second").client() as back:
+            assert (await read(back, operation_id))["state"] == "interrupted"
+            again = await begin(back, headers=key)
+            assert again["operationId"] == operation_id
+            assert (await ended(back, operation_id))["succeeded"] == MANY
+        world.records.may_write.set()
+        assert (await ended(client, operation_id))["done"] == MANY
+        async with world.restart(boot="third").client() as back:
+            assert (await read(back, operation_id))["state"] == "done"
+
+
+async def test_an_end_is_written_once_the_store_is_back(client: httpx.AsyncClient, world: HeldWorld) -> None:
+    """It is tried until the store takes it."""
+    operation_id = await world.hold(client)
+    world.records.refusals = 20
+    world.go.set()
+    assert (await ended(client, operation_id))["state"] == "done"
+    assert world.records.refusals == 0
+    async with world.restart(boot="second").client() as back:
+        assert (await read(back, operation_id))["state"] == "done"
+
+
+async def test_a_process_that_ends_leaves_it_interrupted(client: httpx.AsyncClient, world: HeldWorld) -> None:
+    """What is under way is done, nothing more begins, and its record says so; other ones are refused."""
+    operation_id = await world.hold(client)
+    stopping = asyncio.create_task(world.deps.operations.stop(60_000))
+    await asyncio.sleep(0)
+    refused = await client.post("/bulk/jobs", json=ALL)
+    assert (refused.status_code, pointers(refused)) == (429, [("", "limit")])
+    world.go.set()
+    await stopping
+    async with world.restart(node="other").client() as back:
+        left = await read(back, operation_id)
+    assert (left["state"], left["done"], left["total"]) == ("interrupted", AT_ONCE, MANY)
+    assert left["endedAt"] is not None
+
+
+async def test_a_process_waits_for_no_command_beyond_its_deadline(
+    client: httpx.AsyncClient, world: HeldWorld
+) -> None:
+    """Commands that do not end are given up, and the record is written."""
+    operation_id = await world.hold(client)
+    await world.deps.operations.stop(20)
+    async with world.restart(node="other").client() as back:
+        left = await read(back, operation_id)
+    assert (left["state"], left["done"]) == ("interrupted", 0)
 
 
 async def test_no_more_than_a_few_run(client: httpx.AsyncClient, world: HeldWorld) -> None:
@@ -194,11 +294,9 @@ async def test_it_ends_where_the_store_is_away(client: httpx.AsyncClient, world:
 
 
 async def test_they_are_forgotten(client: httpx.AsyncClient, world: HeldWorld) -> None:
-    """After 24 hours in the store, earlier in memory; then 404 says what to do."""
+    """After 24 hours; then 404 says what to do."""
     body = {"action": "trigger", "select": {"jobIds": ["j0"]}}
     first = (await client.post("/bulk/jobs", json=body)).json()["data"]["operation"]["operationId"]
-    for _ in range(MOST_KNOWN + 1):
-        assert (await client.post("/bulk/jobs", json=body)).is_success
     assert (await read(client, first))["state"] == "done"
     world.wall += DAY + 1
     gone = await client.get(f"/operations/{first}")

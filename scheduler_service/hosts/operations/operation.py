@@ -1,11 +1,12 @@
 """One operation: a command on many jobs or executions, what became of each, and its record in the store."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from scheduler_service.api.responses import ENCODER, ApiProblem
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.wire import Holder
 from scheduler_service.ports.state import Remembered
 
 RUNNING, DONE, CANCELLED, INTERRUPTED = "running", "done", "cancelled", "interrupted"
@@ -21,11 +22,23 @@ class Started(msgspec.Struct, frozen=True, rename="camel"):
     execution_id: str
 
 
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of one piece: `problem` None: it is done, and `started` is the execution that it began.
+
+    A problem has the members of RFC 9457. `is_store_fault`: the store failed it, which the next ones may meet
+    as well.
+    """
+
+    started: Started | None = None
+    problem: Mapping[str, Any] | None = None
+    is_store_fault: bool = False
+
+
 class Operation(msgspec.Struct, kw_only=True, rename="camel"):
     """How far an operation is; times are those of the wire.
 
-    `digest` is that of the request, `first` are the first ids that it is about. A record of an earlier
-    version lacks what that did not know.
+    `digest` is that of the request, `first` are the first ids that it is about. `node` runs it, in its start
+    `boot`. A record of an earlier version lacks what that did not know.
     """
 
     operation_id: str
@@ -48,19 +61,25 @@ class Operation(msgspec.Struct, kw_only=True, rename="camel"):
     more_started: int = 0
     ended_at: str | None = None
     is_stopped: bool = False
+    node: str = ""
+    boot: str = ""
 
-    def succeed(self, started: Started | None) -> None:
-        """One more piece is done; `started` is the execution that it began, if any."""
+    def take(self, piece: str, outcome: Outcome) -> None:
+        """One more piece, named by its id, is done or was refused."""
         self.done += 1
+        if outcome.problem is None:
+            self._succeed(outcome.started)
+        else:
+            self._fail(piece, outcome.problem)
+
+    def _succeed(self, started: Started | None) -> None:
         self.succeeded += 1
         if started is not None and len(self.started) < MOST_LISTED:
             self.started.append(started)
         elif started is not None:
             self.more_started += 1
 
-    def fail(self, piece: str, problem: ApiProblem) -> None:
-        """One more piece was refused."""
-        self.done += 1
+    def _fail(self, piece: str, problem: Mapping[str, Any]) -> None:
         self.failed += 1
         if len(self.problems) >= MOST_LISTED:
             self.more_problems += 1
@@ -70,7 +89,7 @@ class Operation(msgspec.Struct, kw_only=True, rename="camel"):
             {
                 "jobId": piece if is_job else None,
                 "executionId": None if is_job else piece,
-                "problem": problem.body(),
+                "problem": problem,
             }
         )
 
@@ -78,10 +97,15 @@ class Operation(msgspec.Struct, kw_only=True, rename="camel"):
         """Nothing more of it is to begin."""
         self.is_stopped = True
 
-    def end(self, now: int, *, is_whole: bool) -> None:
-        """It has ended at `now` (wall ms); `is_whole`: nothing is left."""
-        self.state = DONE if is_whole else CANCELLED if self.is_stopped else INTERRUPTED
-        self.ended_at = rfc3339(now)
+    def at_end(self, now: int) -> "Operation":
+        """As it is once it has ended, at `now` (wall ms)."""
+        is_whole = self.done >= self.total
+        state = DONE if is_whole else CANCELLED if self.is_stopped else INTERRUPTED
+        return msgspec.structs.replace(self, state=state, ended_at=rfc3339(now))
+
+    def ended_with(self, holder: Holder) -> bool:
+        """Whether an earlier start of this holder's node ran it, and left it as it is."""
+        return self.state == RUNNING and self.node == holder.node and self.boot != holder.boot
 
     def wire(self) -> dict[str, Any]:
         """Its form in answers."""
@@ -91,10 +115,11 @@ class Operation(msgspec.Struct, kw_only=True, rename="camel"):
     def kept(self, now: int) -> Remembered:
         """Its record in the store as of `now` (wall ms)."""
         self.updated_at = rfc3339(now)
-        return Remembered(scope_of(self.tenant), self.operation_id, self.digest, ENCODER.encode(self), now)
+        return Remembered(scope_of(self.tenant), self.operation_id, self.digest, _ENCODER.encode(self), now)
 
 
-_INTERNAL = frozenset({"tenant", "digest", "first", "isStopped"})
+_INTERNAL = frozenset({"tenant", "digest", "first", "isStopped", "boot"})
+_ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Operation)
 
 

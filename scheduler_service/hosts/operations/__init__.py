@@ -1,0 +1,1 @@
+"""Long work on many things: it runs here, whoever asked for it."""

@@ -1,0 +1,193 @@
+"""The operations of this process, and through the store those of other ones and of earlier starts."""
+
+import asyncio
+from collections.abc import Sequence
+
+from scheduler_service.domain.errors import PunctualError
+from scheduler_service.domain.moments import DAY, SECOND
+from scheduler_service.domain.wire import Holder
+from scheduler_service.hosts.operations.operation import (
+    INTERRUPTED,
+    RUNNING,
+    Operation,
+    read_kept,
+    scope_of,
+)
+from scheduler_service.hosts.operations.run import Run, Work
+from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.state import Remembered, RequestStore
+
+MOST_RUNNING = 4
+"""Operations that run at once in one process."""
+AT_ONCE = 8
+"""Pieces of one operation that are under way at once: firings come between them."""
+SAVE_SECONDS = 2.0
+SILENCE_MS = 10_000
+"""A running operation that was not saved for so long has ended with its process."""
+RECORD_SECONDS = 1.0
+"""So much of the time of a stop is kept for the record of the end."""
+
+
+class NoRoom(PunctualError):
+    """No further operation may run now; the message says why."""
+
+
+class Operations:
+    """Begins operations, attends to them until their end is durable, and finds them.
+
+    Their records are kept for 24 hours. `holder` is this process. `at_once` and `save_seconds` are for tests.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: RequestStore,
+        clock: Clock,
+        holder: Holder,
+        at_once: int = AT_ONCE,
+        save_seconds: float = SAVE_SECONDS,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._holder = holder
+        self._at_once = at_once
+        self._save_seconds = save_seconds
+        self._runs: dict[tuple[str, str], Run] = {}
+        self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._is_leaving = False
+
+    async def find(self, tenant: str, operation_id: str) -> Operation | None:
+        """The operation as it is now, or as it was kept; None: it is not known. Raises StoreUnavailable.
+
+        One that has ended is shown so only when its end is durable.
+        """
+        if (run := self._runs.get((tenant, operation_id))) is not None:
+            return run.operation
+        now = self._clock.now().wall
+        kept = await self._store.recall(scope_of(tenant), operation_id, now - DAY)
+        if kept is None:
+            return None
+        operation = read_kept(tenant, kept)
+        is_silent = operation.state == RUNNING and now - kept.created_at > SILENCE_MS
+        if is_silent or operation.ended_with(self._holder):
+            operation.state = INTERRUPTED
+        return operation
+
+    def check_room(self) -> None:
+        """Raises NoRoom where no further operation may run now."""
+        if self._is_leaving:
+            raise NoRoom("this process ends; ask again once it is back")
+        if len(self._runs) >= MOST_RUNNING:
+            raise NoRoom(f"{MOST_RUNNING} operations are running; wait for one, or cancel one")
+
+    async def start(self, operation: Operation, ids: Sequence[str], work: Work) -> Operation:
+        """Begins with `operation`, which does `work` on each of `ids`; returns when its record is durable.
+
+        Returns the one that runs already under this id, where there is one. Raises NoRoom, StoreError:
+        nothing was begun.
+        """
+        name = (operation.tenant, operation.operation_id)
+        if name in self._runs:
+            return self._runs[name].operation
+        self.check_room()
+        operation.node, operation.boot = self._holder.node, self._holder.boot
+        self._runs[name] = Run(operation=operation, ids=ids, work=work, at_once=self._at_once)
+        saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(self._attend(self._runs[name], saved))
+        self._tasks[name] = task
+        task.add_done_callback(lambda _: self._forget(name))
+        await asyncio.shield(saved)
+        return operation
+
+    async def wait(self, operation: Operation, seconds: float) -> None:
+        """Returns when the operation has ended, or after `seconds`."""
+        task = self._tasks.get((operation.tenant, operation.operation_id))
+        if task is not None:
+            await asyncio.wait({task}, timeout=seconds)
+
+    async def cancel(self, operation: Operation) -> None:
+        """Ends the operation before its next piece, wherever it runs. Raises StoreError."""
+        if operation.state != RUNNING:
+            return
+        run = self._runs.get((operation.tenant, operation.operation_id))
+        if run is None:
+            await self._store.remember(_wish(operation, self._clock.now().wall))
+            return
+        run.operation.stop()
+        await self.wait(operation, self._save_seconds)
+
+    async def stop(self, grace: int) -> None:
+        """Lets no piece begin, and waits at most `grace` ms: for those under way, and the record of the end.
+
+        What is left of an operation is `interrupted`, and done when it is asked for again under its key.
+        """
+        self._is_leaving = True
+        for run in self._runs.values():
+            run.leave()
+        tasks = list(self._tasks.values())
+        if not tasks:
+            return
+        seconds = grace / SECOND
+        await asyncio.wait(tasks, timeout=max(seconds - RECORD_SECONDS, seconds / 2))
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=min(RECORD_SECONDS, seconds / 2))
+
+    def _forget(self, name: tuple[str, str]) -> None:
+        del self._tasks[name]
+        self._runs.pop(name, None)
+
+    async def _attend(self, run: Run, saved: "asyncio.Future[None]") -> None:
+        """Runs the operation and keeps its record up to date."""
+        operation = run.operation
+        try:
+            await self._store.remember(operation.kept(self._clock.now().wall))
+        except StoreError as error:
+            saved.set_exception(error)
+            return
+        saved.set_result(None)
+        running = asyncio.create_task(run.work_off())
+        try:
+            while not running.done():
+                await asyncio.wait({running}, timeout=self._save_seconds)
+                if not running.done():
+                    await self._exchange(operation)
+        finally:
+            running.cancel()
+            await self._keep_end(operation)
+        running.result()
+
+    async def _exchange(self, operation: Operation) -> None:
+        """Keeps the record, and learns whether the operation is to end; nothing while the store is away."""
+        now = self._clock.now().wall
+        try:
+            await self._store.remember(operation.kept(now))
+            scope = _wishes(operation.tenant)
+            if await self._store.recall(scope, operation.operation_id, now - DAY) is not None:
+                operation.stop()
+        except StoreError:
+            return
+
+    async def _keep_end(self, operation: Operation) -> None:
+        """Writes the end at once, and shows it when it is durable; tried until the store takes it."""
+        ended = operation.at_end(self._clock.now().wall)
+        while True:
+            try:
+                await self._store.remember(ended.kept(self._clock.now().wall))
+            except StoreError:
+                if self._is_leaving:
+                    return
+                await asyncio.sleep(self._save_seconds)
+                continue
+            operation.state, operation.ended_at = ended.state, ended.ended_at
+            operation.updated_at = ended.updated_at
+            return
+
+
+def _wish(operation: Operation, now: int) -> Remembered:
+    return Remembered(_wishes(operation.tenant), operation.operation_id, operation.digest, b"{}", now)
+
+
+def _wishes(tenant: str) -> str:
+    return f"{scope_of(tenant)}/cancel"
