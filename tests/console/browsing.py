@@ -5,7 +5,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Response, Route
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    FloatRect,
+    Locator,
+    Page,
+    Response,
+    Route,
+)
 
 AXE = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 
@@ -83,6 +92,13 @@ def evaluate(page: Page, body: str, argument: Any = None) -> Any:
         "async (argument) => { const core = await import(document.querySelector('script[type=module]').src);"
     )
     return page.evaluate(f"{begin} {body} }}", argument)
+
+
+def box_of(target: Locator) -> FloatRect:
+    """Where it stands in the window, in pixels; it must be drawn."""
+    box = target.bounding_box()
+    assert box is not None
+    return box
 
 
 def violations(page: Page) -> list[str]:

@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.console.browsing import Console, violations
+from tests.console.browsing import Console, box_of, violations
 from tests.console.service import ConsoleService
 from tests.console.starter import Starter
 from tests.wire.target import HELD, Reply
@@ -35,6 +35,21 @@ def test_why_a_job_failed_is_found_in_two_clicks(console: Console) -> None:
     expect(table).to_contain_text("$.ordered")
     expect(table).to_contain_text("Last success, #")
     assert violations(page) == []
+
+
+def test_the_log_stands_below_the_time_line(console: Console) -> None:
+    """Beside what is open, within the first window; on a phone after it."""
+    page = console("#/executions?jobId=orders&state=terminated")
+    page.get_by_role("link", name="orders #4").click()
+    line, log = page.locator(".waterfall"), page.get_by_role("button", name="Log", exact=True)
+    detail = page.get_by_role("complementary", name="Details")
+    expect(detail).to_be_visible()
+    above, below, beside = box_of(line), box_of(log), box_of(detail)
+    assert 0 < below["y"] - (above["y"] + above["height"]) < 60
+    assert below["y"] < 700
+    assert beside["x"] > below["x"]
+    page.set_viewport_size({"width": 390, "height": 900})
+    assert box_of(log)["y"] > box_of(detail)["y"]
 
 
 def test_a_failed_chain_is_replayed_from_its_second_step(

@@ -1,4 +1,4 @@
-// An area that scrolls by itself: the keyboard can reach it while there is something to scroll to.
+// An area that scrolls by itself where its content does not fit: the keyboard can reach it then. Else heads of tables stick to the window.
 
 import { html } from "../core/html.js";
 import { onMounted, onUnmounted, ref } from "../core/vue.js";
@@ -23,7 +23,7 @@ export const ScrollArea = {
     return () => html`
       <div
         ref=${element}
-        class=${["scroll", attrs.class]}
+        class=${[attrs.class, { scrolls: isScrolling.value }]}
         tabindex=${isScrolling.value ? "0" : undefined}
         role=${isScrolling.value ? "region" : undefined}
         aria-label=${isScrolling.value ? props.label : undefined}

@@ -9,6 +9,7 @@ import { route } from "../core/router.js";
 import { session, signOut } from "../core/session.js";
 import { now } from "../core/times.js";
 import { formatDuration } from "../core/formats.js";
+import { onMounted, watch } from "../core/vue.js";
 import { Icon } from "../components/icons.js";
 
 /** The parts of the console in order: place, pictogram, name. */
@@ -30,8 +31,18 @@ export const PARTS = [
 const THEMES = { auto: "light", light: "dark", dark: "auto" };
 const ZONES = ["browser", "job", "utc"];
 
-/** The column; `onSearch` opens the command palette. */
-export function Navigation({ onSearch }) {
+/** The column; `onSearch` opens the command palette. On a phone it is a line, which brings the present part into sight. */
+export const Navigation = {
+  props: { onSearch: Function },
+  setup(props) {
+    const present = () => document.querySelector(".navigation [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+    onMounted(present);
+    watch(() => route.path, present, { flush: "post" });
+    return () => column(props.onSearch);
+  },
+};
+
+function column(onSearch) {
   return html`
     <aside class="navigation">
       <a class="brand" href="#/"><${Icon} name="clock" size=${20}/><span>Punctual</span></a>
@@ -68,8 +79,6 @@ export function Navigation({ onSearch }) {
     </aside>
   `;
 }
-
-Navigation.props = ["onSearch"];
 
 /** Whether the service answers, and since when it does not. */
 export function ConnectionState() {

@@ -31,10 +31,10 @@ export const DeliveryRow = {
             <span class="dim mono url cut" title=${showUnseen(delivery.url)}>${showUnseen(delivery.url)}</span></div>
           </td>
           <td><a href=${linkTo("executions", delivery.executionId)}>${delivery.jobId}</a></td>
-          <td class="last">${last && lastTry(last)}</td>
-          <td class="right number">${formatNumber(delivery.attempts.length)}</td>
-          <td><${Moment} at=${delivery.createdAt}/></td>
-          <td><${Moment} at=${delivery.nextTryAt}/></td>
+          <td class="last" data-label=${t("deliveries.answer")}>${last && lastTry(last)}</td>
+          <td class="right number" data-label=${t("deliveries.tries")}>${formatNumber(delivery.attempts.length)}</td>
+          <td data-label=${t("deliveries.created")}><${Moment} at=${delivery.createdAt}/></td>
+          <td data-label=${t("deliveries.next")}><${Moment} at=${delivery.nextTryAt}/></td>
           <td class="narrow right">${may("operator") && isOpen(delivery) && actions(delivery, props.onAct)}</td>
         </tr>
         ${isUnfolded.value && html`<tr class="unfolded"><td></td><td colspan="8">${tries(delivery)}</td></tr>`}

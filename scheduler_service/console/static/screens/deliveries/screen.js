@@ -8,6 +8,7 @@ import {
   Loaded,
   PageHead,
   Pager,
+  Panel,
   Tabs,
   TextFilter,
   formatNumber,
@@ -85,40 +86,38 @@ function chosenBar(rows, selection, many, act) {
 function table(arrivals, selection, act) {
   const rows = arrivals.rows.value;
   return html`
-    <section class="panel flush deliveries">
-      <div class="panel-body">
-        <table class="table">
-          <thead>
-            <tr>
-              <th class="narrow"><input type="checkbox" aria-label=${t("deliveries.chooseAll")} checked=${rows.every((row) => selection.chosen.has(keyOf(row)))} onChange=${selection.toggleAll}/></th>
-              <th>${t("deliveries.state")}</th>
-              <th>${t("deliveries.what")}</th>
-              <th>${t("deliveries.job")}</th>
-              <th>${t("deliveries.answer")}</th>
-              <th class="right">${t("deliveries.tries")}</th>
-              <th>${t("deliveries.created")}</th>
-              <th>${t("deliveries.next")}</th>
-              <th><span class="unseen">${t("deliveries.actions")}</span></th>
-            </tr>
-          </thead>
-          <tbody>
-            ${rows.map(
-              (row, index) => html`
-                <${DeliveryRow}
-                  key=${keyOf(row)}
-                  delivery=${row}
-                  isChosen=${selection.chosen.has(keyOf(row))}
-                  isAt=${selection.at === index}
-                  isGone=${arrivals.gone.value.has(keyOf(row))}
-                  onChoose=${() => selection.toggle(keyOf(row))}
-                  onAct=${(action, delivery) => act(action, [delivery])}
-                />
-              `,
-            )}
-          </tbody>
-        </table>
-      </div>
-    </section>
+    <${Panel} flush class="deliveries">
+      <table class="table cards">
+        <thead>
+          <tr>
+            <th class="narrow"><input type="checkbox" aria-label=${t("deliveries.chooseAll")} checked=${rows.every((row) => selection.chosen.has(keyOf(row)))} onChange=${selection.toggleAll}/></th>
+            <th>${t("deliveries.state")}</th>
+            <th>${t("deliveries.what")}</th>
+            <th>${t("deliveries.job")}</th>
+            <th>${t("deliveries.answer")}</th>
+            <th class="right">${t("deliveries.tries")}</th>
+            <th>${t("deliveries.created")}</th>
+            <th>${t("deliveries.next")}</th>
+            <th><span class="unseen">${t("deliveries.actions")}</span></th>
+          </tr>
+        </thead>
+        <tbody>
+          ${rows.map(
+            (row, index) => html`
+              <${DeliveryRow}
+                key=${keyOf(row)}
+                delivery=${row}
+                isChosen=${selection.chosen.has(keyOf(row))}
+                isAt=${selection.at === index}
+                isGone=${arrivals.gone.value.has(keyOf(row))}
+                onChoose=${() => selection.toggle(keyOf(row))}
+                onAct=${(action, delivery) => act(action, [delivery])}
+              />
+            `,
+          )}
+        </tbody>
+      </table>
+    <//>
   `;
 }
 

@@ -1,6 +1,6 @@
 // This execution beside the last one of its job that succeeded.
 
-import { EmptyState, Loaded, formatDuration, formatNumber, html, linkTo, pathOf, showUnseen, t, useResource } from "../../core.js";
+import { EmptyState, Loaded, ScrollArea, formatDuration, formatNumber, html, linkTo, pathOf, showUnseen, t, useResource } from "../../core.js";
 import { compareExecutions } from "./differences.js";
 import { shortUrl } from "./words.js";
 
@@ -28,7 +28,7 @@ function comparison(present, past) {
   const { steps, total } = compareExecutions(present, past);
   const longest = Math.max(1, ...steps.flatMap((step) => [step.present?.durationMs ?? 0, step.past?.durationMs ?? 0]));
   return html`
-    <div class="panel-scroll">
+    <${ScrollArea} label=${t("execution.compare")}>
       <table class="table comparison">
         <caption class="unseen">${t("execution.compare")}</caption>
         <thead>
@@ -49,7 +49,7 @@ function comparison(present, past) {
           </tr>
         </tbody>
       </table>
-    </div>
+    <//>
   `;
 }
 

@@ -42,8 +42,8 @@ export const Screen = {
         <div class=${["split", { open: row !== null }]}>
           <${Waterfall} execution=${execution} rows=${rows.value} chosen=${row?.key} zone=${zone} onChoose=${(key) => replaceQuery({ at: key ?? "none" })}/>
           ${row && html`<${RowDetail} key=${row.key} row=${row} zone=${zone} onReplay=${replay} onClose=${() => replaceQuery({ at: "none" })}/>`}
+          ${lower(execution, zone)}
         </div>
-        ${lower(execution, zone)}
       `;
     };
 

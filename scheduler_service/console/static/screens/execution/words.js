@@ -16,7 +16,7 @@ export function statusOfRow(row) {
   if (kind === "attempt") return row.attempt.error ?? (row.to === null ? t("state.processing") : row.attempt.endedAt === null ? "–" : t("state.succeeded"));
   if (kind === "notification") return t(`state.${row.notification.state === "failed" ? "undelivered" : row.notification.state}`);
   if (kind === "lease") return row.ending === undefined ? (row.step?.error ?? t(row.to === null ? "execution.held" : "execution.ended")) : t(`execution.lease.${row.ending.what}`);
-  if (kind === "checks") return row.attempt.checks.at(-1)?.progress ?? t("execution.none");
+  if (kind === "checks") return row.attempt.checks.at(-1)?.progress ?? (row.to === null ? t("execution.none") : "–");
   if (kind === "feedback") return row.attempt.feedback.at(-1)?.progress ?? "";
   if (kind === "queue") return `${row.queue.ended} / ${row.queue.parts}`;
   return row.to === null ? t("state.processing") : "";

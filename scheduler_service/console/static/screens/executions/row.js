@@ -41,11 +41,11 @@ export const ExecutionRow = {
             <a class="name" href=${linkTo("executions", id)}>${execution.jobId} <span class="number">#${formatNumber(execution.executeNumber)}</span></a>
           </td>
           <td class="execution-why">${whyOf(execution)}</td>
-          <td><${Moment} at=${execution.plannedAt}/></td>
-          <td class="right">${latenessOf(execution)}</td>
-          <td class="right">${tookOf(execution)}</td>
-          <td class="right number">${execution.attemptCount || html`<span class="dim">–</span>`}</td>
-          <td class="dim narrow">${t(`triggeredBy.${execution.triggeredBy}`)}</td>
+          <td data-label=${t("executions.planned")}><${Moment} at=${execution.plannedAt}/></td>
+          <td class="right" data-label=${t("executions.late")}>${latenessOf(execution)}</td>
+          <td class="right" data-label=${t("executions.took")}>${tookOf(execution)}</td>
+          <td class="right number" data-label=${t("executions.attempts")}>${execution.attemptCount || html`<span class="dim">–</span>`}</td>
+          <td class="dim narrow" data-label=${t("executions.by")}>${t(`triggeredBy.${execution.triggeredBy}`)}</td>
           <td class="narrow right">${may("operator") && actionOf(execution, props.onDone)}</td>
         </tr>
       `;

@@ -7,6 +7,7 @@ import {
   Loaded,
   PageHead,
   Pager,
+  Panel,
   computed,
   formatNumber,
   html,
@@ -71,43 +72,41 @@ export const Screen = {
 function table(arrivals, selection, reload) {
   const rows = arrivals.rows.value;
   return html`
-    <section class="panel flush executions">
-      <div class="panel-body">
-        <table class="table">
-          <thead>
-            <tr>
-              <th class="narrow">
-                <input type="checkbox" aria-label=${t("executions.chooseAll")} checked=${rows.every((one) => selection.chosen.has(keyOf(one)))} onChange=${selection.toggleAll}/>
-              </th>
-              <th>${t("executions.state")}</th>
-              <th>${t("executions.job")}</th>
-              <th>${t("executions.why")}</th>
-              <th>${t("executions.planned")}</th>
-              <th class="right">${t("executions.late")}</th>
-              <th class="right">${t("executions.took")}</th>
-              <th class="right">${t("executions.attempts")}</th>
-              <th>${t("executions.by")}</th>
-              <th><span class="unseen">${t("executions.actions")}</span></th>
-            </tr>
-          </thead>
-          <tbody>
-            ${rows.map(
-              (one, index) => html`
-                <${ExecutionRow}
-                  key=${keyOf(one)}
-                  execution=${one}
-                  isChosen=${selection.chosen.has(keyOf(one))}
-                  isAt=${selection.at === index}
-                  isGone=${arrivals.gone.value.has(keyOf(one))}
-                  onChoose=${() => selection.toggle(keyOf(one))}
-                  onDone=${reload}
-                />
-              `,
-            )}
-          </tbody>
-        </table>
-      </div>
-    </section>
+    <${Panel} flush class="executions">
+      <table class="table cards">
+        <thead>
+          <tr>
+            <th class="narrow">
+              <input type="checkbox" aria-label=${t("executions.chooseAll")} checked=${rows.every((one) => selection.chosen.has(keyOf(one)))} onChange=${selection.toggleAll}/>
+            </th>
+            <th>${t("executions.state")}</th>
+            <th>${t("executions.job")}</th>
+            <th>${t("executions.why")}</th>
+            <th>${t("executions.planned")}</th>
+            <th class="right">${t("executions.late")}</th>
+            <th class="right">${t("executions.took")}</th>
+            <th class="right">${t("executions.attempts")}</th>
+            <th>${t("executions.by")}</th>
+            <th><span class="unseen">${t("executions.actions")}</span></th>
+          </tr>
+        </thead>
+        <tbody>
+          ${rows.map(
+            (one, index) => html`
+              <${ExecutionRow}
+                key=${keyOf(one)}
+                execution=${one}
+                isChosen=${selection.chosen.has(keyOf(one))}
+                isAt=${selection.at === index}
+                isGone=${arrivals.gone.value.has(keyOf(one))}
+                onChoose=${() => selection.toggle(keyOf(one))}
+                onDone=${reload}
+              />
+            `,
+          )}
+        </tbody>
+      </table>
+    <//>
   `;
 }
 

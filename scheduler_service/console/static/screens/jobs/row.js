@@ -36,8 +36,8 @@ export const JobRow = {
           <td><${StateBadge} state=${job.state}/></td>
           <td><${OutcomeBars} items=${props.outcomes ?? []}/></td>
           <td class="timer">${timerOf(job)}</td>
-          <td><${Moment} at=${job.nextFireTime}/></td>
-          <td class="dim">${showUnseen(job.creator)}</td>
+          <td data-label=${t("jobs.next")}><${Moment} at=${job.nextFireTime}/></td>
+          <td class="dim" data-label=${t("jobs.creator")}>${showUnseen(job.creator)}</td>
           <td class="narrow right">${may("operator") && actions(job, props.onDone)}</td>
         </tr>
       `;

@@ -7,6 +7,7 @@ import {
   Loaded,
   PageHead,
   Pager,
+  Panel,
   SearchField,
   formatNumber,
   html,
@@ -69,38 +70,36 @@ function table(listing, selection, outcomes) {
   const byJob = new Map((outcomes?.items ?? []).map((one) => [one.jobId, one.executions]));
   const jobs = listing.items.value;
   return html`
-    <section class="panel flush jobs">
-      <div class="panel-body">
-        <table class="table">
-          <thead>
-            <tr>
-              <th class="narrow"><${ChooseAll} jobs=${jobs} selection=${selection}/></th>
-              ${sortable("jobName", t("jobs.name"))}
-              <th>${t("jobs.state")}</th>
-              <th>${t("jobs.outcomes")}</th>
-              <th>${t("jobs.timer")}</th>
-              ${sortable("nextFireTime", t("jobs.next"))}
-              <th>${t("jobs.creator")}</th>
-              <th><span class="unseen">${t("jobs.actions")}</span></th>
-            </tr>
-          </thead>
-          <tbody>
-            ${jobs.map(
-              (job, index) => html`
-                <${JobRow}
-                  key=${job.jobId}
-                  job=${job}
-                  outcomes=${byJob.get(job.jobId)}
-                  selection=${selection}
-                  isAt=${selection.at === index}
-                  onDone=${listing.resource.reload}
-                />
-              `,
-            )}
-          </tbody>
-        </table>
-      </div>
-    </section>
+    <${Panel} flush class="jobs">
+      <table class="table cards">
+        <thead>
+          <tr>
+            <th class="narrow"><${ChooseAll} jobs=${jobs} selection=${selection}/></th>
+            ${sortable("jobName", t("jobs.name"))}
+            <th>${t("jobs.state")}</th>
+            <th>${t("jobs.outcomes")}</th>
+            <th>${t("jobs.timer")}</th>
+            ${sortable("nextFireTime", t("jobs.next"))}
+            <th>${t("jobs.creator")}</th>
+            <th><span class="unseen">${t("jobs.actions")}</span></th>
+          </tr>
+        </thead>
+        <tbody>
+          ${jobs.map(
+            (job, index) => html`
+              <${JobRow}
+                key=${job.jobId}
+                job=${job}
+                outcomes=${byJob.get(job.jobId)}
+                selection=${selection}
+                isAt=${selection.at === index}
+                onDone=${listing.resource.reload}
+              />
+            `,
+          )}
+        </tbody>
+      </table>
+    <//>
   `;
 }
 

@@ -1,9 +1,27 @@
-// Upcoming: what is planned, in order of time, by hour.
+// Upcoming: what is planned, in order of time: a panel for each day, a part of its table for each hour.
 
-import { EmptyState, Loaded, Moment, PageHead, Pager, Panel, formatDay, formatMoment, html, linkTo, pushQuery, route, t, useListing } from "../../core.js";
+import {
+  EmptyState,
+  Loaded,
+  Moment,
+  PageHead,
+  Pager,
+  Panel,
+  formatDay,
+  formatMoment,
+  html,
+  linkTo,
+  offsetOf,
+  pushQuery,
+  route,
+  t,
+  useListing,
+  zoneOf,
+} from "../../core.js";
 
 const SPANS = ["1", "6", "24", "168"];
 const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 
 /** `#/upcoming`. */
 export const Screen = {
@@ -17,32 +35,57 @@ export const Screen = {
         <label class="check"><input type="checkbox" checked=${route.query.perJob === "1"} onChange=${(event) => pushQuery({ perJob: event.target.checked ? "1" : null })}/>${t("upcoming.onceEach")}</label>
       <//>
       <${Loaded} resource=${listing.resource}>${{
-        default: () => (listing.items.value.length === 0 ? html`<${EmptyState} icon="calendar" title=${t("upcoming.none")} text=${t("upcoming.noneText")}/>` : hours(listing.items.value)),
+        default: () => (listing.items.value.length === 0 ? html`<${EmptyState} icon="calendar" title=${t("upcoming.none")} text=${t("upcoming.noneText")}/>` : daysOf(listing)),
       }}<//>
       <${Pager} page=${listing.page.value} hasNext=${listing.hasNext.value} onBack=${listing.back} onNext=${listing.next}/>
     `;
   },
 };
 
-function hours(items) {
-  const byHour = new Map();
-  for (const one of items) {
-    const hour = Math.floor(new Date(one.plannedAt).getTime() / HOUR_MS) * HOUR_MS;
-    byHour.set(hour, [...(byHour.get(hour) ?? []), one]);
-  }
-  return [...byHour].map(
-    ([hour, firings]) => html`
-      <${Panel} key=${hour} flush title=${`${formatDay(hour)} · ${formatMoment(hour, { withDate: false }).slice(0, 5)}`}>${{
-        actions: () => html`<span class="dim">${t("upcoming.count", { count: firings.length })}</span>`,
+function daysOf(listing) {
+  const hours = hoursOf(listing.items.value);
+  const last = listing.hasNext.value ? hours.at(-1) : null;
+  return [...Map.groupBy(hours, (hour) => hour.day)].map(
+    ([day, ofDay]) => html`
+      <${Panel} key=${day} flush class="day-panel" title=${formatDay(ofDay[0].firings[0].plannedAt)}>${{
+        actions: () => html`<span class="dim">${countOf(ofDay.flatMap((hour) => hour.firings), ofDay.includes(last))}</span>`,
         default: () => html`
-          <table class="table">
+          <table class="table cards">
             <thead class="unseen"><tr><th scope="col">${t("upcoming.at")}</th><th scope="col">${t("jobs.name")}</th><th scope="col">${t("jobs.timer")}</th><th scope="col">${t("jobs.next")}</th></tr></thead>
-            <tbody>${firings.map((one) => html`<${FiringRow} key=${`${one.jobId} ${one.plannedAt}`} firing=${one}/>`)}</tbody>
+            ${ofDay.map((hour) => hourPart(hour, hour === last))}
           </table>
         `,
       }}<//>
     `,
   );
+}
+
+function hourPart({ key, firings }, goesOn) {
+  return html`
+    <tbody key=${key}>
+      <tr class="hour"><th scope="rowgroup" colspan="4">${formatMoment(firings[0].plannedAt, { withDate: false }).slice(0, 3)}00 <span class="dim">${countOf(firings, goesOn)}</span></th></tr>
+      ${firings.map((one) => html`<${FiringRow} key=${`${one.jobId} ${one.plannedAt}`} firing=${one}/>`)}
+    </tbody>
+  `;
+}
+
+/** How many firings; with a plus where the next page goes on with them. */
+function countOf({ length }, goesOn) {
+  return t("upcoming.count", { count: `${length}${goesOn ? "+" : ""}` });
+}
+
+/** Firings by the hours of the zone that the reader has chosen: `{key, day, firings}`. The hour that a clock change repeats is there twice. */
+function hoursOf(items) {
+  const zone = zoneOf();
+  const hours = new Map();
+  for (const one of items) {
+    const at = new Date(one.plannedAt).getTime();
+    const offset = offsetOf(at, zone);
+    const key = `${Math.floor((at + offset) / HOUR_MS)} ${offset}`;
+    if (!hours.has(key)) hours.set(key, { key, day: Math.floor((at + offset) / DAY_MS), firings: [] });
+    hours.get(key).firings.push(one);
+  }
+  return [...hours.values()];
 }
 
 function FiringRow({ firing }) {
