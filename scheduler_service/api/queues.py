@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from typing import Any
 
@@ -73,7 +73,7 @@ async def claim_work(request: ApiRequest) -> Response:
         raise invalid("/max", "range", f"max {posted.max} is more than {MAX_CLAIMED}; claim again instead")
     tenant, wait = request.caller.tenant, round(posted.wait_seconds * SECOND)
     claiming = queues.claim(tenant, name, posted.instance_id, most=posted.max, wait=wait)
-    found = await _while_connected(request, claiming)
+    found = await _while_connected(request, claiming, queues.hand_back)
     now = request.deps.clock.now()
     return succeed({"items": [_item(one, now) for one in found]})
 
@@ -133,14 +133,18 @@ async def free_part(request: ApiRequest) -> Response:
 
 
 async def _while_connected(
-    request: ApiRequest, claiming: Coroutine[Any, Any, tuple[Leased, ...]]
+    request: ApiRequest,
+    claiming: Coroutine[Any, Any, tuple[Leased, ...]],
+    hand_back: Callable[[tuple[Leased, ...]], None],
 ) -> tuple[Leased, ...]:
     """The claimed items. A caller that disconnects while it waits claims nothing. Raises ClientGone."""
     work = asyncio.ensure_future(claiming)
     gone = asyncio.ensure_future(_disconnect(request))
     try:
         await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
+        if gone.done():
+            if work.done():
+                hand_back(work.result())
             raise ClientGone
         return work.result()
     finally:

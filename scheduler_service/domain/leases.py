@@ -63,12 +63,17 @@ class Leased(msgspec.Struct, frozen=True, gc=False):
 
 
 class Freeing(msgspec.Struct, frozen=True, gc=False):
-    """Asks to end the lease of a part of a queue at `now`, whoever has it."""
+    """Asks to end the lease of a part of a queue at `now`, whoever has it.
+
+    `lease`: only while the part is under this one, which is handed back: nobody has worked on it, so that it
+    is not counted as a retry, and is free without a delay.
+    """
 
     tenant: str
     queue: str
     part_id: str
     now: int
+    lease: str | None = None
 
 
 class Renewed(msgspec.Struct, frozen=True, gc=False):

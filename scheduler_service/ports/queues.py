@@ -41,10 +41,10 @@ class Queues(Protocol):
         has no effect, and the lease is lost from now on.
         """
 
-    def expire(self, freeing: Freeing) -> Awaitable[bool]:
-        """The lease of the part ends now; the next sweep frees it, as after any lease that has ended.
+    def free(self, freeing: Freeing) -> Awaitable[Swept | None]:
+        """The lease of the part ends now, and the part is free or over, as after a sweep.
 
-        False: nobody holds this part of this queue.
+        None: nobody holds this part of this queue.
         """
 
     def sweep(self, now: int) -> Awaitable[Swept]:

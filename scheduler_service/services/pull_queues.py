@@ -21,9 +21,10 @@ from scheduler_service.domain.leases import (
     QueueFigures,
     QueueQuery,
     Renewed,
+    Swept,
 )
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.parts import PartEnd
+from scheduler_service.domain.parts import PartEnd, write_part_id
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
@@ -142,7 +143,7 @@ class PullQueues:
     ) -> tuple[tuple[Leased, ...], int | None]:
         """Claims without waiting, and says how long the rate limit allows nothing (ms; None: it does).
 
-        Completes even if the caller disconnects. Raises StoreError.
+        Completes even if the caller disconnects; what it then gets is handed back. Raises StoreError.
         """
 
         def take(allowed: int) -> Coroutine[Any, Any, tuple[Leased, ...]]:
@@ -152,7 +153,11 @@ class PullQueues:
         claiming = asyncio.ensure_future(self._rate.claim(tenant, queue, most, take))
         self._claiming.add(claiming)
         claiming.add_done_callback(self._claiming.discard)
-        return await asyncio.shield(claiming)
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            claiming.add_done_callback(self._drop_claimed)
+            raise
 
     async def renew(
         self, lease: str, *, progress: str | None = None, message: str | None = None
@@ -194,11 +199,13 @@ class PullQueues:
 
         False: nobody holds it. Its job is told, and claims get it after its `unexpectedRetryDelaySeconds`.
         """
-        freeing = Freeing(tenant, queue, part_id, self._clock.now().steady)
-        if not await self._table.expire(freeing):
-            return False
-        await self._sweep()
-        return True
+        return await self._free(Freeing(tenant, queue, part_id, self._clock.now().steady))
+
+    def hand_back(self, found: Iterable[Leased]) -> None:
+        """Frees claimed parts of which no instance will hear: others get them at once, beside the caller."""
+        if not self._is_stopping:
+            for one in found:
+                self._delivery.start(self._hand_back(one))
 
     async def figures(self, query: QueueQuery) -> list[QueueFigures]:
         """How many parts wait in which queues, and how many are leased. Raises StoreError."""
@@ -233,6 +240,29 @@ class PullQueues:
         """A part of the table is available again: extends its leases, delivers its ends."""
         if self._has_started:
             self._delivery.start(self._delivery.retry(lambda: self._resume(part)))
+
+    def _drop_claimed(self, claiming: "asyncio.Task[tuple[tuple[Leased, ...], int | None]]") -> None:
+        if not claiming.cancelled() and claiming.exception() is None:
+            self.hand_back(claiming.result()[0])
+
+    async def _hand_back(self, one: Leased) -> None:
+        part, now = one.part, self._clock.now().steady
+        try:
+            await self._free(Freeing(part.tenant, part.queue, write_part_id(part.name), now, one.lease))
+        except StoreError as error:  # the part is free when its lease ends
+            self._log("part_not_delivered", error=str(error))
+
+    async def _free(self, freeing: Freeing) -> bool:
+        """Whether there was such a lease, which has ended. Raises StoreError."""
+        try:
+            freed = await self._table.free(freeing)
+        except StoreError as error:
+            self._delivery.note_failed_write(error)  # it may have become durable
+            self._delivery.start(self._sweep())
+            raise
+        if freed is not None:
+            self._take(freed)
+        return freed is not None
 
     async def _claim(self, claim: Claim) -> tuple[Leased, ...]:
         """Claims, and schedules a sweep for when the given leases end. Raises StoreError."""
@@ -296,6 +326,10 @@ class PullQueues:
             self._delivery.note_failed_write(error)
             self._sweep_by(self._clock.now().steady + SECOND)
             return
+        self._take(swept)
+
+    def _take(self, swept: Swept) -> None:
+        """Tells the jobs, and wakes claims for parts that are free."""
         for ended in swept.ended:
             self._delivery.deliver_end(ended)
         for freed in swept.freed:

@@ -30,24 +30,28 @@ PERIOD = 0.1
 
 
 class Ticks:
-    """Ticks each millisecond; SIGUSR1 prints the longest gap since the last one, in ms, and begins anew."""
+    """Ticks each millisecond; SIGUSR2 prints the longest gap since the last one, in ms, and begins anew.
+
+    Two figures: the longest gap, and the most that the thread itself was at work within one.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._longest = 0.0
-        self._last = time.perf_counter()
-        self._loop.add_signal_handler(signal.SIGUSR1, self._print)
+        self._longest = self._busiest = 0.0
+        self._last, self._work = time.perf_counter(), time.thread_time()
+        self._loop.add_signal_handler(signal.SIGUSR2, self._print)
         self._tick()
 
     def _tick(self) -> None:
-        now = time.perf_counter()
+        now, work = time.perf_counter(), time.thread_time()
         self._longest = max(self._longest, now - self._last - TICK)
-        self._last = now
+        self._busiest = max(self._busiest, work - self._work)
+        self._last, self._work = now, work
         self._loop.call_later(TICK, self._tick)
 
     def _print(self) -> None:
-        print(f"{self._longest * 1000:.1f}", flush=True)
-        self._longest = 0.0
+        print(f"{self._longest * 1000:.1f} {self._busiest * 1000:.1f}", flush=True)
+        self._longest = self._busiest = 0.0
 
 
 async def run(options: Mapping[str, Any]) -> None:
@@ -87,11 +91,12 @@ class Answers(BaseHTTPRequestHandler):
 class Probe(Stage):
     """A service with ticks, its target, and the bystander's job."""
 
-    def tick(self) -> float:
-        """The longest time in ms that the loop was held since it was asked last."""
+    def tick(self) -> tuple[float, float]:
+        """For how long the loop was held at the most since the last question, and was at work, in ms."""
         assert self.service.stdout is not None
-        self.service.send_signal(signal.SIGUSR1)
-        return float(self.service.stdout.readline())
+        self.service.send_signal(signal.SIGUSR2)
+        held, busy = self.service.stdout.readline().split()
+        return float(held), float(busy)
 
     def lateness(self) -> list[float]:
         """The gaps between arrivals beyond the period, in ms, in order."""

@@ -1,8 +1,9 @@
 """How long one thing within the allowed sizes holds the loop: `python -m tests.bench.stalls [word …]`.
 
 Each attack runs against a real service while a job fires every 100 ms. Printed are the longest time for which
-the service's loop did nothing else, as a tick of each millisecond saw it, and the lateness of the job. The
-words name the attacks to run: those that contain one of them.
+the service's loop did nothing else, as a tick of each millisecond saw it, how much of it its thread was at
+work (the rest it waited for the interpreter, or for a processor), and the lateness of the job. The words
+name the attacks to run: those that contain one of them.
 """
 
 import math
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from tests.bench.stage import show
 from tests.bench.stall_attacks import ATTACKS, Answer
 from tests.bench.stall_probe import Answers, Probe, probing
+from tests.bench.stall_registrations import REGISTRATIONS
 
 
 def main(*words: str) -> None:
@@ -21,7 +23,7 @@ def main(*words: str) -> None:
     names = [word for word in words if "=" not in word]
     with probing(*options) as probe:
         time.sleep(2)
-        for name, attack in ATTACKS.items():
+        for name, attack in (ATTACKS | REGISTRATIONS).items():
             if names and not any(word in name for word in names):
                 continue
             _measure(probe, name, attack)
@@ -35,9 +37,10 @@ def _measure(probe: Probe, name: str, attack: Callable[[Probe], Answer]) -> None
     answer = attack(probe)
     took = time.perf_counter() - began
     time.sleep(1)
-    held, late = probe.tick(), probe.lateness()
+    (held, busy), late = probe.tick(), probe.lateness()
     values = {
         "held_ms": held,
+        "busy_ms": busy,
         "late_p99_ms": round(late[math.ceil(len(late) * 0.99) - 1], 1) if late else None,
         "took_ms": round(took * 1000),
         "memory_mib": round(probe.memory()),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.callers import Feedback, Operations
+from tests.faults.freed import Freed
 from tests.faults.homes import SqliteHome
 from tests.faults.lost import SETTINGS as LOSING
 from tests.faults.lost import LostInstance
@@ -56,6 +57,12 @@ async def test_parts_of_a_queue_are_completed_once(
 ) -> None:
     """Claims, renewals, completions and the turns they lead to: no part lost or left behind, none twice."""
     assert await sweep_group(fleet, tmp_path, partial(Queued, qos=qos), first=first, stride=3) > 3
+
+
+@pytest.mark.parametrize("first", every(3, usual=(1, 2)))
+async def test_a_part_that_was_freed_stays_so(fleet: Fleet, tmp_path: Path, first: int) -> None:
+    """Freed or held, never freed and then held again by whoever had it."""
+    assert await sweep_group(fleet, tmp_path, Freed, first=first, stride=3) > 2
 
 
 @pytest.mark.parametrize("qos", [pytest.param(0, marks=pytest.mark.long), 1])

@@ -1,4 +1,4 @@
-"""Claims whose answer nobody hears: what they were given comes back with its lease (SPEC section 13)."""
+"""Claims whose answer nobody hears: what they were given goes to others (SPEC section 13)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -38,21 +38,22 @@ class Late:
 
 
 @asynccontextmanager
-async def one_part() -> AsyncIterator[tuple[World, Late]]:
+async def one_part(options: dict[str, Any] | None = None) -> AsyncIterator[tuple[World, Late]]:
     """A service in whose queue one part lies."""
     async with running() as world:
         queues: Any = world.service.components.services.queues
         late = queues._table = Late(queues._table)
-        posted = definition(request=[STEP], timeoutSeconds=600)
+        posted = definition(request=[STEP | (options or {})], timeoutSeconds=600)
         data_of(await world.client.post("/jobs/j", json=posted), 201)
         data_of(await world.client.post("/jobs/j/trigger"))
         await world.settle()
         yield world, late
 
 
-async def claim(world: World, instance: str) -> Any:
-    """What an instance is given, without waiting."""
-    return await world.client.post("/queues/work/claim", json={"instanceId": instance})
+async def claim(world: World, instance: str, wait: float = 0) -> Any:
+    """What an instance is given."""
+    asked = {"instanceId": instance, "waitSeconds": wait}
+    return await world.client.post("/queues/work/claim", json=asked)
 
 
 async def comes_back(world: World) -> None:
@@ -64,15 +65,65 @@ async def comes_back(world: World) -> None:
     data_of(await world.client.post(f"/leases/{item['lease']}/complete", json={"status": "succeed"}))
 
 
-async def test_whoever_hangs_up_while_it_is_given_work_loses_it_with_the_lease() -> None:
-    """Though the claim was cut off between its write and its answer, and nobody else claims anything."""
-    async with one_part() as (world, late):
+async def test_what_is_given_to_one_that_has_hung_up_goes_to_the_next() -> None:
+    """Though the claim was cut off between its write and its answer; no retry is spent on it."""
+    async with one_part({"maxUnexpectedRetries": 0}) as (world, late):
         claiming = asyncio.ensure_future(claim(world, "w1"))
         await late.written.wait()
         claiming.cancel()
         await asyncio.gather(claiming, return_exceptions=True)
         late.may_answer.set()
-        await comes_back(world)
+        await world.settle()
+        (item,) = data_of(await claim(world, "w2"))["items"]
+        data_of(await world.client.post(f"/leases/{item['lease']}/complete", json={"status": "succeed"}))
+
+
+async def test_one_that_waits_gets_what_another_did_not_hear_of() -> None:
+    """It need not ask again."""
+    async with one_part() as (world, late):
+        claiming = asyncio.ensure_future(claim(world, "w1"))
+        await late.written.wait()
+        waiting = asyncio.ensure_future(claim(world, "w2", wait=20))
+        await world.settle()
+        assert not waiting.done()
+        claiming.cancel()
+        await asyncio.gather(claiming, return_exceptions=True)
+        late.may_answer.set()
+        assert len(data_of(await waiting)["items"]) == 1
+
+
+async def test_one_that_hung_up_in_the_moment_of_the_answer_gets_nothing() -> None:
+    """The store has answered already when the service sees that the connection is closed."""
+    async with one_part() as (world, late):
+        late.may_answer.set()
+        await ask_and_hang_up(world, late)
+        await world.settle()
+        assert len(data_of(await claim(world, "w2"))["items"]) == 1
+
+
+async def ask_and_hang_up(world: World, late: Late) -> None:
+    """A claim of `w1` whose connection ends when it was written."""
+    has_sent = False
+
+    async def receive() -> dict[str, Any]:
+        nonlocal has_sent
+        if not has_sent:
+            has_sent = True
+            return {"type": "http.request", "body": b'{"instanceId": "w1"}'}
+        await late.written.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        raise AssertionError(f"nobody is there for {message}")
+
+    path = "/queues/work/claim"
+    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+    scope: Any = {
+        "type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b"",
+        "headers": headers, "client": ("127.0.0.1", 1), "http_version": "1.1", "scheme": "http",
+        "root_path": "",
+    }  # fmt: skip
+    await world.service.api(scope, receive, send)
 
 
 async def test_a_claim_of_which_the_store_cannot_say_whether_it_was_written() -> None:

@@ -85,13 +85,14 @@ class MergedQueues:
         """
         return await self._first_that_knows(lease, lambda shard: shard.complete(lease, end, now))
 
-    async def expire(self, freeing: Freeing) -> bool:
+    async def free(self, freeing: Freeing) -> Swept | None:
         """Ends the lease in the shard that has the part; its id does not name that shard.
 
         Raises StoreError where no shard holds it and one is away.
         """
-        answers = await settle([shard.expire(freeing) for shard in self._shards])
-        return True in answers or any(accept(answers))
+        answers = await settle([shard.free(freeing) for shard in self._shards])
+        freed = next((answer for answer in answers if isinstance(answer, Swept)), None)
+        return freed or accept(answers)[0]
 
     async def sweep(self, now: int) -> Swept:
         """Sweeps each shard, 500 leases at a time; one that is away is swept again in a second.

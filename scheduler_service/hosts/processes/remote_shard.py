@@ -232,9 +232,9 @@ class RemoteQueues:
         """Ends a part."""
         return self._worker.call(rpc_methods.COMPLETE, (lease, end, now))
 
-    def expire(self, freeing: Freeing) -> Awaitable[bool]:
+    def free(self, freeing: Freeing) -> Awaitable[Swept | None]:
         """Ends a lease."""
-        return self._worker.call(rpc_methods.EXPIRE, freeing)
+        return self._worker.call(rpc_methods.FREE, freeing)
 
     def sweep(self, now: int) -> Awaitable[Swept]:
         """Ends or offers again the parts of expired leases."""

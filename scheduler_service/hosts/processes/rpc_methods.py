@@ -193,7 +193,7 @@ RENEW: Method[tuple[str, int], Renewed | None] = Method("renew", tuple[str, int]
 COMPLETE: Method[tuple[str, PartEnd, int], EndedPart | bool] = Method(
     "complete", tuple[str, PartEnd, int], EndedPart | bool
 )
-EXPIRE: Method[Freeing, bool] = Method("expire", Freeing, bool)
+FREE: Method[Freeing, Swept | None] = Method("free", Freeing, Swept | None)
 SWEEP: Method[int, Swept] = Method("sweep", int, Swept)
 EXTEND: Method[int, None] = Method("extend", int, None)
 DROP: Method[str, None] = Method("drop", str, None)

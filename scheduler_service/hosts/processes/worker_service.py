@@ -189,7 +189,7 @@ def _of_queues(queues: ShardQueues) -> list[tuple[str, Handler]]:
         _handler(rpc_methods.LOOK, queues.look),
         _handler(rpc_methods.RENEW, lambda argument: queues.renew(*argument)),
         _handler(rpc_methods.COMPLETE, lambda argument: queues.complete(*argument)),
-        _handler(rpc_methods.EXPIRE, queues.expire),
+        _handler(rpc_methods.FREE, queues.free),
         _handler(rpc_methods.SWEEP, queues.sweep),
         _handler(rpc_methods.EXTEND, queues.extend),
         _handler(rpc_methods.DROP, queues.drop),

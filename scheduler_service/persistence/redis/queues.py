@@ -102,9 +102,10 @@ class RedisQueues:
         asked = (b"complete", lease.encode(), b"%d" % now, pack(end), digest_said(end), *bounds)
         return self._put(Step(asked, read))
 
-    def expire(self, freeing: Freeing) -> Awaitable[bool]:
-        queue = _queue_key(freeing.tenant, freeing.queue)
-        return self._put(Step((b"expire", freeing.part_id.encode(), queue, b"%d" % freeing.now), bool))
+    def free(self, freeing: Freeing) -> Awaitable[Swept | None]:
+        queue, lease = _queue_key(freeing.tenant, freeing.queue), (freeing.lease or "").encode()
+        asked = (b"free", freeing.part_id.encode(), queue, b"%d" % freeing.now, lease)
+        return self._put(Step(asked, _read_freed))
 
     def sweep(self, now: int) -> Awaitable[Swept]:
         return self._put(Step((b"sweep", b"%d" % now), _read_swept))
@@ -209,6 +210,11 @@ def _read_completed(end: PartEnd, said: bytes) -> EndedPart | bool:
         ended = _read_ended(*unframe(said.removeprefix(_WITHDRAWN)))
         return msgspec.structs.replace(ended, is_withdrawn=True)
     return _read_ended(*unframe(said.removeprefix(b"ended")))
+
+
+def _read_freed(said: bytes) -> Swept | None:
+    """What became of a part whose lease was ended; None: nobody held it."""
+    return _read_swept(said) if said else None
 
 
 def _read_swept(said: bytes) -> Swept:

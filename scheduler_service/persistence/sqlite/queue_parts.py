@@ -91,6 +91,7 @@ _FIRST_CLAIM = (
 )
 _CHANGE = "UPDATE parts SET serial = serial + 1, changes = ? WHERE part_id = ?"
 _ACCEPT = "UPDATE parts SET changes = '' WHERE part_id = ? AND serial = ?"
+_LEASED = "SELECT part_id, state, retries, instance, options, content, serial, changes FROM parts"
 _FREE = "SET state = 0, instance = NULL, lease = NULL, until = NULL"
 
 
@@ -201,39 +202,54 @@ def complete_lease(
     return _end(connection, part_id, content, end, changes)
 
 
-def expire_lease(connection: sqlite3.Connection, freeing: Freeing) -> bool:
+def free_part(connection: sqlite3.Connection, freeing: Freeing) -> Swept | None:
     text = (
-        "UPDATE parts SET until = ?1 "
-        "WHERE part_id = ?2 AND tenant = ?3 AND queue = ?4 AND state = 1 AND until > ?1"
+        f"{_LEASED} WHERE part_id = ?1 AND tenant = ?2 AND queue = ?3 AND state = 1 AND until > ?4 "
+        "AND (?5 IS NULL OR lease = ?5)"
     )
-    asked = (freeing.now, freeing.part_id, freeing.tenant, freeing.queue)
-    return connection.execute(text, asked).rowcount == 1
+    asked = (freeing.part_id, freeing.tenant, freeing.queue, freeing.now, freeing.lease)
+    row = connection.execute(text, asked).fetchone()
+    if row is None:
+        return None
+    released = _release(connection, row, freeing.now, is_unused=freeing.lease is not None)
+    look = _next_look(connection, freeing.now)
+    return Swept((released,), look) if isinstance(released, EndedPart) else Swept((), look, (released,))
 
 
 def sweep_leases(connection: sqlite3.Connection, now: int) -> Swept:
-    text = (
-        "SELECT part_id, state, retries, instance, options, content, serial, changes FROM parts "
-        "WHERE until IS NOT NULL AND until <= ? LIMIT ?"
-    )
+    text = f"{_LEASED} WHERE until IS NOT NULL AND until <= ? LIMIT ?"
     ended: list[EndedPart] = []
     freed: list[ChangedPart] = []
-    for part_id, state, retries, instance, options, content, serial, changes in connection.execute(
-        text, (now, SWEEP_BATCH_SIZE)
-    ).fetchall():
-        chosen = unpack_options(options)
+    for row in connection.execute(text, (now, SWEEP_BATCH_SIZE)).fetchall():
+        part_id, state, *_ = row
         if state == CANCELLED:
             connection.execute("DELETE FROM parts WHERE part_id = ?", (part_id,))
             continue
-        changes += write_change(serial + 1, LOST, now, instance)
-        connection.execute(_CHANGE, (changes, part_id))
-        if retries < chosen.retries:
-            again = f"UPDATE parts {_FREE}, retries = retries + 1, free_at = ? WHERE part_id = ?"
-            connection.execute(again, (now + chosen.delay, part_id))
-            freed.append(make_changed(part_id, content, changes))
+        released = _release(connection, row, now)
+        if isinstance(released, EndedPart):
+            ended.append(released)
         else:
-            ended.append(_end(connection, part_id, content, lost_part_end(instance, retries), changes))
+            freed.append(released)
     ended += _end_unclaimed(connection, now)
     return Swept(tuple(ended), _next_look(connection, now), tuple(freed))
+
+
+def _release(
+    connection: sqlite3.Connection, row: tuple[Any, ...], now: int, *, is_unused: bool = False
+) -> EndedPart | ChangedPart:
+    """Ends the lease of a row of `_LEASED`: its part is free again, or over where that was its last lease."""
+    part_id, _, retries, instance, options, content, serial, changes = row
+    chosen = unpack_options(options)
+    changes += write_change(serial + 1, LOST, now, instance)
+    connection.execute(_CHANGE, (changes, part_id))
+    if is_unused:
+        connection.execute(f"UPDATE parts {_FREE} WHERE part_id = ?", (part_id,))
+    elif retries < chosen.retries:
+        again = f"UPDATE parts {_FREE}, retries = retries + 1, free_at = ? WHERE part_id = ?"
+        connection.execute(again, (now + chosen.delay, part_id))
+    else:
+        return _end(connection, part_id, content, lost_part_end(instance, retries), changes)
+    return make_changed(part_id, content, changes)
 
 
 def _end_unclaimed(connection: sqlite3.Connection, now: int) -> list[EndedPart]:

@@ -23,8 +23,8 @@ from scheduler_service.persistence.sqlite.queue_parts import (
     claim_parts,
     complete_lease,
     drop_part,
-    expire_lease,
     extend_leases,
+    free_part,
     look_at_parts,
     renew_lease,
     sweep_leases,
@@ -57,8 +57,8 @@ class SqliteQueues:
         )
         return self._put(Step(completing))  # type: ignore[return-value]
 
-    def expire(self, freeing: Freeing) -> Awaitable[bool]:
-        return self._put(Step(partial(expire_lease, freeing=freeing)))  # type: ignore[return-value]
+    def free(self, freeing: Freeing) -> Awaitable[Swept | None]:
+        return self._put(Step(partial(free_part, freeing=freeing)))  # type: ignore[return-value]
 
     def sweep(self, now: int) -> Awaitable[Swept]:
         return self._put(Step(partial(sweep_leases, now=now)))  # type: ignore[return-value]

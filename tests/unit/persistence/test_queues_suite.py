@@ -307,15 +307,52 @@ async def test_a_lease_can_be_ended_early(bench: Bench) -> None:
     (name,) = await bench.publish(retries=1, delay=7)
     (leased,) = await bench.claim("a")
     part_id = write_part_id(name)
-    assert not await bench.queues.expire(Freeing("default", "else", part_id, 5))
-    assert not await bench.queues.expire(Freeing("other", "work", part_id, 5))
-    assert await bench.queues.expire(Freeing("default", "work", part_id, 5))
-    assert not await bench.queues.expire(Freeing("default", "work", part_id, 5))
+    assert await bench.queues.free(Freeing("default", "else", part_id, 5)) is None
+    assert await bench.queues.free(Freeing("other", "work", part_id, 5)) is None
+    freed = await bench.queues.free(Freeing("default", "work", part_id, 5))
+    assert freed is not None
+    assert [change.is_lost for change in freed.freed[0].changes] == [False, True]
+    assert (freed.ended, freed.next_look) == ((), 12)
+    assert await bench.queues.free(Freeing("default", "work", part_id, 5)) is None
     assert await bench.queues.renew(leased.lease, 5) is None
-    assert [change.is_lost for change in (await bench.queues.sweep(5)).freed[0].changes] == [False, True]
     assert await bench.claim("b", now=11) == ()
     assert len(await bench.claim("b", now=12)) == 1
-    assert not await bench.queues.expire(Freeing("default", "work", "uid-9-9-0-0", 12))
+    assert await bench.queues.free(Freeing("default", "work", "uid-9-9-0-0", 12)) is None
+
+
+async def test_a_start_gives_back_no_lease_that_was_ended(bench: Bench) -> None:
+    """What was freed stays so, whatever comes next: the start that follows a crash, for example."""
+    (name,) = await bench.publish(delay=0)
+    (leased,) = await bench.claim("a")
+    assert await bench.queues.free(Freeing("default", "work", write_part_id(name), 5)) is not None
+    await bench.queues.extend(6)
+    assert await bench.queues.renew(leased.lease, 7) is None
+    assert len(await bench.claim("b", now=7)) == 1
+
+
+async def test_the_last_lease_that_is_ended_ends_the_part(bench: Bench) -> None:
+    """As one that was not renewed does."""
+    (name,) = await bench.publish(retries=0)
+    await bench.claim("a")
+    freed = await bench.queues.free(Freeing("default", "work", write_part_id(name), 5))
+    assert freed is not None
+    assert [(one.name, one.end.error) for one in freed.ended] == [(name, "timeout")]
+    assert await bench.queues.ended("", 9) == list(freed.ended)
+
+
+async def test_a_lease_that_is_handed_back_is_no_retry(bench: Bench) -> None:
+    """The next claim gets the part at once; another lease of the part is not touched."""
+    (name,) = await bench.publish(retries=0, delay=7)
+    (leased,) = await bench.claim("a")
+    part_id = write_part_id(name)
+    assert await bench.queues.free(Freeing("default", "work", part_id, 5, lease="other")) is None
+    freed = await bench.queues.free(Freeing("default", "work", part_id, 5, lease=leased.lease))
+    assert freed is not None
+    assert [change.is_lost for change in freed.freed[0].changes] == [False, True]
+    assert await bench.queues.renew(leased.lease, 5) is None
+    (again,) = await bench.claim("b", now=5)
+    assert await bench.queues.free(Freeing("default", "work", part_id, 6, lease=leased.lease)) is None
+    assert await bench.queues.renew(again.lease, 6) is not None
 
 
 async def test_downtime_is_not_held_against_instances(bench: Bench) -> None:

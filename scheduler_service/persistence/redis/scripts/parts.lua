@@ -253,13 +253,6 @@ function writes.renew()
   return frames({ part.ends, part.state, part.options, part.content })
 end
 
-function writes.expire()
-  local part, place, now = read_part(take()), take(), tonumber(take())
-  if not part or part.place ~= place or part.state ~= 'leased' or tonumber(part.ends) <= now then return '' end
-  change(part, { ends = moment(now) })
-  return 'expired'
-end
-
 -- Which leases were completed, and how: by lease, and in order of their moments. With each new one a few of the
 -- oldest are deleted (see sqlite/queue_parts.py).
 local function keep_completion(lease, asked)
@@ -315,6 +308,34 @@ local function next_look(now)
   return first and string.sub(first, 1, 16) or ''
 end
 
+-- Ends a lease: its part is among `freed` then, or among `found` where that was its last one. One that is not
+-- used is no retry.
+local function release(part, now, is_unused, found, freed)
+  local changes = { state = 'ended', ends = '' }
+  add_change(part, changes, LOST, now, part.instance)
+  if not is_unused and tonumber(part.retries) >= tonumber(part.most) then
+    change(part, changes)
+    found[#found + 1] = ended_frames(part, '')
+    return
+  end
+  for name, value in pairs(FREE) do changes[name] = value end
+  if not is_unused then
+    changes.retries = tostring(part.retries + 1)
+    changes.free_at = moment(now + part.delay)
+  end
+  change(part, changes)
+  freed[#freed + 1] = frames({ part.id, part.content, part.changes })
+end
+
+function writes.free()
+  local part, place, now, lease = read_part(take()), take(), tonumber(take()), take()
+  if not part or part.place ~= place or part.state ~= 'leased' or tonumber(part.ends) <= now then return '' end
+  if lease ~= '' and part.lease ~= lease then return '' end
+  local found, freed = {}, {}
+  release(part, now, lease ~= '', found, freed)
+  return frames({ next_look(now), frames(found), frames(freed) })
+end
+
 function writes.sweep()
   local now = tonumber(take())
   local found, freed = {}, {}
@@ -323,18 +344,7 @@ function writes.sweep()
     if part and part.state == 'cancelled' then
       delete(part)
     elseif part then
-      local changes = { state = 'ended', ends = '' }
-      add_change(part, changes, LOST, now, part.instance)
-      if tonumber(part.retries) < tonumber(part.most) then
-        for name, value in pairs(FREE) do changes[name] = value end
-        changes.retries = tostring(part.retries + 1)
-        changes.free_at = moment(now + part.delay)
-        change(part, changes)
-        freed[#freed + 1] = frames({ part.id, part.content, part.changes })
-      else
-        change(part, changes)
-        found[#found + 1] = ended_frames(part, '')
-      end
+      release(part, now, false, found, freed)
     end
   end
   for _, member in ipairs(due('parts:expires', now)) do

@@ -109,8 +109,8 @@ class Calls:
     async def complete(self, lease: str, end: PartEnd, now: int) -> EndedPart | bool:
         return await self._make("complete", partial(self._queues.complete, lease, end, now))
 
-    async def expire(self, freeing: Freeing) -> bool:
-        return await self._make("expire", partial(self._queues.expire, freeing))
+    async def free(self, freeing: Freeing) -> Swept | None:
+        return await self._make("free", partial(self._queues.free, freeing))
 
     async def sweep(self, now: int) -> Swept:
         return await self._make("sweep", partial(self._queues.sweep, now))
