@@ -56,7 +56,7 @@ async def told(target: Target, many: int) -> list[dict[str, Any]]:
 async def test_a_killed_worker_process_is_told_and_that_it_runs_again(tmp_path: Path) -> None:
     """By its number; the job that sends it may lie in that very process."""
     async with served(tmp_path, "workerLost", "--workers", str(WORKERS)) as (process, target):
-        pid = process.popen.pid
+        pid = process.pid
         (worker,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         os.kill(int(worker), signal.SIGKILL)
         messages = await told(target, 1)

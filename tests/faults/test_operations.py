@@ -54,7 +54,7 @@ class Home:
     async def kill(self) -> None:
         """Kills it, and starts it again."""
         self.process.send(signal.SIGKILL)
-        await asyncio.to_thread(self.process.popen.wait, 30)
+        await asyncio.to_thread(self.process.wait_for_exit)
         await self.start()
 
     async def kill_worker(self) -> None:

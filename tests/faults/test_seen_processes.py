@@ -36,7 +36,7 @@ class Seen:
     @property
     def workers(self) -> list[int]:
         """The ids of its worker processes, oldest first."""
-        pid = self.process.popen.pid
+        pid = self.process.pid
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
     async def ask(self, method: str, path: str, **options: Any) -> Any:

@@ -105,7 +105,7 @@ async def test_traces_are_whole_over_a_kill(workers: int, tmp_path: Path, collec
                 collector.wait_for, lambda found: len(found.named("feedback")) == jobs, "the feedback"
             )
             process.send(signal.SIGKILL)
-            await asyncio.to_thread(process.popen.wait, PATIENCE)
+            await asyncio.to_thread(process.wait_for_exit)
         gate.set()
         async with running(tmp_path / "data", workers, collector) as (process, client):
             await wait_for_ends(client, jobs)

@@ -44,7 +44,7 @@ class Service:
         """kill -9 of the service itself."""
         assert self.process is not None
         self.process.send(signal.SIGKILL)
-        await asyncio.to_thread(self.process.popen.wait, PATIENCE)
+        await asyncio.to_thread(self.process.wait_for_exit)
         self.killed.append(self.process)
 
     async def stop(self) -> int:
@@ -56,7 +56,7 @@ class Service:
     def workers(self) -> list[int]:
         """The ids of its worker processes."""
         assert self.process is not None
-        pid = self.process.popen.pid
+        pid = self.process.pid
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
     async def back(self, many: int) -> None:

@@ -179,14 +179,14 @@ class DaprHouse(Handles):
     async def settle(self) -> None:
         """Returns when everything that can go on without the clock has."""
         calm = 0
-        for _ in range(1_000):
-            for _ in range(8):
+        for _ in range(2_000):
+            for _ in range(4):
                 await asyncio.sleep(0)
             at_work = (
                 node.host.tasks_running for node in self.nodes.values() if not node.process.stillness.is_on
             )
             calm = 0 if any(at_work) else calm + 1
-            if calm == 8:
+            if calm == 4:
                 return
 
     def history_of_now(self) -> MemoryHistory:

@@ -13,8 +13,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from tests.forked import Forked
+
 PATIENCE = 30.0
 COMMAND = (sys.executable, "-m", "scheduler_service")
+# Started often; `test_documented.py` starts each of them in full, as the pages say it.
+FORKED = {"serve", "demo", "db"}
 
 
 def bare_environment(**further: str) -> dict[str, str]:
@@ -34,27 +38,23 @@ class Process:
         self.out: list[str] = []
         self.err: list[str] = []
         self._said = threading.Condition()
-        self.popen = subprocess.Popen(
-            arguments,
-            cwd=cwd,
-            env=dict(environ or bare_environment()),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        streams = ((self.popen.stdout, self.out), (self.popen.stderr, self.err))
+        self._started = _start(arguments, cwd, dict(environ or bare_environment()))
+        streams = ((self._started.stdout, self.out), (self._started.stderr, self.err))
         self._readers = [threading.Thread(target=self._read, args=pair, daemon=True) for pair in streams]
         for reader in self._readers:
             reader.start()
+
+    @property
+    def pid(self) -> int:
+        """Its process id, also after its end."""
+        return self._started.pid
 
     def __enter__(self) -> "Process":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.popen.poll() is None:
-            os.killpg(self.popen.pid, signal.SIGKILL)
+        if self._started.poll() is None:
+            os.killpg(self.pid, signal.SIGKILL)
         self.wait()
 
     def wait_for_line(self, pattern: str, *, many: int = 1) -> re.Match[str]:
@@ -79,14 +79,18 @@ class Process:
 
     def send(self, number: signal.Signals) -> None:
         """A signal to the process itself."""
-        self.popen.send_signal(number)
+        self._started.send_signal(number)
+
+    def wait_for_exit(self) -> int:
+        """Its exit code; what it started may go on, and hold its streams."""
+        return self._started.wait(PATIENCE)
 
     def wait(self) -> int:
         """Its exit code, once it has ended and everything that it said is there."""
-        code = self.popen.wait(PATIENCE)
+        code = self.wait_for_exit()
         for reader in self._readers:
             reader.join(PATIENCE)
-        for stream in (self.popen.stdout, self.popen.stderr):
+        for stream in (self._started.stdout, self._started.stderr):
             assert stream is not None
             stream.close()
         return code
@@ -101,6 +105,33 @@ class Process:
             with self._said:
                 lines.append(line.rstrip("\n"))
                 self._said.notify_all()
+
+
+def _start(
+    arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]
+) -> "Forked | subprocess.Popen[str]":
+    if tuple(arguments[:3]) == COMMAND and arguments[3] in FORKED:
+        return Forked(arguments[3:], cwd=cwd, environ=environ)
+    return subprocess.Popen(
+        arguments,
+        cwd=cwd,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def run(
+    *arguments: str, cwd: Path, environ: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """A command that ends by itself, and what it said."""
+    with Process([*COMMAND, *arguments], cwd=cwd, environ=environ) as process:
+        code = process.wait()
+    said = ["".join(f"{line}\n" for line in lines) for lines in (process.out, process.err)]
+    return subprocess.CompletedProcess(arguments, code, *said)
 
 
 def serve(data: Path, *further: str, **environ: str) -> Process:

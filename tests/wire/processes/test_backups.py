@@ -11,7 +11,7 @@ import pytest
 
 from tests.faults.target import Seen, Target, open_target
 from tests.unit.docs.pages import ROOT, fences, read
-from tests.wire.processes.process import COMMAND, PATIENCE, Process, bare_environment, serve
+from tests.wire.processes.process import PATIENCE, Process, bare_environment, run, serve
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 JOBS = [f"job-{number}" for number in range(20)]
@@ -23,17 +23,9 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def run(*arguments: str, cwd: Path, **environ: str) -> "subprocess.CompletedProcess[str]":
+def punctual(*arguments: str, cwd: Path, **environ: str) -> "subprocess.CompletedProcess[str]":
     """One command to its end."""
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        cwd=cwd,
-        env=bare_environment(PYTHONPATH=str(ROOT), **environ),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run(*arguments, cwd=cwd, environ=bare_environment(PYTHONPATH=str(ROOT), **environ))
 
 
 def define(job_id: str, target: Target) -> dict[str, Any]:
@@ -82,7 +74,7 @@ async def test_a_service_under_load_is_copied_and_restored(tmp_path: Path) -> No
             await arrive(target, 201)
             before = len(target.seen)
             backing = asyncio.create_task(
-                asyncio.to_thread(run, "db", "backup", "copies/one", "--data", "data", cwd=tmp_path)
+                asyncio.to_thread(punctual, "db", "backup", "copies/one", "--data", "data", cwd=tmp_path)
             )
             answers = []
             while not backing.done():
@@ -93,10 +85,10 @@ async def test_a_service_under_load_is_copied_and_restored(tmp_path: Path) -> No
             assert set(answers) == {200}
             left = len(target.seen)
             await client.aclose()
-        refused = run("db", "restore", "copies/one", "--data", "data", cwd=tmp_path)
+        refused = punctual("db", "restore", "copies/one", "--data", "data", cwd=tmp_path)
         assert refused.returncode == 3
         assert "is not empty" in refused.stderr
-        restored = run("db", "restore", "copies/one", "--data", "restored", cwd=tmp_path)
+        restored = punctual("db", "restore", "copies/one", "--data", "restored", cwd=tmp_path)
         assert restored.returncode == 0, restored.stderr
         target.life += 1
         process, client = await start(tmp_path / "restored")
@@ -134,7 +126,7 @@ def check_executions(found: dict[str, list[dict[str, Any]]]) -> None:
 async def test_redis_is_backed_up_by_its_own_means(tmp_path: Path) -> None:
     """The command says how, and does nothing."""
     for command in ("backup", "restore"):
-        done = run("db", command, "there", cwd=tmp_path, PUNCTUAL_STORE__URL="redis://127.0.0.1:1/0")
+        done = punctual("db", command, "there", cwd=tmp_path, PUNCTUAL_STORE__URL="redis://127.0.0.1:1/0")
         assert done.returncode == 2
         assert "redis-cli BGREWRITEAOF" in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -151,7 +143,7 @@ async def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     process, client = await start(tmp_path / "data")
     with process:
         for line in commands:
-            done = await asyncio.to_thread(run, *line.split()[1:], cwd=tmp_path)
+            done = await asyncio.to_thread(punctual, *line.split()[1:], cwd=tmp_path)
             assert done.returncode == 0, done.stderr
         await client.aclose()
         assert process.stop() == 0

@@ -64,5 +64,5 @@ def test_a_demo_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
     """The second service ends with it."""
     with demo(tmp_path) as process:
         child = int(process.wait_for_line(r"^crash: a second service, process (\d+)").group(1))
-        os.kill(process.popen.pid, signal.SIGKILL)
+        os.kill(process.pid, signal.SIGKILL)
         assert ends(child)

@@ -42,7 +42,7 @@ def test_a_service_says_what_it_is_doing(tmp_path: Path) -> None:
         process.send(signal.SIGUSR1)
         found = {line["part"]: line for line in lines(process, many=1)}
         assert found.keys() == PARTS
-        assert found["process"]["pid"] == process.popen.pid
+        assert found["process"]["pid"] == process.pid
         assert (found["jobs"]["held"], found["jobs"]["calls"]) >= (1, 1)
         assert list(found["calls"]["origins"]) == [url]
         assert found["calls"]["origins"][url]["open"] == 1

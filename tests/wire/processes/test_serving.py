@@ -11,22 +11,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.wire.processes.process import COMMAND, Process, bare_environment, serve
+from tests.wire.processes.process import COMMAND, Process, bare_environment, run, serve
 
 KEY = "0123456789abcdef"
 
 
 def punctual(*arguments: str, cwd: Path, **environ: str) -> "subprocess.CompletedProcess[str]":
     """A command that ends by itself."""
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        cwd=cwd,
-        env=bare_environment(**environ),
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    return run(*arguments, cwd=cwd, environ=bare_environment(**environ))
 
 
 def test_without_a_key_only_this_machine_is_served(tmp_path: Path) -> None:
