@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.browsing import Console, evaluate, violations
+from tests.console.browsing import Console, box_of, evaluate, violations
 from tests.console.service import ConsoleService
 
 TABS = ("overview", "executions", "calendar", "schedule", "definition", "children")
@@ -41,6 +41,18 @@ def test_each_part_is_for_everyone(console: Console, tab: str) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("\\u202eexe.png")
     assert page.title() != "hit"
     assert violations(page) == []
+
+
+@pytest.mark.usefixtures("ledger")
+def test_what_a_job_is_stands_before_its_figures(console: Console) -> None:
+    """Id, labels, timer and steps, in the first window on a phone, too."""
+    page = console("#/jobs/ledger", width=390)
+    facts = page.get_by_role("region", name="Facts")
+    for words in ("ledger", "of:second", "Every hour", "service://shop/ok"):
+        expect(facts).to_contain_text(words)
+    expect(page.locator("figure").first).to_be_visible()
+    assert box_of(facts)["y"] < 450
+    assert box_of(facts)["y"] < box_of(page.locator("figure").first)["y"]
 
 
 @pytest.mark.usefixtures("ledger")

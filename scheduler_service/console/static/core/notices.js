@@ -6,7 +6,7 @@ import { shallowReactive } from "./vue.js";
 const SHOWN_MS = 6_000;
 let last = 0;
 
-/** What is shown: `{id, kind, text, link}`; `kind` is done or failed. */
+/** What is shown: `{id, kind, text, link, count}`; `kind` is done or failed. What is said again is the newest, once, with its count. */
 export const notices = shallowReactive([]);
 
 /** Says that something is done; `link` is `{href, text}`. It goes by itself. */
@@ -47,7 +47,9 @@ export async function attempt(action, text = null) {
 
 function say(kind, text, link = null) {
   last += 1;
-  const notice = { id: last, kind, text, link };
+  const same = notices.find((one) => one.kind === kind && one.text === text);
+  if (same !== undefined) dropNotice(same);
+  const notice = { id: last, kind, text, link, count: (same?.count ?? 0) + 1 };
   notices.push(notice);
   return notice;
 }

@@ -81,7 +81,8 @@ function followPlace() {
 }
 
 function readPlace() {
-  const text = location.hash.slice(1) || "/";
+  // The overview is the root; whoever writes its name comes to it, too.
+  const text = location.hash.slice(1).replace(/^\/overview(?=$|[/?])/, "/").replace(/^\/{2,}/, "/") || "/";
   const [path, search = ""] = text.split(/\?(.*)/s);
   const query = {};
   for (const [name, value] of new URLSearchParams(search)) {

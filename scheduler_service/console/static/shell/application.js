@@ -76,7 +76,7 @@ function Notices() {
         (one) => html`
           <div class=${["notice", one.kind]} key=${one.id}>
             <${Icon} name=${one.kind === "done" ? "check" : "alert"}/>
-            <span class="grow lines">${one.text}</span>
+            <span class="grow lines">${one.text}${one.count > 1 && html` <b class="number">× ${one.count}</b>`}</span>
             ${one.link && html`<a href=${one.link.href}>${one.link.text}</a>`}
             <button type="button" class="button bare" aria-label=${t("action.close")} onClick=${() => dropNotice(one)}><${Icon} name="close" size=${14}/></button>
           </div>

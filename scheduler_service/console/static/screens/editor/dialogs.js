@@ -1,7 +1,7 @@
 // Dialogs of the editor: the difference before saving, and copies of the definition as texts that run.
 
 import { ActionButton, CodeBlock, Dialog, DiffView, Tabs, html, ref, t } from "../../core.js";
-import { idOfDraft } from "./editor.js";
+import { idOfDraft } from "./form.js";
 import { clientOf, curlOf, declarationOf } from "./snippets.js";
 
 const FORMS = { curl: curlOf, client: clientOf, declaration: declarationOf };

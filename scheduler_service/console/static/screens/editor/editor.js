@@ -4,13 +4,12 @@ import { attempt, call, get, linkTo, navigate, pathOf, route, sayDone, sayFailed
 import { makeDraft } from "./draft.js";
 import { draftName, dropDraft, keptDraft } from "./draft_store.js";
 import { textOfExample } from "./examples.js";
-import { makeForm } from "./form.js";
+import { idOfDraft, makeForm } from "./form.js";
 import { partOf, withPart, withValue, without } from "./json_edit.js";
 import { mergeValues } from "./merge.js";
 import { makeSample } from "./sample.js";
 import { saveJob } from "./saving.js";
 import { useSoft } from "./soft.js";
-import { idFor } from "./what.js";
 
 /**
  * The editor of `jobId` (null: a new job). Members: `draft`, `form`, `checks`, `sample`, `state` (`isReady`, `error`, `name` of its kept draft, `etag`, `restoredAt`, `theirs`:
@@ -46,6 +45,7 @@ export function useEditor(jobId) {
     const name = jobId ?? idOfDraft(draft);
     if (draft.fault !== null) return sayFailed(new Error(t("editor.needsJson")));
     if (!name) return void form.show("/jobName");
+    if (form.isIdTaken()) return void form.show("/jobId");
     try {
       const { warnings } = await saveJob({ text: draft.text, jobId: name, etag: state.etag });
       done(editor, name, warnings);
@@ -60,12 +60,6 @@ export function useEditor(jobId) {
   loadSchema(state);
   sample.load();
   return Object.assign(editor, conflictActions(editor));
-}
-
-/** The id under which the draft would be saved. */
-export function idOfDraft(draft) {
-  const written = draft.get(["jobId"]);
-  return typeof written === "string" && written !== "" ? written : idFor(String(draft.get(["jobName"]) ?? ""));
 }
 
 function open(draft, state, { text, etag, kept }) {
@@ -95,8 +89,18 @@ async function textOfNew() {
   const { from, example } = route.query;
   if (from === undefined) return textOfExample(example, Intl.DateTimeFormat().resolvedOptions().timeZone);
   const { text } = await readStored(from);
-  const copied = without(text, ["jobId"]);
-  return withValue(copied, ["jobName"], t("editor.copyOf", { name: JSON.parse(text).jobName }));
+  const named = withValue(text, ["jobName"], t("editor.copyOf", { name: JSON.parse(text).jobName }));
+  return withValue(named, ["jobId"], await freeId(`${from}-copy`));
+}
+
+/** `wanted`, or with the first number that no job has behind it. */
+async function freeId(wanted) {
+  const { items } = await get("jobs", { text: wanted, limit: 100 });
+  const taken = new Set(items.map((one) => one.jobId));
+  for (let number = 2, id = wanted; ; number += 1) {
+    if (!taken.has(id)) return id;
+    id = `${wanted}-${number}`;
+  }
 }
 
 async function loadSchema(state) {
@@ -136,6 +140,10 @@ async function refused({ jobId, form, state }, error) {
   if (error.status === 412) {
     state.theirs = (await attempt(() => readStored(jobId))) ?? null;
     return;
+  }
+  if (error.status === 409 && form.isNew) {
+    form.refuseId(idOfDraft(form.draft));
+    return void form.show("/jobId");
   }
   sayFailed(error);
   if (error.errors?.length > 0) form.show(error.errors[0].pointer);

@@ -1,6 +1,6 @@
 // What all fields of the form share: the draft, what the service says about it, the schema, and which sections are open.
 
-import { nextTick, reactive } from "../../core.js";
+import { nextTick, reactive, t } from "../../core.js";
 import { pointerOf, stepsOf } from "./json_tree.js";
 import { defaultOf, choicesOf } from "./schema.js";
 
@@ -22,9 +22,11 @@ export const SECTIONS = [
  */
 export function makeForm({ draft, checks, schema, isNew, jobId }) {
   const open = reactive(new Set(["what", "request", "when"]));
-  const state = reactive({ isTried: false });
+  const state = reactive({ isTried: false, refusedId: null });
   const isShown = (pointer) => !isNew || state.isTried || [...draft.touched].some((one) => pointer.startsWith(one));
-  const errors = () => (checks.problem?.errors ?? []).filter((one) => isShown(one.pointer));
+  const errors = () => [...takenId(), ...(checks.problem?.errors ?? []).filter((one) => isShown(one.pointer))];
+  const isIdTaken = () => isNew && isTaken(draft, checks, state.refusedId);
+  const takenId = () => (isIdTaken() ? [{ pointer: "/jobId", message: t("editor.jobIdTaken") }] : []);
   const warnings = () => (checks.problem === null ? checks.warnings : []);
   const form = {
     draft,
@@ -35,6 +37,8 @@ export function makeForm({ draft, checks, schema, isNew, jobId }) {
     errors,
     warnings,
     isTried: () => state.isTried,
+    isIdTaken,
+    refuseId: (id) => (state.refusedId = id),
     insist: () => (state.isTried = true),
     errorAt: (path) => wordsAt(errors(), pointerOf(path)),
     warningAt: (path) => wordsAt(warnings(), pointerOf(path)),
@@ -44,6 +48,23 @@ export function makeForm({ draft, checks, schema, isNew, jobId }) {
     show: (pointer) => show(open, pointer),
   };
   return form;
+}
+
+/** The id under which the draft would be saved. */
+export function idOfDraft(draft) {
+  const written = draft.get(["jobId"]);
+  return typeof written === "string" && written !== "" ? written : idFor(String(draft.get(["jobName"]) ?? ""));
+}
+
+/** The id that a name suggests: small letters, digits and dashes; "" where nothing of it fits. */
+export function idFor(name) {
+  return name.toLowerCase().normalize("NFKD").replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 64);
+}
+
+/** Whether a job has the id of a new one: the checks say so, or saving it was refused. */
+function isTaken(draft, { data }, refusedId) {
+  const id = idOfDraft(draft);
+  return id !== "" && (id === refusedId || (data?.existing != null && data.jobId === id));
 }
 
 /** The id of the field for the member at `path`. */

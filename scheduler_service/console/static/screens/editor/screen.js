@@ -1,6 +1,6 @@
 // The screen Editor: form and JSON of one definition, in step; what the service says about it stands beside the fields.
 
-import { ActionButton, Icon, Loaded, PageHead, Tabs, html, may, reactive, replaceQuery, route, t, useKeys } from "../../core.js";
+import { ActionButton, Icon, Loaded, PageHead, Tabs, html, linkTo, may, reactive, replaceQuery, route, t, useKeys } from "../../core.js";
 import { ConflictBanner, DraftBanner } from "./banners.js";
 import { ChainSection } from "./chain.js";
 import { CopyDialog, DifferenceDialog } from "./dialogs.js";
@@ -56,8 +56,10 @@ export const Screen = {
 function headOf({ draft, jobId, isNew, save, state }, trial, page, view) {
   const views = ["form", "both", "json"].map((key) => ({ key, text: t(`editor.view.${key}`) }));
   const canTry = may("editor") && draft.fault === null;
+  const origin = jobId ?? route.query.from;
+  const back = origin === undefined ? { href: "#/jobs", text: t("jobs.title") } : { href: linkTo("jobs", origin), text: origin };
   return html`
-    <${PageHead} title=${isNew ? t("editor.new") : t("editor.edit", { jobId })}>${{
+    <${PageHead} class="editor-head" back=${back} title=${isNew ? t("editor.new") : t("editor.edit", { jobId })}>${{
       marks: () => draft.isChanged && html`<span class="badge warn"><${Icon} name="dot" size=${10}/>${t("editor.unsaved")}</span>`,
       default: () => html`
         <${Tabs} items=${views} chosen=${view} label=${t("editor.views")} onChoose=${(key) => replaceQuery({ view: key })}/>
@@ -66,6 +68,7 @@ function headOf({ draft, jobId, isNew, save, state }, trial, page, view) {
         <${ActionButton} icon="copy" text=${t("editor.copyAs")} run=${() => (page.dialog = "copy")}/>
         ${!isNew && html`<${ActionButton} text=${t("editor.difference")} disabled=${!draft.isChanged} run=${() => (page.dialog = "difference")}/>`}
         ${canTry && html`<${ActionButton} icon="play" text=${t("editor.tryOnce")} run=${() => (trial.state.isAsked = true)}/>`}
+        <a class="button" href=${back.href}>${t("action.cancel")}</a>
         ${may("editor") && html`<${ActionButton} kind="primary" text=${t(isNew ? "editor.create" : "editor.save")} disabled=${!state.isReady || (!isNew && !draft.isChanged)} run=${save}/>`}
       `,
     }}<//>

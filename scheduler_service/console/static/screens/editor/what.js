@@ -1,13 +1,9 @@
 // The section What: id, name, labels, creator.
 
 import { html, t } from "../../core.js";
+import { idFor } from "./form.js";
 import { Member, Pairs } from "./member.js";
 import { More, Section } from "./section.js";
-
-/** The id that a name suggests: small letters, digits and dashes; "" where nothing of it fits. */
-export function idFor(name) {
-  return name.toLowerCase().normalize("NFKD").replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 64);
-}
 
 /** Names the job; its id follows the name until somebody gives it another one. */
 export function WhatSection({ form }) {
@@ -20,7 +16,7 @@ export function WhatSection({ form }) {
     <${Section} form=${form} name="what" title=${t("editor.what")} summary=${name}>
       <div class="columns">
         <${Member} form=${form} path=${["jobName"]} kind="required" label=${t("editor.jobName")} placeholder=${t("editor.jobNameExample")} onTyped=${follow(draft.get(["jobId"]))}/>
-        ${form.isNew && html`<${Member} form=${form} path=${["jobId"]} mono label=${t("editor.jobId")} hint=${t(isTaken(form) ? "editor.jobIdTaken" : "editor.jobIdHint")}/>`}
+        ${form.isNew && html`<${Member} form=${form} path=${["jobId"]} mono label=${t("editor.jobId")} hint=${t("editor.jobIdHint")}/>`}
       </div>
       <${More} form=${form} paths=${[["jobDescription"], ["labels"], ["objectId"]]} text=${t("editor.moreWhat")}>
         <div class="whole"><${Member} form=${form} path=${["jobDescription"]} kind="area" label=${t("editor.jobDescription")}/></div>
@@ -34,7 +30,3 @@ export function WhatSection({ form }) {
 }
 
 WhatSection.props = ["form"];
-
-function isTaken({ checks }) {
-  return Boolean(checks.data?.existing);
-}

@@ -3,7 +3,6 @@
 import {
   ActionButton,
   Icon,
-  Labels,
   Moment,
   PageHead,
   StateBadge,
@@ -71,7 +70,8 @@ const MoreActions = {
       menu.value.open = false;
       menu.value.querySelector("summary").focus();
     };
-    const onFocusout = (event) => menu.value.contains(event.relatedTarget) || event.relatedTarget === null || (menu.value.open = false);
+    // It is gone where a choice in it leads elsewhere.
+    const onFocusout = ({ relatedTarget }) => menu.value === null || relatedTarget === null || menu.value.contains(relatedTarget) || (menu.value.open = false);
     return () => html`
       <details class="job-menu" ref=${menu} onKeydown=${onKeydown} onFocusout=${onFocusout}>
         <summary class="button" aria-label=${t("job.more")} title=${t("job.more")}><${Icon} name="more"/></summary>
@@ -91,9 +91,7 @@ function facts(job, preview) {
     ${job.jobId !== job.jobName && html`<span class="mono">${job.jobId}</span>`}
     <span>${preview?.description ?? t(`kind.${job.kind}`)}</span>
     ${job.nextFireTime && html`<span>${t("job.nextFiring")} <${Moment} at=${job.nextFireTime}/></span>`}
-    ${job.creator && html`<span>${t("job.by", { creator: showUnseen(job.creator) })}</span>`}
     <span>${t("job.revision", { revision: job.revision })}</span>
-    ${Object.keys(job.labels).length > 0 && html`<span class="head-labels"><${Labels} labels=${job.labels} linked/></span>`}
   `;
 }
 

@@ -2,6 +2,7 @@
 
 import {
   Facts,
+  Labels,
   LineChart,
   Loaded,
   Moment,
@@ -9,6 +10,7 @@ import {
   Panel,
   StackedBars,
   Tabs,
+  copy,
   endOfSeries,
   formatNumber,
   html,
@@ -28,6 +30,7 @@ import { executionTable } from "./execution_rows.js";
 import { comingList } from "./schedule.js";
 
 const MINUTE = 60_000;
+const SHOWN_STEPS = 3;
 const DAY = 24 * 60 * MINUTE;
 const RANGES = { "1h": 60 * MINUTE, "24h": DAY, "7d": 7 * DAY, "30d": 30 * DAY };
 
@@ -44,6 +47,7 @@ export const OverviewTab = {
     const moved = () => [props.job.latestExecution, props.job.executeNumber, props.job.requestCounts];
     for (const [resource, pause] of [[outcomes, 1_000], [latest, 1_000], [statistics, 5_000], [series, 10_000]]) reloadWith(moved, resource, pause);
     return () => html`
+      ${factsOf(props.job, props.preview.data)}
       <${JobFigures} job=${props.job} statistics=${statistics.data}/>
       <div class="job-columns">
         <div>
@@ -56,7 +60,6 @@ export const OverviewTab = {
         <div>
           <${Panel} title=${t("job.outcomes")}><${OutcomeBars} items=${outcomes.data?.items[0]?.executions ?? []} slots=${50}/><//>
           <${Panel} title=${t("job.coming")}>${comingList(props.preview.data, props.job)}<//>
-          <${Panel} title=${t("job.facts")}>${factsOf(props.job)}<//>
         </div>
       </div>
     `;
@@ -107,18 +110,34 @@ function momentBefore(length) {
   return new Date(Math.floor((now.value - length) / MINUTE) * MINUTE).toISOString();
 }
 
-function factsOf(job) {
+/** What it is, by whom, when and where to, before any figure. */
+function factsOf(job, preview) {
+  const { definition } = job;
   const parent = job.parentJob && html`<a href=${linkTo("jobs", job.parentJob)}>${job.parentJob}</a>${job.parentJobExecution !== null && ` #${job.parentJobExecution}`}`;
+  const creator = [...new Set([job.creator, definition.creatorName])].filter(Boolean).join(" · ");
   return html`
-    <${Facts} items=${[
-      [t("job.id"), html`<span class="mono">${job.jobId}</span>`],
-      [t("job.description"), job.definition.jobDescription || null],
+    <section class="panel job-facts" aria-label=${t("job.facts")}><${Facts} items=${[
+      [t("job.id"), html`<button type="button" class="id-copy mono" title=${t("action.copy")} onClick=${() => copy(job.jobId)}>${job.jobId}</button>`],
+      [t("jobs.creator"), creator || null],
+      [t("job.labels"), Object.keys(job.labels).length > 0 && html`<${Labels} labels=${job.labels} linked/>`],
+      [t("jobs.timer"), preview?.description ?? t(`kind.${job.kind}`)],
+      [t("job.steps"), stepsOf(definition.request ?? [])],
+      [t("job.description"), definition.jobDescription || null],
       [t("job.object"), job.objectId],
       [t("job.parent"), parent],
-      [t("job.runs"), formatNumber(job.executeNumber)],
       [t("job.attempts"), formatNumber(job.requestCounts)],
       [t("job.created"), html`<${Moment} at=${job.createdAt} absolute/>`],
       [t("job.updated"), html`<${Moment} at=${job.updatedAt} absolute/>`],
-    ]}/>
+    ]}/></section>
+  `;
+}
+
+function stepsOf(steps) {
+  const rest = steps.length - SHOWN_STEPS;
+  return html`
+    <ol class="job-steps">
+      ${steps.slice(0, SHOWN_STEPS).map((one, index) => html`<li key=${index} class="mono cut" title=${one.url}>${one.method ?? "POST"} ${one.url}</li>`)}
+      ${rest > 0 && html`<li class="dim">${t("code.more", { count: rest })}</li>`}
+    </ol>
   `;
 }

@@ -23,7 +23,9 @@ export const Screen = {
   props: { jobId: String },
   setup(props) {
     const job = useResource(() => ({ path: pathOf("jobs", props.jobId) }), { live: true });
-    const preview = useResource(() => ({ path: `${pathOf("jobs", props.jobId)}/next`, query: { count: 5 } }));
+    // Whether there is such a job is asked once.
+    const isThere = () => job.data !== null;
+    const preview = useResource(() => (isThere() ? { path: `${pathOf("jobs", props.jobId)}/next`, query: { count: 5 } } : null));
     reloadWith(() => [job.data?.nextFireTime, job.data?.state], preview, 1_000);
     return () => {
       const chosen = route.query.tab in TABS ? route.query.tab : "overview";
