@@ -7,7 +7,7 @@ from importlib.resources import as_file
 from playwright.sync_api import Page, expect
 
 from scheduler_service.console.files import own_files
-from tests.console.browsing import Console
+from tests.console.browsing import Console, evaluate
 from tests.console.service import ConsoleService
 
 PLACES = (
@@ -74,3 +74,15 @@ def test_a_switch_while_a_screen_comes(console: Console) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("队列")
     console.settle(page)
     assert page.evaluate(READ, keys()) == []
+
+
+def test_moments_are_written_alike_in_each_language(console: Console) -> None:
+    """In the zone that is given; without a date, and with milliseconds."""
+    at = "2026-03-04T05:06:07.089Z"
+    for page in (console("#/jobs"), console.in_language("zh")("#/jobs")):
+        formats = "[{}, {withMs: true}, {withDate: false}].map((one) => core.formatMoment(argument, one))"
+        assert evaluate(page, f"return {formats}", at) == [
+            "2026-03-04 06:06:07",
+            "2026-03-04 06:06:07.089",
+            "06:06:07",
+        ]

@@ -8,6 +8,7 @@ import "./core/arrivals.js";
 import "./core/clipboard.js";
 import "./core/files.js";
 import "./core/following.js";
+import "./core/gradual.js";
 import "./core/listing.js";
 import "./core/selection.js";
 import "./components/charts.js";
@@ -22,7 +23,8 @@ import { startKeys } from "./core/keys.js";
 import { startLanguage } from "./core/language.js";
 import { startPreferences } from "./core/preferences.js";
 import { startReconnecting } from "./core/reconnect.js";
-import { startRouter } from "./core/router.js";
+import { route, startRouter } from "./core/router.js";
+import { findPlace, loadScreen } from "./core/screens.js";
 import { readSession, session, startSession } from "./core/session.js";
 import { startClock } from "./core/times.js";
 import { createApp, h } from "./core/vue.js";
@@ -36,9 +38,15 @@ async function start() {
   startKeys();
   startClock();
   startReconnecting();
-  await Promise.all([startLanguage(), attempt(readSession)]);
+  await Promise.all([startLanguage(), attempt(readSession), loadFirst()]);
   session.isKnown = true;
   createApp({ render: () => h(Application) }).mount("#application");
+}
+
+/** The screen of the place, together with everything else that is waited for; the page says it where its file cannot be loaded. */
+async function loadFirst() {
+  const place = findPlace(route.segments);
+  if (place !== null) await loadScreen(place.screen).catch(() => {});
 }
 
 start();

@@ -89,13 +89,7 @@ Labels.props = { labels: Object, linked: Boolean };
  */
 export function OutcomeBars({ items, slots = 20 }) {
   const longest = Math.max(1, ...items.map((one) => one.durationMs ?? 0));
-  const empty = Array.from({ length: Math.max(0, slots - items.length) }, (_, index) => html`<i class="bar none" key=${`n${index}`}></i>`);
-  return html`
-    <span class="outcomes">
-      ${empty}
-      ${items.map((one) => outcomeBar(one, longest))}
-    </span>
-  `;
+  return html`<span class="outcomes" style=${{ "--slots": slots }}>${items.map((one) => outcomeBar(one, longest))}</span>`;
 }
 
 OutcomeBars.props = { items: Array, slots: Number };

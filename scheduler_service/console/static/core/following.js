@@ -9,7 +9,9 @@ export function reloadWith(source, resource, pause) {
     () => JSON.stringify(source()),
     () => {
       clearTimeout(timer);
-      timer = setTimeout(resource.reload, Math.max(0, resource.loadedAt + pause - Date.now()));
+      // What has not come yet is on its way.
+      const since = resource.loadedAt || Date.now();
+      timer = setTimeout(resource.reload, Math.max(0, since + pause - Date.now()));
     },
   );
   onUnmounted(() => clearTimeout(timer));

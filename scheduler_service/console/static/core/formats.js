@@ -1,6 +1,6 @@
 // Numbers, durations and sizes as people read them.
 
-import { localeOf } from "./language.js";
+import { intlFormat } from "./language.js";
 
 const UNITS = [
   ["day", 86_400_000],
@@ -11,7 +11,7 @@ const UNITS = [
 
 /** 12,345 in the reader's language; a dash for nothing. */
 export function formatNumber(value, options) {
-  return value === null || value === undefined ? "–" : new Intl.NumberFormat(localeOf(), options).format(value);
+  return value === null || value === undefined ? "–" : intlFormat("NumberFormat", options).format(value);
 }
 
 /** 12.3K: for figures that stand large. */
@@ -52,12 +52,12 @@ export function formatBytes(bytes) {
  */
 export function formatRelative(at, now) {
   const distance = at - now;
-  const format = new Intl.RelativeTimeFormat(localeOf(), { numeric: "always", style: "short" });
+  const format = intlFormat("RelativeTimeFormat", { numeric: "always", style: "short" });
   for (const [unit, length] of UNITS) {
     const least = unit === "day" ? 2 * length : length;
     if (Math.abs(distance) >= least) return format.format(Math.trunc(distance / length), unit);
   }
-  return new Intl.RelativeTimeFormat(localeOf(), { numeric: "auto" }).format(0, "second");
+  return intlFormat("RelativeTimeFormat", { numeric: "auto" }).format(0, "second");
 }
 
 function pair(size, length, unit, rest, unitOfRest) {

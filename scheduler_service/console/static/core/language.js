@@ -7,6 +7,7 @@ import { shallowReactive, watch } from "./vue.js";
 const shown = shallowReactive({ byKey: {}, language: "" });
 const known = {};
 const loads = new Map();
+const intlFormats = new Map();
 
 /**
  * The text of `key` with `{name}` replaced by values. With `count` among them the form is chosen by the language's rules of plurals:
@@ -25,6 +26,13 @@ export function hasText(key) {
 /** The tag of the reader's language for `Intl`. */
 export function localeOf() {
   return preferences.language === "zh" ? "zh-CN" : "en-GB";
+}
+
+/** The format of `Intl` of this kind in the reader's language; made once, since to make one takes longer than to use it fifty times. */
+export function intlFormat(kind, options, locale = localeOf()) {
+  const key = JSON.stringify([kind, locale, options]);
+  if (!intlFormats.has(key)) intlFormats.set(key, new Intl[kind](locale, options));
+  return intlFormats.get(key);
 }
 
 /** Loads the texts, now and whenever another language is chosen. Returns when the first ones are there. */
@@ -68,5 +76,5 @@ async function loadOwn(language) {
 }
 
 function pluralOf(count) {
-  return count === undefined ? "other" : new Intl.PluralRules(localeOf()).select(Number(String(count).replace(/\D/g, "")));
+  return count === undefined ? "other" : intlFormat("PluralRules").select(Number(String(count).replace(/\D/g, "")));
 }

@@ -30,6 +30,11 @@ export function useListing(path, filters, { limit = 50, live = true } = {}) {
   };
 }
 
+/** `question` once the first rows of `listing` are there, and null before: what is not a row does not delay rows. */
+export function behind(listing, question) {
+  return listing.resource.data === null && listing.resource.error === null ? null : question;
+}
+
 /** A filter that lives in the address: `[value, choose]`, "" where it is not given. */
 export function queryValue(name) {
   return [computed(() => route.query[name] ?? ""), (value) => pushQuery({ [name]: value })];

@@ -1,6 +1,6 @@
 // Moments: one clock for all relative times of the page, and absolute ones in the zone that the reader has chosen.
 
-import { localeOf } from "./language.js";
+import { intlFormat } from "./language.js";
 import { preferences } from "./preferences.js";
 import { ref } from "./vue.js";
 
@@ -23,14 +23,13 @@ export function zoneOf(zoneOfJob) {
 /** `2026-11-23 09:00:01`, in the chosen zone; `withMs` adds milliseconds. A dash for nothing. */
 export function formatMoment(at, { zone, withMs = false, withDate = true } = {}) {
   if (at === null || at === undefined) return "–";
-  const parts = partsOf(new Date(at), zoneOf(zone), withMs);
-  const time = `${parts.hour}:${parts.minute}:${parts.second}${withMs ? `.${parts.fractionalSecond}` : ""}`;
-  return withDate ? `${parts.year}-${parts.month}-${parts.day} ${time}` : time;
+  const text = intlFormat("DateTimeFormat", optionsOf(zoneOf(zone), withMs), "sv-SE").format(new Date(at)).replace(",", ".");
+  return withDate ? text : text.slice(text.indexOf(" ") + 1);
 }
 
 /** The same with the name of its zone, and in UTC: for the title of a moment. */
 export function describeMoment(at, zone) {
-  const shown = zoneOf(zone) ?? Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const shown = zoneOf(zone) ?? intlFormat("DateTimeFormat").resolvedOptions().timeZone;
   const utc = new Date(at).toISOString();
   return shown === "UTC" ? utc : `${formatMoment(at, { zone, withMs: true })} ${shown} · ${utc}`;
 }
@@ -38,17 +37,10 @@ export function describeMoment(at, zone) {
 /** A day as people write it in their language: Mon 23 Nov. */
 export function formatDay(at, zone) {
   const options = { weekday: "short", day: "numeric", month: "short", timeZone: zoneOf(zone) };
-  return new Intl.DateTimeFormat(localeOf(), options).format(new Date(at));
+  return intlFormat("DateTimeFormat", options).format(new Date(at));
 }
 
-const formats = new Map();
-
-function partsOf(date, zone, withMs) {
-  const key = `${zone}|${withMs}`;
-  if (!formats.has(key)) formats.set(key, new Intl.DateTimeFormat("en-GB", optionsOf(zone, withMs)));
-  return Object.fromEntries(formats.get(key).formatToParts(date).map(({ type, value }) => [type, value]));
-}
-
+// In Swedish a moment is written as everywhere here: 2026-11-23 09:00:01,250.
 function optionsOf(zone, withMs) {
   return {
     year: "numeric",

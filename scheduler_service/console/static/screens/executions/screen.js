@@ -8,6 +8,7 @@ import {
   PageHead,
   Pager,
   Panel,
+  behind,
   computed,
   formatNumber,
   html,
@@ -19,6 +20,7 @@ import {
   t,
   useArrivals,
   useBulk,
+  useGradually,
   useListing,
   useResource,
   useSelection,
@@ -41,10 +43,11 @@ export const Screen = {
     watch(() => route.query.range, () => (since.value = Date.now()));
     const filters = () => filtersOf(route.query, since.value);
     const listing = useListing("executions", filters);
-    const counts = useResource(() => ({ path: "counts/executions", query: { ...filters(), state: null } }), { live: true, keeps: true, least: COUNTED_MS });
+    const counts = useResource(() => behind(listing, { path: "counts/executions", query: { ...filters(), state: null } }), { live: true, keeps: true, least: COUNTED_MS });
     const failed = useResource(() => (isFailedFirst() ? { path: "executions", query: { ...filters(), state: "terminated", limit: FAILED_SHOWN } } : null), { live: true, keeps: true });
     const latest = computed(() => mergeFailed(listing, failed));
     const arrivals = useArrivals(() => latest.value, keyOf, () => JSON.stringify([filters(), listing.page.value, isFailedFirst()]));
+    const rows = useGradually(() => arrivals.rows.value);
     const selection = useSelection(
       () => arrivals.rows.value.map(keyOf),
       (id) => navigate(linkTo("executions", id)),
@@ -62,22 +65,21 @@ export const Screen = {
       <${BulkReport} bulk=${bulk}/>
       <${ArrivalsButton} arrivals=${arrivals}/>
       <${Loaded} resource=${listing.resource} lines=${12}>${{
-        default: () => (arrivals.rows.value.length === 0 ? nothing() : table(arrivals, selection, reload)),
+        default: () => (arrivals.rows.value.length === 0 ? nothing() : table(arrivals, rows.value, selection, reload)),
       }}<//>
       <${Pager} page=${listing.page.value} hasNext=${listing.hasNext.value} onBack=${listing.back} onNext=${listing.next}/>
     `;
   },
 };
 
-function table(arrivals, selection, reload) {
-  const rows = arrivals.rows.value;
+function table(arrivals, rows, selection, reload) {
   return html`
     <${Panel} flush class="executions">
       <table class="table cards">
         <thead>
           <tr>
             <th class="narrow">
-              <input type="checkbox" aria-label=${t("executions.chooseAll")} checked=${rows.every((one) => selection.chosen.has(keyOf(one)))} onChange=${selection.toggleAll}/>
+              <input type="checkbox" aria-label=${t("executions.chooseAll")} checked=${arrivals.rows.value.every((one) => selection.chosen.has(keyOf(one)))} onChange=${selection.toggleAll}/>
             </th>
             <th>${t("executions.state")}</th>
             <th>${t("executions.job")}</th>

@@ -9,6 +9,7 @@ import {
   Pager,
   Panel,
   SearchField,
+  behind,
   formatNumber,
   html,
   linkTo,
@@ -20,6 +21,7 @@ import {
   route,
   t,
   useBulk,
+  useGradually,
   useListing,
   useResource,
   useSelection,
@@ -35,7 +37,7 @@ const COUNTED_EVERY_MS = 15_000;
 export const Screen = {
   setup() {
     const listing = useListing("jobs", () => ({ ...filtersOf(route.query), sort: route.query.sort, timers: true }));
-    const counts = useResource(() => ({ path: "counts/jobs", query: filtersOf(route.query) }), { keeps: true });
+    const counts = useResource(() => behind(listing, { path: "counts/jobs", query: filtersOf(route.query) }), { keeps: true });
     // It reads all jobs that fit: with ten thousand of them that is too much for each second.
     reloadWith(() => listing.resource.loadedAt, counts, COUNTED_EVERY_MS);
     const outcomes = useResource(() => outcomesOf(listing.items.value), { live: true, keeps: true });
@@ -43,6 +45,7 @@ export const Screen = {
       () => listing.items.value.map((job) => job.jobId),
       (jobId) => navigate(linkTo("jobs", jobId)),
     );
+    const rows = useGradually(() => listing.items.value);
     const isImporting = ref(false);
     const bulk = useBulk("bulk/jobs", () => {
       listing.resource.reload();
@@ -58,7 +61,7 @@ export const Screen = {
       ${selection.chosen.size > 0 && html`<${JobsBulk} selection=${selection} bulk=${bulk} filter=${filtersOf(route.query)} total=${counts.data?.total ?? null}/>`}
       <${BulkReport} bulk=${bulk}/>
       <${Loaded} resource=${listing.resource} lines=${12}>${{
-        default: () => (listing.items.value.length === 0 ? nothing() : table(listing, selection, outcomes.data)),
+        default: () => (listing.items.value.length === 0 ? nothing() : table(listing, rows.value, selection, outcomes.data)),
       }}<//>
       <${Pager} page=${listing.page.value} hasNext=${listing.hasNext.value} onBack=${listing.back} onNext=${listing.next}/>
       ${isImporting.value && html`<${ImportDialog} onClose=${() => (isImporting.value = false)} onDone=${listing.resource.reload}/>`}
@@ -66,15 +69,14 @@ export const Screen = {
   },
 };
 
-function table(listing, selection, outcomes) {
+function table(listing, rows, selection, outcomes) {
   const byJob = new Map((outcomes?.items ?? []).map((one) => [one.jobId, one.executions]));
-  const jobs = listing.items.value;
   return html`
     <${Panel} flush class="jobs">
       <table class="table cards">
         <thead>
           <tr>
-            <th class="narrow"><${ChooseAll} jobs=${jobs} selection=${selection}/></th>
+            <th class="narrow"><${ChooseAll} jobs=${listing.items.value} selection=${selection}/></th>
             ${sortable("jobName", t("jobs.name"))}
             <th>${t("jobs.state")}</th>
             <th>${t("jobs.outcomes")}</th>
@@ -85,7 +87,7 @@ function table(listing, selection, outcomes) {
           </tr>
         </thead>
         <tbody>
-          ${jobs.map(
+          ${rows.map(
             (job, index) => html`
               <${JobRow}
                 key=${job.jobId}

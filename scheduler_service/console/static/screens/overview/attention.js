@@ -1,6 +1,6 @@
 // What needs attention: each line is a fault, how often, and a link to where it is mended.
 
-import { EmptyState, Icon, Moment, Panel, formatNumber, html, linkTo, showUnseen, t, useResource } from "../../core.js";
+import { EmptyState, Icon, Moment, Panel, Waiting, formatNumber, html, linkTo, showUnseen, t, useResource } from "../../core.js";
 
 const LISTED = 5;
 
@@ -21,14 +21,16 @@ export const Attention = {
         ...serviceLines(props.services),
         ...pausedLines(props.jobs),
       ];
-      return html`
-        <${Panel} title=${t("overview.attention")}>
-          ${lines.length === 0 ? html`<${EmptyState} icon="check" title=${t("overview.calm")}/>` : html`<ul class="attention">${lines}</ul>`}
-        <//>
-      `;
+      const isAwaited = [alerts, failing, outbox, failed].some((one) => one.isLoading);
+      return html`<${Panel} title=${t("overview.attention")}>${lines.length === 0 ? nothing(isAwaited) : html`<ul class="attention">${lines}</ul>`}<//>`;
     };
   },
 };
+
+/** Nothing is calm before it is known. */
+function nothing(isAwaited) {
+  return isAwaited ? html`<${Waiting} lines=${LISTED}/>` : html`<${EmptyState} icon="check" title=${t("overview.calm")}/>`;
+}
 
 function alertLines(data) {
   return (data?.open ?? []).slice(0, LISTED).map((one) => {

@@ -16,11 +16,14 @@ export const Screen = {
   setup() {
     const hours = () => Number(route.query.hours ?? 24);
     const stats = useResource(() => ({ path: "stats" }), { live: true });
-    const nodes = useResource(() => ({ path: "nodes" }), { live: true });
-    const jobs = useResource(() => ({ path: "counts/jobs" }), { live: true });
-    const series = useResource(() => ({ path: "series/executions", query: { from: startOf(hours()), buckets: BUCKETS } }), { live: true, keeps: true });
-    const executions = useResource(() => ({ path: "counts/executions", query: { from: startOf(hours()) } }), { live: true, keeps: true });
-    const services = useResource(() => ({ path: "services", query: { limit: 500 } }), { live: true });
+    // What costs more, or fills what is there already, does not delay the figures.
+    const isBegun = () => stats.data !== null || stats.error !== null;
+    const then = (path, query) => (isBegun() ? { path, query } : null);
+    const nodes = useResource(() => then("nodes"), { live: true });
+    const executions = useResource(() => then("counts/executions", { from: startOf(hours()) }), { live: true, keeps: true });
+    const series = useResource(() => then("series/executions", { from: startOf(hours()), buckets: BUCKETS }), { live: true, keeps: true });
+    const jobs = useResource(() => then("counts/jobs"), { live: true });
+    const services = useResource(() => then("services", { limit: 500 }), { live: true });
     return () => html`
       <${PageHead} title=${t("overview.title")}>
         <select class="auto" aria-label=${t("overview.span")} value=${String(hours())} onChange=${(event) => pushQuery({ hours: event.target.value })}>
@@ -31,19 +34,27 @@ export const Screen = {
         default: (data) => html`<${Figures} stats=${data} nodes=${nodes.data} executions=${executions.data} services=${services.data} hours=${hours()}/>`,
       }}<//>
       ${jobs.data?.total.value === 0 && first()}
-      <${Panel} title=${t("overview.series")}>
-        <${Loaded} resource=${series}>${{
-          default: (data) => html`<${StackedBars} buckets=${data.buckets} to=${endOfSeries(data)} label=${t("overview.series")} onChoose=${(span) => navigate(placeOf("/executions", { from: span.from, to: span.to }))}/>`,
-        }}<//>
-      <//>
-      <div class="panels">
-        <${Attention} jobs=${jobs.data} services=${services.data}/>
-        <${Errors} counts=${executions.data} from=${startOf(hours())}/>
-      </div>
-      <${NextHour}/>
+      ${isBegun() && panels(jobs, series, executions, services, startOf(hours()))}
     `;
   },
 };
+
+function panels(jobs, series, executions, services, from) {
+  return html`
+    <${Panel} title=${t("overview.series")}>
+      <${Loaded} resource=${series}>${{
+        default: (data) => html`<${StackedBars} buckets=${data.buckets} to=${endOfSeries(data)} label=${t("overview.series")} onChoose=${(span) => navigate(placeOf("/executions", { from: span.from, to: span.to }))}/>`,
+      }}<//>
+    <//>
+    <div class="panels">
+      <${Attention} jobs=${jobs.data} services=${services.data}/>
+      <${Panel} title=${t("overview.errors")} flush>
+        <${Loaded} resource=${executions}>${{ default: (data) => html`<${Errors} counts=${data} from=${from}/>` }}<//>
+      <//>
+    </div>
+    <${NextHour}/>
+  `;
+}
 
 function first() {
   return html`

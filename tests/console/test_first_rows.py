@@ -1,0 +1,94 @@
+"""What comes first on a page: nothing that is not a row is waited for before the rows are shown."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.console.browsing import Console, hold_up
+from tests.console.service import ConsoleService
+
+ROWS = 50
+FIRST = 20
+COUNT_ROWS = """
+new MutationObserver(() => {
+  const rows = document.querySelectorAll("main tbody tr").length;
+  if (rows > 0 && window.firstRows === undefined) window.firstRows = rows;
+}).observe(document, { childList: true, subtree: true });
+"""
+
+
+@pytest.fixture
+def many(service: ConsoleService) -> Iterator[None]:
+    """More jobs than a page of the list has; they are gone afterwards."""
+    timer, request = {"period": "external"}, [{"url": "service://shop/ok"}]
+    definitions = [
+        {"jobId": f"many-{n}", "jobName": f"One of many {n}", "labels": {"of": "many"}}
+        | {"timer": timer, "request": request}
+        for n in range(ROWS + 1)
+    ]
+    with service.caller() as client:
+        assert client.post("/jobs", json=definitions).is_success
+        yield
+        client.post("/bulk/jobs", json={"action": "destroy", "select": {"filter": {"label": ["of:many"]}}})
+
+
+def test_a_start_asks_for_all_at_once(console: Console) -> None:
+    """Texts, session and the screen's file are on their way before any of them has come."""
+    page = console("#/jobs")
+    held = [hold_up(page, pattern) for pattern in ("**/language/*", "**/session", "**/screens/*")]
+    page.reload(wait_until="commit")
+    _until_held(page, held)
+    for routes in held:
+        routes[0].continue_()
+    expect(page.locator("main tbody tr").first).to_be_visible()
+
+
+def test_counts_and_outcomes_come_after_the_rows(console: Console) -> None:
+    """They are asked for when the rows are there, once, and rows do not wait for them."""
+    page = console("#/jobs")
+    listed, counted = hold_up(page, "**/jobs?*"), hold_up(page, "**/counts/jobs*")
+    seen = hold_up(page, "**/outcomes*")
+    page.reload(wait_until="commit")
+    _until_held(page, [listed])
+    assert (counted, seen) == ([], [])
+    listed[0].continue_()
+    _until_held(page, [counted, seen])
+    expect(page.locator("main tbody tr").first).to_be_visible()
+    assert len(counted) == 1
+
+
+def test_what_is_seen_of_a_long_list_is_drawn_first(console: Console, many: None) -> None:
+    """The first rows, and the others after the browser has drawn them."""
+    console.context.add_init_script(COUNT_ROWS)
+    page = console("#/jobs?label=of:many")
+    assert page.evaluate("firstRows") == FIRST
+    assert page.locator("main tbody tr").count() == ROWS
+
+
+def test_only_what_there_is_has_a_bar(console: Console, many: None) -> None:
+    """The places of outcomes that a job does not have are no elements."""
+    page = console("#/jobs?label=of:many")
+    assert page.locator("main .outcomes").count() == ROWS
+    assert page.locator("main .outcomes *").count() == 0
+
+
+def test_the_overview_begins_with_its_figures(console: Console) -> None:
+    """Nothing is called calm before it is known, and figures do not wait for charts."""
+    page = console("#/")
+    told = hold_up(page, "**/alerts")
+    slow = [hold_up(page, pattern) for pattern in ("**/series/*", "**/counts/*", "**/nodes")]
+    page.reload(wait_until="commit")
+    expect(page.locator("main .figure").first).to_be_visible()
+    _until_held(page, [told, *slow])
+    attention = page.locator("main .panel", has=page.get_by_role("heading", name="Needs attention"))
+    expect(attention.locator(".waiting, .attention")).to_be_visible()
+    expect(attention.locator(".empty")).to_have_count(0)
+    errors = page.locator("main .panel", has=page.get_by_role("heading", name="Failures by error"))
+    expect(errors.locator(".waiting")).to_be_visible()
+
+
+def _until_held(page: Page, held: list[list[Route]]) -> None:
+    """Returns when each of the lists has a request."""
+    while not all(held):
+        page.context.cookies()  # what the browser has said meanwhile arrives before its answer
