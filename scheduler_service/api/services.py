@@ -69,11 +69,13 @@ async def put_service(request: ApiRequest) -> Response:
 
 async def read_service(request: ApiRequest) -> Response:
     """`GET /services/{name}`: with its timers and instances."""
+    await request.deps.registry.look()
     return await _show(request, find_service(request))
 
 
 async def list_services(request: ApiRequest) -> Response:
     """`GET /services`, by name."""
+    await request.deps.registry.look()
     now = request.deps.clock.now()
     after, limit = _read_place(request.query["cursor"], _ServicePlace), request.query["limit"]
     known = request.deps.registry.services(request.caller.tenant)
@@ -139,7 +141,7 @@ async def put_instance(request: ApiRequest) -> Response:
 async def remove_instance(request: ApiRequest) -> Response:
     """`DELETE /services/{name}/instances/{instanceId}`: the instance gets no more calls."""
     name, instance_id = request.service, request.instance_id
-    if not request.deps.registry.deregister(request.caller.tenant, name, instance_id):
+    if not await request.deps.registry.deregister(request.caller.tenant, name, instance_id):
         raise _no_instance(name, instance_id)
     return succeed({"instanceId": instance_id})
 
@@ -151,15 +153,17 @@ async def take_heartbeat(request: ApiRequest) -> Response:
     posted = read_model(Heartbeat, read_json(raw)) if raw else Heartbeat()
     deps = request.deps
 
-    async def work() -> dict[str, str]:
-        renewed = deps.registry.instances.renew(
-            request.caller.tenant,
-            name,
-            instance_id,
-            deps.clock.now().steady,
-            load=posted.load,
-            draining=posted.draining,
+    def renew() -> Instance | None:
+        now = deps.clock.now().steady
+        return deps.registry.instances.renew(
+            request.caller.tenant, name, instance_id, now, load=posted.load, draining=posted.draining
         )
+
+    async def work() -> dict[str, str]:
+        renewed = renew()
+        if renewed is None:
+            await deps.registry.catch_up()
+            renewed = renew()
         if renewed is None:
             raise _no_instance(name, instance_id)
         return {"instanceId": instance_id, "state": "draining" if renewed.draining else "online"}

@@ -160,6 +160,7 @@ class NodeService:
         await keep_app_id(parts.cluster.nodes, watch.app_id)
         watch.start(host.report_missing)
         parts.events.start()
+        parts.services.start_sharing()
         await host.start()
         await install_patiently(host, parts.compiler, settings, clock=parts.clock, log=self._log)
         await self._alerts.start()

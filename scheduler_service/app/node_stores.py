@@ -16,7 +16,10 @@ from scheduler_service.hosts.dapr.node_events import NodeEvents
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.events import SharedEvents
+from scheduler_service.persistence.sql_cluster.shared_registry import SqlSharedRegistry
 from scheduler_service.ports.log import Log
+from scheduler_service.services.instances import Instances
+from scheduler_service.services.shared_view import SharedView
 from scheduler_service.settings import Settings
 from scheduler_service.telemetry.tally import Tally
 from scheduler_service.transport.service_urls import InvocationDirectory
@@ -52,13 +55,25 @@ def make_services(
     settings: Settings, stores: NodeStores, log: Log
 ) -> tuple[ServiceRegistry, InvocationDirectory]:
     """The services that are known, and their addresses: of one that is not known, that of the sidecar."""
+
+    def share(instances: Instances) -> SharedView:
+        heartbeat = stores.cluster.heartbeat
+        return SharedView(
+            shared=SqlSharedRegistry(database=stores.shared),
+            instances=instances,
+            clock=stores.clock,
+            node=heartbeat.holder.node,
+            others=lambda: heartbeat.others,
+            log=log,
+        )
+
     services = ServiceRegistry(
         database=stores.database,
         settings=settings.services,
         clock=stores.clock,
         tenant=DEFAULT_TENANT,
         log=log,
-        knows_all=False,
+        share=share,
     )
     directory = InvocationDirectory(known=services.directory, http_port=settings.dapr.http_port)
     services.fall_back_to(directory.address)

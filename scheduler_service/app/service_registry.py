@@ -13,23 +13,28 @@ from scheduler_service.ports.delivery import Compile, Deliver
 from scheduler_service.ports.log import Log
 from scheduler_service.services.claim_rate import ClaimRate
 from scheduler_service.services.declared import Declarations
+from scheduler_service.services.directory import RegistryDirectory
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.losses import Losses
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.reconcile_inputs import ReconcileInputs
-from scheduler_service.services.registry import Registry, RegistryDirectory
-from scheduler_service.services.router import RANDOM, MemoryRouter, Terms
+from scheduler_service.services.registry import Registry
+from scheduler_service.services.router import MemoryRouter, Terms
+from scheduler_service.services.routing_policies import RANDOM
+from scheduler_service.services.shared_view import SharedView
 from scheduler_service.settings.model import Services
 
 ReadJob = Callable[[str], Awaitable[Job | None]]
 Read = Callable[[str, int], Awaitable[bytes | None]]
+Share = Callable[[Instances], SharedView]
 
 
 class ServiceRegistry:
     """The room of one process. Before `attach` there is nobody to deliver to: the host needs the sender, the
-    sender the directory. `knows_all`: every instance registers with this process.
+    sender the directory. `share` makes the view of a cluster's registry; without it every instance registers
+    with this process.
     """
 
     scan: Reconcile
@@ -44,7 +49,7 @@ class ServiceRegistry:
         tenant: str,
         log: Log,
         queues: PullQueues | None = None,
-        knows_all: bool = True,
+        share: Share | None = None,
     ) -> None:
         self.queues = queues
         self._table = SqlServiceTable(database=database)
@@ -52,17 +57,22 @@ class ServiceRegistry:
         self._tenant = tenant
         self._fallback: Callable[[str], str | None] = lambda _: None
         instances = self._instances = Instances(offline_after=round(settings.offline_seconds * SECOND))
-        self.registry = Registry(table=self._table, instances=instances, clock=clock)
+        self._view = None if share is None else share(instances)
+        self.registry = Registry(table=self._table, instances=instances, clock=clock, sharing=self._view)
         self._losses = Losses(
             instances=instances,
             clock=clock,
             lost_after=_lost_after(settings),
-            complete_at=lambda: self.registry.complete_at if knows_all else None,
+            complete_at=lambda: self.registry.complete_at,
             log=log,
         )
         static = {name: bases[0] for name, bases in settings.static.items() if bases}
         self._fixed = {name: tuple(bases) for name, bases in settings.static.items()}
-        self.router = MemoryRouter(instances=instances, terms=self._terms, clock=clock, losses=self._losses)
+        self.router = MemoryRouter(
+            instances=instances, terms=self._terms, clock=clock, losses=self._losses, others=self._view
+        )
+        if self._view is not None:
+            self._view.bind(open_here=self.router.open_calls, on_notices=self.registry.take_notices)
         self.directory = RegistryDirectory(registry=self.registry, static=static, clock=clock, tenant=tenant)
 
     async def attach(
@@ -115,6 +125,11 @@ class ServiceRegistry:
             rate = ClaimRate(router=self.router, clock=self._clock)
             await self.queues.start(deliver, self._allowance, rate)
 
+    def start_sharing(self) -> None:
+        """Begins to exchange registrations with the other nodes of a cluster."""
+        if self._view is not None:
+            self._view.start()
+
     def stop_claims(self) -> None:
         """The node stops: leases are renewed and completed, but nothing is claimed any more."""
         if self.queues is not None:
@@ -134,8 +149,8 @@ class ServiceRegistry:
         service = self.registry.find(tenant, name)
         if service is None:
             return Terms(fixed=fixed, address=self._fallback(name))
-        address = service.address or self._fallback(name)
         awaits = self.registry.awaits_instances(tenant, name)
+        address = service.address or (None if awaits else self._fallback(name))
         return Terms(service.route or RANDOM, service.tags, fixed, address, service.rate_limit, awaits)
 
     def _allowance(self, tenant: str, queue: str, instance: str) -> int | None:
@@ -149,6 +164,8 @@ class ServiceRegistry:
     async def close(self) -> None:
         """Ends the table's thread, and what is on its way out of the queues."""
         self._losses.close()
+        if self._view is not None:
+            await self._view.stop()
         if self.queues is not None:
             await self.queues.stop()
         await self._table.close()

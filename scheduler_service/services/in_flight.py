@@ -20,13 +20,20 @@ class InFlight:
         self._calls: dict[Token, _CallInFlight] = {}
         self._open: dict[HeldPlace, dict[Token, int]] = {}
 
-    def busy(self, place: HeldPlace, load: float, seen: int) -> float:
-        """The load of the instance: what it reported at `seen`, plus the calls it was given since."""
+    def busy(self, place: HeldPlace, load: float, seen: int, elsewhere: int = 0) -> float:
+        """The load of the instance: what it reported at `seen`, plus the calls it was given since.
+
+        At least the number of its open calls, with those that it has `elsewhere`.
+        """
         calls = self._open.get(place)
         if not calls:
-            return load
+            return max(load, elsewhere)
         since = sum(moment >= seen for moment in calls.values())
-        return max(len(calls), load + since)
+        return max(len(calls) + elsewhere, load + since)
+
+    def counts(self) -> list[tuple[HeldPlace, int]]:
+        """The open calls of each instance that has some."""
+        return [(place, len(calls)) for place, calls in self._open.items()]
 
     def holds(self, token: Token) -> bool:
         """Whether this call or search holds a place."""

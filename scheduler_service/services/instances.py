@@ -1,7 +1,8 @@
 """The running instances of services, in the memory of this process.
 
-They are not stored: an instance registers again every 30 s, so a scheduler that starts soon has all of them
-(docs/decisions/0007-routing-state-in-memory.md).
+One process does not store them: an instance registers again every 30 s, so a scheduler that starts soon has
+all of them (docs/decisions/0007-routing-state-in-memory.md). The nodes of a cluster share them
+(docs/decisions/0042-one-registry.md).
 """
 
 from collections.abc import Callable, Iterator
@@ -120,22 +121,37 @@ class Instances:
         Its load stays as its last heartbeat reported it, and so does draining while it is online: a repeated
         registration does not mention them. One that was offline, or draining only by an answer, is ready.
         """
-        key = (instance.tenant, instance.service)
-        self._left.pop((*key, instance.instance_id), None)
-        known = self._known.setdefault(key, {})
-        earlier = known.get(instance.instance_id)
-        if earlier is None:
-            known[instance.instance_id] = instance
-            self._known[key] = dict(sorted(known.items()))
-        else:
-            drains = earlier.drains_by_word and self.is_online(earlier, instance.seen)
-            instance = msgspec.structs.replace(
-                instance, load=earlier.load, draining=drains, drains_by_word=drains
-            )
-            known[instance.instance_id] = instance
-        self._online.pop(key, None)
-        self._tell(*key, instance.instance_id)
+        instance = self.prepare(instance)
+        self._add(instance)
+        self._tell(instance.tenant, instance.service, instance.instance_id)
         return instance
+
+    def prepare(self, instance: Instance) -> Instance:
+        """What `register` would store of it."""
+        earlier = self.get(instance.tenant, instance.service, instance.instance_id)
+        if earlier is None:
+            return instance
+        drains = earlier.drains_by_word and self.is_online(earlier, instance.seen)
+        return msgspec.structs.replace(instance, load=earlier.load, draining=drains, drains_by_word=drains)
+
+    def adopt(self, instance: Instance) -> None:
+        """Takes an instance as another node knows it; what was heard of it here since then stays."""
+        earlier = self.get(instance.tenant, instance.service, instance.instance_id)
+        if earlier is not None and earlier.seen >= instance.seen:
+            instance = msgspec.structs.replace(
+                instance, seen=earlier.seen, load=earlier.load, refuses=earlier.refuses
+            )
+        self._add(instance)
+        self._tell(instance.tenant, instance.service, instance.instance_id)
+
+    def hear(self, tenant: str, service: str, instance_id: str, seen: int, load: float) -> None:
+        """Another node has heard of it at `seen`; nothing where that is not known, or no news."""
+        earlier = self.get(tenant, service, instance_id)
+        if earlier is None or earlier.seen >= seen:
+            return
+        self._put(msgspec.structs.replace(earlier, seen=seen, load=load, refuses=False))
+        if not self.is_online(earlier, seen):
+            self._tell(tenant, service, instance_id)
 
     def renew(
         self,
@@ -195,13 +211,13 @@ class Instances:
             self._tell(*key, instance_id)
         return True
 
-    def forget(self, before: int) -> int:
-        """Removes those without a sign of life since `before`; returns how many (SPEC section 12)."""
+    def forget(self, before: int) -> list[Instance]:
+        """Removes those without a sign of life since `before`, and returns them (SPEC section 12)."""
         gone = [one for each in self._known.values() for one in each.values() if one.seen < before]
         for instance in gone:
             self.remove(instance.tenant, instance.service, instance.instance_id)
         self._left = {place: left_at for place, left_at in self._left.items() if left_at >= before}
-        return len(gone)
+        return gone
 
     def services(self, tenant: str) -> tuple[str, ...]:
         """The names of the services with known instances, in order."""
@@ -212,6 +228,16 @@ class Instances:
     def _tell(self, tenant: str, service: str, instance_id: str) -> None:
         for listener in tuple(self._listeners):
             listener(tenant, service, instance_id)
+
+    def _add(self, instance: Instance) -> None:
+        key = (instance.tenant, instance.service)
+        self._left.pop((*key, instance.instance_id), None)
+        known = self._known.setdefault(key, {})
+        is_new = instance.instance_id not in known
+        known[instance.instance_id] = instance
+        if is_new:
+            self._known[key] = dict(sorted(known.items()))
+        self._online.pop(key, None)
 
     def _put(self, instance: Instance) -> None:
         """Replaces an instance in place, so that the order of ids stays."""

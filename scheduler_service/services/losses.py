@@ -21,8 +21,8 @@ class Losses:
 
     It subscribes to `instances`, so it needs no further wiring. An instance is lost `lost_after` ms after it
     went offline or deregistered; `lost_after` 0: its work is never ended. `complete_at` is the steady moment
-    by which every living instance has registered since the start of this process, so that one that is
-    unknown is gone; None: instances may be known elsewhere.
+    by which every living instance has been heard of since the start of this process, or, in a cluster, since
+    a time in which that was not possible: until then silence does not count, and an unknown one may live.
     Heartbeats cost nothing here: the next look is at the earliest moment at which one can be lost.
     """
 
@@ -32,7 +32,7 @@ class Losses:
         instances: Instances,
         clock: Timekeeper,
         lost_after: int,
-        complete_at: Callable[[], int | None],
+        complete_at: Callable[[], int],
         log: Log,
     ) -> None:
         self._instances = instances
@@ -71,10 +71,9 @@ class Losses:
         """The instance has registered, left, or is watched from now on."""
         place = (tenant, service, instance)
         moment = self._moment_of(place)
-        if moment is not None:
-            if moment > self._clock.now().steady:
-                self._find(place)
-            self._look_at(moment)
+        if moment > self._clock.now().steady:
+            self._find(place)
+        self._look_at(moment)
 
     def _look_at(self, moment: int) -> None:
         if self._alarm is not None:
@@ -91,31 +90,27 @@ class Losses:
         self._lost = {place: at for place, at in self._lost.items() if place in known or at > now - DAY}
         for place in sorted(known | self._watchers.keys()):
             moment = self._moment_of(place)
-            if moment is None:
-                continue
             if moment <= now:
                 self._lose(place)
             else:
                 self._find(place)
                 self._look_at(moment)
 
-    def _moment_of(self, place: Place) -> int | None:
+    def _moment_of(self, place: Place) -> int:
         """When the instance is lost, as far as is known now."""
-        silence = self._silence_of(place)
-        if silence is None:
-            return None
-        how, since = silence
-        return since + self._lost_after + (0 if how == LEFT else self._instances.offline_after)
+        how, since = self._silence_of(place)
+        if how == LEFT:
+            return since + self._lost_after
+        return max(since + self._instances.offline_after, self._complete_at()) + self._lost_after
 
-    def _silence_of(self, place: Place) -> tuple[str, int] | None:
+    def _silence_of(self, place: Place) -> tuple[str, int]:
         """Since when (steady ms) nothing was heard of it, and how that came."""
         known, left_at = self._instances.get(*place), self._instances.left_at(*place)
         if known is not None:
             return SILENT, known.seen
         if left_at is not None:
             return LEFT, left_at
-        complete_at = self._complete_at()
-        return None if complete_at is None else (UNKNOWN, complete_at - self._instances.offline_after)
+        return UNKNOWN, self._complete_at() - self._instances.offline_after
 
     def _lose(self, place: Place) -> None:
         watchers = self._watchers.pop(place, {}) if self._lost_after else {}
@@ -143,5 +138,5 @@ class Losses:
 
     def _describe(self, place: Place) -> Loss:
         now = self._clock.now()
-        how, since = self._silence_of(place) or (UNKNOWN, now.steady)
+        how, since = self._silence_of(place)
         return Loss(how, now.wall - (now.steady - since))

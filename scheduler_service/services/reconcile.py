@@ -61,7 +61,7 @@ class Reconcile:
         for service in self._registry.all():
             counts["services"] += 1
             counts.update(await self._try(service))
-        self._registry.instances.forget(self._clock.now().steady - FORGOTTEN_AFTER)
+        await self._registry.forget_instances(self._clock.now().steady - FORGOTTEN_AFTER)
         if counts["failed"]:
             raise StoreUnavailable(
                 f"{counts['failed']} declared jobs could not be reconciled: {dict(counts)}"
@@ -104,6 +104,8 @@ class Reconcile:
         finally:
             if anew and counts["failed"]:
                 self._registry.note_anew(*key)
+            elif anew:
+                self._registry.settle_anew(*key)
         # A removed service is forgotten once all its jobs are gone.
         if service.removed_at is not None and not await self._table.applied(*key):
             await self._registry.forget(service)

@@ -1,15 +1,19 @@
 """The registered services, cached in memory over their table, their instances and addresses."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import sha256
 
 import msgspec
 
 from scheduler_service.domain.services import Service
 from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.services import ServiceTable
+from scheduler_service.ports.shared_registry import ServiceNotice
 from scheduler_service.services.instances import Instance, Instances
+from scheduler_service.services.sharing import Alone, Sharing
 
 
 class TimerDeclaration(msgspec.Struct, frozen=True):
@@ -34,11 +38,14 @@ class Registry:
     """Services and instances as registered. All reads are from memory.
 
     `load` reads the table at the start, `refresh` again. Changes are written to the table before memory: if
-    a method raises StoreUnavailable, nothing has changed.
+    a method raises StoreUnavailable, nothing has changed. With `sharing` they count at all nodes.
     """
 
-    def __init__(self, *, table: ServiceTable, instances: Instances, clock: Clock) -> None:
+    def __init__(
+        self, *, table: ServiceTable, instances: Instances, clock: Clock, sharing: Sharing | None = None
+    ) -> None:
         self.instances = instances
+        self._sharing: Sharing = Alone() if sharing is None else sharing
         self._table = table
         self._clock = clock
         self._services: dict[tuple[str, str], Service] = {}
@@ -53,12 +60,32 @@ class Registry:
         self._services = {(one.tenant, one.name): one for one in found}
         self._loaded = frozenset(self._services)
         self._complete_at = self._clock.now().steady + self.instances.offline_after
+        await self._sharing.catch_up()
 
     async def refresh(self) -> None:
         """Reads all services again, with those that other nodes wrote. Raises StoreUnavailable."""
         async with self._writing:
             found = await self._table.services()
             self._services = {(one.tenant, one.name): self._keep_object(one) for one in found}
+
+    async def take_notices(self, notices: Sequence[ServiceNotice]) -> None:
+        """What a node of the cluster, this one or another, wrote of services. Raises StoreUnavailable."""
+        await self.refresh()
+        for one in notices:
+            key = (one.tenant, one.name)
+            if one.anew:
+                self._anew.add(key)
+            else:
+                self._anew.discard(key)
+
+    async def catch_up(self) -> None:
+        """Returns when all is known that registered with any node by now. Raises StoreUnavailable."""
+        await self._sharing.catch_up()
+
+    async def look(self) -> None:
+        """As `catch_up`, for reads: they show what is known where the others cannot be asked."""
+        with suppress(StoreUnavailable):
+            await self._sharing.catch_up()
 
     def _keep_object(self, found: Service) -> Service:
         """The object that is known, if it is the same service: `forget` compares objects."""
@@ -69,16 +96,16 @@ class Registry:
         """Whether running instances may not have registered since the start of this process yet.
 
         True for a service that was registered before the start, until `offline_after` has passed: by then
-        every running instance has registered.
+        every running instance has registered. In a cluster also after a time in which not all were heard of.
         """
-        if (tenant, name) not in self._loaded or self._clock.now().steady >= self._complete_at:
+        if self._clock.now().steady >= self.complete_at or self.find(tenant, name) is None:
             return False
-        return self.find(tenant, name) is not None
+        return (tenant, name) in self._loaded or self._sharing.complete_at > 0
 
     @property
     def complete_at(self) -> int:
         """The steady moment by which every running instance has registered since the start."""
-        return self._complete_at
+        return max(self._complete_at, self._sharing.complete_at)
 
     def find(self, tenant: str, name: str) -> Service | None:
         """This service, or None if it is unknown or removed."""
@@ -106,6 +133,11 @@ class Registry:
     def note_anew(self, tenant: str, name: str) -> None:
         """The jobs of this service are declared anew."""
         self._anew.add((tenant, name))
+        self._sharing.note(tenant, name, anew=True)
+
+    def settle_anew(self, tenant: str, name: str) -> None:
+        """What `take_anew` took is done."""
+        self._sharing.note(tenant, name, anew=(tenant, name) in self._anew)
 
     async def timers(self, tenant: str, name: str) -> bytes:
         """The declared timers of a service, as a JSON array. Raises StoreUnavailable."""
@@ -116,14 +148,18 @@ class Registry:
 
         Returns what is stored, and whether the service is new. Raises StoreUnavailable.
         """
+        await self._sharing.catch_up()
         async with self._writing:
-            return await self._keep(given, timers)
+            stored = await self._keep(given, timers)
+        await self._sharing.flush()
+        return stored
 
     async def remove(self, tenant: str, name: str) -> bool:
         """Removes a service and its declaration. False: there is none. Raises StoreUnavailable.
 
         Its instances are forgotten; one that registers again restores the service.
         """
+        await self._sharing.catch_up()
         async with self._writing:
             service = self.find(tenant, name)
             if service is None:
@@ -133,13 +169,27 @@ class Registry:
             )
             await self._table.put(removed, NO_TIMERS.text)
             self._services[tenant, name] = removed
+            self._sharing.note(tenant, name, anew=False)
         for instance in self.instances.known(tenant, name):
-            self.deregister(tenant, name, instance.instance_id)
+            await self.deregister(tenant, name, instance.instance_id)
+        await self._sharing.flush()
         return True
 
-    def deregister(self, tenant: str, name: str, instance_id: str) -> bool:
-        """An instance leaves; False if it is not known."""
-        return self.instances.remove(tenant, name, instance_id, self._clock.now().steady)
+    async def deregister(self, tenant: str, name: str, instance_id: str) -> bool:
+        """An instance leaves; False if it is not known. Raises StoreUnavailable."""
+        known = self.instances.get(tenant, name, instance_id)
+        if known is None:
+            await self._sharing.catch_up()
+            known = self.instances.get(tenant, name, instance_id)
+        if known is None:
+            return False
+        left_at = self._clock.now().steady
+        await self._sharing.leave(known, left_at)
+        return self.instances.remove(tenant, name, instance_id, left_at)
+
+    async def forget_instances(self, before: int) -> None:
+        """Drops those without a sign of life since `before` (steady ms). Raises StoreUnavailable."""
+        await self._sharing.drop(self.instances.forget(before))
 
     async def forget(self, service: Service) -> None:
         """Drops a removed service whose jobs are gone, unless it was restored. Raises StoreUnavailable."""
@@ -148,6 +198,7 @@ class Registry:
             if self._services.get(key) is service:
                 await self._table.drop(*key)
                 del self._services[key]
+                self._sharing.note(*key, anew=False)
 
     async def announce(self, instance: Instance, timers: TimerDeclaration | None) -> tuple[Instance, bool]:
         """Adds an instance, its service if that is unknown, and its timers if they are a new declaration.
@@ -155,6 +206,8 @@ class Registry:
         Returns what is stored, and whether the instance is new. Raises StoreUnavailable.
         """
         given = msgspec.structs.replace(instance, declares=b"" if timers is None else timers.digest)
+        if self._says_something_new(given):
+            await self._sharing.catch_up()
         async with self._writing:
             service = self.find(instance.tenant, instance.service)
             if service is None:
@@ -166,7 +219,18 @@ class Registry:
         in_force = self._services[given.tenant, given.service].digest
         if given.declares and given.declares == in_force and (known is None or known.declares != in_force):
             self.note_anew(given.tenant, given.service)
+        if self._says_something_new(given):
+            await self._sharing.write(self.instances.prepare(given))
+            await self._sharing.flush()
         return self.instances.register(given), known is None
+
+    def _says_something_new(self, given: Instance) -> bool:
+        """Whether it is more than a sign of life."""
+        known = self.instances.get(given.tenant, given.service, given.instance_id)
+        if known is None or self.find(given.tenant, given.service) is None:
+            return True
+        said = msgspec.structs.replace(self.instances.prepare(given), seen=known.seen, refuses=known.refuses)
+        return said != known
 
     def _is_new(self, service: Service, given: Instance) -> bool:
         known = self.instances.get(given.tenant, given.service, given.instance_id)
@@ -191,37 +255,9 @@ class Registry:
             kept = msgspec.structs.replace(kept, updated_at=now)
             await self._table.put(kept, None if timers is None else timers.text)
             self._services[kept.tenant, kept.name] = kept
+            key = (kept.tenant, kept.name)
+            self._sharing.note(*key, anew=key in self._anew)
         return kept, known is None
-
-
-class RegistryDirectory:
-    """The base address for a call to a service of one tenant. Raises nothing.
-
-    A name in `services.static` always has the operator's address: a registration cannot divert its calls.
-    When no instance takes work, the address that the service declared is used (a gateway, a load balancer).
-    """
-
-    def __init__(self, *, registry: Registry, static: Mapping[str, str], clock: Clock, tenant: str) -> None:
-        self._registry = registry
-        self._static = dict(static)
-        self._clock = clock
-        self._tenant = tenant
-
-    def address(self, name: str) -> str | None:
-        """The `http(s)://host[:port][/base]` of service `name`, or None if there is none."""
-        static = self._static.get(name)
-        if static is not None:
-            return static
-        now = self._clock.now().steady
-        for instance in self._registry.instances.online(self._tenant, name, now):
-            if instance.address and not instance.draining:
-                return instance.address
-        service = self._registry.find(self._tenant, name)
-        return None if service is None else service.address
-
-    def awaits_instances(self, name: str) -> bool:
-        """Whether running instances of `name` may not have registered since the start of this process yet."""
-        return self._registry.awaits_instances(self._tenant, name)
 
 
 def is_new_declaration(

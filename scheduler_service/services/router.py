@@ -1,116 +1,32 @@
-"""Chooses instances for steps, and admits calls as capacity and rate limits allow (SPEC section 13).
-
-Each routing policy is a pure function. Its candidates are online, not draining, have the wanted tags and have
-room. They come in order of their ids, and random choices derive from a seed, so that equal arguments give
-equal choices.
-"""
+"""Chooses instances for steps, and admits calls as capacity and rate limits allow (SPEC section 13)."""
 
 import asyncio
-import hashlib
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, Protocol
 
 import msgspec
 
 from scheduler_service.domain.effects import CallPart, ResolveInstances, WatchInstance
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.parts import BROADCAST, SHARD, SPREAD, Chosen
+from scheduler_service.domain.parts import SPREAD, Chosen
 from scheduler_service.domain.services import Loss, RateLimit
 from scheduler_service.domain.wire import Token
 from scheduler_service.ports.clock import Timekeeper
-from scheduler_service.services.in_flight import InFlight
+from scheduler_service.services.in_flight import HeldPlace, InFlight
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.losses import Losses
 from scheduler_service.services.rate_window import RateWindow
+from scheduler_service.services.routing_policies import (
+    LEAST_BUSY,
+    RANDOM,
+    Candidate,
+    Question,
+    choose,
+    narrow,
+)
 from scheduler_service.services.wait_queues import Key, WaitQueue, WaitQueues
 
 AVOID_MS = 10 * SECOND
-RANDOM, ROUND_ROBIN, LEAST_BUSY, HASH, FAILOVER = "random", "round_robin", "least_busy", "hash", "failover"
-
-
-class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """An instance that may be chosen; `busy` is its known load."""
-
-    instance: str
-    address: str
-    tags: tuple[str, ...] = ()
-    capacity: int | None = None
-    busy: float = 0.0
-
-    @property
-    def has_room(self) -> bool:
-        """Whether it may get another part."""
-        return self.capacity is None or self.busy < self.capacity
-
-
-class Question(msgspec.Struct, frozen=True, gc=False):
-    """The inputs of a policy beside the instances.
-
-    `key` is what `hash` maps to an instance, `seed` the source of random choices, `last` the instance that
-    `round_robin` chose last.
-    """
-
-    key: str = ""
-    seed: str = ""
-    last: str = ""
-
-
-def narrow(candidates: Sequence[Candidate], tags: Sequence[str]) -> list[Candidate]:
-    """The candidates that have all of `tags`."""
-    wanted = set(tags)
-    return [one for one in candidates if wanted.issubset(one.tags)]
-
-
-def choose(route: str, candidates: Sequence[Candidate], question: Question) -> list[Candidate]:
-    """The candidates that get the step: one, or all if the policy spreads; none if there are none."""
-    if not candidates:
-        return []
-    if route in (BROADCAST, SHARD):
-        return list(candidates)
-    return [POLICIES[route](candidates, question)]
-
-
-def choose_random(candidates: Sequence[Candidate], question: Question) -> Candidate:
-    """Any candidate, all equally likely."""
-    return candidates[_number(question.seed) % len(candidates)]
-
-
-def choose_round_robin(candidates: Sequence[Candidate], question: Question) -> Candidate:
-    """The one after the last; arrivals and departures do not change the order of the others."""
-    return next((one for one in candidates if one.instance > question.last), candidates[0])
-
-
-def choose_least_busy(candidates: Sequence[Candidate], question: Question) -> Candidate:
-    """The one with the lowest load; among equals any of them."""
-    least = min(one.busy for one in candidates)
-    return choose_random([one for one in candidates if one.busy == least], question)
-
-
-def choose_hash(candidates: Sequence[Candidate], question: Question) -> Candidate:
-    """The same one for the same key while it is a candidate; if one leaves, only its keys move.
-
-    Rendezvous hashing: the instance with the highest hash for the key is chosen.
-    """
-    return max(candidates, key=lambda one: (_number(f"{question.key}\n{one.instance}"), one.instance))
-
-
-def choose_failover(candidates: Sequence[Candidate], question: Question) -> Candidate:
-    """The first in order of ids; a later one only while those before it cannot be chosen."""
-    del question
-    return candidates[0]
-
-
-def _number(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
-
-
-POLICIES: dict[str, Callable[[Sequence[Candidate], Question], Candidate]] = {
-    RANDOM: choose_random,
-    ROUND_ROBIN: choose_round_robin,
-    LEAST_BUSY: choose_least_busy,
-    HASH: choose_hash,
-    FAILOVER: choose_failover,
-}
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -129,10 +45,21 @@ class Terms(msgspec.Struct, frozen=True):
     awaits_instances: bool = False
 
 
+class OtherNodes(Protocol):
+    """What the other nodes of a cluster know."""
+
+    async def ask(self) -> None:
+        """Returns when what had registered with any of them by now is known here. Raises nothing."""
+
+    def calls_to(self, place: HeldPlace) -> int:
+        """The calls from other nodes that an instance has to answer."""
+
+
 class MemoryRouter:
     """Implements `ports.Router` in the memory of one process.
 
     `terms` returns the terms of a service by tenant and name; `losses` None: no instance is ever lost.
+    `others` None: no other node knows instances or calls them.
     Waiting searches with the same tags are admitted in order, and so are calls to the same instance.
     """
 
@@ -143,11 +70,13 @@ class MemoryRouter:
         terms: Callable[[str, str], Terms],
         clock: Timekeeper,
         losses: Losses | None = None,
+        others: OtherNodes | None = None,
     ) -> None:
         self._instances = instances
         self._terms = terms
         self._clock = clock
         self._losses = losses
+        self._others = others
         self._in_flight = InFlight()
         self._windows: dict[Key, RateWindow] = {}
         self._last: dict[tuple[str, str, tuple[str, ...]], str] = {}
@@ -162,6 +91,8 @@ class MemoryRouter:
         """
         route = search.route or self._terms(search.tenant, search.service).route
         key = (search.tenant, search.service)
+        if self._others is not None and not self._instances.online(*key, self._clock.now().steady):
+            await self._others.ask()
         found = await self._queues.pass_through((*key, *search.tags), key, lambda: self._look(search, route))
         return found, route
 
@@ -198,6 +129,10 @@ class MemoryRouter:
     def mark_refused(self, tenant: str, service: str, instance: str) -> None:
         """Notes that an instance refused a connection; an address without heartbeats is tried again."""
         self._instances.mark_refused(tenant, service, instance)
+
+    def open_calls(self) -> list[tuple[HeldPlace, int]]:
+        """The calls from this process that each instance has to answer."""
+        return self._in_flight.counts()
 
     def rate_of(self, tenant: str, service: str) -> tuple[RateLimit, RateWindow] | None:
         """The rate limit of a service with the calls that count for it; None: it has none."""
@@ -259,7 +194,8 @@ class MemoryRouter:
 
     def _describe(self, one: Instance) -> Candidate:
         place = (one.tenant, one.service, one.instance_id)
-        busy = self._in_flight.busy(place, one.load, one.seen)
+        elsewhere = 0 if self._others is None else self._others.calls_to(place)
+        busy = self._in_flight.busy(place, one.load, one.seen, elsewhere)
         return Candidate(one.instance_id, one.address, one.tags, one.capacity, busy)
 
     def _take_place(self, call: CallPart) -> Literal[True] | None:

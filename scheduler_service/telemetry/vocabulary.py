@@ -112,6 +112,8 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         ),
         "ready": Word(INFO, "Jobs fire."),
         "records_changed": Word(ERROR, "A record that no database can hold was changed or left out."),
+        "registry_not_shared": Word(ERROR, "Registrations of services are not shared with other nodes."),
+        "registry_shared_again": Word(INFO, "Registrations of services are shared with other nodes again."),
         "reminder_not_removed": Word(WARNING, "A reminder stays; it has no effect."),
         "reminder_not_set": Word(WARNING, "A reminder could not be registered; it is tried again."),
         "request_answered": Word(INFO, "A caller's request, where log.access is set.", is_asked_for=True),

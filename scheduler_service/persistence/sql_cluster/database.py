@@ -65,6 +65,13 @@ class SharedDatabase:
         """
         return cast("T", await self._writer.put(work))
 
+    async def write_apart(self, work: Callable[[sa.Connection], T]) -> T:
+        """Runs `work` in a transaction of its own, for which no other write waits in this process.
+
+        Raises StoreUnavailable: nothing was written, and StoreUncertain where the commit was not confirmed.
+        """
+        return await self._loop.run_in_executor(self._threads, self._write_apart, work)
+
     async def read(self, work: Callable[[sa.Connection], T]) -> T:
         """What `work` reads, all of one moment. Raises StoreUnavailable."""
         return await self._loop.run_in_executor(self._threads, self._read, work)
@@ -91,6 +98,10 @@ class SharedDatabase:
 
     def _read(self, work: Callable[[sa.Connection], T]) -> T:
         with self._database.reading() as connection:
+            return work(connection)
+
+    def _write_apart(self, work: Callable[[sa.Connection], T]) -> T:
+        with self._database.writing() as connection:
             return work(connection)
 
     def _serve(self, items: list[Work]) -> list[Verdict]:

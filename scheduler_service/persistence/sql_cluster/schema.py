@@ -92,11 +92,48 @@ event_groups = sa.Table(
     sa.Column("content", sa.LargeBinary, nullable=False),
 )
 
+# The instances of services: `content` is the registration, `number` the place of its writing among all of
+# these three tables (the mark `registry`). `seen_at` and `left_at` are steady.
+shared_instances = sa.Table(
+    "shared_instances",
+    metadata,
+    sa.Column("tenant", bounded_text(128), primary_key=True),
+    sa.Column("service", bounded_text(128), primary_key=True),
+    sa.Column("instance_id", bounded_text(128), primary_key=True),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
+    sa.Column("seen_at", sa.BigInteger, nullable=False),
+    sa.Column("left_at", sa.BigInteger),
+)
+sa.Index("shared_instances_number", shared_instances.c.number)
+
+# Services of which the table of services has something new, or whose jobs were declared anew.
+service_notices = sa.Table(
+    "service_notices",
+    metadata,
+    sa.Column("tenant", bounded_text(128), primary_key=True),
+    sa.Column("name", bounded_text(128), primary_key=True),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("anew", sa.SmallInteger, nullable=False),
+)
+sa.Index("service_notices_number", service_notices.c.number)
+
+# Which instances each node has heard of lately, and its open calls to them: one row for all of them, so that
+# a thousand heartbeats are one write. `at` is steady.
+node_reports = sa.Table(
+    "node_reports",
+    metadata,
+    sa.Column("node", bounded_text(64), primary_key=True),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
+)
+
 # 0.1.0 made the same tables and kept no version of them.
 MIGRATIONS = Migrations(
     subject="the shared database",
     scripts="scheduler_service.persistence.sql_cluster:migrations",
-    head="0002",
+    head="0003",
     version_table="cluster_version",
     metadata=(metadata,),
     lock=1_347_767_875,

@@ -134,7 +134,7 @@ class DaprHouse(Handles):
             instances=self.instances,
             clock=clock,
             lost_after=10_000,
-            complete_at=lambda: None,
+            complete_at=lambda: 0,
             log=self._write_log,
         )
         return MemoryRouter(instances=self.instances, terms=lambda _, __: Terms(), clock=clock, losses=losses)

@@ -1,5 +1,6 @@
 """What a node of a cluster refuses by name, asked without its sidecar (SPEC sections 13, 15)."""
 
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx
@@ -52,6 +53,34 @@ async def test_nodes_share_all_they_share_in_one_database(tmp_path: Path, postgr
     assert found == [[], []]
     assert inspect(url=postgres_url).up_to_date
     assert list(tmp_path.rglob("*.db")) == []
+
+
+async def test_what_registers_at_one_node_is_there_at_the_other(tmp_path: Path, postgres_url: str) -> None:
+    """Through the API: service, instance, heartbeat, leaving."""
+    given = {"store.data": str(tmp_path / "one"), "database.url": postgres_url}
+    nodes = [
+        await open_node(load_settings({**given, "node.id": name}, {}), served=SERVED, log=_ignore)
+        for name in ("one", "two")
+    ]
+    async with AsyncExitStack() as open_clients:
+        one, two = [
+            await open_clients.enter_async_context(
+                httpx.AsyncClient(transport=httpx.ASGITransport(node.api), base_url=SERVED)
+            )
+            for node in nodes
+        ]
+        instance = "/services/shop/instances/a"
+        assert (await one.put(instance, json={"address": "http://127.0.0.1:9"})).status_code == 201
+        assert (await two.post(f"{instance}/heartbeat", json={"load": 2})).status_code == 200
+        assert (await one.get("/services")).json() == (await two.get("/services")).json()
+        assert (await two.put(instance, json={"address": "http://127.0.0.1:9"})).status_code == 200
+        assert (await two.put("/services/shop", json={"route": "hash"})).status_code == 200
+        assert (await one.get("/services/shop")).json()["data"]["route"] == "hash"
+        assert (await two.delete(instance)).status_code == 200
+        assert (await one.get("/services/shop")).json()["data"]["instances"] == []
+        assert (await one.post(f"{instance}/heartbeat")).status_code == 404
+    for node in nodes:
+        await node.stop(0)
 
 
 def _ignore(_: str, /, **keys: object) -> None:

@@ -224,7 +224,7 @@ class House(Handles):
             instances=self.instances,
             clock=self.clock,
             lost_after=10_000,
-            complete_at=lambda: None,
+            complete_at=lambda: 0,
             log=self._write_log,
         )
         self.router = MemoryRouter(

@@ -19,7 +19,8 @@ TENANT, SHOP = "default", "shop"
 class Scene:
     """Instances that are offline after 10 s and lost after 5 more."""
 
-    def __init__(self, *, lost_after: int = 5_000, complete_at: int | None = 10_000) -> None:
+    def __init__(self, *, lost_after: int = 5_000, complete_at: int = 10_000) -> None:
+        self.complete_at = complete_at
         self.clock = ManualClock()
         self.instances = Instances(offline_after=10_000)
         self.start = self.clock.now().wall
@@ -29,7 +30,7 @@ class Scene:
             instances=self.instances,
             clock=self.clock,
             lost_after=lost_after,
-            complete_at=lambda: complete_at,
+            complete_at=lambda: self.complete_at,
             log=self._write,
         )
 
@@ -131,19 +132,30 @@ async def test_a_departure_counts_from_its_moment() -> None:
     c.cancel()
 
 
-@pytest.mark.parametrize(("complete_at", "expected"), [(10_000, True), (None, False)])
-async def test_one_that_nobody_knows(complete_at: int | None, expected: bool) -> None:
-    """Gone once all that live have registered; where others may know it, never."""
-    scene = Scene(complete_at=complete_at)
+async def test_one_that_nobody_knows() -> None:
+    """Gone once all that live have registered."""
+    scene = Scene()
     watch = await scene.watch("a")
     await scene.advance(14_999)
     assert not watch.done()
     await scene.advance(1)
-    assert watch.done() is expected
-    assert not expected or watch.result() == Loss(UNKNOWN, scene.wall(0))
+    assert watch.result() == Loss(UNKNOWN, scene.wall(0))
     await scene.advance(100_000)
-    assert scene.lines == ([("a", 1)] if expected else [])
-    watch.cancel()
+    assert scene.lines == [("a", 1)]
+
+
+async def test_silence_in_a_time_in_which_nobody_could_be_heard() -> None:
+    """It does not count, whether the instance is known or not; what follows does."""
+    scene = Scene()
+    scene.register("a")
+    known, unknown = await scene.watch("a"), await scene.watch("b")
+    scene.complete_at = 30_000
+    await scene.advance(34_999)
+    assert not known.done()
+    assert not unknown.done()
+    await scene.advance(1)
+    assert (known.result().how, unknown.result().how) == (SILENT, UNKNOWN)
+    assert known.result().since == scene.wall(0)
 
 
 async def test_it_is_told_to_all_who_wait_and_to_those_who_come_later() -> None:

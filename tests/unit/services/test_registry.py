@@ -5,11 +5,11 @@ import pytest
 
 from scheduler_service.domain.services import Service
 from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.services.directory import RegistryDirectory
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.registry import (
     NO_TIMERS,
     Registry,
-    RegistryDirectory,
     TimerDeclaration,
     digest_of,
 )

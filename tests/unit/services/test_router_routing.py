@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from scheduler_service.services.router import (
+from scheduler_service.services.routing_policies import (
     FAILOVER,
     HASH,
     LEAST_BUSY,

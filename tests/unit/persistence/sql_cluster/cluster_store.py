@@ -6,6 +6,7 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.events import SharedEvents
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
+from scheduler_service.persistence.sql_cluster.shared_registry import SqlSharedRegistry
 from scheduler_service.persistence.sql_cluster.store import SharedCatalogue, SharedStore
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.state import Commit
@@ -22,6 +23,7 @@ class ClusterStore:
         self.catalogue = SharedCatalogue(database=database)
         self.nodes = Nodes(database=database)
         self.events = SharedEvents(database=database)
+        self.registry = SqlSharedRegistry(database=database)
 
     async def commit(self, commit: Commit) -> None:
         claim = TurnClaim(

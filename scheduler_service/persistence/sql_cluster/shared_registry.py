@@ -1,0 +1,118 @@
+"""Instances of services in the shared database, with a number for each writing, by which nodes find it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from scheduler_service.persistence.sql_cluster.database import SharedDatabase
+from scheduler_service.persistence.sql_cluster.schema import (
+    marks,
+    node_reports,
+    service_notices,
+    shared_instances,
+)
+from scheduler_service.ports.shared_registry import (
+    Changes,
+    NodeReport,
+    Place,
+    ServiceNotice,
+    SharedInstance,
+)
+
+MARK = "registry"
+_OF_REGISTRY = marks.c.name == MARK
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(NodeReport).decode
+
+
+class SqlSharedRegistry:
+    """ports.SharedRegistry: the mark `registry` has the latest number.
+
+    Whoever writes holds the mark's row to the end of its transaction: who reads a number finds all that was
+    written up to it. Writings have transactions of their own, so that no turn waits for that row.
+    """
+
+    def __init__(self, *, database: SharedDatabase) -> None:
+        self._database = database
+
+    async def put(
+        self, instances: Sequence[SharedInstance] = (), services: Sequence[ServiceNotice] = ()
+    ) -> None:
+        def write(connection: sa.Connection, number: int) -> None:
+            for instance in instances:
+                row = msgspec.structs.asdict(instance) | {"number": number}
+                self._put(connection, shared_instances, row)
+            for notice in services:
+                row = msgspec.structs.asdict(notice) | {"number": number, "anew": int(notice.anew)}
+                self._put(connection, service_notices, row)
+
+        await self._write(write)
+
+    async def report(self, report: NodeReport) -> None:
+        content = _pack(report)
+
+        def write(connection: sa.Connection, number: int) -> None:
+            row = {"node": report.node, "number": number, "at": report.at, "content": content}
+            self._put(connection, node_reports, row)
+
+        await self._write(write)
+
+    async def after(self, number: int, node: str) -> Changes:
+        def read(connection: sa.Connection) -> Changes:
+            latest = int(connection.execute(sa.select(marks.c.value).where(_OF_REGISTRY)).scalar() or 0)
+            if latest == number:
+                return Changes(number)
+            return Changes(
+                latest,
+                tuple(_read_instance(row) for row in _rows(connection, shared_instances, number)),
+                tuple(_read_notice(row) for row in _rows(connection, service_notices, number)),
+                tuple(_unpack(row.content) for row in _rows(connection, node_reports, number, node)),
+            )
+
+        return await self._database.read(read)
+
+    async def drop(self, places: Sequence[Place]) -> None:
+        table = shared_instances.c
+
+        def write(connection: sa.Connection) -> None:
+            for tenant, service, instance_id in places:
+                key = (table.tenant == tenant, table.service == service, table.instance_id == instance_id)
+                connection.execute(sa.delete(shared_instances).where(*key))
+
+        await self._database.write_apart(write)
+
+    async def _write(self, write: Callable[[sa.Connection, int], None]) -> None:
+        insert = self._database.dialect.insert(marks).values(name=MARK, value=1, holder="", until=0)
+        count = insert.on_conflict_do_update(
+            index_elements=[marks.c.name], set_={"value": marks.c.value + 1}
+        ).returning(marks.c.value)
+
+        def work(connection: sa.Connection) -> None:
+            write(connection, int(connection.execute(count).scalar_one()))
+
+        await self._database.write_apart(work)
+
+    def _put(self, connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> None:
+        insert = self._database.dialect.insert(table).values(row)
+        connection.execute(insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=row))
+
+
+def _rows(
+    connection: sa.Connection, table: sa.Table, number: int, besides: str | None = None
+) -> Sequence[sa.Row[Any]]:
+    statement = sa.select(table).where(table.c.number > number)
+    if besides is not None:
+        statement = statement.where(table.c.node != besides)
+    return connection.execute(statement.order_by(table.c.number)).all()
+
+
+def _read_instance(row: sa.Row[Any]) -> SharedInstance:
+    return SharedInstance(
+        row.tenant, row.service, row.instance_id, bytes(row.content), row.seen_at, row.left_at
+    )
+
+
+def _read_notice(row: sa.Row[Any]) -> ServiceNotice:
+    return ServiceNotice(row.tenant, row.name, bool(row.anew))

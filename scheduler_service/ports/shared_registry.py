@@ -1,0 +1,92 @@
+"""What the nodes of a cluster keep in common of instances. Everything here raises StoreError."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+Place = tuple[str, str, str]
+"""Tenant, service, instance."""
+
+
+class SharedInstance(msgspec.Struct, frozen=True):
+    """An instance as it registered. Moments are steady ms; `left_at` None: it has not deregistered.
+
+    `content` is its registration as the nodes wrote it; `seen_at` is as of the latest writing, and
+    `NodeReport` has what was heard of it since.
+    """
+
+    tenant: str
+    service: str
+    instance_id: str
+    content: bytes
+    seen_at: int
+    left_at: int | None = None
+
+    @property
+    def place(self) -> Place:
+        """What identifies it."""
+        return self.tenant, self.service, self.instance_id
+
+
+class ServiceNotice(msgspec.Struct, frozen=True):
+    """The table of services has something new of this one; `anew`: its jobs were declared anew."""
+
+    tenant: str
+    name: str
+    anew: bool = False
+
+
+class Sighting(msgspec.Struct, frozen=True, array_like=True):
+    """The latest sign of life of an instance (steady ms), with the load that it reported."""
+
+    tenant: str
+    service: str
+    instance_id: str
+    seen: int
+    load: float
+
+
+class OpenCalls(msgspec.Struct, frozen=True, array_like=True):
+    """How many calls from one node an instance has to answer."""
+
+    tenant: str
+    service: str
+    instance_id: str
+    count: int
+
+
+class NodeReport(msgspec.Struct, frozen=True):
+    """What one node has heard lately, and what it has under way, all of it each time. `at` is steady ms."""
+
+    node: str
+    at: int
+    seen: tuple[Sighting, ...] = ()
+    calls: tuple[OpenCalls, ...] = ()
+
+
+class Changes(msgspec.Struct, frozen=True):
+    """What was written after a number, in its latest state, and the number of the latest writing."""
+
+    number: int
+    instances: tuple[SharedInstance, ...] = ()
+    services: tuple[ServiceNotice, ...] = ()
+    reports: tuple[NodeReport, ...] = ()
+
+
+class SharedRegistry(Protocol):
+    """Instances, notices of services, reports of nodes; each writing has a number above all before it."""
+
+    async def put(
+        self, instances: Sequence[SharedInstance] = (), services: Sequence[ServiceNotice] = ()
+    ) -> None:
+        """Writes these in place of what was there."""
+
+    async def report(self, report: NodeReport) -> None:
+        """Writes the report of a node in place of its earlier one."""
+
+    async def after(self, number: int, node: str) -> Changes:
+        """What was written after `number`, without the report of `node`; all of it after 0."""
+
+    async def drop(self, places: Sequence[Place]) -> None:
+        """Removes instances; the other nodes know by their own clocks that they are old."""

@@ -1,0 +1,36 @@
+"""The addresses of services: those of the settings, of their instances, or their own."""
+
+from collections.abc import Mapping
+
+from scheduler_service.ports.clock import Clock
+from scheduler_service.services.registry import Registry
+
+
+class RegistryDirectory:
+    """The base address for a call to a service of one tenant. Raises nothing.
+
+    A name in `services.static` always has the operator's address: a registration cannot divert its calls.
+    When no instance takes work, the address that the service declared is used (a gateway, a load balancer).
+    """
+
+    def __init__(self, *, registry: Registry, static: Mapping[str, str], clock: Clock, tenant: str) -> None:
+        self._registry = registry
+        self._static = dict(static)
+        self._clock = clock
+        self._tenant = tenant
+
+    def address(self, name: str) -> str | None:
+        """The `http(s)://host[:port][/base]` of service `name`, or None if there is none."""
+        static = self._static.get(name)
+        if static is not None:
+            return static
+        now = self._clock.now().steady
+        for instance in self._registry.instances.online(self._tenant, name, now):
+            if instance.address and not instance.draining:
+                return instance.address
+        service = self._registry.find(self._tenant, name)
+        return None if service is None else service.address
+
+    def awaits_instances(self, name: str) -> bool:
+        """Whether running instances of `name` may not have registered since the start of this process yet."""
+        return self._registry.awaits_instances(self._tenant, name)

@@ -1,0 +1,275 @@
+"""This node's view of the one registry of its cluster: what any node was told, all of them know."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.wire import Holder
+from scheduler_service.ports.clock import Timekeeper
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.log import Log
+from scheduler_service.ports.shared_registry import (
+    Changes,
+    NodeReport,
+    OpenCalls,
+    Place,
+    ServiceNotice,
+    SharedInstance,
+    SharedRegistry,
+    Sighting,
+)
+from scheduler_service.services.instances import Instance, Instances
+from scheduler_service.telemetry.outage import Outage
+
+LOOK_MS = SECOND // 2
+"""So often a node writes what changed, and reads what the others wrote."""
+REPORT_MS = SECOND
+"""So often a node says of which instances it has heard, where it has heard of any."""
+BLIND_AFTER_MS = 3 * SECOND
+"""After so long without a read, silence of instances that others hear of says nothing."""
+
+OpenHere = Callable[[], Sequence[tuple[Place, int]]]
+OnNotices = Callable[[Sequence[ServiceNotice]], Awaitable[None]]
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(Instance).decode
+
+
+class SharedView:
+    """Implements `services.sharing.Sharing`, and `services.router.OtherNodes`.
+
+    Registrations and leavings are written before they count here. Signs of life and open calls of all
+    instances go out as one report of the node, so that a heartbeat costs nothing more. `others` are the nodes
+    that are alive; `node` is this one's name.
+    """
+
+    def __init__(
+        self,
+        *,
+        shared: SharedRegistry,
+        instances: Instances,
+        clock: Timekeeper,
+        node: str,
+        others: Callable[[], frozenset[Holder]],
+        log: Log,
+    ) -> None:
+        self._shared = shared
+        self._instances = instances
+        self._clock = clock
+        self._node = node
+        self._others = others
+        self._outage = Outage("registry_not_shared", "registry_shared_again", log=log)
+        self._open_here: OpenHere = tuple
+        self._on_notices: OnNotices = _ignore
+        self._alive: frozenset[Holder] = frozenset()
+        self._number = 0
+        self._reads_begun = 0
+        self._reading = asyncio.Lock()
+        self._read_at: int | None = None
+        self._whole_at = 0
+        self._notices: dict[tuple[str, str], bool] = {}
+        self._rows: dict[Place, Instance] = {}
+        self._revived: set[Place] = set()
+        self._heard: dict[Place, int] = {}
+        self._calls: dict[str, dict[Place, int]] = {}
+        self._reported_at = 0
+        self._report = NodeReport(node, 0)
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def complete_at(self) -> int:
+        """Moves on while the database cannot be read, and after a node is gone that was told of some."""
+        now = self._clock.now().steady
+        return now + self._instances.offline_after if self._is_blind(now) else self._whole_at
+
+    def bind(self, *, open_here: OpenHere, on_notices: OnNotices) -> None:
+        """Names whose calls are reported, and who is told of changed services."""
+        self._open_here = open_here
+        self._on_notices = on_notices
+
+    def start(self) -> None:
+        """Begins to exchange changes with the other nodes."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Writes what was heard last. Raises nothing."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._reported_at = 0
+        await self._exchange()
+
+    async def catch_up(self) -> None:
+        """Reads what is new. Those who ask while a read is under way share the next one."""
+        wanted = self._reads_begun + 1
+        async with self._reading:
+            if self._reads_begun < wanted:
+                await self._read()
+
+    async def ask(self) -> None:
+        """As `catch_up`; where the database is away, nothing is known more, and `complete_at` says so."""
+        try:
+            await self.catch_up()
+        except StoreError:
+            self._read_at = None
+
+    def calls_to(self, place: Place) -> int:
+        """By the latest reports of the nodes that are alive."""
+        return sum(calls.get(place, 0) for calls in self._calls.values())
+
+    async def write(self, instance: Instance) -> None:
+        async with self._reading:  # what was read before would undo it here
+            await self._shared.put(instances=[_row_of(instance)])
+            self._rows[_place(instance)] = instance
+
+    async def leave(self, instance: Instance, left_at: int) -> None:
+        async with self._reading:
+            await self._shared.put(instances=[_row_of(instance, left_at)])
+            self._rows.pop(_place(instance), None)
+
+    async def drop(self, instances: Sequence[Instance]) -> None:
+        places = [_place(one) for one in instances]
+        for place in places:
+            self._rows.pop(place, None)
+            self._heard.pop(place, None)
+        if places:
+            await self._shared.drop(places)
+
+    def note(self, tenant: str, name: str, *, anew: bool) -> None:
+        self._notices[tenant, name] = anew
+
+    async def flush(self) -> None:
+        with suppress(StoreError):
+            await self._write_notices()
+
+    async def _run(self) -> None:
+        while True:
+            await self._exchange()
+            await self._clock.sleep(LOOK_MS)
+
+    async def _exchange(self) -> None:
+        self._look_at_nodes()
+        try:
+            await self._write_notices()
+            await self._write_changed()
+            await self._write_report()
+            await self.catch_up()
+        except StoreError as error:
+            self._outage.fail(str(error))
+        else:
+            self._outage.succeed()
+
+    def _look_at_nodes(self) -> None:
+        """Instances that spoke to a node that is gone have as long as after a start to find another one."""
+        alive = self._others()
+        if not self._alive <= alive:
+            self._whole_at = self._clock.now().steady + self._instances.offline_after
+        self._alive = alive
+        names = {holder.node for holder in alive}
+        self._calls = {node: calls for node, calls in self._calls.items() if node in names}
+
+    async def _write_notices(self) -> None:
+        told = dict(self._notices)
+        if told:
+            await self._shared.put(services=[ServiceNotice(*key, anew) for key, anew in told.items()])
+            self._notices = {key: anew for key, anew in self._notices.items() if told.get(key) is not anew}
+
+    async def _write_changed(self) -> None:
+        """Instances that drain, or do so no more, and those that a leaving overtook."""
+        changed = [one for one in map(self._changed, self._rows.keys() | self._revived) if one is not None]
+        if changed:
+            await self._shared.put(instances=[_row_of(one) for one in changed])
+            self._rows.update((_place(one), one) for one in changed)
+        self._revived.clear()
+
+    def _changed(self, place: Place) -> Instance | None:
+        one, row = self._instances.get(*place), self._rows.get(place)
+        if one is None or (row is not None and _drains(one) == _drains(row)):
+            return None
+        return one
+
+    async def _write_report(self) -> None:
+        now = self._clock.now().steady
+        if now - self._reported_at < REPORT_MS:
+            return
+        since = now - self._instances.offline_after
+        seen = tuple(
+            Sighting(one.tenant, one.service, one.instance_id, one.seen, one.load)
+            for one in self._instances.all()
+            if one.seen > max(self._heard.get(_place(one), 0), since)
+        )
+        calls = tuple(OpenCalls(*place, count) for place, count in self._open_here())
+        if (seen, calls) != (self._report.seen, self._report.calls):
+            self._report = NodeReport(self._node, now, seen, calls)
+            await self._shared.report(self._report)
+        self._reported_at = now
+
+    async def _read(self) -> None:
+        self._reads_begun += 1
+        now = self._clock.now().steady
+        changes = await self._shared.after(self._number, self._node)
+        if changes.services:
+            await self._on_notices(changes.services)
+        self._apply(changes)
+        self._number = changes.number
+        if self._is_blind(now):
+            self._whole_at = now + self._instances.offline_after
+        self._read_at = now
+
+    def _is_blind(self, now: int) -> bool:
+        return self._read_at is None or now - self._read_at > BLIND_AFTER_MS
+
+    def _apply(self, changes: Changes) -> None:
+        for row in changes.instances:
+            self._apply_row(row)
+        names = {holder.node for holder in self._others()}
+        for report in changes.reports:
+            if report.node in names:
+                self._calls[report.node] = {_called(one): one.count for one in report.calls}
+            for one in report.seen:
+                place = (one.tenant, one.service, one.instance_id)
+                self._heard[place] = max(self._heard.get(place, 0), one.seen)
+                self._instances.hear(*place, one.seen, one.load)
+
+    def _apply_row(self, row: SharedInstance) -> None:
+        place, known = row.place, self._instances.get(*row.place)
+        if row.left_at is None:
+            found = msgspec.structs.replace(_unpack(row.content), seen=row.seen_at, load=0.0, refuses=False)
+            before, self._rows[place] = self._rows.get(place), found
+            self._heard[place] = max(self._heard.get(place, 0), row.seen_at)
+            if known is not None and before is not None and _drains(known) != _drains(before):
+                # What it said here is not written yet, and later.
+                found = msgspec.structs.replace(
+                    found, draining=known.draining, drains_by_word=known.drains_by_word
+                )
+            self._instances.adopt(found)
+        elif known is not None and known.seen > row.left_at:
+            self._rows.pop(place, None)
+            self._revived.add(place)
+        else:
+            self._rows.pop(place, None)
+            self._instances.remove(*place, row.left_at)
+
+
+async def _ignore(notices: Sequence[ServiceNotice]) -> None:
+    """Nobody is told."""
+
+
+def _called(calls: OpenCalls) -> Place:
+    return calls.tenant, calls.service, calls.instance_id
+
+
+def _place(instance: Instance) -> Place:
+    return instance.tenant, instance.service, instance.instance_id
+
+
+def _row_of(instance: Instance, left_at: int | None = None) -> SharedInstance:
+    return SharedInstance(*_place(instance), _pack(instance), instance.seen, left_at)
+
+
+def _drains(instance: Instance) -> tuple[bool, bool]:
+    return instance.draining, instance.drains_by_word

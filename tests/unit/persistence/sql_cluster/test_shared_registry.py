@@ -1,0 +1,76 @@
+"""Instances, notices and reports that the nodes of a cluster keep in common (SPEC section 13)."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from scheduler_service.ports.shared_registry import (
+    NodeReport,
+    OpenCalls,
+    ServiceNotice,
+    SharedInstance,
+    Sighting,
+)
+from tests.unit.persistence.sql_cluster.cluster_store import ClusterStore
+
+pytestmark = pytest.mark.anyio
+FIRST = SharedInstance("default", "shop", "a", b"\x00said", 100)
+SECOND = SharedInstance("default", "shop", "b", b"", 200, left_at=300)
+REPORT = NodeReport(
+    "two",
+    5,
+    (Sighting("default", "shop", "a", 100, 1.5),),
+    (OpenCalls("default", "shop", "b", 3),),
+)
+
+
+async def test_what_is_written_is_read_once_in_its_latest_state(store: ClusterStore) -> None:
+    """After the number of the read before."""
+    assert (await store.registry.after(0, "one")).number == 0
+    await store.registry.put([FIRST, SECOND], [ServiceNotice("default", "shop", anew=True)])
+    await store.registry.report(REPORT)
+    found = await store.registry.after(0, "one")
+    assert sorted(found.instances, key=lambda one: one.place) == [FIRST, SECOND]
+    assert found.services == (ServiceNotice("default", "shop", anew=True),)
+    assert found.reports == (REPORT,)
+    again = await store.registry.after(found.number, "one")
+    assert (again.number, again.instances, again.reports) == (found.number, (), ())
+    left = msgspec.structs.replace(FIRST, left_at=400)
+    await store.registry.put([left], [ServiceNotice("default", "shop")])
+    later = await store.registry.after(found.number, "one")
+    assert (later.instances, later.services) == ((left,), (ServiceNotice("default", "shop"),))
+
+
+async def test_a_node_does_not_read_its_own_report(store: ClusterStore) -> None:
+    """And a later one takes the place of the earlier."""
+    await store.registry.report(REPORT)
+    assert (await store.registry.after(0, "two")).reports == ()
+    later = NodeReport("two", 6)
+    await store.registry.report(later)
+    assert (await store.registry.after(0, "one")).reports == (later,)
+
+
+async def test_numbers_rise_over_writings_at_the_same_time(store: ClusterStore) -> None:
+    """Whoever reads a number has all that was written up to it: no change is passed over."""
+    seen: dict[str, SharedInstance] = {}
+    writing = asyncio.gather(
+        *(
+            store.registry.put([msgspec.structs.replace(FIRST, instance_id=f"i{number}")])
+            for number in range(40)
+        )
+    )
+    number = 0
+    while len(seen) < 40:
+        found = await store.registry.after(number, "one")
+        assert found.number >= number
+        number = found.number
+        seen |= {one.instance_id: one for one in found.instances}
+    await writing
+    assert number == 40
+
+
+async def test_dropped_ones_are_found_by_no_later_start(store: ClusterStore) -> None:
+    await store.registry.put([FIRST, SECOND])
+    await store.registry.drop([FIRST.place])
+    assert (await store.registry.after(0, "one")).instances == (SECOND,)

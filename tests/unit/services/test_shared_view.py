@@ -1,0 +1,228 @@
+"""One registry at all nodes of a cluster: what one knows, all know within two seconds (SPEC section 13)."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.services import RateLimit, Service
+from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.services.registry import TimerDeclaration, digest_of
+from tests.unit.services.shared_table import SHOP, TENANT, ViewedCluster
+
+pytestmark = pytest.mark.anyio
+WITHIN = 2 * SECOND
+PLACE = (TENANT, SHOP, "a")
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[ViewedCluster]:
+    made = ViewedCluster()
+    await made.start("one")
+    await made.start("two")
+    yield made
+    await made.close()
+
+
+async def test_who_registers_at_one_node_is_known_at_the_other(cluster: ViewedCluster) -> None:
+    """With all that it said of itself."""
+    one, two = cluster.nodes.values()
+    await one.register("a", capacity=3, tags=("eu",), description="till")
+    assert two.online() == []
+    await cluster.go_on(WITHIN)
+    assert two.instances.get(*PLACE) == one.instances.get(*PLACE)
+    assert two.online() == ["a"]
+
+
+async def test_a_heartbeat_to_either_node_counts_at_both(cluster: ViewedCluster) -> None:
+    """With the load that it reports; one that falls silent is offline at both."""
+    one, two = cluster.nodes.values()
+    await one.register("a")
+    await cluster.go_on(WITHIN)
+    for number in range(10):
+        assert cluster.nodes["two" if number % 2 else "one"].beat("a", load=number)
+        await cluster.go_on(3 * SECOND)
+        assert one.online() == two.online() == ["a"]
+        assert [node.instances.get(*PLACE).load for node in (one, two)] == [number] * 2  # type: ignore[union-attr]
+    await cluster.go_on(8 * SECOND)
+    assert one.online() == two.online() == []
+
+
+async def test_a_thousand_heartbeats_are_one_write_a_second(cluster: ViewedCluster) -> None:
+    """And where nobody is heard of, nothing is written."""
+    one = cluster.nodes["one"]
+    for number in range(1_000):
+        await one.register(f"i{number}")
+    await cluster.go_on(15 * SECOND)
+    cluster.shared.writes = 0
+    for second in range(9):
+        for number in range(second % 3, 1_000, 3):
+            one.beat(f"i{number}", load=1)
+        await cluster.go_on(SECOND)
+    assert cluster.shared.writes <= 10
+    await cluster.go_on(15 * SECOND)
+    cluster.shared.writes = 0
+    await cluster.go_on(60 * SECOND)
+    assert cluster.shared.writes == 0
+
+
+async def test_a_repeated_registration_writes_nothing(cluster: ViewedCluster) -> None:
+    """Also at the other node: it is a sign of life."""
+    one, two = cluster.nodes.values()
+    await one.register("a", capacity=2)
+    await cluster.go_on(WITHIN)
+    cluster.shared.writes = 0
+    await two.register("a", capacity=2)
+    assert cluster.shared.writes == 0
+    await two.register("a", capacity=5)
+    await cluster.go_on(WITHIN)
+    assert one.instances.get(*PLACE).capacity == 5  # type: ignore[union-attr]
+
+
+async def test_drains_and_leavings_count_at_all_nodes(cluster: ViewedCluster) -> None:
+    """By word, by an answer, taken back at the other node, and for good."""
+    one, two = cluster.nodes.values()
+    await one.register("a")
+    await cluster.go_on(WITHIN)
+    two.beat("a", draining=True)
+    await cluster.go_on(WITHIN)
+    assert one.online() == []
+    one.beat("a", draining=False)
+    await cluster.go_on(WITHIN)
+    assert two.online() == ["a"]
+    one.instances.mark_draining(*PLACE)
+    await cluster.go_on(WITHIN)
+    assert two.online() == []
+    two.beat("a", draining=False)
+    await two.registry.deregister(*PLACE)
+    await cluster.go_on(WITHIN)
+    assert one.instances.get(*PLACE) is None
+    assert one.instances.left_at(*PLACE) is not None
+    assert not one.beat("a")
+
+
+async def test_one_that_comes_back_elsewhere_before_its_leaving_is_known_there(
+    cluster: ViewedCluster,
+) -> None:
+    """The later word counts, whatever is read first."""
+    one, two = cluster.nodes.values()
+    await one.register("a")
+    await cluster.go_on(WITHIN)
+    await one.registry.deregister(*PLACE)
+    cluster.clock.advance(10)
+    await two.register("a")
+    await cluster.go_on(WITHIN)
+    assert one.online() == two.online() == ["a"]
+
+
+async def test_who_is_asked_for_nobody_knows_asks_the_table(cluster: ViewedCluster) -> None:
+    """A heartbeat or leaving right after a registration elsewhere does not wait for the next look."""
+    one, two = cluster.nodes.values()
+    await one.register("a")
+    assert await two.registry.deregister(*PLACE)
+    await one.register("b")
+    await two.view.ask()
+    assert two.online() == ["b"]
+
+
+async def test_services_and_their_limits_count_at_all_nodes(cluster: ViewedCluster) -> None:
+    """A change at either, and a removal."""
+    one, two = cluster.nodes.values()
+    said = Service(tenant=TENANT, name=SHOP, rate_limit=RateLimit(5))
+    await one.registry.register(said, None)
+    await cluster.go_on(WITHIN)
+    assert two.registry.find(TENANT, SHOP).rate_limit == RateLimit(5)  # type: ignore[union-attr]
+    await two.registry.register(msgspec.structs.replace(said, rate_limit=RateLimit(7)), None)
+    await cluster.go_on(WITHIN)
+    assert one.registry.find(TENANT, SHOP).rate_limit == RateLimit(7)  # type: ignore[union-attr]
+    await one.register("a")
+    await cluster.go_on(WITHIN)
+    await two.registry.remove(TENANT, SHOP)
+    await cluster.go_on(WITHIN)
+    assert one.registry.find(TENANT, SHOP) is None
+    assert one.online() == []
+
+
+async def test_jobs_declared_anew_at_one_node_are_so_for_the_scan_of_any(cluster: ViewedCluster) -> None:
+    """And for one scan alone, wherever that is."""
+    one, two = cluster.nodes.values()
+    text = b'[{"jobId":"a"}]'
+    await one.registry.register(Service(tenant=TENANT, name=SHOP), TimerDeclaration(digest_of(text), text))
+    await cluster.go_on(WITHIN)
+    assert two.registry.take_anew(TENANT, SHOP)
+    two.registry.settle_anew(TENANT, SHOP)
+    await cluster.go_on(WITHIN)
+    assert not one.registry.take_anew(TENANT, SHOP)
+
+
+async def test_registrations_outlive_every_node(cluster: ViewedCluster) -> None:
+    """Those of a node that is gone, and of all nodes."""
+    await cluster.nodes["one"].register("a", capacity=2)
+    await cluster.stop("one")
+    await cluster.stop("two")
+    again = await cluster.start("three")
+    assert again.online() == ["a"]
+    assert again.instances.get(*PLACE).capacity == 2  # type: ignore[union-attr]
+    assert again.beat("a")
+
+
+async def test_calls_from_other_nodes_count_while_these_live(cluster: ViewedCluster) -> None:
+    """A full instance is full at all nodes; the calls of a node that is gone are over."""
+    one, two = cluster.nodes.values()
+    two.calls[PLACE] = 4
+    await cluster.go_on(WITHIN)
+    assert one.view.calls_to(PLACE) == 4
+    two.calls.clear()
+    await cluster.go_on(WITHIN)
+    assert one.view.calls_to(PLACE) == 0
+    two.calls[PLACE] = 1
+    await cluster.go_on(WITHIN)
+    await cluster.stop("two")
+    await cluster.go_on(WITHIN)
+    assert one.view.calls_to(PLACE) == 0
+
+
+async def test_silence_says_nothing_while_the_database_is_away(cluster: ViewedCluster) -> None:
+    """A change that cannot be written is refused, and the log says when it began and ended."""
+    one = cluster.nodes["one"]
+    await cluster.go_on(15 * SECOND)
+    before = one.view.complete_at
+    assert before < cluster.clock.now().steady
+    cluster.shared.is_down = True
+    with pytest.raises(StoreUnavailable):
+        await one.register("a")
+    assert one.online() == []
+    await cluster.go_on(20 * SECOND)
+    assert one.view.complete_at == cluster.clock.now().steady + 10 * SECOND
+    cluster.shared.is_down = False
+    await cluster.go_on(WITHIN)
+    back = one.view.complete_at
+    assert cluster.clock.now().steady < back <= cluster.clock.now().steady + 10 * SECOND
+    await cluster.go_on(10 * SECOND)
+    assert one.view.complete_at == back
+    assert one.lines == ["registry_not_shared", "registry_shared_again"]
+
+
+async def test_who_spoke_to_a_node_that_is_gone_has_time_to_find_another(cluster: ViewedCluster) -> None:
+    """Meanwhile a step for a known service waits instead of ending as `no_instance`."""
+    one = cluster.nodes["one"]
+    await one.register("a")
+    await cluster.go_on(20 * SECOND)
+    assert not one.registry.awaits_instances(TENANT, SHOP)
+    await cluster.stop("two")
+    await cluster.go_on(WITHIN)
+    assert one.registry.awaits_instances(TENANT, SHOP)
+    await cluster.go_on(10 * SECOND)
+    assert not one.registry.awaits_instances(TENANT, SHOP)
+
+
+async def test_old_instances_are_dropped_for_all(cluster: ViewedCluster) -> None:
+    """What a scan forgets, no later start finds."""
+    one, two = cluster.nodes.values()
+    await one.register("a")
+    await cluster.go_on(WITHIN)
+    await cluster.go_on(20 * SECOND)
+    await two.registry.forget_instances(cluster.clock.now().steady)
+    again = await cluster.start("three")
+    assert again.instances.get(*PLACE) is None
