@@ -149,6 +149,7 @@ class BlockingScheduler(_BlockingGroup):
     preview_template = _call(Scheduler.preview_template)
     outlook = _call(Scheduler.outlook)
     check_definition = _call(Scheduler.check_definition)
+    try_definition = _call(Scheduler.try_definition)
     definition_schema = _call(Scheduler.definition_schema)
 
 

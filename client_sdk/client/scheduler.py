@@ -5,7 +5,7 @@ from datetime import date, datetime
 from typing import Any, Literal
 
 from client_sdk.client.connection import Connection, parse
-from client_sdk.client.jobs import Definition, write_day, write_definition, write_moment
+from client_sdk.client.jobs import Definition, write_day, write_definition, write_key, write_moment
 from client_sdk.client.paging import PAGE, iterate
 from client_sdk.models import Timer, answers
 
@@ -115,6 +115,25 @@ class Scheduler:
         body = write_definition(definition)
         envelope = await self._connection.send("POST", "/definitions/check", body=body)
         return parse(CheckedDefinition, {**envelope.data, "warnings": envelope.warnings})
+
+    async def try_definition(
+        self,
+        definition: Definition,
+        params: Mapping[str, Any] | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> answers.Trial:
+        """Runs a definition once without saving it; follow `execution_id` as any other. Raises Invalid.
+
+        The service destroys the job that it makes for this by itself. Keys work as those of `jobs.trigger`.
+        """
+        envelope = await self._connection.send(
+            "POST",
+            "/definitions/try",
+            body={"definition": write_definition(definition), "params": dict(params or {})},
+            headers={"Idempotency-Key": write_key(idempotency_key)},
+        )
+        return parse(answers.Trial, envelope.data)
 
     async def definition_schema(self) -> dict[str, Any]:
         """A definition as JSON Schema (2020-12)."""

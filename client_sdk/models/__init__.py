@@ -14,6 +14,7 @@ from client_sdk.models.requests import (
     PreviewRequest,
     ReplayRequest,
     TemplateRequest,
+    TrialRequest,
 )
 from client_sdk.models.services import Heartbeat, InstanceRegistration, RateLimit, ServiceDeclaration
 from client_sdk.models.step import CancelUrl, CheckUrl, Notification, RequestStep
@@ -50,6 +51,7 @@ __all__ = [
     "ServiceDeclaration",
     "TemplateRequest",
     "Timer",
+    "TrialRequest",
     "WireModel",
     "find_foreign",
     "parse_definition",

@@ -56,6 +56,13 @@ class OutlookRequest(WireModel):
     job_id: JobId | None = None
 
 
+class TrialRequest(WireModel):
+    """`POST /definitions/try`: a definition, and the parameters of its one execution."""
+
+    definition: dict[str, Any]
+    params: dict[str, Any] = Field({})
+
+
 class TemplateRequest(WireModel):
     """`POST /templates/preview`: a text, in a body any JSON value; tried on `root` as if it stood there."""
 

@@ -16,6 +16,7 @@ from scheduler_service.engine.compile_cache import CompileCache
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.operations.operations import Operations
+from scheduler_service.hosts.trials import Trials
 from scheduler_service.persistence.history.day_reads import DayQuery
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
@@ -210,6 +211,7 @@ class ApiDependencies:
     catalogue: Catalogue
     store: RequestStore
     operations: Operations
+    trials: Trials
     history: HistoryReader
     outbox: NotificationOutbox
     clean: Clean

@@ -58,6 +58,8 @@ COMPLETION = {"status": "succeed", "data": {"rows": 60}}
 
 BULK_JOBS = {"action": "pause", "select": {"filter": {"label": "team:ops"}}, "dryRun": True}
 
+TRIAL: dict[str, Any] = {"definition": DEFINITION, "params": {"size": 3}}
+
 BULK_EXECUTIONS = {
     "action": "replay",
     "select": {"filter": {"jobId": "nightly-report", "outcome": "failed"}},

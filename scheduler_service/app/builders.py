@@ -26,9 +26,11 @@ from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST
 from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.host_parts import Core, HostLimits, HostParts
 from scheduler_service.hosts.in_flight import WakeClaimers, wake_no_claimers
+from scheduler_service.hosts.trials import Trials
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.ports.clock import Clock, Timekeeper
+from scheduler_service.ports.delivery import Deliver
 from scheduler_service.ports.history import History
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import Sender
@@ -161,9 +163,13 @@ def limits_of(settings: Settings) -> HostLimits:
 
 
 def make_cleanup(
-    settings: Settings, store: DestroyedJobs, writer: HistoryWriter, clock: Timekeeper
+    settings: Settings,
+    store: DestroyedJobs,
+    writer: HistoryWriter,
+    clock: Timekeeper,
+    deliver: Deliver,
 ) -> Cleanup:
-    """What removes history and destroyed jobs."""
+    """What removes history, destroyed jobs and trials."""
     retention = Retention(
         writer=writer,
         count=settings.history.retain_count,
@@ -171,7 +177,8 @@ def make_cleanup(
         max_bytes=settings.history.max_bytes,
         statistics_days=settings.history.statistics_days,
     )
-    return Cleanup(store=store, retention=retention, clock=clock, tenant=DEFAULT_TENANT)
+    trials = Trials(store=store, deliver=deliver, clock=clock)
+    return Cleanup(store=store, retention=retention, trials=trials, clock=clock, tenant=DEFAULT_TENANT)
 
 
 def system_functions(

@@ -247,6 +247,7 @@ class Container:
             catalogue=self.processes.store.catalogue,
             store=self.processes.store,
             operations=self.operations,
+            trials=self._cleaner.trials,
             history=self.reads,
             outbox=self.jobs,
             clean=self._cleaner,
@@ -297,7 +298,11 @@ class Container:
     @cached_property
     def _cleaner(self) -> Cleanup:
         base = self._base
-        return make_cleanup(base.loaded.settings, self.processes.store, self.writer, base.clock)
+        store = self.processes.store
+        # Later, when it is asked for: the jobs send requests, and what sends those knows the cleanup.
+        return make_cleanup(
+            base.loaded.settings, store, self.writer, base.clock, lambda *turn: self.jobs.deliver(*turn)
+        )
 
     @cached_property
     def _exposition(self) -> Exposition | None:

@@ -219,7 +219,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     # The host is built on the writer, which confirms what it has written to the host's store.
     writer = open_writer(lambda keys: host.store.written(keys), database, log, own, telemetry.history_watch)
     outbox, jobs = Outbox(), ClusterJobs(database=stores.shared)
-    cleaner = make_cleanup(settings, jobs, writer, clock)
+    cleaner = make_cleanup(settings, jobs, writer, clock, lambda *turn: host(*turn))
     services, directory = make_services(settings, stores, log)
     system = system_functions(cleaner, outbox, services)
     sender = _make_node_sender(loaded, served, directory, system, clock, telemetry)
@@ -233,7 +233,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
         log=log,
         decorators=telemetry.decorators,
     )
-    host = _make_host(host_parts, stores.cluster, client, services)
+    host: DaprHost = _make_host(host_parts, stores.cluster, client, services)
     await _attach(services, host, jobs.catalogue, compiler, outbox)
     parts = NodeParts(
         shared=stores.shared,
@@ -393,6 +393,7 @@ def _api_parts(loaded: Loaded, parts: NodeParts, readiness: Readiness, log: Log)
         catalogue=parts.catalogue,
         store=host.store,
         operations=Operations(store=host.store, clock=parts.clock, holder=parts.cluster.heartbeat.holder),
+        trials=parts.cleaner.trials,
         history=parts.reads,
         outbox=host.notifications,
         clean=parts.cleaner,

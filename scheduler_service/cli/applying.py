@@ -48,6 +48,19 @@ def check_definitions(connection: ApiConnection, file: Path, output: Format) -> 
         print(text_of(f"{answer.data['jobId']} {there}: {describe_timer(answer.data['timer'])}"))
 
 
+def try_definition(connection: ApiConnection, file: Path, params: dict[str, Any]) -> dict[str, Any]:
+    """The started execution of a file's one definition, which is not kept. Raises CommandError."""
+    from scheduler_service.cli.documents import read_document
+
+    document = read_document(file)
+    part = Part(document, posted="/definition")
+    body = {"definition": document.value, "params": params}
+    answer = connection.exchange("POST", "/definitions/try", body=body, part=part)
+    note_warnings(answer.warnings, part)
+    started: dict[str, Any] = answer.data
+    return started
+
+
 def apply_definitions(connection: ApiConnection, file: Path, output: Format) -> None:
     """Creates or updates the jobs of a file, and prints a result for each. Raises CommandError."""
     from scheduler_service.cli.documents import read_document

@@ -8,7 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from scheduler_service.cli import job_reads
-from scheduler_service.cli.applying import apply_definitions, check_definitions, create_definition
+from scheduler_service.cli.applying import (
+    apply_definitions,
+    check_definitions,
+    create_definition,
+    try_definition,
+)
 from scheduler_service.cli.bulk import bulk_jobs
 from scheduler_service.cli.connection import ApiConnection, connect
 from scheduler_service.cli.day_page import show_job_days
@@ -80,6 +85,30 @@ def check_jobs(file: Source, url: Url = None, key: Key = None, output: Output = 
     Example: punctual jobs check -f nightly.json
     """
     check_definitions(connect(url, key), file, output)
+
+
+@app.command("try")
+def try_job(
+    file: Source,
+    parameters: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Parameters.")] = None,
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    wait: Wait = False,
+    timeout: Timeout = 60,
+) -> None:
+    """Run the definition of a file once without saving it; what it sends is really sent.
+
+    Example: punctual jobs try -f nightly.json size=3 --wait
+    """
+    connection = connect(url, key)
+    started = try_definition(connection, file, read_pairs(parameters or []))
+    if wait:
+        show_end(connection, started["executionId"], timeout, output)
+    elif output is Format.TABLE:
+        show_fields(list(started.items()))
+    else:
+        show(started, output)
 
 
 @app.command("schema")

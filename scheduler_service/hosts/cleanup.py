@@ -1,9 +1,10 @@
-"""Removes what need not be kept: history by retention, destroyed jobs by `DELETE /main/schedule/clean`."""
+"""Removes what need not be kept: old history, destroyed jobs (`DELETE /main/schedule/clean`), and trials."""
 
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol
 
 from scheduler_service.domain.execution import JobState
+from scheduler_service.hosts.trials import Trials
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry, JobQuery
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
@@ -48,11 +49,18 @@ class DestroyedJobs(Protocol):
 
 
 class Cleanup:
-    """Both ways of cleaning, over one store and one history."""
+    """All ways of cleaning, over one store and one history."""
 
     def __init__(
-        self, *, store: DestroyedJobs, retention: HistoryRetention, clock: Clock, tenant: str
+        self,
+        *,
+        store: DestroyedJobs,
+        retention: HistoryRetention,
+        trials: Trials,
+        clock: Clock,
+        tenant: str,
     ) -> None:
+        self.trials = trials
         self._store = store
         self._retention = retention
         self._clock = clock
@@ -72,7 +80,8 @@ class Cleanup:
         return {**removed, "jobs": sum(forgotten)}
 
     async def sweep(self) -> Mapping[str, int]:
-        """`system://clean`: what retention says may go. Raises StoreError."""
+        """`system://clean`: what retention says may go, and trials that are over. Raises StoreError."""
+        await self.trials.sweep()
         removed = await self._retention.run(self._clock.now().wall)
         return {"executions": removed.executions, "notifications": removed.notifications}
 

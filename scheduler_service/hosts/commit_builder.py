@@ -20,6 +20,7 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.records import CheckEnded, StepEnded
 from scheduler_service.domain.replies import Refusal, Reply
+from scheduler_service.domain.trials import is_trial
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.delay import delay, delay_records
@@ -266,7 +267,7 @@ def describe(job_id: str, document: Document, program: Program, summary: Summary
         updated_at=head.updated_at,
         live=summary.live,
         waiting=summary.waiting,
-        system=program.system,
+        system=program.system or is_trial(job_id, program.parent_job),
     )
 
 

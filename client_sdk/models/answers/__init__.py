@@ -41,6 +41,7 @@ from client_sdk.models.answers.jobs import (
     Option,
     Results,
     RevisionLine,
+    Trial,
     Triggered,
 )
 from client_sdk.models.answers.operation import (
@@ -219,6 +220,7 @@ __all__ = [
     "TimerKind",
     "Told",
     "Total",
+    "Trial",
     "Triggered",
     "TriggeredBy",
     "ValueOrProblem",

@@ -86,6 +86,12 @@ class Triggered(AnswerModel):
     state: ExecutionState
 
 
+class Trial(Triggered):
+    """The one execution of a definition that is tried, in a job that the service destroys by itself."""
+
+    job_id: str
+
+
 class ItemResult(AnswerModel):
     """The result of one definition of many."""
 

@@ -1,7 +1,14 @@
-"""The routes that try something without creating anything."""
+"""The routes that try something: without creating anything, or, for a run, without keeping it."""
 
-from client_sdk.models import JobDefinition, OutlookRequest, PreviewRequest, TemplateRequest, answers
-from scheduler_service.api import definition_checks, examples, outlooks, previews
+from client_sdk.models import (
+    JobDefinition,
+    OutlookRequest,
+    PreviewRequest,
+    TemplateRequest,
+    TrialRequest,
+    answers,
+)
+from scheduler_service.api import definition_checks, examples, outlooks, previews, trials
 from scheduler_service.api.parameters import flag, text
 from scheduler_service.api.request import Body, Operation, group
 from scheduler_service.security.callers import Role
@@ -61,6 +68,16 @@ PREVIEWS = (
             body=Body(JobDefinition, examples.DEFINITIONS[0], required=True),
             query=(SOFT,),
             data=answers.CheckOrProblem,
+        ),
+        Operation(
+            route="POST /definitions/try",
+            handler=trials.try_definition,
+            role=Role.EDITOR,
+            summary="Run a definition once without saving it",
+            body=Body(TrialRequest, examples.TRIAL, required=True),
+            data=answers.Trial,
+            success=(201,),
+            statuses=(429,),
         ),
         Operation(
             route="GET /schemas/job",

@@ -171,7 +171,7 @@ streamEvents
 switchJob
 takeHeartbeat
 triggerJob
-updateJob
+tryDefinition updateJob
 """
 
 

@@ -25,6 +25,7 @@ from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.status import summarize
 from scheduler_service.hosts.commit_builder import bury, describe
 from scheduler_service.hosts.operations.operations import Operations
+from scheduler_service.hosts.trials import Trials
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.services.declared import Declarations
@@ -114,6 +115,10 @@ class World:
             except StoreError as error:
                 replies.append(error)
         return replies
+
+    async def forget(self, job_id: str) -> bool:
+        """Removes what is left of a destroyed job."""
+        return self.catalogue.entries.pop(job_id, None) is not None
 
     async def read_job(self, job_id: str) -> Job | None:
         found = self.documents.get(job_id)
@@ -208,6 +213,7 @@ class World:
                 "catalogue": self.catalogue,
                 "store": self.store,
                 "operations": self.make_operations(),
+                "trials": Trials(store=self, deliver=self.deliver, clock=self),
                 "history": self.history,
                 "outbox": MemoryOutbox(),
                 "clean": clean,

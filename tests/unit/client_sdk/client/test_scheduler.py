@@ -82,6 +82,15 @@ async def test_a_definition_is_tried(client: Client) -> None:
     assert (await client.scheduler.definition_schema())["type"] == "object"
 
 
+async def test_a_definition_is_run_without_being_saved(client: Client) -> None:
+    """Its execution is read as any other, and no list has its job."""
+    trial = await client.scheduler.try_definition(definition(), {"size": 3})
+    assert (await client.executions.get(trial.execution_id)).job_id == trial.job_id
+    assert [one async for one in client.jobs.list()] == []
+    with pytest.raises(Invalid):
+        await client.scheduler.try_definition(definition(qos=7))
+
+
 async def test_what_a_timer_does_is_foreseen(client: Client) -> None:
     """Day by day, in its zone."""
     timer = {"period": "0 30 2 * * ?", "timezone": "Europe/Berlin"}

@@ -1,47 +1,28 @@
 // "Try once": runs the draft without saving it, and follows the execution step by step.
 
-import { ActionButton, Dialog, Duration, Icon, JsonView, StateBadge, attempt, call, html, linkTo, onUnmounted, pathOf, ref, remove, showUnseen, shallowReactive, t, useResource, watch } from "../../core.js";
+import { ActionButton, Dialog, Duration, Icon, JsonView, StateBadge, attempt, call, html, linkTo, pathOf, ref, showUnseen, shallowReactive, t, useResource, watch } from "../../core.js";
 import { faultOfJson } from "./codecs.js";
-import { withValue } from "./json_edit.js";
 
 const ENDED = ["succeeded", "terminated", "cancelled", "skipped"];
 
 /**
- * Trials of `draft`: `state` (`executionId` of the last one, `isAsked`: parameters are asked for), `start(params)` with parameters as JSON, `end()`. A trial is a job of its own
- * that fires by trigger alone; it is destroyed at its end, when the screen is left or the page is closed. For `setup`.
+ * Trials of `draft`: `state` (`executionId` of the last one, `isAsked`: parameters are asked for), `start(params)` with parameters as JSON, `end()`.
+ * The service makes a job for a trial, and destroys it by itself. For `setup`.
  */
 export function useTrial(draft) {
   const state = shallowReactive({ executionId: null, isAsked: false });
-  let jobId = null;
 
   async function start(params) {
     state.isAsked = false;
-    end();
-    const name = `trial-${crypto.randomUUID().slice(0, 8)}`;
+    state.executionId = null;
+    const bodyText = `{"definition":${draft.text},"params":${params}}`;
     await attempt(async () => {
-      await call("POST", pathOf("jobs", name), { bodyText: definitionOfTrial(draft.text, name) });
-      jobId = name;
-      state.executionId = (await call("POST", `${pathOf("jobs", name)}/trigger`, { bodyText: params })).data.executionId;
+      state.executionId = (await call("POST", "definitions/try", { bodyText })).data.executionId;
     });
   }
 
-  function end() {
-    state.executionId = null;
-    if (jobId !== null) attempt(() => remove(pathOf("jobs", jobId), { keepalive: true }));
-    jobId = null;
-  }
-
-  addEventListener("pagehide", end);
-  onUnmounted(() => {
-    end();
-    removeEventListener("pagehide", end);
-  });
+  const end = () => (state.executionId = null);
   return { state, start, end };
-}
-
-function definitionOfTrial(text, name) {
-  const changes = [[["jobId"], name], [["timer"], { period: "external" }], [["labels", "trial"], "console"], [["startPolicy"], "auto"], [["active"], 1]];
-  return changes.reduce((changed, [path, value]) => withValue(changed, path, value), text);
 }
 
 /** The execution that is tried, as it goes; `onEnd(execution)` when it has ended. */

@@ -1,0 +1,122 @@
+"""A definition is run once without being saved (SPEC section 10)."""
+
+from collections.abc import Iterable
+from hashlib import sha256
+from http import HTTPStatus
+from secrets import token_hex
+
+import msgspec
+from starlette.responses import Response
+
+from client_sdk.models import TrialRequest
+from scheduler_service.api.bodies import read_json_by_size, read_model
+from scheduler_service.api.definitions import CheckedDefinition, check_posted
+from scheduler_service.api.job_commands import run_command
+from scheduler_service.api.name_warnings import find_refused_names, warn_of_names
+from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.responses import ENCODER, ApiProblem, Flaw, refuse, succeed
+from scheduler_service.domain.errors import Problem
+from scheduler_service.domain.events import Created, Triggered
+from scheduler_service.domain.execution import write_execution_id
+from scheduler_service.domain.job_key import write_job_key
+from scheduler_service.domain.replies import Started
+from scheduler_service.domain.trials import TRIALS, write_trial_id
+from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.state import Remembered
+
+MOST_LIVING = 100
+"""Trials that are not destroyed yet; a further one is refused."""
+SUBJECT = "definitions/try"
+PLACE = "/definition"
+
+
+class _Posted(msgspec.Struct, frozen=True):
+    definition: dict[str, msgspec.Raw]
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_DECODER = msgspec.json.Decoder(_Posted)
+
+
+async def try_definition(request: ApiRequest) -> Response:
+    """`POST /definitions/try`: runs a definition once, in a job that the service destroys by itself.
+
+    Under a known Idempotency-Key the answer is that of the first request.
+    """
+    raw = await request.body()
+    read_model(TrialRequest, await read_json_by_size(raw))
+    posted = _DECODER.decode(raw)
+    name = _name_of(request, raw)
+    checked = await _check_as_posted(request, posted, name)
+    text = checked.definition.text
+    names = await warn_of_names(text, await find_refused_names(request.deps, text))
+
+    async def work() -> object:
+        await _check_room(request)
+        return await _run(request, posted, name)
+
+    data = await request.run_once(SUBJECT, raw, work)
+    return succeed(data, status=HTTPStatus.CREATED, warnings=_below((*checked.warnings, *names)))
+
+
+def _name_of(request: ApiRequest, raw: bytes) -> str:
+    """What names the trial: under an Idempotency-Key it follows from that, so that a repetition finds it."""
+    remembered = request.remembered(SUBJECT, raw)
+    if remembered is None:
+        return token_hex(16)
+    named = "\n".join((request.caller.tenant, remembered.key, remembered.digest.hex()))
+    return sha256(named.encode()).hexdigest()[:32]
+
+
+async def _check_as_posted(request: ApiRequest, posted: _Posted, name: str) -> CheckedDefinition:
+    """Refuses what `POST /jobs` would; a definition needs no id here. Raises ApiProblem (422)."""
+    has_id = bytes(posted.definition.get("jobId", b"null")) != b"null"
+    members = posted.definition if has_id else posted.definition | {"jobId": _raw(write_trial_id(name))}
+    return await _check(request, members)
+
+
+async def _check(request: ApiRequest, members: dict[str, msgspec.Raw]) -> CheckedDefinition:
+    """As `check_posted`; pointers begin at the request's body."""
+    try:
+        return await check_posted(request.deps, ENCODER.encode(members), None, request.creator)
+    except ApiProblem as problem:
+        problem.errors = tuple({**one, "pointer": f"{PLACE}{one['pointer']}"} for one in problem.errors)
+        raise
+
+
+def _below(flaws: Iterable[Flaw]) -> list[Flaw]:
+    return [Problem(f"{PLACE}{one.pointer}", one.code, one.message) for one in flaws]
+
+
+async def _check_room(request: ApiRequest) -> None:
+    if await request.deps.trials.sweep() >= MOST_LIVING:
+        message = f"{MOST_LIVING} trials are kept; each goes ten minutes after its beginning, or delete one"
+        problem = refuse(HTTPStatus.TOO_MANY_REQUESTS, "", "limit", message)
+        problem.headers = (("retry-after", "60"),)
+        raise problem
+
+
+async def _run(request: ApiRequest, posted: _Posted, name: str) -> dict[str, object]:
+    """Creates the trial and triggers it; both have their effect once. Raises ApiProblem, StoreError."""
+    job_id, params = write_trial_id(name), bytes(posted.params)
+    changed = {"jobId": job_id, "timer": {"period": "external"}, "parentJob": TRIALS, "active": 1}
+    text = posted.definition | {key: _raw(value) for key, value in changed.items()}
+    for member in ("parentJobExecution", "startPolicy"):
+        text.pop(member, None)
+    checked = await _check(request, text)
+    job_key, now = write_job_key(request.caller.tenant, job_id), request.deps.clock.now().wall
+    await run_command(request, job_key, Command(Created(uid="", key=b""), checked.definition))
+    remembered = Remembered(f"jobs/{job_id}/trigger", "trial", sha256(params).digest(), b"", now)
+    event = Triggered(params=params, trace=request.trace)
+    started = await run_command(request, job_key, Command(event, remembered=remembered))
+    assert isinstance(started, Started)
+    return {
+        "jobId": job_id,
+        "executionId": write_execution_id(started.uid, started.execute_number),
+        "executeNumber": started.execute_number,
+        "state": started.state,
+    }
+
+
+def _raw(value: object) -> msgspec.Raw:
+    return msgspec.Raw(ENCODER.encode(value))

@@ -1,0 +1,166 @@
+"""A definition is run once, without a job that stays (SPEC section 10)."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from scheduler_service.api.trials import MOST_LIVING
+from scheduler_service.domain.events import Event, Triggered
+from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.trials import KEPT_MS
+from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.errors import StoreUnavailable
+from tests.unit.api.world import World, definition, pointers
+
+pytestmark = pytest.mark.anyio
+KEY = {"Idempotency-Key": "k"}
+
+
+async def attempt(client: httpx.AsyncClient, headers: dict[str, str] | None = None, **members: Any) -> Any:
+    """`data` of a trial that has begun."""
+    body = {"definition": definition(**members), "params": {"number": 4}}
+    answer = await client.post("/definitions/try", json=body, headers=headers or {})
+    assert answer.status_code == 201, answer.text
+    return answer.json()["data"]
+
+
+async def ids(client: httpx.AsyncClient, **query: Any) -> list[str]:
+    """The jobs of a list."""
+    return [one["jobId"] for one in (await client.get("/jobs", params=query)).json()["data"]["items"]]
+
+
+async def test_a_definition_is_run_once(client: httpx.AsyncClient, world: World) -> None:
+    """With its parameters, whatever its timer; it is followed by the usual reads, and is in no list."""
+    data = await attempt(client, jobId="a", timer={"period": "@daily"}, active=0)
+    assert data["executeNumber"] == 1
+    await world.answer_calls()
+    execution = (await client.get(f"/executions/{data['executionId']}")).json()["data"]
+    assert (execution["jobId"], execution["state"]) == (data["jobId"], "succeeded")
+    assert await ids(client) == []
+    assert (await client.get("/counts/jobs")).json()["data"]["total"]["value"] == 0
+    assert await ids(client, system="true") == [data["jobId"]]
+    job = (await client.get(f"/jobs/{data['jobId']}")).json()["data"]
+    assert (job["kind"], job["nextFireTime"]) == ("external", None)
+
+
+async def test_it_is_destroyed_by_itself(client: httpx.AsyncClient, world: World) -> None:
+    """Ten minutes after its beginning, nothing is left but its execution."""
+    data = await attempt(client)
+    await world.answer_calls()
+    world.wall += KEPT_MS - 1
+    assert await world.deps.trials.sweep() == 1
+    world.wall += 1
+    assert await world.deps.trials.sweep() == 0
+    assert (await client.get(f"/jobs/{data['jobId']}")).status_code == 404
+    assert world.catalogue.entries == world.documents == {}
+    assert (await client.get(f"/executions/{data['executionId']}")).is_success
+
+
+async def test_one_that_runs_stays(client: httpx.AsyncClient, world: World) -> None:
+    """However long it takes."""
+    await attempt(client)
+    world.wall += 10 * KEPT_MS
+    assert await world.deps.trials.sweep() == 1
+    await world.answer_calls()
+    assert await world.deps.trials.sweep() == 0
+
+
+async def test_jobs_that_are_no_trials_stay(client: httpx.AsyncClient, world: World) -> None:
+    """Whatever their ids or parents are."""
+    for job_id, parent in (("trial:x", "a"), ("b", "punctual:trials")):
+        assert (await client.post(f"/jobs/{job_id}", json=definition(parentJob=parent))).is_success
+    world.wall += 10 * KEPT_MS
+    assert await world.deps.trials.sweep() == 0
+    assert await ids(client) == ["b", "trial:x"]
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"definition": definition(qos=7)}, "/definition/qos"),
+        ({"definition": definition(timer={"period": "61 * * * * ?"})}, "/definition/timer/period"),
+        ({"definition": []}, "/definition"),
+        ({"definition": definition(), "params": 1}, "/params"),
+        ({"definition": definition(), "size": 1}, "/size"),
+        ({}, "/definition"),
+    ],
+)
+async def test_what_is_wrong_is_refused(
+    client: httpx.AsyncClient, world: World, body: Any, pointer: str
+) -> None:
+    """As the creation of the job would be, its timer too; nothing is made."""
+    refused = await client.post("/definitions/try", json=body)
+    assert refused.status_code == 422
+    assert pointers(refused)[0][0] == pointer
+    assert world.catalogue.entries == {}
+
+
+async def test_warnings_are_those_of_the_definition(client: httpx.AsyncClient) -> None:
+    """With pointers into the body."""
+    members = {"timer": {"dueTime": "1s", "period": "0 0 * * * ?"}}
+    made = (await client.post("/jobs/a", json=definition(**members))).json()["warnings"]
+    answer = await client.post("/definitions/try", json={"definition": definition(**members)})
+    tried = answer.json()["warnings"]
+    assert [{**one, "pointer": f"/definition{one['pointer']}"} for one in made] == tried != []
+
+
+async def test_a_key_is_one_trial(client: httpx.AsyncClient, world: World) -> None:
+    """The same answer, also after its end; another body is refused."""
+    first = await attempt(client, KEY)
+    assert await attempt(client, KEY) == first
+    assert len(world.history.runs) == 1
+    await world.answer_calls()
+    world.wall += KEPT_MS
+    await world.deps.trials.sweep()
+    assert await attempt(client, KEY) == first
+    other = await client.post("/definitions/try", json={"definition": definition(jobName="b")}, headers=KEY)
+    assert other.status_code == 422
+    assert world.documents == {}
+
+
+class Breaking(World):
+    """The store goes before the first event of a kind, or right after its turn."""
+
+    kind: type[Event] | None = None
+    is_after = False
+
+    async def deliver(self, job_id: str, command: Command) -> Reply:
+        if self.kind is None or not isinstance(command.event, self.kind):
+            return await super().deliver(job_id, command)
+        self.kind = None
+        if self.is_after:
+            await super().deliver(job_id, command)
+        raise StoreUnavailable("away")
+
+
+@pytest.mark.parametrize("is_after", [False, True], ids=["before the trigger", "before the answer"])
+async def test_a_crash_in_the_middle_leaves_nothing(is_after: bool) -> None:
+    """Sent again under its key it is run once; else it is destroyed like any other."""
+    world = Breaking()
+    world.kind, world.is_after = Triggered, is_after
+    async with world.client() as client:
+        body = {"definition": definition()}
+        assert (await client.post("/definitions/try", json=body, headers=KEY)).status_code == 503
+        again = await client.post("/definitions/try", json=body, headers=KEY)
+        assert again.status_code == 201
+        assert [len(world.documents), len(world.history.runs)] == [1, 1]
+        world.kind = Triggered
+        assert (await client.post("/definitions/try", json=body)).status_code == 503
+        await world.answer_calls()
+        world.wall += KEPT_MS
+        assert await world.deps.trials.sweep() == 0
+        assert world.catalogue.entries == world.documents == {}
+
+
+async def test_there_are_not_too_many(client: httpx.AsyncClient, world: World) -> None:
+    """The next one is refused until old ones are over; a trial makes room itself."""
+    for _ in range(MOST_LIVING):
+        await attempt(client)
+    refused = await client.post("/definitions/try", json={"definition": definition()})
+    assert (refused.status_code, pointers(refused)) == (429, [("", "limit")])
+    assert refused.headers["retry-after"] == "60"
+    await world.answer_calls()
+    world.wall += KEPT_MS
+    await attempt(client)
+    assert len(world.documents) == 1
