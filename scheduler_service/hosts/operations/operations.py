@@ -96,7 +96,7 @@ class Operations:
         saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(self._attend(self._runs[name], saved))
         self._tasks[name] = task
-        task.add_done_callback(lambda _: self._forget(name))
+        task.add_done_callback(lambda ended: self._forget(name, ended))
         await asyncio.shield(saved)
         return operation
 
@@ -134,9 +134,11 @@ class Operations:
             task.cancel()
         await asyncio.wait(tasks, timeout=min(RECORD_SECONDS, seconds / 2))
 
-    def _forget(self, name: tuple[str, str]) -> None:
-        del self._tasks[name]
-        self._runs.pop(name, None)
+    def _forget(self, name: tuple[str, str], task: "asyncio.Task[None]") -> None:
+        """It may have begun anew as soon as its end was shown."""
+        if self._tasks.get(name) is task:
+            del self._tasks[name]
+            self._runs.pop(name, None)
 
     async def _attend(self, run: Run, saved: "asyncio.Future[None]") -> None:
         """Runs the operation and keeps its record up to date."""
@@ -182,6 +184,7 @@ class Operations:
                 continue
             operation.state, operation.ended_at = ended.state, ended.ended_at
             operation.updated_at = ended.updated_at
+            del self._runs[operation.tenant, operation.operation_id]
             return
 
 
