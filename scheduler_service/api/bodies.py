@@ -78,20 +78,24 @@ def read_items(body: bytes, *, most: int, longest: int) -> list[bytes]:
     return items
 
 
-def read_each(body: bytes, items: Iterable[bytes]) -> Iterator[object]:
+def read_each(
+    body: bytes, items: Iterable[bytes], *, within: str = "", levels: int = MAX_DEPTH - 1
+) -> Iterator[object]:
     """The values of the `items` that `read_items` found in `body`, one at a time to save memory.
+
+    The array is at the pointer `within`; its items may have `levels`.
 
     Raises ApiProblem at the first item that makes `read_json` refuse `body`.
     """
     for index, item in enumerate(items):
         try:
             value = _decode(item)
-            if not is_shallow(value, _brackets(item), levels=MAX_DEPTH - 1):
+            if not is_shallow(value, _brackets(item), levels=levels):
                 raise _too_deep()
         except ApiProblem as problem:
             if len(body) <= WHOLE_MAX:
                 read_json(body)  # raises with the place in `body`, or for an earlier error
-            raise locate(problem, index) from None
+            raise locate(problem, index, within) from None
         yield value
 
 

@@ -3,64 +3,37 @@
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-import msgspec
-
 from client_sdk.models import Problem
 from scheduler_service.api.definitions import Creator, check_posted
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.name_warnings import find_refused_names, warn_of_names
+from scheduler_service.api.registrations import MAX_TIMERS, PostedTimers
 from scheduler_service.api.responses import ApiProblem, Flaw, invalid, invalid_all
-from scheduler_service.hosts.large_work import Slices
-from scheduler_service.services.registry import TimerDeclaration, digest_of
-
-MAX_TIMERS = 1_000
-
-
-class _Body(msgspec.Struct):
-    timers: msgspec.Raw = msgspec.Raw(b"null")
-
-
-_BODY = msgspec.json.Decoder(_Body)
-_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+from scheduler_service.hosts.large_work import Slices, work_by_size
+from scheduler_service.services.registry import TimerDeclaration
 
 
 async def read_declaration(
     deps: ApiDependencies,
     service: str,
-    raw: bytes,
-    values: Sequence[object] | None,
+    posted: PostedTimers | None,
     *,
     current_digest: bytes | None = None,
 ) -> tuple[TimerDeclaration | None, tuple[Flaw, ...]]:
-    """The timers in the body `raw`, whose values are `values`, and their warnings; None: it has no timers.
+    """The timers that are `posted`, and their warnings, also those about host names; None: none are.
 
     Timers with `current_digest` are not checked again: that was done when they were declared. Where a
     definition has no creator, the service is its creator. Raises ApiProblem (422) with all problems.
     """
-    text = bytes(_BODY.decode(raw).timers)
-    if text == b"null" or values is None:
+    if posted is None:
         return None, ()
-    digest = digest_of(text)
-    if digest == current_digest:
-        return TimerDeclaration(digest), ()
-    kept, warnings = await _check_timers(deps, text, values, service)
-    return TimerDeclaration(digest, kept), warnings
-
-
-async def add_name_warnings(
-    deps: ApiDependencies, timers: TimerDeclaration | None, warnings: tuple[Flaw, ...]
-) -> tuple[Flaw, ...]:
-    """`warnings`, with those about the host names of timers that are new or changed."""
-    text = None if timers is None else timers.text
-    refused = {} if text is None else await find_refused_names(deps, text)
-    if text is None or not refused:
-        return warnings
-    found = []
-    slices = Slices()
-    for index, item in enumerate(map(bytes, _ITEMS.decode(text))):
-        await slices.pause(len(item))
-        found.append(_below(index, await warn_of_names(item, refused)))
-    return (*warnings, *chain.from_iterable(found))
+    if posted.digest == current_digest:
+        return TimerDeclaration(posted.digest), ()
+    kept, warnings = await _check_timers(deps, posted.items, service)
+    warnings += await _warn_of_names(deps, kept)
+    size = sum(map(len, kept))
+    text = await work_by_size(size, lambda: b"[%s]" % b",".join(kept))
+    return TimerDeclaration(posted.digest, text), warnings
 
 
 def log_warnings(deps: ApiDependencies, service: str, warnings: Iterable[Flaw]) -> None:
@@ -75,27 +48,31 @@ def log_warnings(deps: ApiDependencies, service: str, warnings: Iterable[Flaw]) 
         )
 
 
-def size_of_timers(raw: bytes) -> int:
-    """The bytes of `timers` in `raw`, which need not be valid JSON."""
-    try:
-        return len(_BODY.decode(raw).timers)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return 0
+async def _warn_of_names(deps: ApiDependencies, items: Sequence[bytes]) -> tuple[Flaw, ...]:
+    refused = await find_refused_names(deps, *items)
+    if not refused:
+        return ()
+    found = []
+    slices = Slices()
+    for index, item in enumerate(items):
+        await slices.pause(len(item))
+        found.append(_below(index, await warn_of_names(item, refused)))
+    return tuple(chain.from_iterable(found))
 
 
 async def _check_timers(
-    deps: ApiDependencies, text: bytes, values: Sequence[object], service: str
-) -> tuple[bytes, tuple[Flaw, ...]]:
-    """The text to keep, and the warnings."""
-    if len(values) > MAX_TIMERS:
-        message = f"{len(values)} timers are too many; declare at most {MAX_TIMERS}"
+    deps: ApiDependencies, items: Sequence[bytes], service: str
+) -> tuple[list[bytes], tuple[Flaw, ...]]:
+    """The texts to keep, and the warnings."""
+    if len(items) > MAX_TIMERS:
+        message = f"{len(items)} timers are too many; declare at most {MAX_TIMERS}"
         raise invalid("/timers", "range", message)
     kept: list[bytes] = []
     warnings: list[Flaw] = []
     errors: list[Flaw] = []
     seen: set[str] = set()
     slices = Slices()
-    for index, item in enumerate(map(bytes, _ITEMS.decode(text))):
+    for index, item in enumerate(items):
         await slices.pause(len(item))
         try:
             checked = await check_posted(deps, item, None, Creator(service, service))
@@ -110,7 +87,7 @@ async def _check_timers(
         warnings.extend(_below(index, checked.warnings))
     if errors:
         raise invalid_all(errors)
-    return b"[" + b",".join(kept) + b"]", tuple(warnings)
+    return kept, tuple(warnings)
 
 
 def _below(index: int, flaws: Iterable[Flaw]) -> list[Flaw]:

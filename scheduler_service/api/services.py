@@ -10,16 +10,12 @@ import msgspec
 from starlette.responses import Response
 
 from client_sdk.models import Heartbeat, InstanceRegistration, Problem, ServiceDeclaration
-from scheduler_service.api.bodies import read_json, read_json_by_size, read_model
-from scheduler_service.api.declared_timers import (
-    add_name_warnings,
-    log_warnings,
-    read_declaration,
-    size_of_timers,
-)
+from scheduler_service.api.bodies import read_json, read_model
+from scheduler_service.api.declared_timers import log_warnings, read_declaration
 from scheduler_service.api.dependencies import ApiDependencies
+from scheduler_service.api.registrations import read_registration
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import ApiProblem, Flaw, absent, invalid, refuse, succeed
+from scheduler_service.api.responses import ApiProblem, Flaw, absent, invalid, succeed
 from scheduler_service.api.shapes import instance_line, service_line
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.services import GRACE, RateLimit, Service
@@ -39,8 +35,8 @@ async def put_service(request: ApiRequest) -> Response:
     declared when it is answered.
     """
     deps, name = request.deps, request.service
-    raw, value = await read_registration(request)
-    posted = read_model(ServiceDeclaration, value)
+    registration = await read_registration(request)
+    posted = read_model(ServiceDeclaration, registration.value)
     if posted.signing is not None:
         raise invalid("/signing", "not_available", "signing is not available in this version; remove it")
     grace, limit = posted.grace_seconds, posted.rate_limit
@@ -54,9 +50,8 @@ async def put_service(request: ApiRequest) -> Response:
         grace=GRACE if grace is None else round(grace * SECOND),
         rate_limit=None if limit is None else RateLimit(limit.count, round(limit.per_seconds * SECOND)),
     )
-    timers, warnings = await read_declaration(deps, name, raw, posted.timers)
+    timers, warnings = await read_declaration(deps, name, registration.timers)
     known = deps.registry.find(service.tenant, name)
-    warnings = await add_name_warnings(deps, timers, warnings)
     registered, is_new = await deps.registry.register(service, timers)
     if known is None or known.digest != registered.digest:
         log_warnings(deps, name, warnings)
@@ -109,8 +104,8 @@ async def put_instance(request: ApiRequest) -> Response:
     declared when it is answered.
     """
     deps, name, instance_id = request.deps, request.service, request.instance_id
-    raw, value = await read_registration(request)
-    posted = read_model(InstanceRegistration, value)
+    registration = await read_registration(request)
+    posted = read_model(InstanceRegistration, registration.value)
     now, tenant = deps.clock.now(), request.caller.tenant
     instance = Instance(
         service=name,
@@ -124,8 +119,7 @@ async def put_instance(request: ApiRequest) -> Response:
     )
     service = deps.registry.find(tenant, name)
     digest = None if service is None else service.digest
-    timers, warnings = await read_declaration(deps, name, raw, posted.timers, current_digest=digest)
-    warnings = await add_name_warnings(deps, timers, warnings)
+    timers, warnings = await read_declaration(deps, name, registration.timers, current_digest=digest)
     registered, is_new = await deps.registry.announce(instance, timers)
     log_warnings(deps, name, warnings)
     warnings += _warn_of_shared_address(deps, registered)
@@ -241,22 +235,6 @@ def _no_service(name: str) -> ApiProblem:
 def _no_instance(name: str, instance_id: str) -> ApiProblem:
     message = f"the service {name!r} has no instance {instance_id!r} here; register it again"
     return absent("/instanceId", message)
-
-
-async def read_registration(request: ApiRequest) -> tuple[bytes, dict[str, object]]:
-    """The body, an object: `timers` may be as large as an array, the rest as an object.
-
-    Raises ApiProblem (400, 413, 415, 422).
-    """
-    deps = request.deps
-    raw = await request.body(deps.array_bytes) or b"{}"
-    if len(raw) > deps.body_bytes and len(raw) - size_of_timers(raw) > deps.body_bytes:
-        text = f"the body without its timers is larger than {deps.body_bytes:,} bytes; shorten it"
-        raise refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "", "too_large", text)
-    value = await read_json_by_size(raw)
-    if not isinstance(value, dict):
-        raise invalid("", "type", "the body must be a JSON object")
-    return raw, value
 
 
 async def check_address(deps: ApiDependencies, address: str | None) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from scheduler_service.domain.effects import QueueWrite
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.decision import Job
+from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.ports.catalogue import Catalogue
@@ -87,7 +88,7 @@ class ServiceRegistry:
         """Reads the services that are known, and binds the scan to the jobs. Raises StoreUnavailable."""
         await self.registry.load()
         inputs = ReconcileInputs(
-            declarations=Declarations(registry=self.registry),
+            declarations=Declarations(registry=self.registry, apart=work_apart),
             table=self._table,
             entries=catalogue.some,
             definition=definition,

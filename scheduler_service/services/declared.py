@@ -1,6 +1,6 @@
 """Reads declared jobs, and decides from what is declared, applied and stored (SPEC section 11)."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any
@@ -11,7 +11,16 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.services import Applied, Service
 from scheduler_service.services.registry import Registry
 
+Apart = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Awaits the result of work that is done beside the loop."""
+
+
+class _Named(msgspec.Struct, rename="camel"):
+    job_id: str
+
+
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
+_NAMED = msgspec.json.Decoder(_Named)
 _CANONICAL = msgspec.json.Encoder(order="sorted")
 
 
@@ -119,10 +128,14 @@ def judge(case: Case) -> Verdict:
 
 
 class Declarations:
-    """The declared jobs of services, decoded once per declaration. All methods raise StoreUnavailable."""
+    """The declared jobs of services, decoded once per declaration. All methods raise StoreUnavailable.
 
-    def __init__(self, *, registry: Registry) -> None:
+    `apart` runs the decoding, of up to 16 MiB, beside the loop.
+    """
+
+    def __init__(self, *, registry: Registry, apart: Apart) -> None:
         self._registry = registry
+        self._apart = apart
         self._cache: dict[tuple[str, str], tuple[bytes, Mapping[str, DeclaredJob]]] = {}
 
     async def read(self, service: Service) -> Mapping[str, DeclaredJob]:
@@ -134,14 +147,18 @@ class Declarations:
         cached = self._cache.get(key)
         if cached is not None and cached[0] == service.digest:
             return cached[1]
-        found = {one.job_id: one for one in map(_describe, (await self.texts(service)).values())}
+        texts = await self.texts(service)
+        found: Mapping[str, DeclaredJob] = await self._apart(
+            lambda: {one.job_id: one for one in map(_describe, texts.values())}
+        )
         self._cache[key] = (service.digest, found)
         return found
 
     async def texts(self, service: Service) -> Mapping[str, bytes]:
         """The declared definitions by job id, as stored."""
-        raws = _RAWS.decode(await self._registry.timers(service.tenant, service.name))
-        return {str(msgspec.json.decode(raw)["jobId"]): bytes(raw) for raw in raws}
+        timers = await self._registry.timers(service.tenant, service.name)
+        found: Mapping[str, bytes] = await self._apart(lambda: _read_texts(timers))
+        return found
 
 
 def _judge_absent(case: Case, declared: DeclaredJob) -> Verdict:
@@ -245,6 +262,10 @@ def _note(case: Case, digest: bytes, uid: str, revision: int, state: JobState | 
         revision=revision,
         finished=state is JobState.FINISHED,
     )
+
+
+def _read_texts(timers: bytes) -> dict[str, bytes]:
+    return {_NAMED.decode(raw).job_id: bytes(raw) for raw in _RAWS.decode(timers)}
 
 
 def _describe(text: bytes) -> DeclaredJob:

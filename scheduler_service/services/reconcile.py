@@ -19,6 +19,8 @@ from scheduler_service.services.reconcile_inputs import Finding, ReconcileInputs
 from scheduler_service.services.registry import Registry
 
 BATCH_SIZE = 50
+TURNS_AT_ONCE = 10
+"""All that are begun at once hold the loop together."""
 """Turns that run at once and share a commit; their results are stored before the next batch."""
 UNDECLARED, PAUSED = "undeclared", "paused"
 FORGOTTEN_AFTER = DAY
@@ -128,7 +130,10 @@ class Reconcile:
             return {"failed": 1}
 
     async def _apply_some(self, findings: list[Finding]) -> Counter[str]:
-        results = await asyncio.gather(*map(self._apply_one, findings), return_exceptions=True)
+        results: list[Applied | BaseException | None] = []
+        for start in range(0, len(findings), TURNS_AT_ONCE):
+            some = findings[start : start + TURNS_AT_ONCE]
+            results += await asyncio.gather(*map(self._apply_one, some), return_exceptions=True)
         counts: Counter[str] = Counter()
         kept: list[Applied] = []
         dropped: list[Applied] = []

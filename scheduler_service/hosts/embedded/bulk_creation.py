@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from scheduler_service.domain.events import Created
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.job_cache import JobCache, LockedJob, PendingCommit
+from scheduler_service.hosts.large_work import Slices
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreConflict, StoreError
 from scheduler_service.ports.state import Commit, StateStore
 
-TURNS_PER_SLICE = 50
-"""Turns that are taken before the loop yields to other work."""
+TURNS_AT_ONCE = 10
+"""Of jobs that are in memory, or in the store."""
 
 Answer = Reply | StoreError
 Take = Callable[[str, Command], Awaitable[Reply]]
@@ -62,17 +63,18 @@ class BulkCreation:
     ) -> dict[int, Answer]:
         answers: dict[int, Answer] = {}
         begun: dict[int, PendingCommit] = {}
+        slices = Slices()
         for place, locked in fresh.items():
+            await slices.pause(len(definitions[place].text))
             pending = self._turn.begin_life(locked.cached, event, definitions[place])
             if isinstance(pending, PendingCommit):
                 await self._turn.expect(locked.cached, pending)
                 begun[place] = pending
             else:
                 answers[place] = pending
-            if len(begun) % TURNS_PER_SLICE == TURNS_PER_SLICE - 1:
-                await asyncio.sleep(0)
         errors = await self._commit([pending.commit for pending in begun.values()])
         for (place, pending), error in zip(begun.items(), errors, strict=True):
+            await slices.pause()
             await self._turn.settle(fresh[place].cached, pending, error)
             if not isinstance(error, StoreConflict):
                 answers[place] = error or pending.decision.reply
@@ -88,8 +90,8 @@ class BulkCreation:
         self, definitions: Sequence[Definition], answers: dict[int, Answer], event: Created
     ) -> None:
         places = [place for place in range(len(definitions)) if place not in answers]
-        for start in range(0, len(places), TURNS_PER_SLICE):
-            some = places[start : start + TURNS_PER_SLICE]
+        for start in range(0, len(places), TURNS_AT_ONCE):
+            some = places[start : start + TURNS_AT_ONCE]
             found = await asyncio.gather(*(self._take_one(definitions[place], event) for place in some))
             answers.update(zip(some, found, strict=True))
 

@@ -70,7 +70,7 @@ async def test_a_service_is_the_creator_of_its_jobs(world: World, client: httpx.
 async def test_an_object_is_no_larger_because_it_holds_timers(path: str) -> None:
     """1 MiB for an object, 16 MiB for an array: only `timers` may have more (SPEC section 10)."""
     world = World(body_bytes=1_000, array_bytes=4_000)
-    timers = [declared("a", jobDescription="x" * 900), declared("b", jobDescription="x" * 900)]
+    timers = [declared("a", jobDescription="x" * 700), declared("b", jobDescription="x" * 700)]
     async with world.client() as client:
         assert (await client.put(path, json={"timers": timers})).status_code == 201
         for large in (
@@ -81,11 +81,40 @@ async def test_an_object_is_no_larger_because_it_holds_timers(path: str) -> None
         ):
             response = await client.put(path, json=large)
             assert (response.status_code, pointers(response)) == (413, [("", "too_large")])
+        long = await client.put(path, json={"timers": [*timers, declared("c", jobDescription="x" * 1_000)]})
+        assert (long.status_code, pointers(long)) == (413, [("/timers/2", "too_large")])
         twice = f'{{"timers": {json.dumps(timers)}, "timers": []}}'.encode()
         assert (await client.put(path, content=twice, headers=JSON)).status_code == 413
         wrong = await client.put(path, content=b"x" * 1_001, headers=JSON)
         assert wrong.status_code == 413
         assert (await client.put(path, content=b"[]", headers=JSON)).status_code == 422
+
+
+@pytest.mark.parametrize("path", [PATH, f"{PATH}/instances/a"])
+async def test_a_large_registration_means_what_a_small_one_does(path: str) -> None:
+    """Its timers are split and read one by one: the same answers, and the same declaration."""
+    world = World(body_bytes=40_000)
+    timers = [declared("a"), declared("b", labels={"x": "y" * 34_000})]
+    text = json.dumps(timers)
+    async with world.client() as client:
+        for body, status in ((text, 201), (text, 200)):
+            content = f'{{"tags":["t"],"timers":{body}}}'.encode()
+            response = await client.put(path, content=content, headers=JSON)
+            assert response.status_code == status, response.text
+        read = (await client.get(PATH)).json()["data"]
+        assert [one["jobId"] for one in read["timers"]] == ["a", "b"]
+        for wrong, found in (
+            (text[:-1] + ",1]", (422, [("/timers/2", "type")])),
+            (text[:-1] + ',{"jobId":}]', (400, [("", "malformed")])),
+            (text[:-1] + "," + "[" * 64 + "]" * 64 + "]", (422, [("", "too_deep")])),
+            (text[:-1] + "," + ",".join(["{}"] * 999) + "]", (422, [("/timers", "range")])),
+            (
+                text[:-1] + f",{text[1:-1]}" + "]",
+                (422, [(f"/timers/{n}/jobId", "duplicate") for n in (2, 3)]),
+            ),
+        ):
+            response = await client.put(path, content=f'{{"timers":{wrong}}}'.encode(), headers=JSON)
+            assert (response.status_code, pointers(response)) == found, wrong[-40:]
 
 
 async def test_an_instance_declares_jobs_for_its_service(world: World, client: httpx.AsyncClient) -> None:

@@ -24,6 +24,7 @@ from scheduler_service.engine.machine import decide
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.status import summarize
 from scheduler_service.hosts.commit_builder import bury, describe
+from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.trials import Trials
 from scheduler_service.ports.delivery import Command, Definition
@@ -64,7 +65,7 @@ class World:
         self.table = MemoryTable()
         self.registry = Registry(table=self.table, instances=Instances(), clock=self)
         self.inputs = ReconcileInputs(
-            declarations=Declarations(registry=self.registry),
+            declarations=Declarations(registry=self.registry, apart=work_apart),
             table=self.table,
             entries=self.catalogue.some,
             definition=self.store.definition,

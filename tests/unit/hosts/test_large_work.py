@@ -1,12 +1,13 @@
 """Large work runs beside the loop, and long rows of small work in slices (decision 28)."""
 
 import asyncio
+import itertools
 import sys
 import threading
 
 import pytest
 
-from scheduler_service.hosts.large_work import SLICE_BYTES, SLICE_ITEMS, Slices, work_by_size
+from scheduler_service.hosts.large_work import SLICE_BYTES, SLICE_ITEMS, SLICE_SECONDS, Slices, work_by_size
 from scheduler_service.language.values import LARGE_BYTES
 
 pytestmark = pytest.mark.anyio
@@ -49,6 +50,17 @@ async def test_what_it_raises_arrives_and_the_next_work_is_done() -> None:
 )
 async def test_the_loop_comes_between_two_slices(sizes: list[int], pauses: int) -> None:
     """After 50 items, or 16 KiB of them."""
+    assert await count_pauses(Slices(timer=lambda: 0), sizes) == pauses
+
+
+async def test_the_loop_comes_where_few_items_take_long() -> None:
+    """Four milliseconds are a slice, whatever is in it."""
+    slow = itertools.count(0, SLICE_SECONDS / 2)
+    assert await count_pauses(Slices(timer=lambda: next(slow)), [1] * 6) == 3
+
+
+async def count_pauses(slices: Slices, sizes: list[int]) -> int:
+    """How often the loop came to other things."""
     counted = 0
 
     async def count() -> None:
@@ -59,8 +71,8 @@ async def test_the_loop_comes_between_two_slices(sizes: list[int], pauses: int) 
 
     other = asyncio.ensure_future(count())
     await asyncio.sleep(0)
-    before, slices = counted, Slices()
+    before = counted
     for size in sizes:
         await slices.pause(size)
     other.cancel()
-    assert counted - before == pauses
+    return counted - before
