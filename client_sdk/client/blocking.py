@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -196,10 +196,13 @@ class BlockingClient:
         kinds: Sequence[str] = (),
         job_id: str | Sequence[str] | None = None,
         execution: SomeExecution | None = None,
+        labels: Mapping[str, str] | None = None,
         after: str | None = None,
     ) -> Iterator[answers.Event]:
         """`Client.events`, blocking; the stream ends when the iterator is closed."""
-        events = self._client.events(kinds=kinds, job_id=job_id, execution=execution, after=after)
+        events = self._client.events(
+            kinds=kinds, job_id=job_id, execution=execution, labels=labels, after=after
+        )
         try:
             while (event := self._loop.run(_next(events))) is not None:
                 yield event

@@ -1,6 +1,6 @@
 """The async client of the scheduler's API."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -78,15 +78,18 @@ class Client:
         kinds: Sequence[str] = (),
         job_id: str | Sequence[str] | None = None,
         execution: SomeExecution | None = None,
+        labels: Mapping[str, str] | None = None,
         after: str | None = None,
     ) -> AsyncIterator[answers.Event]:
         """What happens from now on, or after the event with the id `after`, without an end.
+
+        Of jobs with `labels` alone, where they are given.
 
         After a cut connection it connects again and continues; what the service could not keep is told by an
         event whose `kind` is `gap`. Raises Problem for what the service refuses, and Unreachable where it
         is not there from the start.
         """
-        query = write_filters(kinds, job_id, execution)
+        query = write_filters(kinds, job_id, execution, labels)
         return EventStream(connection=self.connection, query=query, after=after).events()
 
     async def wait_for(

@@ -106,13 +106,17 @@ class EventStream:
 
 
 def write_filters(
-    kinds: Sequence[str], jobs: str | Sequence[str] | None, execution: SomeExecution | None
+    kinds: Sequence[str],
+    jobs: str | Sequence[str] | None,
+    execution: SomeExecution | None,
+    labels: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The query of the stream."""
     return {
         "event": list(kinds),
         "jobId": [jobs] if isinstance(jobs, str) else list(jobs or ()),
         "executionId": None if execution is None else id_of(execution),
+        "label": [f"{name}:{value}" for name, value in (labels or {}).items()],
     }
 
 

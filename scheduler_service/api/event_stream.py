@@ -1,13 +1,15 @@
 """A response that never ends by itself: the events of a reader, as they come."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from scheduler_service.api.event_wire import frame_of, gap_frame
+from scheduler_service.domain.occurrences import Occurrence
+from scheduler_service.ports.errors import StoreError
 from scheduler_service.telemetry.event_reader import EventReader, Wants
 
 HEARTBEAT_SECONDS = 15.0
@@ -24,19 +26,29 @@ MEDIA_TYPE = "text/event-stream"
 ENDLESS = "endless"
 """In `state` of a request's scope: its answer has no end, and need not be waited for at the end."""
 
+LookUp = Callable[[Sequence[Occurrence]], Awaitable[None]]
+"""Finds out what `wants` has to know of these. Raises StoreError."""
+
 HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 class EventStreamResponse(Response):
     """Streams what `reader` has for `wants`, until the caller or the feed has gone.
 
-    `readers` is how many there are, `wall` gives wall ms.
+    `readers` is how many there are, `wall` gives wall ms. `look_up` is called before events are looked at;
+    those of which nothing could be found out are told as lost.
     """
 
     media_type = MEDIA_TYPE
 
     def __init__(
-        self, *, reader: EventReader, wants: Wants, readers: Callable[[], int], wall: Callable[[], int]
+        self,
+        *,
+        reader: EventReader,
+        wants: Wants,
+        readers: Callable[[], int],
+        wall: Callable[[], int],
+        look_up: LookUp | None = None,
     ) -> None:
         super().__init__(headers=HEADERS)
         del self.headers["content-length"]
@@ -44,6 +56,7 @@ class EventStreamResponse(Response):
         self._wants = wants
         self._readers = readers
         self._wall = wall
+        self._look_up = look_up
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Returns when nothing comes any more, or nobody reads it."""
@@ -54,7 +67,7 @@ class EventStreamResponse(Response):
             await self._write(send, b"retry: %d\n%b" % (RETRY_MS, self._mark()))
             while not gone.done() and (self._reader.has_more or not self._reader.is_ended):
                 if self._reader.has_more:
-                    await self._write(send, self._read())
+                    await self._write(send, await self._read())
                     await asyncio.sleep(TURN_SECONDS * self._readers())
                 elif not await self._wait(gone):
                     await self._write(send, b": heartbeat\n%b" % self._mark())
@@ -78,8 +91,15 @@ class EventStreamResponse(Response):
         finally:
             changed.cancel()
 
-    def _read(self) -> bytes:
-        gap, events = self._reader.take(self._wants, MOST_EVENTS)
+    async def _read(self) -> bytes:
+        end = None
+        if self._look_up is not None:
+            end, ahead = self._reader.look_ahead()
+            try:
+                await self._look_up(ahead)
+            except StoreError:
+                return gap_frame(self._reader.skip(end), self._wall())
+        gap, events = self._reader.take(self._wants, MOST_EVENTS, end)
         frames = [frame_of(self._reader, event) for event in events]
         if gap:
             frames.insert(0, gap_frame(gap, self._wall()))

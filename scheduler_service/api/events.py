@@ -5,6 +5,7 @@ from http import HTTPStatus
 from starlette.responses import Response
 
 from scheduler_service.api.bodies import header
+from scheduler_service.api.event_labels import JobLabels
 from scheduler_service.api.event_stream import HEADERS, MEDIA_TYPE, EventStreamResponse
 from scheduler_service.api.parameters import Values, check_length
 from scheduler_service.api.request import ApiRequest
@@ -31,17 +32,19 @@ async def stream_events(request: ApiRequest) -> Response:
     _check_accept(header(request.scope, b"accept"))
     last = _read_last(request)
     if request.scope["method"] == "HEAD":
-        return Response(headers=HEADERS, media_type=MEDIA_TYPE)
-    feed = deps.events
+        return _head()
+    feed, wanted = deps.events, request.query["label"]
+    labels = JobLabels(wanted=wanted, catalogue=deps.catalogue) if wanted else None
     return EventStreamResponse(
         reader=await _follow(feed, last),
-        wants=choose(request.query, request.caller.tenant),
+        wants=choose(request.query, request.caller.tenant, labels),
+        look_up=None if labels is None else labels.look_up,
         readers=lambda: feed.readers,
         wall=lambda: deps.clock.now().wall,
     )
 
 
-def choose(filters: Values, tenant: str) -> Wants:
+def choose(filters: Values, tenant: str, labels: JobLabels | None = None) -> Wants:
     """Whether an occurrence is for a caller of `tenant` with these filters.
 
     Of several filters all must fit, of several values one. What concerns the service is for all tenants, as
@@ -61,9 +64,18 @@ def choose(filters: Values, tenant: str) -> Wants:
             return False
         if jobs and occurrence.job_id not in jobs:
             return False
+        if labels is not None and not labels.fit(occurrence.job_id):
+            return False
         return not executions or occurrence.execution_id in executions
 
     return wants
+
+
+def _head() -> Response:
+    """What `GET` begins with; as there, nothing says how long it is."""
+    answer = Response(headers=HEADERS, media_type=MEDIA_TYPE)
+    del answer.headers["content-length"]
+    return answer
 
 
 async def _follow(feed: EventFeed, last: EventId | None) -> EventReader:

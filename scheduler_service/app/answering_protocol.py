@@ -57,7 +57,8 @@ class AnsweringProtocol(HttpToolsProtocol):
 
     async def _answer(self, cycle: RequestResponseCycle, app: Any) -> None:
         try:
-            await app(cycle.scope, self._receiver(cycle), cycle.send)
+            send = unframed(cycle) if cycle.scope["http_version"] == "1.0" else cycle.send
+            await app(cycle.scope, self._receiver(cycle), send)
             if not (cycle.response_complete or cycle.disconnected or self.transport.is_closing()):
                 await self._end_without_answer(cycle)
         except Exception as error:  # noqa: BLE001 - whatever it is, the next request is answered
@@ -121,3 +122,24 @@ def _is_written_too_late(error: Exception) -> bool:
 
 def _do_nothing() -> None:
     pass
+
+
+def unframed(cycle: RequestResponseCycle) -> Any:
+    """`send` of ASGI for a caller of HTTP/1.0, which knows no chunks.
+
+    A body whose length is not known ends with the connection (RFC 9112, section 6.3).
+    """
+    is_unframed = False
+
+    async def send(message: Any) -> None:
+        nonlocal is_unframed
+        if message["type"] == "http.response.start":
+            names = {name.lower() for name, _ in message.get("headers", ())}
+            is_unframed = b"content-length" not in names
+            if is_unframed:
+                cycle.chunked_encoding = cycle.keep_alive = False
+        elif is_unframed:
+            cycle.expected_content_length = len(message.get("body", b""))
+        await cycle.send(message)
+
+    return send

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +31,9 @@ def show_events(
     execution: Annotated[
         str | None, typer.Option(help="Only of this execution: its executionId.", metavar="EXECUTION")
     ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="Only of jobs with this label, KEY:VALUE; may be given again.")
+    ] = None,
     after: Annotated[str | None, typer.Option(help="What came after the event with this id.")] = None,
     timeout: Annotated[
         float | None,
@@ -42,7 +45,9 @@ def show_events(
     Example: punctual events --event finalFailed --timeout 1s
     """
     connection = connect(url, key)
-    following = Following(connection, kinds=event or [], jobs=job or [], execution=execution, after=after)
+    following = Following(
+        connection, kinds=event or [], jobs=job or [], execution=execution, labels=label or [], after=after
+    )
     deadline = None if timeout is None else time.monotonic() + timeout
     with suppress(KeyboardInterrupt):
         while (left := _left(deadline)) > 0:
@@ -63,9 +68,10 @@ class Following:
         kinds: list[str],
         jobs: list[str],
         execution: str | None = None,
+        labels: Sequence[str] = (),
         after: str | None = None,
     ) -> None:
-        query = {"event": kinds, "jobId": jobs, "executionId": execution}
+        query = {"event": kinds, "jobId": jobs, "executionId": execution, "label": list(labels)}
         self._connection = connection
         self._events: AsyncIterator[Event] = connection.follow(query, after)
         self.has_no_stream = False

@@ -88,15 +88,36 @@ class EventReader:
         """The id of an event."""
         return EventId(self._line, event.position)
 
-    def take(self, wants: Wants, most: int) -> Taken:
-        """The next events for which `wants` is true, at most `most`; there may be more behind them."""
+    def look_ahead(self) -> tuple[int, list[Occurrence]]:
+        """What the next `take` looks at, where it is given the number that stands before it."""
+        ring = self._ring
+        first = max(self._index, ring.first)
+        end = min(ring.end, first + LOOKED_AT)
+        return end, [ring.at(index).occurrence for index in range(first, end)]
+
+    def skip(self, end: int) -> int:
+        """Passes over what is before the number `end` of `look_ahead`: how many (-1: nobody knows)."""
+        gap = UNKNOWN if self._gap == UNKNOWN else self._gap + max(0, end - self._index)
+        self._gap = 0
+        if end > self._index:
+            self._index = end
+            if end > self._ring.first:
+                self._position = self._ring.at(end - 1).position
+        return gap
+
+    def take(self, wants: Wants, most: int, end: int | None = None) -> Taken:
+        """The next events for which `wants` is true, at most `most`; there may be more behind them.
+
+        `end` of `look_ahead`: nothing is looked at that came later.
+        """
         ring, gap = self._ring, self._gap
         if self._index < ring.first:
             gap = UNKNOWN if gap == UNKNOWN else gap + ring.first - self._index
             self._index = ring.first
         self._gap = 0
         found: list[RingEvent] = []
-        for index in range(self._index, min(ring.end, self._index + LOOKED_AT)):
+        last = ring.end if end is None else min(ring.end, end)
+        for index in range(self._index, min(last, self._index + LOOKED_AT)):
             event = ring.at(index)
             self._index, self._position = index + 1, event.position
             if event.position > self._skipped and wants(event.occurrence):

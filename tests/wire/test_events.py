@@ -8,7 +8,7 @@ import pytest
 
 from client_sdk.models import answers
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
-from tests.wire.event_stream import Frame, Stream, listening
+from tests.wire.event_stream import PATIENCE, Frame, Listening, Stream, listening
 from tests.wire.service import definition, running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
@@ -151,6 +151,80 @@ async def test_head_tells_the_headers_alone() -> None:
         answer = await world.client.head("/events")
         assert (answer.status_code, answer.content) == (200, b"")
         assert answer.headers["content-type"].startswith("text/event-stream")
+
+
+async def test_labels_choose_jobs() -> None:
+    """All must fit, as the job has them when its event is read; what is about no job is left out."""
+    query = "?label=team:billing&label=tier:1&event=jobUpdated&event=finalSucceed&event=storeLost"
+    async with running() as world, listening(world) as api, api.stream(query) as stream:
+        labelled = {"team": "billing", "tier": "1", "more": "x"}
+        for name, labels in (("one", labelled), ("two", {"team": "billing"}), ("three", {})):
+            await world.client.post(f"/jobs/{name}", json=definition(labels=labels))
+        for name in ("three", "two", "one"):
+            await world.client.post(f"/jobs/{name}/trigger")
+        assert (await stream.next())["jobId"] == "one"
+        lost = Occurrence(kind=OccurrenceKind.STORE_LOST, at=world.clock.now().wall)
+        world.service.telemetry.occurrences.publish(lost)
+        await world.client.post("/jobs/one/update", json=definition(labels={}))
+        await world.client.post("/jobs/one/trigger")
+        await world.client.post("/jobs/two/update", json=definition(labels=labelled))
+        frame = await stream.next()
+        assert (frame.event, frame["jobId"]) == ("jobUpdated", "two")
+
+
+async def speak(api: Listening, *requests: bytes) -> bytes:
+    """What one connection is answered up to its end; each request is sent when an answer has begun."""
+    host, port = api.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    async with asyncio.timeout(PATIENCE):
+        found = b""
+        for request in requests:
+            writer.write(request)
+            found += await reader.readuntil(b"\r\n\r\n")
+        found += await reader.read()
+    writer.close()
+    return found
+
+
+async def test_head_ends_at_once_on_a_socket() -> None:
+    """Head alone, of no said length, no place taken; the next request of the connection is answered."""
+    async with running(limits={"event_readers": 1}) as world, listening(world) as api, api.stream():
+        head = b"HEAD /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        last = b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+        answer = await speak(api, head, head, last)
+        first, second, third, body = answer.split(b"\r\n\r\n")
+        for one in (first, second):
+            assert one.startswith(b"HTTP/1.1 200 OK")
+            assert b"content-type: text/event-stream" in one
+            assert b"content-length" not in one
+        assert third.startswith(b"HTTP/1.1 200 OK")
+        assert b'"data"' in body
+
+
+async def test_a_caller_of_http_1_0_gets_a_stream_that_ends_with_its_connection() -> None:
+    """Without chunks, which it does not know."""
+    async with running() as world, listening(world) as api:
+        feed = world.service.components.events
+        reading = asyncio.create_task(speak(api, b"GET /events HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n"))
+
+        async def follows() -> bool:
+            return feed.readers == 1
+
+        await world.until(follows)
+        await world.client.post("/jobs/one", json=definition())
+
+        async def has_read() -> bool:
+            return feed.ring.end > feed.ring.first
+
+        await world.until(has_read)
+        await feed.close()
+        head, _, body = (await reading).partition(b"\r\n\r\n")
+        assert b"connection: close" in head
+        assert b"chunked" not in head
+        frames = body.decode().split("\n\n")
+        assert frames[0].startswith("retry: 2000\nid: ")
+        assert frames[1].splitlines()[1] == "event: jobCreated"
+        assert frames[2:] == [""]
 
 
 async def test_more_readers_than_allowed_are_told_to_come_later() -> None:

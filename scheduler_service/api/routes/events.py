@@ -5,7 +5,7 @@ from dataclasses import replace
 from client_sdk.models import answers
 from scheduler_service.api import events
 from scheduler_service.api.event_stream import MEDIA_TYPE
-from scheduler_service.api.parameters import Parameter, choice, texts
+from scheduler_service.api.parameters import Parameter, choice, label, texts
 from scheduler_service.api.request import Operation, group
 from scheduler_service.domain.occurrences import OccurrenceKind
 from scheduler_service.security.callers import Role
@@ -24,6 +24,7 @@ EVENTS = group(
             replace(_KIND, schema={"type": "array", "items": _KIND.schema}, default=(), repeated=True),
             texts("jobId", "Only of this job; given several times, of any of them.", example=["nightly"]),
             texts("executionId", "Only of this execution; given several times, of any of them."),
+            label(),
             Parameter(
                 "lastEventId",
                 read_event_id,

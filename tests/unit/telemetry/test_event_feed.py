@@ -195,3 +195,24 @@ async def test_the_end_wakes_all_and_lets_nobody_in() -> None:
     with pytest.raises(FeedClosed):
         await scene.feed.follow()
     assert not scene.occurrences.are_wanted
+
+
+async def test_nothing_is_looked_at_that_was_not_looked_ahead_at() -> None:
+    """What comes between the two waits for the next time; what is passed over is counted."""
+    scene = Scene()
+    reader = await scene.feed.follow()
+    scene.happen(1, 2)
+    end, ahead = reader.look_ahead()
+    scene.happen(3)
+    assert [one.execute_number for one in ahead] == [1, 2]
+    assert numbers(reader.take(lambda occurrence: True, 100, end)) == [1, 2]
+    end, ahead = reader.look_ahead()
+    assert [one.execute_number for one in ahead] == [3]
+    scene.happen(4, 5, 6, 7, 8)
+    assert reader.skip(end) == 1
+    assert take(reader).gap == 0
+    end, _ = reader.look_ahead()
+    scene.happen(*range(9, 20))
+    taken = reader.take(lambda occurrence: True, 100, end)
+    assert (taken.gap, numbers(taken)) == (6, [])
+    assert numbers(take(reader)) == [15, 16, 17, 18, 19]

@@ -356,6 +356,8 @@ def test_events_are_printed_as_they_come(terminal: Terminal) -> None:
     assert [one["kind"] for one in found] == ["gap", "jobCreated", "started", "finalSucceed"]
     last = terminal.done("events", "--job", job, "--after", found[2]["id"], "--timeout", "2").out
     assert last.split()[2:] == ["finalSucceed", f"{job}#1"]
+    labelled = terminal.done("events", "--label", "no:body", "--after", found[2]["id"], "--timeout", "2")
+    assert labelled.out == ""
     wrong = terminal.enter("events", "--event", "nothing", "--timeout", "2")
     assert wrong.code == 2
     assert "--event" in wrong.err

@@ -137,3 +137,7 @@ async def test_a_real_service_tells_its_client_what_happens() -> None:
             ("jobCreated", "two"),
             ("finalSucceed", "two"),
         ]
+        labelled = client.events(labels={"team": "ops"}, after="0-1")
+        assert (await anext(labelled)).kind == "gap"
+        await world.client.post("/jobs/three", json=definition(labels={"team": "ops"}))
+        assert (await anext(labelled)).job_id == "three"

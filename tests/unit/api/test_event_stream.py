@@ -1,0 +1,52 @@
+"""A stream whose jobs cannot be looked up says what it could not tell, and goes on."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from scheduler_service.api.event_stream import EventStreamResponse
+from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.telemetry.event_feed import EventFeed
+from scheduler_service.telemetry.event_source import LocalEvents
+from scheduler_service.telemetry.occurrences import Occurrences
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_events_whose_jobs_cannot_be_looked_up_are_a_gap() -> None:
+    """With their number; those after them come as ever."""
+    occurrences = Occurrences()
+    feed = EventFeed(source=LocalEvents(occurrences=occurrences, line="7"), most_readers=1)
+    is_away, sent = True, asyncio.Queue[bytes]()
+
+    async def look_up(ahead: Sequence[Occurrence]) -> None:
+        if is_away:
+            raise StoreUnavailable("away")
+
+    async def send(message: Any) -> None:
+        if message.get("body"):
+            sent.put_nowait(message["body"])
+
+    stream = EventStreamResponse(
+        reader=await feed.follow(),
+        wants=lambda occurrence: True,
+        readers=lambda: feed.readers,
+        wall=lambda: 0,
+        look_up=look_up,
+    )
+    answering = asyncio.create_task(stream({}, asyncio.Event().wait, send))  # type: ignore[arg-type]
+    async with asyncio.timeout(20):
+        assert (await sent.get()).startswith(b"retry")
+        for number in (1, 2):
+            occurrences.publish(Occurrence(kind=OccurrenceKind.STARTED, at=number, job_id="one"))
+        gap = await sent.get()
+        assert b"event: gap" in gap
+        assert b'"count":2' in gap
+        is_away = False
+        occurrences.publish(Occurrence(kind=OccurrenceKind.STARTED, at=3, job_id="one"))
+        assert b"event: started" in await sent.get()
+        await feed.close()
+        await answering
