@@ -3,7 +3,6 @@
 from scheduler_service.domain.execution import (
     DeliveryState,
     ExecutionState,
-    FailureType,
     FiringOutcome,
     TriggeredBy,
     write_execution_id,
@@ -20,7 +19,7 @@ from scheduler_service.domain.records import (
 from scheduler_service.domain.tracing import trace_in, trace_of
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.log_text import hide_quoted, host_of, shorten
+from scheduler_service.telemetry.log_text import host_of, safe_message, shorten
 
 EXHAUSTED = frozenset({"limit", "policy_spent"})
 """The reasons of `engine.retry.GiveUp` that say that retries are used up."""
@@ -28,12 +27,9 @@ EXHAUSTED = frozenset({"limit", "policy_spent"})
 # A look into an enum costs ten times as much as one at these.
 TERMINATED, CANCELLED, SKIPPED = ExecutionState.TERMINATED, ExecutionState.CANCELLED, ExecutionState.SKIPPED
 TIMER = TriggeredBy.TIMER
-FIRED, TEMPLATE = FiringOutcome.FIRED, FailureType.TEMPLATE
+FIRED = FiringOutcome.FIRED
 
 MISFIRE = "misfire"
-OF_TARGETS = (FailureType.BUSINESS, FailureType.CHECK, FailureType.PARTIAL)
-"""Failures whose message a target wrote, in a body."""
-
 LONGEST_ERROR = 64
 
 
@@ -165,17 +161,10 @@ def _details(batch: Batch, number: int) -> dict[str, object]:
             if record.error is not None and record.execute_number == number:
                 found["target"] = host_of(record.exchange.url)
         elif type(record) is AttemptEnded:
-            message = _message(record) if record.execute_number == number else None
+            message = safe_message(record) if record.execute_number == number else None
             if message is not None:
                 found["message"] = message
     return found
-
-
-def _message(record: AttemptEnded) -> str | None:
-    text = record.message
-    if text is None or record.failure_type in OF_TARGETS:
-        return None
-    return shorten(hide_quoted(text) if record.failure_type is TEMPLATE else text)
 
 
 def _code(error: str | None) -> str | None:

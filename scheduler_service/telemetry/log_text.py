@@ -1,9 +1,14 @@
-"""Texts as the log may have them: cut, on one line, addresses without login, path and query."""
+"""Texts as logs and alerts may have them: cut, on one line, addresses without login, path and query."""
 
 import re
 
+from scheduler_service.domain.execution import FailureType
+from scheduler_service.domain.records import AttemptEnded
+
 LONGEST = 200
 MARK = "…"
+OF_TARGETS = (FailureType.BUSINESS, FailureType.CHECK, FailureType.PARTIAL)
+"""Failures whose message a target wrote, in a body."""
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/?#'\"]*@)?([^\s/?#'\"]*)[^\s'\"]*")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
@@ -26,3 +31,11 @@ def shorten(text: str, limit: int = LONGEST) -> str:
 def hide_quoted(text: str) -> str:
     """`text` without what is quoted in it: our messages quote values, and those may be anybody's."""
     return _QUOTED.sub(f"'{MARK}'", text)
+
+
+def safe_message(failure: AttemptEnded | None) -> str | None:
+    """The message of a failed attempt where this program wrote it; one of a target is part of a body."""
+    text = None if failure is None else failure.message
+    if failure is None or text is None or failure.failure_type in OF_TARGETS:
+        return None
+    return shorten(hide_quoted(text) if failure.failure_type is FailureType.TEMPLATE else text)

@@ -17,7 +17,7 @@ class Held(AnswerModel):
 
 
 class Execution(AnswerModel):
-    """An execution in a list."""
+    """An execution in a list. `message` is that of the failure, at most 200 characters of it."""
 
     execution_id: str
     job_id: str
@@ -27,6 +27,7 @@ class Execution(AnswerModel):
     reason: str | None
     error: str | None
     failure_type: FailureType | None
+    message: str | None = None
     triggered_by: TriggeredBy
     planned_at: AwareDatetime
     started_at: AwareDatetime | None
@@ -132,8 +133,12 @@ class Told(AnswerModel):
 
 
 class ExecutionInFull(Execution):
-    """An execution with its history. `params` are incomplete if masked, truncated or not kept."""
+    """An execution with its history. `params` are incomplete if masked, truncated or not kept.
 
+    `trace_id` is that of OpenTelemetry; None: it has not begun, or its first call has not ended yet.
+    """
+
+    trace_id: str | None = None
     params: Any
     params_complete: bool
     attempts: list[Attempt]

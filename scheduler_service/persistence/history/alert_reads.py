@@ -6,8 +6,11 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.execution import DeliveryState, ExecutionState, FailureType, TriggeredBy
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.persistence.history.failures import read_failures
 from scheduler_service.persistence.history.schema import ENDED_BADLY, GIVEN_UP, deliveries, executions
+from scheduler_service.persistence.history.shapes import last_answer
 from scheduler_service.ports.alerts import Run
+from scheduler_service.telemetry.log_text import safe_message
 
 BESIDE = 100
 """Of a job's newest executions so many may be live, skipped or cancelled without hiding the others."""
@@ -20,12 +23,13 @@ def read_ended_badly(connection: sa.Connection, since: int, limit: int, skip: in
     """Executions that failed or were cancelled from `since` on, in order of their end, but `skip` of them."""
     table = executions.c
     wanted = sa.select(
-        table.uid, table.execute_number, table.job_id, table.tenant, table.state, table.triggered_by,
-        table.planned_at, table.ended_at, table.reason, table.error, table.failure_type,
+        table.uid, table.execute_number, table.sequence, table.job_id, table.tenant, table.state,
+        table.triggered_by, table.planned_at, table.ended_at, table.reason, table.error, table.failure_type,
     ).where(ENDED_BADLY, table.ended_at >= since)  # fmt: skip
     rows = connection.execute(
         wanted.order_by(table.ended_at, table.uid, table.execute_number).limit(limit).offset(skip)
-    )
+    ).all()
+    failures = read_failures(connection, rows)
     return [
         Occurrence(
             kind=OccurrenceKind.FINAL_FAILED,
@@ -40,6 +44,7 @@ def read_ended_badly(connection: sa.Connection, since: int, limit: int, skip: in
             error=row.error,
             failure_type=None if row.failure_type is None else FailureType(row.failure_type),
             planned_at=row.planned_at,
+            message=safe_message(failures.get((row.uid, row.execute_number))),
         )
         for row in rows
     ]
@@ -53,7 +58,7 @@ def read_given_up(connection: sa.Connection, since: int, limit: int, skip: int) 
     table = deliveries.c
     wanted = sa.select(
         table.delivery_id, table.uid, table.execute_number, table.request_counts, table.job_id, table.tenant,
-        table.event, table.state, table.given_up_at, table.tries,
+        table.event, table.state, table.given_up_at, table.tries, table.payload,
     ).where(GIVEN_UP, table.given_up_at >= since, table.state.not_in(_SETTLED))  # fmt: skip
     rows = connection.execute(wanted.order_by(table.given_up_at, table.delivery_id).limit(limit).offset(skip))
     return [
@@ -68,6 +73,7 @@ def read_given_up(connection: sa.Connection, since: int, limit: int, skip: int) 
             state=row.state,
             count=row.tries,
             subject=row.delivery_id,
+            error=last_answer(row.payload),
             message=f"the notification of {row.event}",
         )
         for row in rows

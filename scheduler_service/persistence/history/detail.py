@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from scheduler_service.domain.execution import TriggeredBy
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.progress import progress_fraction
 from scheduler_service.domain.records import (
@@ -15,7 +16,9 @@ from scheduler_service.domain.records import (
     LeaseChanged,
     StepEnded,
 )
+from scheduler_service.domain.tracing import trace_in, trace_of
 from scheduler_service.language.values import as_text
+from scheduler_service.persistence.history.log import AnyRow
 from scheduler_service.persistence.history.queries import Wire
 from scheduler_service.persistence.history.shapes import exchange_wire
 
@@ -32,6 +35,20 @@ def assemble_attempts(records: Iterable[Detail]) -> list[Wire]:
         attempt = attempts.setdefault(record.request_counts, _Attempt(record.request_counts))
         attempt.add(record)
     return [attempts[number].finish() for number in sorted(attempts)]
+
+
+def trace_id(row: AnyRow, records: Iterable[Detail]) -> str | None:
+    """The trace of an execution: that of its caller, or its own; None: it has none, or it is not known yet.
+
+    Timers have no caller; of others the first record of a call or an attempt that has ended says it.
+    """
+    if row.started_at is None:
+        return None
+    callers = [one.trace for one in records if isinstance(one, StepEnded | CheckEnded | AttemptEnded)]
+    if not callers and row.triggered_by != TriggeredBy.TIMER:
+        return None
+    caller = next(filter(None, callers), "")
+    return trace_in(caller) or trace_of(row.uid, row.execute_number)
 
 
 class _Attempt:

@@ -1,7 +1,7 @@
 """Reads the history for lists, pages and the console; the loop never waits for the disk."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from typing import TypeVar
@@ -13,9 +13,10 @@ from scheduler_service.domain.records import Detail, Exchange, StepEnded
 from scheduler_service.persistence.common.pagination import CursorError, Number, read_cursor, write_cursor
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.day_reads import DayQuery, collect_days, collect_top
-from scheduler_service.persistence.history.detail import assemble_attempts, parse_kept
+from scheduler_service.persistence.history.detail import assemble_attempts, parse_kept, trace_id
 from scheduler_service.persistence.history.detail_blob import decode_entries
 from scheduler_service.persistence.history.execution_counts import collect_counts
+from scheduler_service.persistence.history.failures import failure_in, read_failures
 from scheduler_service.persistence.history.log import AnyRow, write_log
 from scheduler_service.persistence.history.outcomes import collect_outcomes
 from scheduler_service.persistence.history.queries import (
@@ -49,6 +50,8 @@ from scheduler_service.persistence.history.statistics import collect_statistics
 
 T = TypeVar("T")
 READERS = 2
+Shape = Callable[[sa.Connection, Sequence[AnyRow]], list[Wire]]
+"""Rows of a list in wire form, with what else has to be read of them."""
 
 
 class HistoryReads:
@@ -67,15 +70,15 @@ class HistoryReads:
     async def executions(self, query: ExecutionQuery) -> Page:
         """Executions, newest first."""
         selection = select_executions(query, self._system_jobs)
-        return await self._page(selection, query.limit, execution_wire, _execution_place)
+        return await self._page(selection, query.limit, _list_executions, _execution_place)
 
     async def firings(self, query: FiringQuery) -> Page:
         """The ledger, latest planned moment first."""
-        return await self._page(select_firings(query), query.limit, firing_wire, _firing_place)
+        return await self._page(select_firings(query), query.limit, _each(firing_wire), _firing_place)
 
     async def deliveries(self, query: DeliveryQuery) -> Page:
         """Deliveries, newest first."""
-        return await self._page(select_deliveries(query), query.limit, delivery_wire, _delivery_place)
+        return await self._page(select_deliveries(query), query.limit, _each(delivery_wire), _delivery_place)
 
     async def delivery(self, tenant: str, delivery_id: str) -> Wire | None:
         """One delivery with its tries."""
@@ -160,15 +163,24 @@ class HistoryReads:
         self,
         selection: Selection,
         limit: int,
-        shape: Callable[[AnyRow], Wire],
+        shape: Shape,
         place: Callable[[AnyRow], Place],
     ) -> Page:
         def read(connection: sa.Connection) -> Page:
             rows = connection.execute(selection).all()
             more = write_cursor(place(rows[limit - 1])) if len(rows) > limit else None
-            return Page([shape(row) for row in rows[:limit]], more)
+            return Page(shape(connection, rows[:limit]), more)
 
         return await self._run(read)
+
+
+def _each(shape: Callable[[AnyRow], Wire]) -> Shape:
+    return lambda connection, rows: [shape(row) for row in rows]
+
+
+def _list_executions(connection: sa.Connection, rows: Sequence[AnyRow]) -> list[Wire]:
+    failures = read_failures(connection, rows)
+    return [execution_wire(row, failures.get((row.uid, row.execute_number))) for row in rows]
 
 
 def _full(connection: sa.Connection, tenant: str, execution_id: str) -> Wire | None:
@@ -178,12 +190,14 @@ def _full(connection: sa.Connection, tenant: str, execution_id: str) -> Wire | N
 
 def _fill(connection: sa.Connection, row: AnyRow) -> Wire:
     notifications = connection.execute(select_notifications(row.uid, row.execute_number))
+    records = _records(connection, row)
     return {
-        **execution_wire(row),
+        **execution_wire(row, None if row.error is None else failure_in(records)),
+        "traceId": trace_id(row, records),
         "detail": "dropped" if row.dropped else "kept",
         "params": None if row.params is None else parse_kept(row.params),
         "paramsComplete": bool(row.params_complete),
-        "attempts": assemble_attempts(_records(connection, row)),
+        "attempts": assemble_attempts(records),
         "notifications": [notification_wire(found) for found in notifications],
     }
 

@@ -8,7 +8,8 @@ import sqlalchemy as sa
 from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.progress import progress_fraction
-from scheduler_service.domain.records import Exchange
+from scheduler_service.domain.records import AttemptEnded, Exchange
+from scheduler_service.domain.texts import shorten_message
 from scheduler_service.domain.wire import Headers
 from scheduler_service.persistence.history.coalesce import DeliveryDetail
 from scheduler_service.persistence.history.queries import Wire
@@ -16,8 +17,8 @@ from scheduler_service.persistence.history.queries import Wire
 _DETAIL = msgspec.msgpack.Decoder(DeliveryDetail)
 
 
-def execution_wire(row: sa.Row[tuple[object, ...]]) -> Wire:
-    """The members of an execution in a list."""
+def execution_wire(row: sa.Row[tuple[object, ...]], failure: AttemptEnded | None) -> Wire:
+    """The members of an execution in a list; `failure` is its failed attempt, where the history keeps it."""
     return {
         "executionId": write_execution_id(row.uid, row.execute_number),
         "jobId": row.job_id,
@@ -27,6 +28,7 @@ def execution_wire(row: sa.Row[tuple[object, ...]]) -> Wire:
         "reason": row.reason,
         "error": row.error,
         "failureType": row.failure_type,
+        "message": None if failure is None else shorten_message(failure.message),
         "triggeredBy": row.triggered_by,
         "plannedAt": rfc3339(row.planned_at),
         "startedAt": moment_wire(row.started_at),
@@ -78,6 +80,12 @@ def notification_wire(row: sa.Row[tuple[object, ...]]) -> Wire:
         "nextTryAt": moment_wire(detail.next_try_at),
         **({} if detail.exchange is None else exchange_wire(detail.exchange)),
     }
+
+
+def last_answer(payload: bytes) -> str | None:
+    """The status of the last try of a delivery, or what came instead of an answer, from its stored detail."""
+    tries = _DETAIL.decode(payload).tries
+    return str(tries[-1].status or tries[-1].fault) if tries else None
 
 
 def exchange_wire(exchange: Exchange) -> Wire:

@@ -105,7 +105,9 @@ def _happening(line: AlertLine) -> str:
         case OccurrenceKind.OVERDUE:
             return f"The job {line.subject} {_how_late(one)}"
         case OccurrenceKind.UNDELIVERABLE:
-            return f"{_cut(one.message) or 'A notification'} of the job {line.subject} could not be delivered"
+            what = _cut(one.message) or "A notification"
+            why = f" ({one.error})" if one.error else ""
+            return f"{what} of the job {line.subject} could not be delivered{why}"
         case OccurrenceKind.STORE_LOST:
             return f"{_store(line)} cannot be reached or written{_why(one)}"
         case OccurrenceKind.WORKER_LOST:

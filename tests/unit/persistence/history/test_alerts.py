@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from scheduler_service.domain.execution import DeliveryState
+from scheduler_service.domain.execution import DeliveryState, FailureType
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
-from scheduler_service.domain.records import DeliveryRecord, DeliveryTry
+from scheduler_service.domain.records import AttemptEnded, DeliveryRecord, DeliveryTry
 from scheduler_service.persistence.history.alerts import SqlAlertTable
 from scheduler_service.ports.alerts import AlertState, Noted
 from tests.unit.persistence.history.conftest import Room
@@ -145,6 +145,27 @@ async def test_what_ended_badly_is_read_in_order(room: Room, table: SqlAlertTabl
     assert [one.execute_number for one in await table.ended_badly(START, 1, 1)] == [3]
 
 
+@pytest.mark.parametrize(
+    ("failure", "written", "said"),
+    [
+        (FailureType.CONNECT, "no answer of http://user:pw@host/a?key=1", "no answer of http://host"),
+        (FailureType.TEMPLATE, "the value 'secret' is no number", "the value '…' is no number"),
+        (FailureType.BUSINESS, "what a body said", None),
+        (FailureType.CHECK, "what a body said", None),
+        (FailureType.HTTP, "x" * 1_000, "x" * 199 + "…"),
+    ],
+)
+async def test_what_ended_badly_says_why(
+    room: Room, table: SqlAlertTable, failure: FailureType, written: str, said: str | None
+) -> None:
+    """The message of its last attempt, cut, where this program wrote it: what a target said is of a body."""
+    ending = AttemptEnded(1, 2, START, error="x", failure_type=failure, message=written)
+    record = execution(1, "terminated", ended_at=START, error="x", failure_type=failure)
+    room.writer.append(batch(1, record, ending), durable=False)
+    await room.writer.flush()
+    assert [one.message for one in await table.ended_badly(START, 10, 0)] == [said]
+
+
 async def test_the_newest_runs_of_a_job(room: Room, table: SqlAlertTable) -> None:
     """Newest first; what was skipped, cancelled or is still live says nothing."""
     states = ("succeeded", "terminated", "skipped", "cancelled", "terminated")
@@ -196,4 +217,5 @@ async def test_what_was_given_up(room: Room, table: SqlAlertTable) -> None:
             room.writer.append(batch(later + 10, again, at=START + 5_000 * later), durable=False)
         await room.writer.flush()
     found = await table.given_up(START - 1_000, 10, 0)
+    assert {one.error for one in found} == {"500"}
     assert [(one.subject, one.at) for one in found] == [("a", START), ("b", START), ("d", START)]

@@ -6,7 +6,14 @@ import pytest
 
 from scheduler_service.domain.execution import ExecutionState, FailureType, FiringOutcome, TriggeredBy
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.domain.records import DeliveryRecord, FiringRecord, Noted
+from scheduler_service.domain.records import (
+    AttemptEnded,
+    DeliveryRecord,
+    FeedbackSeen,
+    FiringRecord,
+    Noted,
+)
+from scheduler_service.domain.tracing import trace_of
 from scheduler_service.persistence.common.pagination import CursorError, write_cursor
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from tests.unit.persistence.history.conftest import Room
@@ -44,6 +51,7 @@ async def test_an_execution_in_a_list_has_every_member(room: Room) -> None:
         "reason": "failed",
         "error": "503",
         "failureType": "http",
+        "message": None,
         "triggeredBy": "timer",
         "plannedAt": rfc3339(START + 1_000),
         "startedAt": rfc3339(START + 1_250),
@@ -53,6 +61,65 @@ async def test_an_execution_in_a_list_has_every_member(room: Room) -> None:
         "progress": "20/60",
         "progressFraction": 0.3333,
     }
+
+
+def failed(number: int, message: str, request_counts: int = 1, **changes: Any) -> AttemptEnded:
+    given: dict[str, Any] = {"error": "500", "failure_type": FailureType.HTTP, **changes}
+    return AttemptEnded(number, request_counts, START, message=message, **given)
+
+
+async def test_a_failed_execution_in_a_list_has_the_message_of_its_last_attempt(room: Room) -> None:
+    """Also one that waits for a retry; not one whose next attempt runs, nor one that succeeded after all."""
+    bad: dict[str, Any] = {"error": "500", "failure_type": FailureType.HTTP}
+    await write(
+        room,
+        batch(1, execution(1), *attempt(1, 1)[:1]),
+        batch(2, execution(1, "failed", **bad), failed(1, "the first", retry_in=5)),
+        batch(3, execution(1, "terminated", **bad), failed(1, "the second" * 40, 2)),
+        batch(4, execution(2, "failed", **bad), failed(2, "waits", retry_in=5)),
+        batch(5, execution(3, "failed", **bad), failed(3, "over", retry_in=5)),
+        batch(6, execution(3), *attempt(3, 2)[:1]),
+        batch(7, execution(4, "failed", **bad), failed(4, "over", retry_in=5)),
+        batch(8, execution(4, "succeeded"), *attempt(4, 2)),
+        batch(9, execution(5, "cancelled", error="cancelled")),
+        batch(10, execution(3), FeedbackSeen(1, 2, START, b"{}", stale=True)),
+    )
+    items = (await room.reads.executions(ExecutionQuery(tenant="default"))).items
+    found = {item["executeNumber"]: item["message"] for item in items}
+    cut = ("the second" * 40)[:199] + "…"
+    assert found == {1: cut, 2: "waits", 3: None, 4: None, 5: None}
+    in_full = [await room.reads.execution("default", f"u1-{number}") for number in range(1, 6)]
+    assert [one and one["message"] for one in in_full] == [cut, "waits", None, None, None]
+
+
+async def test_messages_of_a_long_list_are_all_found(room: Room) -> None:
+    """More than are looked for at once, each in what another flush wrote."""
+    numbers = range(1, 231)
+    bad: dict[str, Any] = {"error": "500", "failure_type": FailureType.HTTP}
+    for group in (numbers[:50], numbers[50:]):
+        await write(
+            room,
+            *(batch(one, execution(one, "terminated", **bad), failed(one, f"no {one}")) for one in group),
+        )
+    items = (await room.reads.executions(ExecutionQuery(tenant="default", limit=500))).items
+    assert {item["executeNumber"]: item["message"] for item in items} == {one: f"no {one}" for one in numbers}
+
+
+async def test_an_execution_says_its_trace(room: Room) -> None:
+    """That of its caller, or its own; none before it has begun, or while nobody knows who called."""
+    caller = f"{'ab' * 16}-{'cd' * 8}-01"
+    manual: dict[str, Any] = {"triggered_by": TriggeredBy.MANUAL, "started_at": START}
+    await write(
+        room,
+        batch(1, execution(1, started_at=START)),
+        batch(2, execution(2)),
+        batch(3, execution(3, **manual)),
+        batch(4, execution(4, **manual), *attempt(4, 1)),
+        batch(5, execution(5, trace=caller, **manual), failed(5, "no", trace=caller)),
+    )
+    shown = [await room.reads.execution("default", f"u1-{number}") for number in range(1, 6)]
+    own = {number: trace_of("u1", number) for number in (1, 4)}
+    assert [one and one["traceId"] for one in shown] == [own[1], None, None, own[4], "ab" * 16]
 
 
 async def test_an_execution_that_started_early_is_not_late(room: Room) -> None:
