@@ -13,6 +13,7 @@ import msgspec
 
 from scheduler_service.demo.programs import (
     PYTHON,
+    STOP_SIGNALS,
     Postgres,
     Program,
     describe_missing,
@@ -210,7 +211,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cluster.add_database()
     for name, port in (("one", asked.port), ("two", asked.port + PORT_STEP)):
         cluster.add_node(name, port)
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    for part in cluster.parts():
+        part.tie()
+    # Not by SIGINT, which is ignored where a script started this in the background.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return _run(cluster)
     except KeyboardInterrupt:
@@ -242,9 +246,10 @@ def _run(cluster: LocalCluster) -> int:
 
 
 def _end(cluster: LocalCluster) -> None:
-    """Stops all in order; a second Ctrl-C kills them."""
+    """Stops all in order; a second Ctrl-C or SIGTERM kills them."""
     # No KeyboardInterrupt: one that interrupts a wait of `subprocess` may leave its lock held.
-    signal.signal(signal.SIGINT, lambda *_: cluster.kill())
+    for number in STOP_SIGNALS:
+        signal.signal(number, lambda *_: cluster.kill())
     print("stopping ... (Ctrl-C once more: at once)", flush=True)
     cluster.stop()
 

@@ -13,9 +13,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from scheduler_service.demo import tie
+
 DAPR_BIN_VARIABLE = "PUNCTUAL_DAPR_BIN"
 POSTGRES_VERSIONS = Path("/usr/lib/postgresql")
 START_SECONDS = STOP_SECONDS = 30.0
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 INSTALL_HINTS = {
     "redis-server": "Debian, Ubuntu: apt-get install redis-server",
     "initdb": "Debian, Ubuntu: apt-get install postgresql",
@@ -67,8 +70,8 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def delay_signal(number: int) -> Iterator[None]:
-    """Delays a signal until the block ends, so that no process is started without being recorded.
+def delay_signals() -> Iterator[None]:
+    """Delays SIGINT and SIGTERM until the block ends, so that no process is started without being recorded.
 
     Does nothing outside the main thread, which gets no signals.
     """
@@ -76,17 +79,21 @@ def delay_signal(number: int) -> Iterator[None]:
         yield
         return
     received: list[int] = []
-    before = signal.signal(number, lambda *_: received.append(number))
+    before = {one: signal.signal(one, lambda number, _: received.append(number)) for one in STOP_SIGNALS}
     try:
         yield
     finally:
-        signal.signal(number, before)
-    if received:
+        for stopping, handler in before.items():
+            signal.signal(stopping, handler)
+    for number in received:
         signal.raise_signal(number)
 
 
 class Program:
-    """One program with a log file. `is_up` checks whether it serves."""
+    """One program with a log file. `is_up` checks whether it serves; `user` stands before its command."""
+
+    ENDED_BY = signal.SIGKILL
+    """What a tied program is sent when this process has ended: state that counts is durable."""
 
     def __init__(
         self,
@@ -96,8 +103,10 @@ class Program:
         folder: Path,
         is_up: Callable[[], bool],
         environ: Mapping[str, str] | None = None,
+        user: Sequence[str] = (),
     ) -> None:
         self.name = name
+        self._before = list(user)
         self.command = list(command)
         self.log = folder / f"{name}.log"
         self._is_up = is_up
@@ -115,11 +124,19 @@ class Program:
         """Whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
+    def tie(self) -> None:
+        """From its next start on it ends with this process, even where that is killed (Linux)."""
+        self._before += tie.command_of(self.ENDED_BY)
+
     def start(self) -> None:
         """Starts it; returns at once."""
-        with self.log.open("ab") as log, delay_signal(signal.SIGINT):
+        with self.log.open("ab") as log, delay_signals():
             self._process = subprocess.Popen(  # noqa: S603 - a program that was looked up by name
-                self.command, stdout=log, stderr=log, env=self.environ, start_new_session=True
+                [*self._before, *self.command],
+                stdout=log,
+                stderr=log,
+                env=self.environ,
+                start_new_session=True,
             )
 
     def wait(self, seconds: float = START_SECONDS) -> bool:
@@ -163,6 +180,9 @@ class Program:
 class Postgres(Program):
     """A server on loopback without passwords; its data stay after it has ended."""
 
+    ENDED_BY = signal.SIGINT
+    """Its processes end with it; after SIGKILL they may still be there at the next start, and prevent it."""
+
     def __init__(self, *, initdb: str, folder: Path, port: int) -> None:
         """The other programs of the same version lie beside `initdb`."""
         self._own = folder / "postgres"
@@ -170,8 +190,9 @@ class Postgres(Program):
         self.url = f"postgresql://{USER}@127.0.0.1:{port}/postgres"
         super().__init__(
             "postgres",
-            [*_prefix(), _beside(initdb, "postgres"), *_options(self._own / "data", port)],
+            [_beside(initdb, "postgres"), *_options(self._own / "data", port)],
             folder=folder,
+            user=_prefix(),
             is_up=_answers(_beside(initdb, "pg_isready"), port),
         )
 
