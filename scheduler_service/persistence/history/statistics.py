@@ -1,6 +1,9 @@
 """The figures of `/stats` from the history: outcomes and lateness over the last hour."""
 
 from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -10,10 +13,12 @@ from scheduler_service.domain.moments import HOUR, MINUTE, rfc3339
 from scheduler_service.persistence.history.queries import Wire
 from scheduler_service.persistence.history.schema import NOT_SUCCEEDED, executions
 from scheduler_service.persistence.history.shapes import lateness
+from scheduler_service.persistence.sql.expressions import JsonLists, json_rows
 
 WINDOW = HOUR
 # Lateness is that of the newest executions: a sample that does not grow with the load.
 SAMPLE = 10_000
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Minute(msgspec.Struct, frozen=True):
@@ -47,17 +52,51 @@ def collect_statistics(connection: sa.Connection, tenant: str, now: int, without
 
 def _count(connection: sa.Connection, tenant: str, now: int, without: frozenset[str]) -> list[Minute]:
     """Whole minutes, oldest first. Most executions succeed: only the others are counted by state."""
-    apart = _count_excluded(connection, tenant, _minutes(now), without)
-    minutes = [_count_minute(connection, tenant, start, apart[start]) for start in _minutes(now)]
-    table = executions.c
-    others = (
-        sa.select(table.created_at, table.state)
-        .where(table.tenant == tenant, NOT_SUCCEEDED, table.created_at >= minutes[0].start)
-        .where(table.created_at < minutes[-1].start + MINUTE, table.job_id.not_in(without))
-    )
-    for created_at, state in connection.execute(others):
-        minutes[(created_at - minutes[0].start) // MINUTE].others[state] += 1
+    starts = _minutes(now)
+    apart = _count_excluded(connection, tenant, starts, without)
+    asked = msgspec.json.encode([["", start] for start in starts]).decode()
+    totals = dict(_read(connection, _TOTALS, {"tenant": tenant, "minutes": asked}))
+    minutes = [Minute(start, totals[start] - apart[start], Counter()) for start in starts]
+    for place, state, number in _read(connection, _select_others(tenant, starts, without)):
+        minutes[place].others[state] += number
     return minutes
+
+
+def _select_totals() -> sa.Select[Any]:
+    """How many executions were created in each of `minutes`, by their starts: ranges of one index."""
+    table = executions.c
+    minutes = json_rows(sa.bindparam("minutes", type_=sa.Text)).alias("minutes")
+    total = (
+        sa.select(sa.func.count())
+        .where(table.tenant == sa.bindparam("tenant"))
+        .where(table.created_at >= minutes.c.number, table.created_at < minutes.c.number + MINUTE)
+        .correlate(minutes)
+        .scalar_subquery()
+    )
+    return sa.select(JsonLists(minutes.c.number, total))
+
+
+_TOTALS = _select_totals()
+
+
+def _select_others(tenant: str, minutes: range, without: frozenset[str]) -> sa.Select[Any]:
+    """By minute (0 is the first) and state, how many did not succeed."""
+    table = executions.c
+    place = ((table.created_at - minutes[0]) // MINUTE).label("place")
+    key = (place, table.state)
+    found = (
+        sa.select(*key, sa.func.count().label("number"))
+        .where(table.tenant == tenant, NOT_SUCCEEDED, table.job_id.not_in(without))
+        .where(table.created_at.between(minutes[0], minutes[-1] + MINUTE - 1))
+        .group_by(*key)
+        .subquery("found")
+    )
+    return sa.select(JsonLists(*found.c))
+
+
+def _read(connection: sa.Connection, selection: sa.Select[Any], values: Mapping[str, Any] = _NONE) -> Any:
+    """Rows that come as one JSON text: for each row of its own the thread would wait for the interpreter."""
+    return msgspec.json.decode(connection.execute(selection, values).scalar_one() or "[]")
 
 
 def _minutes(now: int) -> range:
@@ -78,19 +117,9 @@ def _count_excluded(
     return Counter(moment - moment % MINUTE for moment in found)
 
 
-def _count_minute(connection: sa.Connection, tenant: str, start: int, apart: int) -> Minute:
-    table = executions.c
-    total = connection.execute(
-        sa.select(sa.func.count()).where(
-            table.tenant == tenant, table.created_at >= start, table.created_at < start + MINUTE
-        )
-    ).scalar_one()
-    return Minute(start, total - apart, Counter())
-
-
 def _latenesses(connection: sa.Connection, tenant: str, now: int, without: frozenset[str]) -> list[int]:
     table = executions.c
-    selection = (
+    newest = (
         sa.select(table.planned_at, table.started_at)
         .where(
             table.tenant == tenant,
@@ -101,8 +130,10 @@ def _latenesses(connection: sa.Connection, tenant: str, now: int, without: froze
         )
         .order_by(table.created_at.desc())
         .limit(SAMPLE)
+        .subquery("newest")
     )
-    return sorted(lateness(row[0], row[1]) or 0 for row in connection.execute(selection))
+    rows = _read(connection, sa.select(JsonLists(*newest.c)))
+    return sorted(lateness(planned_at, started_at) or 0 for planned_at, started_at in rows)
 
 
 def _summarize(found: list[int]) -> Wire:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from scheduler_service.domain.execution import TriggeredBy
 from scheduler_service.persistence.history.queries import ExecutionQuery
@@ -51,3 +52,25 @@ async def test_the_scheduler_s_own_work_is_apart(room: Room) -> None:
     assert (figures["byState"]["succeeded"], figures["byState"]["terminated"]) == (1, 0)
     assert sum(minute["total"] for minute in figures["perMinute"]) == 1
     assert figures["lateness"]["max"] is None
+
+
+async def test_statistics_are_a_few_reads_of_indexes(file_room: Room) -> None:
+    """However many executions there are: not one statement a minute, and minutes by ranges of an index."""
+    await write(file_room, *(batch(n, execution(n, "succeeded")) for n in range(1, 50)))
+    heard: list[tuple[str, Any]] = []
+
+    def hear(_: object, __: object, statement: str, values: Any, *___: object) -> None:
+        heard.append((statement, values))
+
+    engine = file_room.database.dialect.engine
+    sa.event.listen(engine, "before_cursor_execute", hear)
+    await file_room.reads.statistics("default", START)
+    sa.event.remove(engine, "before_cursor_execute", hear)
+    asked = [one for one in heard if "FROM executions" in one[0]]
+    assert len(asked) == 4
+    with file_room.database.reading() as connection:
+        for statement, values in asked:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
+            steps = [row[3] for row in plan if "executions" in row[3]]
+            assert steps, statement
+            assert all(step.startswith("SEARCH") and "USING" in step for step in steps), steps
