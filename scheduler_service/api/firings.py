@@ -60,10 +60,11 @@ async def show_next_firings(request: ApiRequest) -> Response:
     if known is None:
         raise no_job(entry.job_id)
     timer, cursor = known
-    shown = preview(timer, anchor=cursor.anchor, count=0)
+    shown = preview(timer, anchor=cursor.anchor, count=0, language=request.language)
     firings: tuple[Shown, ...] = ()
     if entry.state is JobState.ACTIVE:
-        firings = show(timer, cursor, count=query["count"], until=query["until"], seed=entry.uid)
+        count, until = query["count"], query["until"]
+        firings = show(timer, cursor, count=count, until=until, seed=entry.uid, language=request.language)
     return succeed(firing_preview(shown, firings))
 
 

@@ -58,5 +58,5 @@ def _describe(request: ApiRequest, text: bytes | None) -> dict[str, Any] | None:
         "kind": timer.kind,
         "period": None if texts is None else texts.period,
         "timezone": timer.zone.name,
-        "description": describe(timer),
+        "description": describe(timer, request.language),
     }

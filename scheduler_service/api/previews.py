@@ -98,7 +98,7 @@ async def _preview_timer(request: ApiRequest) -> Response:
     count = posted.count or (DEFAULT_COUNT if until is None else COUNT_MAX)
 
     async def work() -> object:
-        shown = preview(timer, anchor=anchor, count=count, until=until)
+        shown = preview(timer, anchor=anchor, count=count, until=until, language=request.language)
         return firing_preview(shown, shown.firings)
 
     warnings = below_timer((*timer.warnings, *warnings_at(timer, anchor)))

@@ -16,6 +16,7 @@ from client_sdk.models.services import SERVICE_NAME
 from scheduler_service.api.bodies import check_object, header, read_body, read_json_by_size
 from scheduler_service.api.definitions import Creator
 from scheduler_service.api.dependencies import ApiDependencies
+from scheduler_service.api.languages import preferred
 from scheduler_service.api.parameters import LARGEST, Parameter, Values, read_integer
 from scheduler_service.api.responses import invalid
 from scheduler_service.domain.job_key import write_job_key
@@ -80,6 +81,11 @@ class ApiRequest:
     def trace(self) -> str:
         """The caller's context, as `tracing.read_traceparent` reads it; empty: none, or not a valid one."""
         return read_traceparent(header(self.scope, b"traceparent") or "")
+
+    @property
+    def language(self) -> str:
+        """The language of words for people (`Accept-Language`): en or zh."""
+        return preferred(header(self.scope, b"accept-language"))
 
     @property
     def creator(self) -> Creator:

@@ -130,6 +130,11 @@ def mean_length(duration: Duration) -> int:
 
 def as_text(duration: Duration) -> str:
     """The duration in English, as in `2 hours 30 minutes`."""
+    return " ".join(_amount(count, name) for count, name in amounts(duration)) or "0 seconds"
+
+
+def amounts(duration: Duration) -> list[tuple[int, str]]:
+    """The duration as counts of units from year to millisecond, the largest first, none of them 0."""
     years, months = divmod(duration.months, 12)
     weeks, days = divmod(duration.days, 7) if duration.days % 7 == 0 else (0, duration.days)
     rest = duration.ms
@@ -137,7 +142,7 @@ def as_text(duration: Duration) -> str:
     for size, name in ((3_600_000, "hour"), (60_000, "minute"), (1_000, "second"), (1, "millisecond")):
         count, rest = divmod(rest, size)
         parts.append((count, name))
-    return " ".join(_amount(count, name) for count, name in parts if count) or "0 seconds"
+    return [(count, name) for count, name in parts if count]
 
 
 def advise_unit(text: str) -> str:

@@ -5,7 +5,7 @@ from itertools import islice
 import msgspec
 
 from scheduler_service.domain.document import Cursor
-from scheduler_service.timing import cron_describe, zones
+from scheduler_service.timing import chinese, cron_describe, zones
 from scheduler_service.timing.durations import LATEST, Duration, as_text
 from scheduler_service.timing.occurrences import between
 from scheduler_service.timing.timer import Timer, TimerKind
@@ -32,36 +32,51 @@ class Preview(msgspec.Struct, frozen=True):
     firings: tuple[Shown, ...]
 
 
-def preview(timer: Timer, *, anchor: int, count: int, until: int | None = None, seed: str = "") -> Preview:
+def preview(
+    timer: Timer,
+    *,
+    anchor: int,
+    count: int,
+    until: int | None = None,
+    seed: str = "",
+    language: str = "en",
+) -> Preview:
     """The timer as text, and its first `count` firings (at most 1,000), none after `until`.
 
     `anchor` is the moment of creation; cron does not fire at it. With a `seed` the firings have the jitter
-    of that job, without one they have none.
+    of that job, without one they have none. `language` (en, zh) is that of the words.
     """
     cron = timer.cron
     return Preview(
         kind=timer.kind,
         dialect=None if cron is None else str(cron.dialect),
         normal_form=None if cron is None else cron.normal_form,
-        description=describe(timer),
-        firings=show(timer, Cursor(anchor), count=count, until=until, seed=seed),
+        description=describe(timer, language),
+        firings=show(timer, Cursor(anchor), count=count, until=until, seed=seed, language=language),
     )
 
 
 def show(
-    timer: Timer, cursor: Cursor, *, count: int, until: int | None = None, seed: str = ""
+    timer: Timer,
+    cursor: Cursor,
+    *,
+    count: int,
+    until: int | None = None,
+    seed: str = "",
+    language: str = "en",
 ) -> tuple[Shown, ...]:
     """The next `count` firings (at most 1,000) that `cursor` has not used up, none after `until`."""
     spread = timer if seed else msgspec.structs.replace(timer, jitter=0)
     coming = between(spread, cursor, seed, LATEST if until is None else until)
     moments = (firing.planned_at for firing in islice(coming, max(0, min(count, COUNT_MAX))))
-    return tuple(
-        Shown(moment, local_text(moment, timer.zone), zones.note(timer.zone, moment)) for moment in moments
-    )
+    note = chinese.note if language == "zh" else zones.note
+    return tuple(Shown(at, local_text(at, timer.zone), note(timer.zone, at)) for at in moments)
 
 
-def describe(timer: Timer) -> str:
-    """The timer as one English sentence, without a full stop."""
+def describe(timer: Timer, language: str = "en") -> str:
+    """The timer as one sentence in `language` (en, zh), without a full stop."""
+    if language == "zh":
+        return chinese.describe(timer)
     parts = [_describe_kind(timer)]
     if timer.kind is TimerKind.EXTERNAL:
         return parts[0]

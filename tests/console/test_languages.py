@@ -86,3 +86,16 @@ def test_moments_are_written_alike_in_each_language(console: Console) -> None:
             "2026-03-04 06:06:07.089",
             "06:06:07",
         ]
+
+
+def test_timers_are_told_in_the_language_of_the_page(console: Console) -> None:
+    """The service words them; after a switch they are asked for anew, on each screen."""
+    page = console("#/jobs?text=nightly")
+    for place in ("jobs?text=nightly", "jobs/nightly", "jobs/nightly/edit"):
+        page.goto(f"{console.url}/console/#/{place}")
+        main = page.get_by_role("main")
+        expect(main).to_contain_text("At 02:30 every day")
+        switch(console, page, "中文")
+        expect(main).to_contain_text("每天 02:30（Europe/Berlin 时间）")
+        expect(main).not_to_contain_text("every day")
+        switch(console, page, "English")

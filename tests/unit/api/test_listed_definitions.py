@@ -27,6 +27,9 @@ async def test_a_list_tells_its_timers(client: httpx.AsyncClient) -> None:
     }
     assert found["poll"]["description"].startswith("Every 5 seconds")
     assert found["long"] is None
+    chinese = (await client.get("/jobs?timers=true", headers={"Accept-Language": "zh-CN"})).json()["data"]
+    (nightly,) = (item for item in chinese["items"] if item["jobId"] == "nightly")
+    assert nightly["timer"]["description"] == "每天 02:30（Europe/Berlin 时间）"
     kinds = {item["jobId"]: item["kind"] for item in items}
     assert {name: timer["kind"] for name, timer in found.items() if timer} == {
         name: kind for name, kind in kinds.items() if name != "long"

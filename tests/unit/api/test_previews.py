@@ -253,3 +253,20 @@ async def test_a_soft_preview_answers_200_with_the_problem(
         f"{path}?soft=true", content=b"{", headers={"content-type": "application/json"}
     )
     assert broken.status_code == 400
+
+
+async def test_words_are_in_the_language_that_the_caller_prefers(client: httpx.AsyncClient) -> None:
+    """Of a preview, of a job's next firings and of a check; English where nothing else is wanted."""
+    chinese = {"Accept-Language": "zh-CN, en;q=0.5"}
+    timer = {"period": "0 30 2 * * ?", "timezone": "Europe/Berlin"}
+    posted = {"timer": timer, "from": "2027-03-27T12:00:00Z"}
+    shown = (await client.post("/timers/preview", json=posted, headers=chinese)).json()["data"]
+    assert shown["description"] == "每天 02:30（Europe/Berlin 时间）"
+    assert shown["firings"][0]["note"] == "当天时钟拨快 1 小时"
+    await client.post("/jobs/told", json=definition(timer=timer))
+    for headers, words in ((chinese, "每天 02:30"), ({"Accept-Language": "de"}, "At 02:30 every day")):
+        told = (await client.get("/jobs/told/next", headers=headers)).json()["data"]
+        assert told["description"].startswith(words)
+        body = definition(timer=timer) | {"jobId": "told"}
+        checked = (await client.post("/definitions/check", json=body, headers=headers)).json()["data"]
+        assert checked["timer"]["description"].startswith(words)

@@ -1,5 +1,6 @@
 // The REST API as the console calls it: JSON out and in, problems as errors, and how many calls are open.
 
+import { localeOf } from "./language.js";
 import { computed, reactive } from "./vue.js";
 
 /** The address of the service: the parent of the console's own, so that a path prefix of a proxy stays. */
@@ -89,7 +90,7 @@ async function exchange(method, path, { query, body, bodyText, headers, signal, 
   const typed = sent === undefined ? given : { ...given, "Content-Type": "application/json" };
   const response = await send(new URL(address(path, query), SERVICE), {
     method,
-    headers: { Accept: "application/json", ...typed, ...headers },
+    headers: { Accept: "application/json", "Accept-Language": localeOf(), ...typed, ...headers },
     body: sent,
     signal,
     keepalive,

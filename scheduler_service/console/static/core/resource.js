@@ -1,6 +1,7 @@
 // What a screen shows of the service: loaded, kept, asked again while somebody looks, and dropped when the question changes.
 
 import { call, connection } from "./api.js";
+import { preferences } from "./preferences.js";
 import { onUnmounted, shallowReactive, watch } from "./vue.js";
 
 const FASTEST = 1_000;
@@ -14,6 +15,8 @@ const HEAVY = 100_000;
  * an older request is then aborted. With `live` it is asked again after one second while answers change, slower up to eight seconds
  * while they do not, and never while the tab is hidden. `keeps`: the last answer stays until that to another question has come, as in a list
  * whose filter is typed into. `least`: the shortest pause (ms) between questions, for those that are dear.
+ *
+ * Asked again, too, when the reader chooses another language: some answers have words.
  *
  * Members: `data`, `warnings`, `etag`, `error` (of the last question, while `data` may be older), `isLoading` (nothing to show
  * yet), `isBusy`, `loadedAt` (ms), `reload()`. For `setup` of a component.
@@ -97,6 +100,7 @@ export function useResource(question, { live = false, keeps = false, least = FAS
     },
     { immediate: true },
   );
+  const stopWords = watch(() => preferences.language, () => load());
   const stopReturn = watch(
     () => connection.isReachable,
     (isReachable) => isReachable && state.error !== null && aborter === null && load(),
@@ -104,6 +108,7 @@ export function useResource(question, { live = false, keeps = false, least = FAS
   onUnmounted(() => {
     stopAsking();
     stopReturn();
+    stopWords();
     clearTimeout(timer);
     aborter?.abort();
     document.removeEventListener("visibilitychange", onVisible);

@@ -1,6 +1,6 @@
 // What the service says about something that is still being written: asked a moment after the last change, never with an error in the browser's log.
 
-import { call, onUnmounted, shallowReactive, watch } from "../../core.js";
+import { call, onUnmounted, preferences, shallowReactive, watch } from "../../core.js";
 
 const PAUSE_MS = 250;
 
@@ -42,7 +42,7 @@ export function useSoft(question) {
     else Object.assign(state, { data: null, problem: null, warnings: [] });
   }
 
-  const stop = watch(() => JSON.stringify(question()), () => later(question()), { immediate: true });
+  const stop = watch(() => JSON.stringify([question(), preferences.language]), () => later(question()), { immediate: true });
   onUnmounted(() => {
     stop();
     clearTimeout(timer);
