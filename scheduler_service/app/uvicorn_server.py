@@ -12,6 +12,7 @@ import uvicorn
 from scheduler_service.app.acceptor import Acceptor
 from scheduler_service.app.api_protocol import ApiProtocol
 from scheduler_service.app.connections import Connections
+from scheduler_service.app.limited_protocol import STALL_SECONDS
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.tally import Tally
 
@@ -23,7 +24,7 @@ class Server(uvicorn.Server):
     """Uvicorn, whose end is decided by the service and not by the signal itself.
 
     Its listeners accept by `Acceptor`, and `connections` are limited; `malformed` counts refused requests,
-    `faults` failed ones.
+    `faults` failed ones. A caller that stands still for `stall_seconds` is cut off.
     """
 
     def __init__(
@@ -34,12 +35,14 @@ class Server(uvicorn.Server):
         exhausted: Tally,
         malformed: Tally,
         faults: Tally,
+        stall_seconds: float = STALL_SECONDS,
     ) -> None:
         super().__init__(config)
         self.connections = connections
         self._exhausted = exhausted
         self._malformed = malformed
         self._faults = faults
+        self._stall_seconds = stall_seconds
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accepts from `sockets`."""
@@ -48,6 +51,7 @@ class Server(uvicorn.Server):
             open_connections=self.connections,
             malformed=self._malformed,
             faults=self._faults,
+            stall_seconds=self._stall_seconds,
             config=self.config,
             server_state=self.server_state,
             app_state=self.lifespan.state,
@@ -88,10 +92,12 @@ def make_server(
     connections: int = 1_000,
     head_seconds: float = 10.0,
     keep_alive_seconds: int = 30,
+    stall_seconds: float = STALL_SECONDS,
 ) -> Server:
     """A server for an ASGI application over a socket that listens already.
 
-    At most so many `connections` at the same time; a head is to be complete within `head_seconds`.
+    At most so many `connections` at the same time; a head is to be complete within `head_seconds`. A request
+    of which nothing comes, or an answer of which nothing is read, ends after `stall_seconds`.
     """
     config = uvicorn.Config(
         app,
@@ -114,4 +120,5 @@ def make_server(
         exhausted=Tally("descriptors_exhausted", log=log),
         malformed=Tally("requests_malformed", log=log, line_seconds=MALFORMED_SECONDS),
         faults=Tally("requests_failed", log=log),
+        stall_seconds=stall_seconds,
     )

@@ -9,11 +9,12 @@ from typing import Any
 
 import httpx
 
+from scheduler_service.app.limited_protocol import STALL_SECONDS
 from scheduler_service.app.listener import listen
 from scheduler_service.app.uvicorn_server import Server, make_server
 from tests.wire.service import World
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 SMALL_BUFFER = 4_096
 
 
@@ -98,12 +99,21 @@ def open_silent(api: Listening) -> socket.socket:
 
 
 @asynccontextmanager
-async def listening(world: World, *, send_buffer: int | None = None) -> AsyncIterator[Listening]:
-    """The API of `world` on loopback; of what it sends the system buffers `send_buffer` bytes where given."""
+async def listening(
+    world: World, *, send_buffer: int | None = None, stall_seconds: float = STALL_SECONDS
+) -> AsyncIterator[Listening]:
+    """The API of `world` on loopback; of what it sends the system buffers `send_buffer` bytes where given.
+
+    Who reads nothing is cut off after `stall_seconds` of real time.
+    """
     listener = listen("127.0.0.1", 0)
     if send_buffer is not None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
-    server = make_server(world.service.api, log=lambda event, /, **keys: world.log.append((event, keys)))
+    server = make_server(
+        world.service.api,
+        log=lambda event, /, **keys: world.log.append((event, keys)),
+        stall_seconds=stall_seconds,
+    )
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     try:

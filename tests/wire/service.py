@@ -17,7 +17,7 @@ START = 1_767_225_600_000
 """2026-01-01T00:00:00Z."""
 SERVED = "http://127.0.0.1:8000"
 QUIET_ROUNDS = 8
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class WatchedClock(ManualClock):

@@ -56,13 +56,14 @@ class DaprNode:
         client: StandInClient,
         history: MemoryHistory,
         shared: SharedStore,
-        nodes: Nodes,
+        cluster: Cluster,
     ) -> None:
         self.name = process.name
         self.process = process
         self.host = host
         self.shared = shared
-        self.nodes = nodes
+        self.cluster = cluster
+        self.nodes = cluster.nodes
         self.client = client
         self.history = history
         self.manager: ActorManager | None = None
@@ -73,6 +74,7 @@ class DaprHouse(Handles):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        self.core = CORE
         self.world = StandIn(self.clock)
         self.points = Points(self.freeze)
         self.nodes: dict[str, DaprNode] = {}
@@ -105,11 +107,12 @@ class DaprHouse(Handles):
         clock = ProcessClock(self.clock, process.stillness)
         heartbeat = NodeHeartbeat(nodes=nodes, clock=clock, node=said, log=self._write_log)
         await heartbeat.enter()
+        cluster = Cluster(store=shared, nodes=nodes, heartbeat=heartbeat, epoch=epoch)
         client = StandInClient(self.world, name, process.doing)
         history = MemoryHistory(None, self.journal)  # type: ignore[arg-type]
         parts = DaprParts(
-            core=CORE,
-            cluster=Cluster(store=shared, nodes=nodes, heartbeat=heartbeat, epoch=epoch),
+            core=self.core,
+            cluster=cluster,
             sidecar=Sidecar(client=client, timeout_factor=TIMEOUT_FACTOR),
             clock=clock,
             log=self._write_log,
@@ -125,7 +128,7 @@ class DaprHouse(Handles):
         history.store = host.store
         await self.world.join(name, host)
         await host.start()
-        node = self.nodes[name] = DaprNode(process, host, client, history, shared, nodes)
+        node = self.nodes[name] = DaprNode(process, host, client, history, shared, cluster)
         return node
 
     def _route(self, clock: ProcessClock) -> MemoryRouter:

@@ -6,10 +6,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from scheduler_service import __version__
 from scheduler_service.app.node import open_node
 from scheduler_service.persistence.history.database import inspect
 from scheduler_service.settings import load_settings
 from tests.unit.persistence.servers import postgres_server, shared_urls
+from tests.wire.metrics_text import read_text
 
 pytestmark = pytest.mark.anyio
 SERVED = "http://127.0.0.1:8000"
@@ -37,6 +39,26 @@ async def test_pull_queues_are_refused_by_name(tmp_path: Path) -> None:
     assert (error["pointer"], error["code"]) == ("/request/0/url", "not_available")
     assert "run the embedded host" in error["message"]
     assert (claimed.status_code, claimed.json()["errors"][0]["code"]) == (503, "not_available")
+
+
+async def test_a_node_gives_its_figures(tmp_path: Path) -> None:
+    """As a service does: its own process, the jobs of the shared database, the nodes of the cluster."""
+    loaded = load_settings({"store.data": str(tmp_path), "node.id": "one"}, {})
+    node = await open_node(loaded, served=SERVED, log=_ignore)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(node.api), base_url=SERVED) as client:
+        answer = await client.get("/metrics")
+    await node.stop(0)
+    assert answer.status_code == 200
+    found = read_text(answer.text)
+    assert found.value("punctual_process_up") == 1
+    assert found.value("punctual_nodes", state="running") == 1
+    assert found.value("punctual_build_info", version=__version__, node="one", host="dapr") == 1
+    assert found.value("punctual_firings_due") == 0
+    assert found.value("punctual_store_up", store="state") == 1
+    assert found.value("punctual_store_up", store="history") == 1
+    assert found.value("punctual_outbox_deliveries") == 0
+    parts = {one.labels["part"]: one.value for one in found.families["punctual_scrape_errors"].samples}
+    assert set(parts.values()) == {0}, parts
 
 
 async def test_nodes_share_all_they_share_in_one_database(tmp_path: Path, postgres_url: str) -> None:

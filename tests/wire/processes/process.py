@@ -15,7 +15,8 @@ from typing import IO
 
 from tests.forked import Forked
 
-PATIENCE = 30.0
+PATIENCE = 90.0
+"""Only what never comes takes so long: whoever waits goes on as soon as it is said."""
 COMMAND = (sys.executable, "-m", "scheduler_service")
 # Started often; `test_documented.py` starts each of them in full, as the pages say it.
 FORKED = {"serve", "demo", "db"}
