@@ -117,7 +117,11 @@ class Endpoint:
             path=scope["path_params"],
             query=read_query(scope["query_string"], operation.query),
         )
-        return await operation.handler(request)
+        try:
+            return await operation.handler(request)
+        finally:
+            if request.room:
+                self._deps.body_room.give_back(request.room)
 
     def _count(self, scope: Scope, status: int, began: float) -> None:
         metrics, method = self._deps.metrics, scope["method"]

@@ -1,7 +1,7 @@
 """Reads the body of a request and checks its size, type, JSON and depth."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope
 
 from client_sdk.models import ModelError, WireModel, parse_model
 from scheduler_service.api.array_items import NOT_AN_ARRAY, locate, split_array, too_many_items
+from scheduler_service.api.body_room import SMALL_BYTES, WHOLE_MAX
 from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, refuse
 from scheduler_service.hosts.large_work import work_by_size
 from scheduler_service.language.values import LARGE_BYTES, is_shallow
@@ -18,8 +19,7 @@ MAX_DEPTH = 64
 _DECODER = msgspec.json.Decoder()
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 COMMAS_DECODED = 50_000
-WHOLE_MAX = 1 << 20
-"""A longer body is never decoded as a whole: 16 MiB of empty arrays take 400 MiB of memory."""
+MakeRoom = Callable[[int], Awaitable[None]]
 Model = TypeVar("Model", bound=WireModel)
 
 
@@ -27,12 +27,19 @@ class ClientGone(Exception):
     """The caller closed the connection before its request was complete: no answer can be sent."""
 
 
-async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """The raw body, at most `limit` bytes. Raises ApiProblem (413, 415) and ClientGone."""
+async def read_body(scope: Scope, receive: Receive, limit: int, make_room: MakeRoom) -> bytes:
+    """The raw body, at most `limit` bytes. Raises ApiProblem (413, 415, 503) and ClientGone.
+
+    `make_room` is awaited with its size before it is read; without a length it counts as the largest one.
+    """
     announced = header(scope, b"content-length")
     if announced is not None and announced.isdigit() and int(announced) > limit:
         raise _too_large(limit)
-    body = await _collect(receive, limit)
+    if announced is not None and announced.isdigit():
+        await make_room(int(announced))
+        body = await _collect(receive, limit)
+    else:
+        body = await _collect(receive, limit, make_room)
     if body and not _is_json(header(scope, b"content-type")):
         message = "a body must be JSON; send it with 'Content-Type: application/json'"
         raise refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "/Content-Type", "media_type", message)
@@ -115,7 +122,7 @@ def header(scope: Scope, name: bytes) -> str | None:
     return None
 
 
-async def _collect(receive: Receive, limit: int) -> bytes:
+async def _collect(receive: Receive, limit: int, make_room: MakeRoom | None = None) -> bytes:
     chunks: list[bytes] = []
     size = 0
     while True:
@@ -126,6 +133,9 @@ async def _collect(receive: Receive, limit: int) -> bytes:
         size += len(chunk)
         if size > limit:
             raise _too_large(limit)
+        if make_room is not None and size > SMALL_BYTES:
+            await make_room(limit)
+            make_room = None
         chunks.append(chunk)
         if not message.get("more_body", False):
             return b"".join(chunks) if len(chunks) > 1 else chunk

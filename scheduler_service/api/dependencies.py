@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from client_sdk.models import JobDefinition
 from scheduler_service.api.authentication import Authentication
+from scheduler_service.api.body_room import BodyRoom
 from scheduler_service.api.feedback_keys import FeedbackKeys
 from scheduler_service.api.idempotency import IdempotencyKeys
 from scheduler_service.domain.records import Exchange
@@ -228,6 +229,7 @@ class ApiDependencies:
     body_bytes: int = 1 << 20
     feedback_bytes: int = 1 << 16
     array_bytes: int = 16 << 20
+    body_room: BodyRoom = field(default_factory=BodyRoom)
     options: Mapping[str, object] = field(default_factory=dict)
     settings: Callable[[], Mapping[str, Any]] | None = None
     flush_seconds: float = 2

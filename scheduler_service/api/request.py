@@ -34,7 +34,10 @@ _INSTANCE = re.compile(INSTANCE_ID[1:-1])
 
 @dataclass(slots=True, kw_only=True)
 class ApiRequest:
-    """What the handler of an operation gets; `path` and `query` are the values of its parameters."""
+    """What the handler of an operation gets; `path` and `query` are the values of its parameters.
+
+    `room` is what its body takes in memory, to be given back to `deps.body_room`.
+    """
 
     caller: Caller
     deps: ApiDependencies
@@ -42,6 +45,7 @@ class ApiRequest:
     receive: Receive
     path: Mapping[str, str]
     query: Values
+    room: int = 0
 
     @property
     def job_id(self) -> str:
@@ -93,8 +97,12 @@ class ApiRequest:
         return Creator(self.caller.name, self.caller.name)
 
     async def body(self, limit: int | None = None) -> bytes:
-        """The raw body. Raises ApiProblem (413, 415)."""
-        return await read_body(self.scope, self.receive, self.deps.body_bytes if limit is None else limit)
+        """The raw body. Raises ApiProblem (413, 415, 503)."""
+        most = self.deps.body_bytes if limit is None else limit
+        return await read_body(self.scope, self.receive, most, self._make_room)
+
+    async def _make_room(self, size: int) -> None:
+        self.room += await self.deps.body_room.take(size)
 
     async def json_object(self, limit: int | None = None) -> tuple[bytes, dict[str, object]]:
         """The body, a JSON object; no body counts as `{}`. Raises ApiProblem (400, 413, 415, 422)."""
