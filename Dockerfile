@@ -6,7 +6,7 @@ COPY scheduler_service scheduler_service
 COPY client_sdk client_sdk
 COPY examples examples
 RUN pip install --no-cache-dir --constraint constraints.txt ".[service,dapr,postgres,redis,otel]" \
-    && useradd --create-home punctual \
+    && useradd --uid 1000 --create-home punctual \
     && install --directory --owner punctual --mode 0700 /data
 USER punctual
 VOLUME /data
