@@ -56,6 +56,7 @@ from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.event_source import LocalEvents
 from scheduler_service.telemetry.metrics.exposition import Exposition
 from scheduler_service.telemetry.process_age import process_age
+from scheduler_service.telemetry.worker_stores import HISTORY, STORE, WorkerStores
 from scheduler_service.transport.sender import HttpSender
 
 
@@ -88,6 +89,8 @@ class Container:
         self.clock = base.clock
         self._began = base.clock.now().wall - process_age()
         self._outbox = Outbox()
+        self._worker_stores = WorkerStores()
+        base.telemetry.occurrences.listen(self._worker_stores.take)
         self.has_started = False
         """Whether the start is over: only then is the service ready."""
 
@@ -184,15 +187,16 @@ class Container:
     @cached_property
     def readiness(self) -> Readiness:
         """What the service needs to accept work; without worker processes there is no such part."""
-        remotes = self.processes.remotes
+        remotes, name = self.processes.remotes, self._worker_stores.name
+        history = self._base.telemetry.history_watch
         workers = {"workers": lambda: [name for remote in remotes for name in remote.missing]}
         return Readiness(
             parts={
                 "host": lambda: [] if self.host.is_ready else ["host"],
                 **(workers if remotes else {}),
-                "store": lambda: self.watch.missing,
+                "store": lambda: [*self.watch.missing, *name(STORE, len(remotes))],
                 "start": lambda: [] if self.has_started else ["start"],
-                "history": self._base.telemetry.history_watch.lacks,
+                "history": lambda: [*history.lacks(), *name(HISTORY, len(remotes))],
             },
             clock=self._base.clock,
         )
@@ -361,12 +365,18 @@ class Container:
                 "jobsHeld": sum(one.held for one in found),
                 "running": sum(one.running for one in found),
                 "processes": [
-                    process_wire(shard, one, state if one.pid else "missing")
+                    process_wire(shard, one, state if one.pid else "missing", self._lacks(shard))
                     for shard, one in enumerate(found)
                 ],
                 "versions": versions_of([self.database]),
             }
         ]
+
+    def _lacks(self, shard: int) -> Sequence[str]:
+        """What a process cannot write now."""
+        if shard:
+            return self._worker_stores.lacks(shard)
+        return [*self.watch.missing, *self._base.telemetry.history_watch.lacks()]
 
     def _show_settings(self) -> dict[str, object]:
         effective = self._base.loaded.effective()

@@ -17,8 +17,13 @@ def own_status(*, held: int, running: int, started_at: int, standstills: Standst
     return ShardStatus(held, running, os.getpid(), started_at, longest)
 
 
-def process_wire(shard: int, status: ShardStatus, state: str) -> Mapping[str, object]:
-    """A process of a node. One that does not answer, or starts, has neither id nor moment."""
+def process_wire(
+    shard: int, status: ShardStatus, state: str, missing: Sequence[str] = ()
+) -> Mapping[str, object]:
+    """A process of a node; `missing` is what it cannot write.
+
+    One that does not answer, or starts, has neither id nor moment.
+    """
     return {
         "shard": shard,
         "pid": status.pid or None,
@@ -27,6 +32,7 @@ def process_wire(shard: int, status: ShardStatus, state: str) -> Mapping[str, ob
         "jobsHeld": status.held,
         "running": status.running,
         "loopHeldMs": status.loop_held,
+        "missing": list(missing),
     }
 
 

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_service.app.sharding import shard_of
 from tests.faults.processes import Fleet
 from tests.redis_server import SYNCING, RedisServer
 from tests.tour.scene import Address, scene
+from tests.tour.watch import Watch
 
 pytestmark = pytest.mark.anyio
 OFTEN = {"dueTime": "0s", "period": "PT0.5S"}
@@ -33,6 +35,33 @@ async def test_the_disk_is_full(fleet: Fleet, tmp_path: Path) -> None:
         await watch.metric("punctual_store_up", lambda up: up == 1, store="state")
         await watch.ready(200)
         await watch.recovered("storeLost")
+
+
+async def test_the_disk_of_one_worker_process_is_full(fleet: Fleet, tmp_path: Path) -> None:
+    """Its log says so once; readiness and `GET /nodes` name the process and what it cannot write."""
+    async with scene(fleet, tmp_path / "data", "storeLost", server__workers=2) as at:
+        service, pid = at.service, at.service.pids[1]
+        watch = Watch(service=at.run, target=at.target, lines=service.logged_by_workers)
+        name = next(f"often-{number}" for number in range(100) if shard_of(2)(f"often-{number}") == 1)
+        await at.create(name, f"{at.target.url}/one", timer=OFTEN, qos=1)
+        _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (NO_FRAME, hard))
+        watch.start("disk of a worker process full")
+        await watch.line("store_not_written", worker=1)
+        await watch.metric("punctual_store_up", lambda up: up == 0, store="state", process="1")
+        assert "store of worker process 1" in await watch.ready(503)
+        (node,) = (await at.run.read("/nodes"))["items"]
+        own, worker = node["processes"]
+        assert (own["missing"], worker["state"]) == ([], "running")
+        assert "store" in worker["missing"]
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
+        watch.start("room on the disk of a worker process")
+        await watch.line("store_written_again", worker=1)
+        await watch.ready(200)
+        (node,) = (await at.run.read("/nodes"))["items"]
+        assert "store" not in node["processes"][1]["missing"]
+        lines = [line["event"] for line in service.logged_by_workers()]
+        assert (lines.count("store_not_written"), lines.count("store_written_again")) == (1, 1)
 
 
 async def test_redis_is_gone(fleet: Fleet, tmp_path: Path) -> None:

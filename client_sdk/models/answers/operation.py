@@ -32,7 +32,10 @@ class Statistics(AnswerModel):
 
 
 class NodeProcess(AnswerModel):
-    """A process of a node and its shard; `state` `missing`: it starts, or does not answer."""
+    """A process of a node and its shard; `state` `missing`: it starts, or does not answer.
+
+    `missing` has `store` or `history` where it cannot write them.
+    """
 
     shard: int
     pid: int | None = None
@@ -41,6 +44,7 @@ class NodeProcess(AnswerModel):
     jobs_held: int
     running: int
     loop_held_ms: int
+    missing: list[str] = Field([])
 
 
 class Node(AnswerModel):
