@@ -23,6 +23,7 @@ def test_states_and_errors_are_counted_and_filter(
     expect(page.get_by_role("button", name="succeeded 1")).to_be_visible()
     page.get_by_role("button", name="By error").click()
     page.get_by_role("row", name=re.compile("^500 http 2")).get_by_role("link", name="500").click()
+    expect(page.get_by_role("row", name="mixed #4")).to_contain_text("the target answered 500")
     links = page.get_by_role("link", name=re.compile(r"^mixed #\d+$"))
     expect(links).to_have_text(["mixed #4", "mixed #2"])
     assert "error=500" in page.url
@@ -42,7 +43,8 @@ def test_new_rows_wait_behind_a_button(console: Console, started: Starter) -> No
     field.fill("cal")
     expect(page.locator("option[value=calm]")).to_be_attached()
     field.fill("calm")
-    field.press("Enter")
+    with page.expect_response(re.compile(r"/executions\?jobId=calm")):
+        field.press("Enter")
     names = page.get_by_role("link", name=re.compile(r"^calm #\d+$"))
     expect(names).to_have_text(["calm #1"])
     started.ended("calm")

@@ -35,3 +35,17 @@ def test_the_overview_is_found_by_its_name_too(console: Console) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
     link = page.get_by_role("navigation").get_by_role("link", name="Overview")
     expect(link).to_have_attribute("aria-current", "page")
+
+
+def test_a_queue_tells_what_waits(console: Console, started: Starter) -> None:
+    """How much, and since when, while no instance has claimed it."""
+    started.job("films-waiting", {"url": "queue://films-waiting"})
+    started.run("films-waiting")
+    page = console("#/queues/films-waiting")
+    expect(page.get_by_text("1 part waits for an instance.")).to_contain_text("The oldest was put here")
+
+
+def test_without_a_key_none_is_told(console: Console) -> None:
+    """The page of keys says that there is none, and what that means."""
+    page = console("#/keys")
+    expect(page.get_by_role("heading", name="No key")).to_be_visible()

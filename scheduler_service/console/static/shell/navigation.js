@@ -61,7 +61,7 @@ function column(onSearch) {
           <${Icon} name="search"/><kbd aria-hidden="true">Ctrl K</kbd>
         </button>
         <button type="button" class="button bare" aria-label=${t(`theme.${preferences.theme}`)} title=${t(`theme.${preferences.theme}`)} onClick=${nextTheme}>
-          <${Icon} name=${preferences.theme === "dark" ? "moon" : preferences.theme === "light" ? "sun" : "gear"}/>
+          <${Icon} name=${preferences.theme === "dark" ? "moon" : preferences.theme === "light" ? "sun" : "contrast"}/>
         </button>
         <button type="button" class="button bare" lang=${preferences.language === "en" ? "zh-CN" : "en"} onClick=${nextLanguage}>
           ${preferences.language === "en" ? "中文" : "English"}

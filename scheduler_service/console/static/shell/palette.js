@@ -114,5 +114,5 @@ function triggerOf(id) {
 function switchOf(id, active) {
   const word = active === 1 ? "resume" : "pause";
   const run = () => attempt(() => put(pathOf("jobs", id), { active }), t(`jobs.${word}d`, { jobId: id }));
-  return { key: `${word} ${id}`, icon: active === 1 ? "play" : "pause", text: t(`palette.${word}`, { jobId: id }), run };
+  return { key: `${word} ${id}`, icon: active === 1 ? "resume" : "pause", text: t(`palette.${word}`, { jobId: id }), run };
 }

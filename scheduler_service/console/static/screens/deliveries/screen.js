@@ -17,15 +17,21 @@ import {
   may,
   navigate,
   pushQuery,
+  reloadWith,
   route,
   t,
   useArrivals,
   useListing,
+  useResource,
   useSelection,
 } from "../../core.js";
 import { useDeliveryActions } from "./many.js";
 import { DeliveryRow, isOpen } from "./row.js";
 
+// The API has no counts of notifications: a short page of each state tells how many, up to its length.
+const COUNTED = ["pending", "outbox", "failed"];
+const MOST = 20;
+const COUNTED_EVERY_MS = 10_000;
 const STATES = ["pending", "outbox", "failed", "delivered", "superseded", "dismissed"];
 
 /** `#/deliveries`. */
@@ -35,6 +41,7 @@ export const Screen = {
     const listing = useListing("deliveries", filters, { limit: 50 });
     const latest = () => (listing.resource.data === null ? null : listing.items.value);
     const arrivals = useArrivals(latest, keyOf, () => JSON.stringify([filters(), listing.page.value]));
+    const counts = useCounts(listing);
     const selection = useSelection(
       () => arrivals.rows.value.map(keyOf),
       (id) => navigate(linkTo("executions", arrivals.rows.value.find((row) => keyOf(row) === id).executionId)),
@@ -47,7 +54,7 @@ export const Screen = {
     }
     return () => html`
       <${PageHead} title=${t("deliveries.title")}/>
-      ${filterRow()}
+      ${filterRow(counts)}
       ${selection.chosen.size > 0 && may("operator") && chosenBar(arrivals.rows.value, selection, many, act)}
       <${ArrivalsButton} arrivals=${arrivals}/>
       <${Loaded} resource=${listing.resource} lines=${10}>${{
@@ -58,8 +65,19 @@ export const Screen = {
   },
 };
 
-function filterRow() {
-  const tabs = ["", ...STATES].map((key) => ({ key, text: key === "" ? t("deliveries.all") : t(`state.${key === "failed" ? "undelivered" : key}`) }));
+/** How many are in each of the states that want something done, for the tabs: a text, or undefined while it is not known. Asked for more rarely than the list. */
+function useCounts(listing) {
+  const counts = COUNTED.map((state) => [state, useResource(() => ({ path: "deliveries", query: { state, jobId: route.query.jobId, event: route.query.event, limit: MOST } }), { keeps: true })]);
+  for (const [, resource] of counts) reloadWith(() => listing.resource.loadedAt, resource, COUNTED_EVERY_MS);
+  return (state) => textOfCount(counts.find(([one]) => one === state)?.[1].data);
+}
+
+function textOfCount(data) {
+  return data ? formatNumber(data.items.length) + (data.nextCursor ? "+" : "") : undefined;
+}
+
+function filterRow(countOf) {
+  const tabs = ["", ...STATES].map((key) => ({ key, text: key === "" ? t("deliveries.all") : t(`state.${key === "failed" ? "undelivered" : key}`), count: countOf(key) }));
   return html`
     <div class="filters">
       <${Tabs} items=${tabs} chosen=${route.query.state ?? ""} label=${t("deliveries.state")} onChoose=${(state) => pushQuery({ state })}/>

@@ -58,13 +58,14 @@ export function nameOf(execution) {
   return `${execution.jobId} #${execution.executeNumber}`;
 }
 
-function whyOf({ error, reason, progress, progressFraction, state }) {
+function whyOf({ error, message, reason, progress, progressFraction, state }) {
   if (LIVE.has(state) && progressFraction !== null) {
     return html`<progress max="1" value=${progressFraction} aria-label=${t("executions.progress")}></progress> <span class="dim number">${progress}</span>`;
   }
   const words = reasonText(reason);
   return html`
     ${error !== null && html`<a class="mono error-code" href=${`#/executions?error=${encodeURIComponent(error)}`}>${showUnseen(error)}</a>`}
+    ${message && html`<span title=${message}>${message}</span> `}
     ${words && html`<span class="dim" title=${words}>${words}</span>`}
   `;
 }

@@ -1,6 +1,6 @@
 // Executions of a job as rows.
 
-import { DataTable, Duration, EmptyState, Moment, StateBadge, formatDuration, html, linkTo, reasonText, showUnseen, t } from "../../core.js";
+import { DataTable, Duration, EmptyState, Moment, StateBadge, formatDuration, html, linkTo, reasonText, t } from "../../core.js";
 
 const SHOWN_LATENESS = 1_000;
 
@@ -31,7 +31,7 @@ function latenessOf({ latenessMs }) {
   return html` <span class="job-late">${t("job.late", { time: formatDuration(latenessMs) })}</span>`;
 }
 
-function errorOf({ error, reason }) {
+function errorOf({ error, message, reason }) {
   if (error === null) return html`<span class="dim job-why">${reasonText(reason)}</span>`;
-  return html`<span class="job-error">${showUnseen(error)}</span>`;
+  return html`<span class="job-error">${error}</span>${message && html` <span class="dim cut job-message" title=${message}>${message}</span>`}`;
 }

@@ -48,7 +48,7 @@ export const JobHead = {
 
 function buttons(job, open) {
   const isPaused = job.state === "paused";
-  const [word, icon] = isPaused ? ["resume", "play"] : ["pause", "pause"];
+  const [word, icon] = isPaused ? ["resume", "resume"] : ["pause", "pause"];
   return html`
     ${may("operator") && html`<button type="button" class="button primary" onClick=${() => open("run")}><${Icon} name="play" size=${14}/>${t("action.run")}</button>`}
     ${may("operator") && job.state !== "finished" && html`<button type="button" class="button" onClick=${() => open(word)}><${Icon} name=${icon} size=${14}/>${t(`action.${word}`)}</button>`}

@@ -6,7 +6,7 @@ import { LabelDialog } from "./label_dialog.js";
 
 const ACTIONS = [
   ["pause", "pause", { drain: true }],
-  ["resume", "play", {}],
+  ["resume", "resume", {}],
   ["trigger", "play", {}],
 ];
 

@@ -49,7 +49,7 @@ function actions(job, onDone) {
   const isPaused = job.state === "paused";
   return html`
     <${ActionButton} bare icon="play" text=${t("action.run")} run=${() => trigger(job)}/>
-    <${ActionButton} bare icon=${isPaused ? "retry" : "pause"} text=${t(isPaused ? "action.resume" : "action.pause")} disabled=${job.state === "finished"} run=${() => switchJob(job, isPaused ? 1 : 0, onDone)}/>
+    <${ActionButton} bare icon=${isPaused ? "resume" : "pause"} text=${t(isPaused ? "action.resume" : "action.pause")} disabled=${job.state === "finished"} run=${() => switchJob(job, isPaused ? 1 : 0, onDone)}/>
   `;
 }
 

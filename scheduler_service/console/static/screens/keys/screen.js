@@ -6,6 +6,6 @@ import { EmptyState, PageHead, html, session, t } from "../../core.js";
 export function Screen() {
   return html`
     <${PageHead} title=${t("access.title")}/>
-    <${EmptyState} icon="key" title=${t("access.none")} text=${session.needsKey ? t("access.noneText") : t("access.noKeyText")}/>
+    <${EmptyState} icon="key" title=${t(session.needsKey ? "access.none" : "access.noKey")} text=${session.needsKey ? t("access.noneText") : t("access.noKeyText")}/>
   `;
 }

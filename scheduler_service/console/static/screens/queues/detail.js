@@ -34,7 +34,7 @@ export const QueueDetail = {
         }}<//>
         <${Loaded} resource=${listing.resource}>${{
           default: () =>
-            html`<${Panel} title=${t("queues.parts")} flush>
+            html`${waiting(queue)}<${Panel} title=${t("queues.parts")} flush>
               ${listing.items.value.length === 0
                 ? html`<${EmptyState} icon="queue" title=${t("queues.noPart")}/>`
                 : html`<${DataTable} columns=${columns(props.name, listing)} rows=${listing.items.value} keyOf=${keyOf} label=${t("queues.parts")}/>`}
@@ -45,6 +45,17 @@ export const QueueDetail = {
     };
   },
 };
+
+/** What waits: how much and since when; which parts these are shows when an instance claims them. */
+function waiting(queue) {
+  if (queue.depth === 0) return null;
+  return html`
+    <${Panel} title=${t("queues.depth")}>
+      <p>${t("queues.waitingText", { count: formatNumber(queue.depth) })} ${queue.oldestAt && html`${t("queues.oldestText")} <${Moment} at=${queue.oldestAt}/>.`}</p>
+      <p class="dim">${t("queues.claimText")}</p>
+    <//>
+  `;
+}
 
 const columns = (queue, listing) => [
   { key: "instance", text: t("queues.instance"), cell: (one) => html`<span class="name">${one.instanceId}</span>` },
