@@ -21,6 +21,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 PATIENCE = 60.0
 LOOK = 0.05
 SHARDS = 3
+STILL_SECONDS = 8.0
+"""Two for the answer, and what a busy machine takes."""
 JOBS = [f"job-{number}" for number in range(12)]
 ENDED = {"succeeded", "terminated", "cancelled", "skipped"}
 
@@ -386,6 +388,39 @@ async def test_a_process_that_stands_still_holds_up_its_own_shard(tmp_path: Path
         await until(is_ready, "it is ready again")
         assert service.process is not None
         assert not any("worker_lost" in line for line in service.process.err)
+        assert await service.stop() == 0
+
+
+async def test_jobs_that_are_created_while_a_process_stands_still(tmp_path: Path) -> None:
+    """503 within a moment, alone and in an array; nothing is half done, and all can be asked for again."""
+    async with opened(tmp_path) as service:
+        await service.start()
+        frozen, _ = service.workers
+        theirs = [job for job in JOBS if shard_of(SHARDS)(job) == 1]
+        everything = [define(job, service.target) for job in JOBS]
+        os.kill(frozen, signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            refused, array = await asyncio.gather(
+                service.client.post(f"/jobs/{theirs[0]}", json=define(theirs[0], service.target)),
+                service.ask("POST", "/jobs", json=everything),
+            )
+            assert time.monotonic() - began < STILL_SECONDS
+            assert (refused.status_code, refused.json()["errors"][0]["code"]) == (503, "unknown")
+            for item in array["items"]:
+                expected = ("refused", 503) if item["jobId"] in theirs else ("created", None)
+                assert (item["status"], item["problem"] and item["problem"]["status"]) == expected, item
+        finally:
+            os.kill(frozen, signal.SIGCONT)
+
+        async def are_there() -> bool:
+            again = await service.ask("POST", "/jobs", json=everything)
+            return {item["status"] for item in again["items"]} <= {"created", "unchanged"}
+
+        await until(are_there, "all are created")
+        assert sorted(job["jobId"] for job in await service.listed("/jobs")) == sorted(JOBS)
+        for job in JOBS:
+            await service.ask("POST", f"/jobs/{job}/trigger")
         assert await service.stop() == 0
 
 

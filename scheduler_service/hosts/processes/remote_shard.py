@@ -96,7 +96,7 @@ class RemoteShard:
     async def _call_once(self, method: Method[CreateRequest, Result], request: CreateRequest) -> Result:
         """The method's result. Raises StoreError, also for a fault there: it leaves open what was done."""
         try:
-            return await self._worker.call(method, request)
+            return await self._worker.order(method, request)
         except OtherProcessFault as fault:
             raise StoreUncertain(str(fault), is_public=True) from fault
 
@@ -154,7 +154,7 @@ class RemoteShard:
 
     async def _take(self, job_id: str, command: Command | None) -> ReadReply:
         request = TakeRequest(job_id, write_ask(command))
-        asked = self._worker.ask if command is None else self._worker.call
+        asked = self._worker.ask if command is None else self._worker.order
         return read_reply(await asked(rpc_methods.TAKE, request))
 
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import Method
-from scheduler_service.ports.errors import StoreError, StoreUnavailable
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -24,6 +24,7 @@ class WorkerHandle:
         self.is_silent = False  # it has not answered for a while
         self._patience = patience
         self._connection: RpcConnection | None = None
+        self._watching: set[asyncio.Task[None]] = set()
 
     @property
     def is_up(self) -> bool:
@@ -45,6 +46,19 @@ class WorkerHandle:
         """
         return await method.call(self._connected(), argument)
 
+    async def order(self, method: Method[Argument, Result], argument: Argument) -> Result:
+        """As `call`, for what a caller waits for: raises StoreUncertain 2 s after the process stands still.
+
+        It may do it when it goes on.
+        """
+        connection = self._connected()
+        answer = connection.call(method.name, method.write_argument(argument))
+        watch = asyncio.get_running_loop().call_later(self._patience, self._watch, connection, answer)
+        try:
+            return method.read_result(await answer)
+        finally:
+            watch.cancel()
+
     async def ask(self, method: Method[Argument, Result], argument: Argument) -> Result:
         """As `call`, for what changes nothing: raises StoreUnavailable 2 s after the process stands still."""
         connection = self._connected()
@@ -56,6 +70,20 @@ class WorkerHandle:
             return answer.result()
         finally:
             answer.cancel()
+
+    def _watch(self, connection: RpcConnection, answer: "asyncio.Future[bytes]") -> None:
+        watching = asyncio.ensure_future(self._await_answer(connection, answer))
+        self._watching.add(watching)
+        watching.add_done_callback(self._watching.discard)
+
+    async def _await_answer(self, connection: RpcConnection, answer: "asyncio.Future[bytes]") -> None:
+        """Returns when there is one, if only that the process stands still."""
+        try:
+            while not answer.done():
+                await self._await_sign(connection, answer)
+        except StoreError:
+            if not answer.done():
+                answer.set_exception(self._unsure())
 
     async def _await_sign(self, connection: RpcConnection, answer: "asyncio.Future[Result]") -> None:
         """Returns with the answer, or after a while in which the process has answered a ping."""
@@ -80,6 +108,10 @@ class WorkerHandle:
         if self.is_silent:
             raise self._still()
         return self._connection
+
+    def _unsure(self) -> StoreError:
+        text = f"worker process {self.shard} does not answer whether it was done: it may be done later"
+        return StoreUncertain(text, is_public=True)
 
     def _still(self) -> StoreError:
         return StoreUnavailable(

@@ -10,7 +10,7 @@ import pytest
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection, Serve
 from scheduler_service.hosts.processes.worker_handle import WorkerHandle
-from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 
 pytestmark = pytest.mark.anyio
 
@@ -69,6 +69,41 @@ async def test_a_question_that_takes_long_is_waited_for() -> None:
 
     async with connected(read_slowly, patience=1) as worker:
         assert await worker.ask(rpc_methods.FORGET, "job") is True
+
+
+async def test_an_order_is_not_waited_for_where_the_process_stands_still() -> None:
+    """Whether it was done is not known: it may be, when the process goes on."""
+    may_go_on, done = asyncio.Event(), []
+
+    async def stand_still(method: str, argument: bytes) -> bytes:
+        await may_go_on.wait()
+        done.append(method)
+        return rpc_methods.FORGET.write_result(True)
+
+    async with connected(stand_still, patience=0.05) as worker:
+        with pytest.raises(StoreUncertain, match="worker process 1 does not answer"):
+            await worker.order(rpc_methods.FORGET, "job")
+        may_go_on.set()
+        assert await worker.order(rpc_methods.FORGET, "job") is True
+    assert done.count(rpc_methods.FORGET.name) == 2
+
+
+async def test_an_order_that_takes_long_is_waited_for() -> None:
+    """The process answers pings."""
+    pings = 0
+
+    async def work_slowly(method: str, argument: bytes) -> bytes:
+        nonlocal pings
+        if method == rpc_methods.PING.name:
+            pings += 1
+            enough.set() if pings == 2 else None
+            return rpc_methods.PING.write_result(None)
+        await enough.wait()
+        return rpc_methods.FORGET.write_result(True)
+
+    enough = asyncio.Event()
+    async with connected(work_slowly, patience=0.2) as worker:
+        assert await worker.order(rpc_methods.FORGET, "job") is True
 
 
 async def test_nothing_is_sent_to_a_process_that_is_silent() -> None:
