@@ -1,7 +1,8 @@
 """What readers of the event stream cost: triggers with none, with one that reads, and with slow ones.
 
 `python -m tests.bench.events [jobs] [readers]` runs a service in this process, triggers so many jobs, and
-prints for each kind of readers the time, the CPU per trigger and the memory.
+prints for each kind of readers the time, the CPU per trigger and the memory. With `herd [jobs] [readers]
+[rounds]` it shows how late the firings of a herd are, without readers and with slow ones, in turns.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import sys
 import time
 from typing import Any
 
+from tests.bench.stage import figures, one_shot, show, stage
 from tests.wire.event_stream import Listening, listening, open_silent
 from tests.wire.service import World, definition, running
 
@@ -25,7 +27,7 @@ async def main(jobs: int, readers: int) -> None:
 
 async def measure(world: World, api: Listening, jobs: int, fast: int, slow: int) -> str:
     """CPU per execution, and the memory of the events."""
-    sockets = [open_silent(api) for _ in range(slow)]
+    sockets = [open_silent(api.url) for _ in range(slow)]
     tasks = [asyncio.create_task(read(api)) for _ in range(fast)]
     await asyncio.sleep(0.2)
     batch = [definition(jobId=f"job-{number}") for number in range(jobs)]
@@ -57,6 +59,24 @@ async def read(api: Listening) -> None:
             await stream.next()
 
 
+def herd(jobs: int, readers: int, rounds: int) -> None:
+    """Prints a line for each round without readers, and for each with slow ones."""
+    for _ in range(rounds):
+        for slow in (0, readers):
+            with stage() as on:
+                moment = int(time.time()) + 4 + jobs // 400
+                on.create([one_shot(f"herd-{number}", moment, on.target, 0) for number in range(jobs)])
+                before = on.cpu()
+                # They come late: who reads nothing for half a minute is cut off.
+                sockets = [open_silent(str(on.client.base_url).rstrip("/")) for _ in range(slow)]
+                arrivals = on.await_arrivals(jobs, 60 + moment - time.time())
+                found = figures(arrivals, {f"herd-{number}": moment * 1_000.0 for number in range(jobs)})
+                cpu = round((on.cpu() - before) / jobs * 1e6)
+                show(f"herd of {jobs}, {slow} slow readers", {**found, "cpu_us": cpu})
+                for one in sockets:
+                    one.close()
+
+
 def numbers(given: list[str]) -> tuple[int, int]:
     """Jobs and readers."""
     values: list[Any] = [int(one) for one in given] + [2_000, 100][len(given) :]
@@ -64,4 +84,7 @@ def numbers(given: list[str]) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*numbers(sys.argv[1:])))
+    if sys.argv[1:2] == ["herd"]:
+        herd(*[int(one) for one in sys.argv[2:]] + [2_000, 100, 3][len(sys.argv) - 2 :])
+    else:
+        asyncio.run(main(*numbers(sys.argv[1:])))

@@ -88,9 +88,9 @@ class Listening:
             yield Stream(answer)
 
 
-def open_silent(api: Listening) -> socket.socket:
-    """A reader that asks for all events and never reads."""
-    host, port = api.url.removeprefix("http://").split(":")
+def open_silent(url: str) -> socket.socket:
+    """A reader that asks the service at this address for all events and never reads."""
+    host, port = url.removeprefix("http://").split(":")
     one = socket.socket()
     one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_BUFFER)
     one.connect((host, int(port)))

@@ -25,7 +25,7 @@ async def test_silent_readers_of_a_herd_take_bounded_memory_and_hold_up_nobody()
         listening(world, send_buffer=SMALL_BUFFER, stall_seconds=3_600) as api,
     ):
         feed = world.service.components.events
-        silent = [open_silent(api) for _ in range(SLOW)]
+        silent = [open_silent(api.url) for _ in range(SLOW)]
 
         async def all_follow() -> bool:
             return feed.readers == SLOW
