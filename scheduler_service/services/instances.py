@@ -25,9 +25,9 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
     `address` is the base `http(s)://host[:port][/path]` of its calls, empty for one that only claims from
     queues. `capacity` None: no limit. `load` is what it reported, by its own measure; `seen` the moment of
     its last sign of life (steady ms). A draining one takes no new work; `drains_by_word`: it reported that
-    itself, instead of by the answer to a call. One that `refuses` did not accept a connection since its last
-    sign of life, and is not called. `declares` is the digest of the timers that it registered
-    with; empty: none.
+    itself, instead of by the answer to a call; `said`: when it last said whether it drains. One that
+    `refuses` did not accept a connection since its last sign of life, and is not called. `declares` is the
+    digest of the timers that it registered with; empty: none.
     """
 
     service: str
@@ -43,6 +43,7 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
     seen: int = 0
     declares: bytes = b""
     refuses: bool = False
+    said: int = 0
 
 
 class Instances:
@@ -129,10 +130,13 @@ class Instances:
     def prepare(self, instance: Instance) -> Instance:
         """What `register` would store of it."""
         earlier = self.get(instance.tenant, instance.service, instance.instance_id)
-        if earlier is None:
-            return instance
-        drains = earlier.drains_by_word and self.is_online(earlier, instance.seen)
-        return msgspec.structs.replace(instance, load=earlier.load, draining=drains, drains_by_word=drains)
+        if earlier is None or not self.is_online(earlier, instance.seen):
+            load = instance.load if earlier is None else earlier.load
+            return msgspec.structs.replace(instance, load=load, said=instance.seen)
+        drains = earlier.drains_by_word
+        return msgspec.structs.replace(
+            instance, load=earlier.load, draining=drains, drains_by_word=drains, said=earlier.said
+        )
 
     def adopt(self, instance: Instance) -> None:
         """Takes an instance as another node knows it; what was heard of it here since then stays."""
@@ -176,6 +180,7 @@ class Instances:
             load=earlier.load if load is None else load,
             draining=earlier.draining if draining is None else draining,
             drains_by_word=earlier.drains_by_word if draining is None else draining,
+            said=earlier.said if draining is None else now,
             refuses=False,
         )
         self._put(renewed)

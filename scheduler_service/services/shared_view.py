@@ -241,10 +241,9 @@ class SharedView:
             found = msgspec.structs.replace(_unpack(row.content), seen=row.seen_at, load=0.0, refuses=False)
             before, self._rows[place] = self._rows.get(place), found
             self._heard[place] = max(self._heard.get(place, 0), row.seen_at)
-            if known is not None and before is not None and _drains(known) != _drains(before):
-                # What it said here is not written yet, and later.
+            if known is not None and _is_later(known, found, before):
                 found = msgspec.structs.replace(
-                    found, draining=known.draining, drains_by_word=known.drains_by_word
+                    found, draining=known.draining, drains_by_word=known.drains_by_word, said=known.said
                 )
             self._instances.adopt(found)
         elif known is not None and known.seen > row.left_at:
@@ -269,6 +268,12 @@ def _place(instance: Instance) -> Place:
 
 def _row_of(instance: Instance, left_at: int | None = None) -> SharedInstance:
     return SharedInstance(*_place(instance), _pack(instance), instance.seen, left_at)
+
+
+def _is_later(known: Instance, found: Instance, before: Instance | None) -> bool:
+    """Whether what it said here of its draining is later than what was written elsewhere."""
+    is_unwritten = before is not None and _drains(known) != _drains(before)
+    return known.said > found.said or (known.said == found.said and is_unwritten)
 
 
 def _drains(instance: Instance) -> tuple[bool, bool]:

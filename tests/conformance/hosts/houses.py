@@ -118,7 +118,7 @@ class DaprHouse(Handles):
             log=self._write_log,
             history=history,
             sender=ProcessSender(lambda: self.sender, process),
-            router=self._route(clock),
+            router=self.route(clock, heartbeat),
             redact=Masking().redact_all,
             count=count_missed,
             new_identity=self._new_life,
@@ -131,7 +131,7 @@ class DaprHouse(Handles):
         node = self.nodes[name] = DaprNode(process, host, client, history, shared, cluster)
         return node
 
-    def _route(self, clock: ProcessClock) -> MemoryRouter:
+    def route(self, clock: ProcessClock, heartbeat: NodeHeartbeat) -> MemoryRouter:
         """A node's router: every node knows all instances, and tells of each that is lost."""
         losses = Losses(
             instances=self.instances,

@@ -73,6 +73,8 @@ class ProcessDatabase(SharedDatabase):
             raise found
         return found  # type: ignore[return-value]
 
+    write_apart = write
+
     async def read(self, work: Work[T]) -> T:
         """What `work` reads."""
         await self._process.stillness.over()

@@ -5,10 +5,13 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
+from scheduler_service.domain.effects import ResolveInstances
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.services import RateLimit, Service
+from scheduler_service.domain.wire import CallKind, Token
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.services.registry import TimerDeclaration, digest_of
+from scheduler_service.services.router import MemoryRouter, Terms
 from tests.unit.services.shared_table import SHOP, TENANT, ViewedCluster
 
 pytestmark = pytest.mark.anyio
@@ -102,6 +105,18 @@ async def test_drains_and_leavings_count_at_all_nodes(cluster: ViewedCluster) ->
     assert not one.beat("a")
 
 
+async def test_the_later_word_counts_whichever_is_written_first(cluster: ViewedCluster) -> None:
+    """It drains, says so to one node, and takes it back at the other, which does not know of it yet."""
+    one, two = cluster.nodes.values()
+    await one.register("a")
+    await cluster.go_on(WITHIN)
+    one.beat("a", draining=True)
+    cluster.clock.advance(50)
+    two.beat("a", draining=False)
+    await cluster.go_on(WITHIN)
+    assert one.online() == two.online() == ["a"]
+
+
 async def test_one_that_comes_back_elsewhere_before_its_leaving_is_known_there(
     cluster: ViewedCluster,
 ) -> None:
@@ -124,6 +139,19 @@ async def test_who_is_asked_for_nobody_knows_asks_the_table(cluster: ViewedClust
     await one.register("b")
     await two.view.ask()
     assert two.online() == ["b"]
+
+
+async def test_a_step_goes_at_once_to_one_that_only_another_node_knows(cluster: ViewedCluster) -> None:
+    """Before a search finds nobody, the node asks for what the others were told."""
+    one, two = cluster.nodes.values()
+    await cluster.go_on(15 * SECOND)
+    router = MemoryRouter(
+        instances=two.instances, terms=lambda _, __: Terms(), clock=cluster.clock, others=two.view
+    )
+    await one.register("a")
+    search = ResolveInstances(Token("uid", 1, 1, CallKind.RESOLVE, 0), TENANT, SHOP, "job", "1")
+    chosen, _ = await router.resolve(search)
+    assert [found.instance for found in chosen] == ["a"]
 
 
 async def test_services_and_their_limits_count_at_all_nodes(cluster: ViewedCluster) -> None:
