@@ -97,7 +97,7 @@ def read_job(job_id: str, row: bytes) -> StoredJob:
         sequence, wall, steady, document = values[_ENTRY_WIDTH:]
         return StoredJob(_make_entry(values), sequence, document, Due(wall, steady))
     except _DAMAGES as error:
-        raise _damaged(job_id) from error
+        raise damaged(job_id) from error
 
 
 def read_entry(job_id: str, row: bytes) -> CatalogueEntry:
@@ -105,7 +105,7 @@ def read_entry(job_id: str, row: bytes) -> CatalogueEntry:
     try:
         return _make_entry(_unpack(row))
     except _DAMAGES as error:
-        raise _damaged(job_id) from error
+        raise damaged(job_id) from error
 
 
 def read_entries(rows: Iterable[bytes]) -> Iterator[CatalogueEntry]:
@@ -117,7 +117,8 @@ def read_entries(rows: Iterable[bytes]) -> Iterator[CatalogueEntry]:
             continue
 
 
-def _damaged(job_id: str) -> StateUnreadable:
+def damaged(job_id: str) -> StateUnreadable:
+    """The row or the head of this job is not one of ours; the others go on."""
     return StateUnreadable(
         f"job {job_id}: its row in Redis is damaged; stop the service, remove it by HDEL punctual:jobs "
         f"{job_id} and HDEL punctual:heads {job_id}, and create the job again",

@@ -30,6 +30,7 @@ from scheduler_service.persistence.redis.encoding import (
     answer_key,
     batch_key,
     children,
+    damaged,
     number,
     order,
     pack_answer,
@@ -173,14 +174,19 @@ class Writer:
         return said
 
 
+_DAMAGED = b"damaged"
+
+
 def _read_verdict(write: Write, said: bytes) -> Verdict:
-    """The script answers nothing, `yes` or `no`, or the version that a commit conflicts with."""
+    """The script answers nothing, `yes` or `no`, `damaged`, or the version that a commit conflicts with."""
     if isinstance(write, Step):
         return write.read(said)
     if isinstance(write, Forget):
-        return said == b"yes"
+        return damaged(write.job_id) if said == _DAMAGED else said == b"yes"
     if not said or not isinstance(write, Commit):
         return None
+    if said == _DAMAGED:
+        return damaged(write.entry.job_id)
     if said == b"absent":
         return conflict(write, None)
     _, sequence, uid = said.decode().split(":", 2)

@@ -28,10 +28,23 @@ local function count(tenant, name, by)
   if by ~= 0 then redis.call('HINCRBY', key('sums'), name .. ':' .. tenant, by) end
 end
 
+-- What is kept of a job but was not written by us: an error here would end the script, and with it the writes of
+-- other jobs behind it. So its own writes are refused, and nothing is guessed.
+local DAMAGED = 'damaged'
+
+local function is_whole(head)
+  if type(head) ~= 'table' or #head ~= 8 then return false end
+  for _, place in ipairs({ 1, 2, 4, 7, 8 }) do
+    if type(head[place]) ~= 'string' then return false end
+  end
+  return tonumber(head[5]) ~= nil and tonumber(head[6]) ~= nil and pcall(places, head[7]) and pcall(places, head[8])
+end
+
 local function read_head(job)
   local packed = redis.call('HGET', key('heads'), job)
   if not packed then return nil end
-  local head = cmsgpack.unpack(packed)
+  local is_read, head = pcall(cmsgpack.unpack, packed)
+  if not is_read or not is_whole(head) then return DAMAGED end
   return {
     uid = head[1], sequence = head[2], gone = head[3], tenant = head[4], live = head[5],
     waiting = head[6], face = head[7], turn = head[8],
@@ -121,6 +134,7 @@ end
 function writes.commit()
   local turn = take_turn()
   local head = read_head(turn.job)
+  if head == DAMAGED then return DAMAGED end
   if not follows(head, turn) then
     return head and 'conflict:' .. head.sequence .. ':' .. head.uid or 'absent'
   end
@@ -164,6 +178,7 @@ end
 function writes.forget()
   local job = take()
   local head = read_head(job)
+  if head == DAMAGED then return DAMAGED end
   if not head or not head.gone then return 'no' end
   reindex(job, head.face, '')
   reindex(job, head.turn, '')

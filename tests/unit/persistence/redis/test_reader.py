@@ -37,6 +37,38 @@ async def test_a_damaged_row_is_the_trouble_of_its_job_alone(redis: RedisServer,
     await store.close()
 
 
+HEAD = ["uid", "1", False, "default", "0", "0", "", ""]
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"\xc1",
+        b"",
+        b"\x01",
+        msgspec.msgpack.encode(HEAD[:-1]),
+        msgspec.msgpack.encode([*HEAD[:-1], "\0\0\0\x09x"]),
+        msgspec.msgpack.encode([*HEAD[:4], "x", *HEAD[5:]]),
+    ],
+    ids=repr,
+)
+async def test_a_damaged_head_is_the_trouble_of_its_job_alone(redis: RedisServer, damaged: bytes) -> None:
+    """Turns of others that are written with one of this job are written, and it names what to do."""
+    store = await open_at(redis)
+    await store.commit(commit())
+    with redis.client as client:
+        client.hset("punctual:heads", "job", damaged)
+    others = [commit(job_id="before"), commit(sequence=2, expected=1), commit(job_id="behind")]
+    before, own, behind = await asyncio.gather(*map(store.commit, others), return_exceptions=True)
+    assert (before, behind) == (None, None)
+    assert isinstance(own, StateUnreadable)
+    assert "HDEL punctual:heads job" in str(own)
+    assert isinstance((await store.commit_all([others[1]]))[0], StateUnreadable)
+    entries = (await store.catalogue.list(JobQuery())).items
+    assert [entry.job_id for entry in entries] == ["before", "behind", "job"]
+    await store.close()
+
+
 async def test_a_job_whose_row_was_removed_is_created_again(redis: RedisServer) -> None:
     """As the message says; what is left of the row in indexes hides and doubles nothing."""
     store = await open_at(redis)
