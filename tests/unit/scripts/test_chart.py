@@ -38,7 +38,12 @@ def test_everything_that_can_be_switched_on_is_taken() -> None:
     """With Kubernetes' schemas for what is Kubernetes' own; a longer drain is waited for."""
     switched = ["--set", "networkPolicy.enabled=true,serviceMonitor.enabled=true,drainSeconds=60"]
     switched += ["--set-json", 'networkPolicy.from=[{"podSelector": {"matchLabels": {"role": "caller"}}}]']
-    switched += ["--set-json", 'environment={"PUNCTUAL_EGRESS__ALLOW": "[\\"10.0.0.0/8\\"]"}']
+    switched += [
+        "--set-json",
+        'egressAllow=["10.0.0.0/8"]',
+        "--set-string",
+        "environment.PUNCTUAL_LOG__ACCESS=true",
+    ]
     found = parts(rendered(*switched).stdout)
     for kind in ("Deployment", "NetworkPolicy"):
         kubernetes_validate.validate(found[kind], VERSIONS[0], strict=True)

@@ -44,7 +44,7 @@ def test_the_parts_are_those_of_a_cluster(services: dict[str, Any]) -> None:
     assert {"redis", "placement", "scheduler", "postgres", "example-app", "example-dapr"} | parts <= set(
         services
     )
-    assert services["redis"]["command"][-2:] == ["--appendonly", "yes"]
+    assert services["redis"]["command"][1:3] == ["--appendonly", "yes"]
     assert services["scheduler"]["volumes"]
     assert services["postgres"]["volumes"]
 
@@ -89,6 +89,16 @@ def test_feedback_reaches_a_node_whichever_lives(services: dict[str, Any], name:
     assert settings.node.id == name
 
 
+@pytest.mark.parametrize("name", NODES)
+def test_jobs_do_not_reach_the_sidecar(services: dict[str, Any], name: str) -> None:
+    """It is on loopback, which is allowed where nothing is said."""
+    given = services[f"{name}-punctual"]["environment"]["PUNCTUAL_EGRESS__ALLOW"]
+    assert given == "${PUNCTUAL_EGRESS__ALLOW:-[]}"
+    egress = load_settings({}, {"PUNCTUAL_EGRESS__ALLOW": "[]"}).settings.egress
+    assert egress is not None
+    assert egress.allow == ()
+
+
 def test_a_sidecar_is_told_what_it_is_told_without_containers(
     services: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -122,10 +132,17 @@ def test_compose_reads_the_file() -> None:
             command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60, check=False
         )
 
-    password = {"POSTGRES_PASSWORD": "p4ss"}
-    refused, taken = check(environ | password), check(environ | password | {"PUNCTUAL_SERVER__KEY": KEY})
-    assert refused.returncode != 0
-    assert "an admin key of 16 characters or more" in refused.stderr
+    needed = {
+        "POSTGRES_PASSWORD": "a password of letters and digits",
+        "REDIS_PASSWORD": "a password of letters and digits",
+        "PUNCTUAL_SERVER__KEY": "an admin key of 16 characters or more",
+    }
+    given = environ | dict.fromkeys(needed, KEY)
+    for missing, remedy in needed.items():
+        refused = check({name: value for name, value in given.items() if name != missing})
+        assert refused.returncode != 0, missing
+        assert remedy in refused.stderr
+    taken = check(given)
     assert (taken.returncode, taken.stderr) == (0, "")
 
 
@@ -162,11 +179,28 @@ def test_secrets_come_from_the_environment_alone() -> None:
     assert {name for name, how in found.items() if how == ":?"} == {
         "PUNCTUAL_SERVER__KEY",
         "POSTGRES_PASSWORD",
+        "REDIS_PASSWORD",
     }
     section = read("docs/operations.md").partition("### With containers")[2].partition("\n### ")[0]
     assert [name for name in found if f"| {name} |" not in section] == []
     secret = [line for line in text.splitlines() if re.search(r"(?i)password|_key|://\w+:\S*@", line)]
     assert [line for line in secret if not line.lstrip().startswith("#") and "${" not in line] == []
+
+
+def test_redis_asks_for_the_password_that_daprd_reads(services: dict[str, Any]) -> None:
+    """From the environment of each node's daprd, by a secret store beside the state store."""
+    folder = ROOT / "components" / "compose"
+    found = {path.stem: yaml.safe_load(path.read_text()) for path in folder.iterdir()}
+    assert set(found) == {"environment", "statestore"}
+    store, secrets = found["statestore"], found["environment"]
+    assert secrets["spec"]["type"] == "secretstores.local.env"
+    assert store["auth"]["secretStore"] == secrets["metadata"]["name"]
+    (reference,) = (one["secretKeyRef"] for one in store["spec"]["metadata"] if "secretKeyRef" in one)
+    assert set(reference.values()) == {"REDIS_PASSWORD"}
+    option, password = services["redis"]["command"][-2:]
+    assert option == "--requirepass"
+    for name in NODES:
+        assert services[f"{name}-dapr"]["environment"] == {"REDIS_PASSWORD": password}
 
 
 def test_what_is_built_here_is_one_image(services: dict[str, Any]) -> None:

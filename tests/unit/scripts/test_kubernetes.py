@@ -44,6 +44,8 @@ def test_the_environment_is_that_of_a_node(node: dict[str, Any]) -> None:
     assert (settings.server.key, settings.dapr.app_token) == (KEY, SECRETS["token"])
     assert settings.database.url == SECRETS["database-url"]
     assert settings.server.drain_seconds == Settings().server.drain_seconds
+    assert settings.egress is not None
+    assert settings.egress.allow == ()
     secret = {one["name"] for one in node["env"] if "secretKeyRef" in one.get("valueFrom", {})}
     assert secret == {"PUNCTUAL_SERVER__KEY", "PUNCTUAL_DATABASE__URL", "PUNCTUAL_DAPR__APP_TOKEN"}
 
