@@ -44,6 +44,7 @@ EXECUTIONS = (
     Column("triggeredBy", spare=True),
     Column("attemptCount", spare=True),
     Column("executionId", spare=True),
+    Column("message", lambda row: row.get("message"), free=True, spare=True),
 )
 LATEST = (
     Column("execution", lambda row: f"#{row['executeNumber']}"),

@@ -378,6 +378,8 @@ def test_a_job_and_an_execution_have_pages(terminal: Terminal) -> None:
     assert terminal.done("executions", "get", f"{job}#1").out == ended.out
     row = terminal.done("executions", "list", "--job", job, "--since", "1h").out.splitlines()[1].split()
     assert row[:3] == [f"{job}#1", "terminated", "404"]
+    (failed,) = terminal.done("executions", "list", "--job", job, "-o", "json").data["items"]
+    assert " ".join(row).endswith(failed["message"])
     (row,) = [line for line in terminal.done("jobs", "list", "--text", job).out.splitlines() if job in line]
     assert "a job" in row
     assert "terminated 404" in row
