@@ -145,6 +145,7 @@ class BlockingScheduler(_BlockingGroup):
     nodes = _call(Scheduler.nodes)
     alerts = _call(Scheduler.alerts)
     upcoming = _iterate(Scheduler.upcoming)
+    upcoming_counts = _call(Scheduler.upcoming_counts)
     preview_timer = _call(Scheduler.preview_timer)
     preview_template = _call(Scheduler.preview_template)
     outlook = _call(Scheduler.outlook)

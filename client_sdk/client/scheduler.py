@@ -54,6 +54,13 @@ class Scheduler:
         """The alerts of the settings, and what of them lasts now."""
         return await self._connection.read(answers.Alerts, "/alerts")
 
+    async def upcoming_counts(
+        self, *, planned_from: datetime | None = None, bucket_seconds: int = 60, buckets: int = 60
+    ) -> answers.UpcomingCounts:
+        """How many firings are planned from now, or from a moment, on, by buckets of time."""
+        query = {"from": write_moment(planned_from), "bucketSeconds": bucket_seconds, "buckets": buckets}
+        return await self._connection.read(answers.UpcomingCounts, "/counts/upcoming", **query)
+
     def upcoming(
         self,
         *,

@@ -1,6 +1,5 @@
 """What a timer will do over many days, and beside the jobs that are there (SPEC section 10)."""
 
-import asyncio
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -9,23 +8,18 @@ from starlette.responses import Response
 
 from client_sdk.models import OutlookRequest
 from scheduler_service.api.bodies import read_json_by_size, read_model
+from scheduler_service.api.planned_counts import count_planned
 from scheduler_service.api.previews import read_anchor, softly
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import invalid, invalid_all, succeed
 from scheduler_service.domain.errors import DefinitionError
-from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.moments import DAY, HOUR, rfc3339
 from scheduler_service.engine.compile import below_timer, compile_posted_timer
 from scheduler_service.hosts.large_work import work_apart
-from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.timing.occurrences import warnings_at
 from scheduler_service.timing.outlook import DayAhead, FiringCounts, Outlook, look_ahead
 from scheduler_service.timing.timer import Timer
 
-MOST_OTHERS = 10_000
-"""Of so many other jobs the next firing is counted."""
-MOST_READ = 200
-"""Of so many of them, those that fire soonest, all firings are counted."""
 END_OF_TIMERS = 7_258_118_400_000
 """2200-01-01T00:00:00Z in wall ms."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -50,7 +44,7 @@ async def _show_outlook(request: ApiRequest) -> Response:
         raise invalid("/from", "range", "from is after 2199, where timers end (SPEC section 3); look earlier")
     ahead = await work_apart(lambda: look_ahead(timer, anchor=anchor, days=posted.days))
     starts = [anchor - anchor % HOUR + number * HOUR for number in range(DAY // HOUR)]
-    others, is_capped = await _count_others(request, starts, posted.job_id)
+    others, is_capped = await count_planned(request, starts, HOUR, posted.job_id)
     own = await work_apart(lambda: _count_hours(timer, anchor, starts))
     hours = [
         {"from": rfc3339(start), "count": count, "others": other}
@@ -84,32 +78,3 @@ def _write_day(day: DayAhead) -> dict[str, Any]:
 def _count_hours(timer: Timer, anchor: int, starts: Sequence[int]) -> list[int]:
     counts = FiringCounts(timer, anchor)
     return [counts.within(start, start + HOUR) for start in starts]
-
-
-async def _count_others(
-    request: ApiRequest, starts: Sequence[int], left_out: str | None
-) -> tuple[list[int], bool]:
-    """The firings of ordinary jobs in each hour, and whether some are not counted."""
-    tenant, end = request.caller.tenant, starts[-1] + HOUR - 1
-    found = await request.deps.catalogue.upcoming(0, end, MOST_OTHERS + 1, tenant=tenant)
-    own = None if left_out is None else write_job_key(tenant, left_out)
-    entries = [entry for entry in found[:MOST_OTHERS] if entry.job_id != own]
-    hours = [0] * len(starts)
-    for entry in entries[:MOST_READ]:
-        await asyncio.sleep(0)
-        for index, count in enumerate(await _count_job(request, entry, starts)):
-            hours[index] += count
-    for entry in entries[MOST_READ:]:
-        index = max(((entry.next_fire or 0) - starts[0]) // HOUR, 0)
-        hours[index] += 1
-    return hours, len(entries) > MOST_READ
-
-
-async def _count_job(request: ApiRequest, entry: CatalogueEntry, starts: Sequence[int]) -> Sequence[int]:
-    """What is planned of one job, from its next firing on."""
-    job = await request.deps.read_job(entry.job_id)
-    if job is None or job.document is None or entry.next_fire is None:
-        return ()
-    head, first = job.document.head, entry.next_fire
-    counts = FiringCounts(job.programs[head.revision].timer, head.cursor.anchor)
-    return [counts.within(max(start, first), start + HOUR) if first < start + HOUR else 0 for start in starts]

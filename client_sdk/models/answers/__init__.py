@@ -11,6 +11,7 @@ from client_sdk.models.answers.counts import (
     Series,
     SeriesBucket,
     Total,
+    UpcomingCounts,
 )
 from client_sdk.models.answers.events import Event
 from client_sdk.models.answers.executions import (
@@ -223,6 +224,7 @@ __all__ = [
     "Trial",
     "Triggered",
     "TriggeredBy",
+    "UpcomingCounts",
     "ValueOrProblem",
     "Work",
     "WorkRequest",

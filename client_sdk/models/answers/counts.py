@@ -22,6 +22,19 @@ class JobCounts(AnswerModel):
     by_last_outcome: dict[str, int]
 
 
+class UpcomingCounts(AnswerModel):
+    """Planned firings in buckets of `bucket_seconds` that follow each other from `from_` on.
+
+    `total.is_capped`: of some jobs only the next firing is counted.
+    """
+
+    from_: AwareDatetime = Field(alias="from")
+    to: AwareDatetime
+    bucket_seconds: int
+    total: Total
+    counts: list[int]
+
+
 class ErrorCount(AnswerModel):
     """Executions with one error: how many of how many jobs, and the latest by its planned moment."""
 

@@ -1,9 +1,9 @@
 """The routes that count what a list would have, in all and by time."""
 
 from client_sdk.models import answers
-from scheduler_service.api import counts, series
+from scheduler_service.api import counts, planned_counts, series
 from scheduler_service.api.filters import EXECUTION_FILTERS, JOB_FILTERS
-from scheduler_service.api.parameters import integer, text
+from scheduler_service.api.parameters import integer, moment, text
 from scheduler_service.api.request import Operation, group
 from scheduler_service.api.series import MOST_ASKED
 from scheduler_service.security.callers import Role
@@ -27,6 +27,18 @@ COUNTS = group(
         summary="Count executions by state and by error",
         query=(text("jobId", "Only of this job."), *EXECUTION_FILTERS),
         data=answers.ExecutionCounts,
+    ),
+    Operation(
+        route="GET /counts/upcoming",
+        handler=planned_counts.count_upcoming,
+        role=Role.VIEWER,
+        summary="Count the planned firings of all jobs by buckets of time",
+        query=(
+            moment("from", "From the bucket of this moment on; default: now."),
+            integer("bucketSeconds", "The width of a bucket.", low=60, high=DAY_SECONDS, default=60),
+            integer("buckets", "How many.", low=1, high=planned_counts.MOST_BUCKETS, default=60),
+        ),
+        data=answers.UpcomingCounts,
     ),
     Operation(
         route="GET /series/executions",

@@ -111,7 +111,7 @@ claimWork
 cleanHistory
 completeWork
 countExecutions
-countJobs
+countJobs countUpcoming
 createJob
 createJobs
 destroyFamily

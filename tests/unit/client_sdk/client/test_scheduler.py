@@ -91,6 +91,15 @@ async def test_a_definition_is_run_without_being_saved(client: Client) -> None:
         await client.scheduler.try_definition(definition(qos=7))
 
 
+async def test_what_is_planned_is_counted(client: Client) -> None:
+    """By buckets of time, from now on."""
+    await client.jobs.create(definition(timer={"dueTime": "1h", "period": "1h"}), job_id="hourly")
+    ahead = await client.scheduler.upcoming_counts(bucket_seconds=3_600, buckets=3)
+    assert (sum(ahead.counts), ahead.total.is_capped) == (ahead.total.value, False)
+    assert len(ahead.counts) == 3
+    assert ahead.total.value >= 2
+
+
 async def test_what_a_timer_does_is_foreseen(client: Client) -> None:
     """Day by day, in its zone."""
     timer = {"period": "0 30 2 * * ?", "timezone": "Europe/Berlin"}

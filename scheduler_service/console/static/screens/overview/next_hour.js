@@ -4,17 +4,16 @@ import { Panel, SmallBars, formatMoment, formatNumber, html, now, t, useResource
 
 const STRIP_MINUTE_MS = 60_000;
 const MINUTES = 60;
-const MOST = 500;
 
-/** How many firings each of the coming sixty minutes has; at most the first 500 firings are counted, and that is said. */
+/** How many firings each of the coming sixty minutes has; where there are more than the service counts, that is said. */
 export const NextHour = {
   setup() {
     const begin = () => Math.floor(now.value / STRIP_MINUTE_MS) * STRIP_MINUTE_MS;
-    const planned = useResource(() => ({ path: "upcoming", query: { to: new Date(begin() + MINUTES * STRIP_MINUTE_MS).toISOString(), limit: MOST } }), { keeps: true });
+    const planned = useResource(() => ({ path: "counts/upcoming", query: { from: new Date(begin()).toISOString(), buckets: MINUTES } }), { keeps: true });
     return () => {
-      const counts = countsOf(planned.data?.items ?? [], begin());
-      const total = planned.data?.items.length ?? 0;
-      const shown = planned.data?.nextCursor ? `${formatNumber(MOST)}+` : formatNumber(total);
+      const counts = planned.data?.counts ?? Array.from({ length: MINUTES }, () => 0);
+      const total = planned.data?.total;
+      const shown = `${formatNumber(total?.value ?? 0)}${total?.isCapped ? "+" : ""}`;
       return html`
         <${Panel} title=${t("overview.nextHour")}>${{
           actions: () => html`<a href="#/upcoming?hours=1">${t("overview.planned", { count: shown })}</a>`,
@@ -32,15 +31,6 @@ export const NextHour = {
     };
   },
 };
-
-function countsOf(items, begin) {
-  const counts = Array.from({ length: MINUTES }, () => 0);
-  for (const one of items) {
-    const index = Math.floor((new Date(one.plannedAt).getTime() - begin) / STRIP_MINUTE_MS);
-    if (index >= 0 && index < MINUTES) counts[index] += 1;
-  }
-  return counts;
-}
 
 function marksOf(begin) {
   const marks = {};

@@ -1,0 +1,24 @@
+"""The overview counts what is planned (SPEC section 17)."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.console.browsing import Console
+from tests.console.service import ConsoleService
+
+OFTEN = [f"often-{number}" for number in range(20)]
+
+
+def test_the_next_hour_is_counted_in_full(console: Console, service: ConsoleService) -> None:
+    """Also where it has more firings than a page of the list: twenty jobs, each minute of the last forty."""
+    common = {"jobName": "often", "request": [{"url": "service://shop/ok"}]}
+    jobs = [{"jobId": name, "timer": {"dueTime": "20m", "period": "1m"}, **common} for name in OFTEN]
+    with service.caller() as client:
+        made = client.post("/jobs", json=jobs).json()["data"]["items"]
+        assert {one["status"] for one in made} == {"created"}, made[0]
+        page = console("#/")
+        shown = page.get_by_role("link", name=re.compile(r"^([789]\d\d|1,\d+) firings$"))
+        expect(shown).to_have_attribute("href", "#/upcoming?hours=1")
+        for name in OFTEN:
+            assert client.delete(f"/jobs/{name}").is_success
