@@ -150,9 +150,9 @@ class Removal:
         """The bytes that the history uses."""
         return self._dialect.measure(connection, MEASURED)
 
-    def give_back(self, connection: sa.Connection) -> None:
-        """Returns unused space to the disk."""
-        self._dialect.give_back(connection)
+    def give_back(self, connection: sa.Connection) -> bool:
+        """Returns a part of the unused space to the disk; whether there is more."""
+        return self._dialect.give_back(connection)
 
 
 def mark_dropped(connection: sa.Connection, dropped: Iterable[tuple[str, int]]) -> None:

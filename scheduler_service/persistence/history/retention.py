@@ -51,7 +51,7 @@ class Retention:
             removed = removed.plus(Removed(firings=firings))
         await self._tend_statistics(now // DAY)
         removed = removed.plus(await self._relieve())
-        await self._writer.perform(self._removal.give_back)
+        await self._give_back()
         return removed
 
     async def clean(
@@ -68,7 +68,7 @@ class Retention:
         while (batch := await self._writer.perform(partial(self._removal.remove_lives, uids))) != Removed():
             removed = removed.plus(batch)
         removed = removed.plus(await self._walk(retain=retain, before=None, tenant=tenant))
-        await self._writer.perform(self._removal.give_back)
+        await self._give_back()
         return {"jobs": jobs, "executions": removed.executions, "notifications": removed.notifications}
 
     async def lives(self, tenant: str, jobs: Mapping[str, int]) -> list[str]:
@@ -76,6 +76,11 @@ class Retention:
         life to life, so a life that began since then is not among them. Raises StoreUnavailable.
         """
         return await self._writer.perform(partial(self._removal.find_lives, jobs, tenant))
+
+    async def _give_back(self) -> None:
+        """A few pages at a time, so that the history is written meanwhile."""
+        while await self._writer.perform(self._removal.give_back):
+            pass
 
     async def _walk(self, *, retain: int, before: Mapping[str, int] | None, tenant: str | None) -> Removed:
         trim = Trim(retain=retain, before=before, tenant=tenant)

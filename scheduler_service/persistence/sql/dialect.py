@@ -68,8 +68,8 @@ class Dialect(Protocol):
     def used_after(self, connection: sa.Connection, estimate: int) -> int:
         """The bytes in use after a removal: measured where that is cheap, else the `estimate`."""
 
-    def give_back(self, connection: sa.Connection) -> None:
-        """Returns unused space to the disk. May end the transaction."""
+    def give_back(self, connection: sa.Connection) -> bool:
+        """Returns a part of the unused space to the disk; whether there is more. May end the transaction."""
 
     def explain(self, cause: BaseException) -> str:
         """What does not work, where, and what to check; never a password."""

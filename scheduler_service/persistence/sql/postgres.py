@@ -135,8 +135,9 @@ class PostgresDialect:
         """The estimate: measuring reads all rows."""
         return estimate
 
-    def give_back(self, connection: sa.Connection) -> None:
+    def give_back(self, connection: sa.Connection) -> bool:
         """Does nothing: autovacuum gives space back beside the work."""
+        return False
 
     def explain(self, cause: BaseException) -> str:
         said = " ".join(str(cause).split())

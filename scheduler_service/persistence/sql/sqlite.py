@@ -118,10 +118,16 @@ class SqliteDialect:
         """The bytes in use, measured: that reads three numbers."""
         return self.measure(connection, ())
 
-    def give_back(self, connection: sa.Connection) -> None:
-        """Shortens the file by pages that nothing uses."""
+    def give_back(self, connection: sa.Connection) -> bool:
+        """Shortens the file by pages that nothing uses; whether there are more."""
+        before = self._count_free(connection)
         # `execute` would stop after one page; `executescript` runs to the end, and ends the transaction.
         _driver(connection).executescript(f"PRAGMA incremental_vacuum({VACUUM_PAGES})")
+        return 0 < self._count_free(connection) < before
+
+    @staticmethod
+    def _count_free(connection: sa.Connection) -> int:
+        return int(connection.exec_driver_sql("PRAGMA freelist_count").scalar_one())
 
     def explain(self, cause: BaseException) -> str:
         return f"{self._subject} cannot be reached: {cause}; check its folder and disk"

@@ -1,8 +1,10 @@
 """Retention: by age, by count, by outcome, by size, and on request (SPEC sections 10 and 12)."""
 
+import secrets
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.moments import DAY
@@ -117,6 +119,30 @@ async def test_under_pressure_detail_goes_first_and_is_marked(room: Room) -> Non
     nothing = await Retention(writer=room.writer, max_bytes=1).run(START)
     assert nothing.executions == 0
     assert len(await numbers(room)) == 500
+
+
+async def test_after_a_flood_the_file_is_short_again(file_room: Room) -> None:
+    """All that nothing uses any more goes back to the disk in one pass; the next flood is held to it, too."""
+    writer = file_room.writer
+    for flood in range(2):
+        for number in range(flood * 500 + 1, flood * 500 + 501):
+            note = Noted(number, START, "note", secrets.token_hex(30_000))
+            writer.append(batch(number, execution(number, "succeeded"), note), durable=False)
+        await writer.flush()
+        assert await writer.perform(writer.removal.measure) > 10 * LIMIT
+        await Retention(writer=writer, count=2_000, max_bytes=LIMIT).run(START)
+        assert await writer.perform(writer.removal.measure) <= LIMIT
+        assert await writer.perform(size_of_file) <= LIMIT
+
+
+LIMIT = 1 << 20
+
+
+def size_of_file(connection: sa.Connection) -> int:
+    """The bytes of the file, used or not."""
+    names = ("page_count", "page_size")
+    count, size = (int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()) for name in names)
+    return count * size
 
 
 async def test_clean_removes_destroyed_lives_and_trims_the_living(room: Room) -> None:
