@@ -104,9 +104,10 @@ class Stage:
 
 
 @contextlib.contextmanager
-def stage(*options: str) -> Iterator[Stage]:
-    """A service over a fresh folder and a target, both gone afterwards."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+def stage(*options: str, kept: Path | None = None) -> Iterator[Stage]:
+    """A service and a target, gone afterwards, over a fresh folder, gone too, or over the folder `kept`."""
+    with contextlib.ExitStack() as stack:
+        folder = str(kept) if kept else stack.enter_context(tempfile.TemporaryDirectory())
         target = _start(stack, ["-m", "tests.bench.target"], stdin=subprocess.PIPE)
         assert target.stdout is not None
         port = int(target.stdout.readline())

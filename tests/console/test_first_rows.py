@@ -88,6 +88,22 @@ def test_the_overview_begins_with_its_figures(console: Console) -> None:
     expect(errors.locator(".waiting")).to_be_visible()
 
 
+def test_the_rows_of_a_job_come_before_its_charts(console: Console) -> None:
+    """Its latest executions first, then what is drawn of many."""
+    page = console("#/jobs/orders")
+    latest = hold_up(page, "**/executions?jobId=orders*limit=8*")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.reload(wait_until="commit")
+    _until_held(page, [latest])
+    later = ("/series/", "/outcomes", "/statistics")
+    assert not [url for url in asked if any(one in url for one in later)]
+    latest[0].continue_()
+    expect(page.locator("main tbody tr").first).to_be_visible()
+    console.settle(page)
+    assert all(any(one in url for url in asked) for one in later)
+
+
 def _until_held(page: Page, held: list[list[Route]]) -> None:
     """Returns when each of the lists has a request."""
     while not all(held):

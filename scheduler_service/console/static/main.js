@@ -19,6 +19,7 @@ import "./components/reasons.js";
 import "./components/fields.js";
 import "./components/outlook.js";
 import "./components/tables.js";
+import { formatNumber } from "./core/formats.js";
 import { startKeys } from "./core/keys.js";
 import { startLanguage } from "./core/language.js";
 import { startPreferences } from "./core/preferences.js";
@@ -38,7 +39,10 @@ async function start() {
   startKeys();
   startClock();
   startReconnecting();
-  await Promise.all([startLanguage(), attempt(readSession), loadFirst()]);
+  const answers = Promise.all([startLanguage(), attempt(readSession), loadFirst()]);
+  // The first format of a page takes a browser 20 ms, and rows need one: here it has nothing else to do.
+  formatNumber(0);
+  await answers;
   session.isKnown = true;
   createApp({ render: () => h(Application) }).mount("#application");
 }

@@ -36,7 +36,8 @@ export const Navigation = {
   props: { onSearch: Function },
   setup(props) {
     const present = () => document.querySelector(".navigation [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
-    onMounted(present);
+    // With the first frame: before it the browser would have to lay the page out once more.
+    onMounted(() => requestAnimationFrame(present));
     watch(() => route.path, present, { flush: "post" });
     return () => column(props.onSearch);
   },

@@ -40,10 +40,12 @@ export const OverviewTab = {
   setup(props) {
     const own = { jobId: props.job.jobId };
     const path = pathOf("jobs", own.jobId);
-    const statistics = useResource(() => ({ path: `${path}/statistics` }));
-    const series = useResource(() => ({ path: "series/executions", query: { ...own, from: momentBefore(RANGES[rangeOf()]), buckets: 60 } }), { keeps: true });
-    const outcomes = useResource(() => ({ path: "outcomes", query: { ...own, count: 50 } }));
     const latest = useResource(() => ({ path: "executions", query: { ...own, limit: 8 } }));
+    // Charts do not delay the rows.
+    const then = (path, query) => (latest.data === null && latest.error === null ? null : { path, query });
+    const statistics = useResource(() => then(`${path}/statistics`));
+    const outcomes = useResource(() => then("outcomes", { ...own, count: 50 }));
+    const series = useResource(() => then("series/executions", { ...own, from: momentBefore(RANGES[rangeOf()]), buckets: 60 }), { keeps: true });
     const moved = () => [props.job.latestExecution, props.job.executeNumber, props.job.requestCounts];
     for (const [resource, pause] of [[outcomes, 1_000], [latest, 1_000], [statistics, 5_000], [series, 10_000]]) reloadWith(moved, resource, pause);
     return () => html`
