@@ -65,3 +65,4 @@ def test_the_head_stays_with_its_ways_out(console: Console, started: Starter) ->
     expect(page.get_by_role("link", name=job_id, exact=True)).to_be_in_viewport(ratio=1)
     page.get_by_role("link", name="Cancel").click()
     expect(page).to_have_url(f"{console.url}/console/#/jobs/{job_id}")
+    page.close()

@@ -29,6 +29,9 @@ def test_two_tabs_edit_one_job(console: Console, service: ConsoleService, starte
     with service.caller() as client:
         stored = client.get("/jobs/two-tabs-edit").json()["data"]["definition"]
     assert (stored["jobName"], stored["jobDescription"]) == ("Of the second tab", "Of the first tab")
+    # Pages of a job that is destroyed would ask for it in vain.
+    first.close()
+    second.close()
 
 
 def test_an_older_answer_never_replaces_a_newer_one(console: Console) -> None:
