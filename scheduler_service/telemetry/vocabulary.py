@@ -91,6 +91,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "instance_returned": Word(INFO, "A lost instance of a service is there again.", kind=("service",)),
         "job_not_woken": Word(WARNING, "A job that an earlier process left open could not be read yet."),
         "job_paused": Word(WARNING, "The service paused a job."),
+        "jobs_moved": Word(INFO, "Jobs went from this node to others."),
         "leases_not_swept": Word(WARNING, "Ended leases of pull queues could not be searched for."),
         "library_failed": Word(ERROR, "A library of this program reports an error.", kind=("logger",)),
         "library_warned": Word(WARNING, "A library of this program, or Python, warns.", kind=("logger",)),

@@ -3,6 +3,7 @@
 import asyncio
 
 from scheduler_service.domain.events import Adopted
+from scheduler_service.hosts.dapr.departures import Departures
 from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
 from scheduler_service.hosts.job_cache import LockedJob
 from scheduler_service.hosts.redelivery import Redelivery
@@ -24,6 +25,7 @@ class Deactivation:
         self._local = local
         self._redelivery = redelivery
         self._tasks = tasks
+        self._departures = Departures(others=node.others, clock=node.clock, log=node.log)
         self._handing_over: dict[str, asyncio.Task[None]] = {}
 
     async def wait_for(self, job_id: str) -> None:
@@ -49,11 +51,19 @@ class Deactivation:
             return
         await locked.acquire()
         try:
-            self._begin_handover(locked)
+            self._departures.begin(is_running=locked.cached.is_live)
+            if not self._begin_handover(locked):
+                self._departures.end()
         finally:
             self._local.cache.leave(locked)
 
-    def _begin_handover(self, locked: LockedJob) -> None:
+    def close(self) -> None:
+        """Says in the log what has left and was not said yet."""
+        self._departures.close()
+
+    def _begin_handover(self, locked: LockedJob) -> bool:
+        """Whether something is handed over; the job leaves in either case."""
+        is_handed_over = False
         cached, handovers = locked.cached, self._local.handovers
         if cached.document is not None and cached.doubt is None:
             uid = cached.document.head.uid
@@ -63,9 +73,11 @@ class Deactivation:
                 handovers.begin(cached.job_id, self._holder)
                 task = self._tasks.start(self._hand_over(cached.job_id, event))
                 self._handing_over[cached.job_id] = task
+                is_handed_over = True
             self._local.end_watches(uid)
             handovers.forget(cached.job_id, uid)
         cached.forget()
+        return is_handed_over
 
     async def _hand_over(self, job_id: str, event: Adopted) -> None:
         try:
@@ -73,6 +85,7 @@ class Deactivation:
         except StoreError as error:
             self._log("handover_failed", jobId=job_id, error=str(error))
         finally:
+            self._departures.end()
             if self._handing_over.get(job_id) is asyncio.current_task():  # else the job left again meanwhile
                 self._local.handovers.end(job_id)
                 del self._handing_over[job_id]

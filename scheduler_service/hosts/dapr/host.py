@@ -147,6 +147,7 @@ class DaprHost:
         await self.effects.stop()
         await self._components.send_guard.stop()
         await self._tasks.wait_for_all()
+        self._components.deactivation.close()
         await self.heartbeat.stop()
         await close_history(self._components.history, self._node.log, clock=self._node.clock, until=end)
 

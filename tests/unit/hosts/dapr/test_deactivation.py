@@ -18,6 +18,21 @@ pytestmark = pytest.mark.anyio
 KEY = b"k" * 32
 
 
+async def test_jobs_that_move_are_one_line_with_their_reason(cluster: DaprHouse) -> None:
+    """How many, how many of them ran, why and how long; the other node writes nothing."""
+    here = moved(cluster)
+    await cluster.create(here, **asynchronous(timeoutSeconds=600))
+    await cluster.trigger(here)
+    await cluster.settle()
+    await cluster.add("two")
+    await cluster.advance(10_000)
+    (line,) = [keys for event, keys in cluster.log if event == "jobs_moved"]
+    took = line.pop("ms")
+    assert isinstance(took, int)
+    assert 0 <= took < 5_000
+    assert line == {"jobs": 1, "running": 1, "reason": "node_joined"}
+
+
 async def test_a_job_that_comes_back_at_once_has_lost_nothing(cluster: DaprHouse) -> None:
     """Placement lets go of a job and gives it to the same node, before that has handed anything over."""
     await cluster.create(**asynchronous(timeoutSeconds=600))
