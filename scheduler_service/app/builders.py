@@ -2,7 +2,7 @@
 
 import os
 import pwd
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
@@ -210,8 +210,10 @@ def make_sender(
     addresses of services that this node's own daprd finds.
     """
     settings = loaded.settings
+    dapr = settings.dapr
+    ports = () if sidecar is None else (dapr.http_port, dapr.grpc_port, dapr.app_port)
     return HttpSender(
-        policy=egress_of(loaded),
+        policy=egress_of(loaded, sidecar_ports=ports),
         directory=directory,
         resolver=SystemResolver(),
         response_bytes=settings.limits.response_bytes,
@@ -230,12 +232,16 @@ def make_sender(
 LOOPBACK = ("127.0.0.0/8", "::1")
 
 
-def egress_of(loaded: Loaded) -> EgressPolicy:
-    """The egress policy: without any configuration loopback is allowed, else what the settings say."""
+def egress_of(loaded: Loaded, *, sidecar_ports: Collection[int] = ()) -> EgressPolicy:
+    """The egress policy: without any configuration loopback is allowed, else what the settings say.
+
+    Either way but for the ports of a node's own sidecar.
+    """
     egress = loaded.settings.egress
     if egress is None:
-        return EgressPolicy(allow=() if loaded.has_file else LOOPBACK, deny=())
-    return EgressPolicy(allow=egress.allow, deny=egress.deny)
+        allow = () if loaded.has_file else LOOPBACK
+        return EgressPolicy(allow=allow, deny=(), sidecar_ports=sidecar_ports)
+    return EgressPolicy(allow=egress.allow, deny=egress.deny, sidecar_ports=sidecar_ports)
 
 
 def log_egress(loaded: Loaded, log: Log) -> None:

@@ -1,7 +1,7 @@
 """The egress policy: whether a target may be reached, decided on a host name and on what it resolved to."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from scheduler_service.transport.addresses import Address
@@ -59,12 +59,16 @@ class EgressPolicy:
     """What may be reached (SPEC section 9): a pure value, safe to share.
 
     `allow` and `deny` hold CIDR blocks, addresses, `host` or `*.host` (its subdomains, not itself); `deny`
-    wins. Public addresses need no entry. Raises PolicyError for an entry that cannot be read.
+    wins. Public addresses need no entry. Raises PolicyError for an entry that cannot be read. `sidecar_ports`
+    are those of loopback at which a node's own sidecar would take any caller for the node.
     """
 
-    def __init__(self, *, allow: Iterable[str], deny: Iterable[str]) -> None:
+    def __init__(
+        self, *, allow: Iterable[str], deny: Iterable[str], sidecar_ports: Collection[int] = ()
+    ) -> None:
         self._allowed_networks, self._allowed_hosts = _read_entries("egress.allow", allow)
         self._denied_networks, self._denied_hosts = _read_entries("egress.deny", deny)
+        self._sidecar_ports = frozenset(sidecar_ports)
 
     def refuse_name(self, host: str) -> str | None:
         """Why this host name (lower case) is refused before it is looked up, or None."""
@@ -94,6 +98,12 @@ class EgressPolicy:
         if kind is None or self._allows(host, address):
             return None
         return f"it is {kind}; add it to egress.allow if this is intended"
+
+    def refuse_port(self, address: Address, port: int) -> str | None:
+        """Why this port of an address is refused, or None; no setting allows it."""
+        if port in self._sidecar_ports and classify(address) in ("loopback", "unspecified"):
+            return "it is the node's own Dapr sidecar, which jobs may not call"
+        return None
 
     def _may_be_loopback(self, host: str) -> bool:
         if _matches(self._allowed_hosts, host):

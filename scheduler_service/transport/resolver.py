@@ -74,12 +74,15 @@ class Guard:
             raise RefusedTarget(f"{site.origin} is refused: {reason}.")
         addresses = (site.address,) if site.address is not None else await self._resolve(site)
         for address in addresses:
-            reason = (
-                refuse_always(address) if route.trusted else self._policy.refuse_address(site.host, address)
-            )
-            if reason:
+            if reason := self._refuse(route, address):
                 raise RefusedTarget(f"{site.origin} is refused: {_name(site, address)} {reason}.")
         return addresses
+
+    def _refuse(self, route: Route, address: Address) -> str | None:
+        if route.trusted:
+            return refuse_always(address)
+        site = route.site
+        return self._policy.refuse_address(site.host, address) or self._policy.refuse_port(address, site.port)
 
     async def _resolve(self, site: Site) -> Sequence[Address]:
         try:

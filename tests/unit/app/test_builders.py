@@ -10,11 +10,43 @@ from typing import Any
 import pytest
 
 from scheduler_service import app
-from scheduler_service.app.builders import admit_of, egress_of, log_egress, vouched_of
+from scheduler_service.app.builders import admit_of, egress_of, log_egress, make_sender, vouched_of
+from scheduler_service.domain.wire import Fault, FaultKind, OutboundRequest
 from scheduler_service.settings import Loaded, load_settings
 from scheduler_service.transport.errors import RefusedTarget
+from tests.manual_clock import ManualClock
+from tests.static_directory import StaticDirectory
 
 ROOT = Path(app.__file__).parent
+
+
+def silent(event: str, /, **keys: object) -> None:
+    """A log that nobody reads."""
+
+
+@pytest.mark.anyio
+async def test_no_setting_lets_a_job_call_the_sidecar() -> None:
+    """A node's daprd would take it for the node; what else is on loopback is a matter of the settings."""
+    loaded = load_settings({}, {"PUNCTUAL_EGRESS__ALLOW": '["127.0.0.0/8", "::1", "localhost"]'})
+    known = StaticDirectory(addresses={"daprd": "http://127.0.0.1:3500"})
+    sender = make_sender(
+        loaded,
+        "",
+        directory=known,
+        system={},
+        clock=ManualClock(),
+        log=silent,
+        sidecar="http://127.0.0.1:3500/v1.0",
+    )
+    for host in ("127.0.0.1", "127.9.9.9", "[::1]", "localhost"):
+        for port in (3500, 50001, 8001):
+            refused = await sender.send(OutboundRequest("GET", f"http://{host}:{port}/v1.0/metadata", ()))
+            assert isinstance(refused, Fault)
+            assert (refused.kind, "Dapr sidecar" in refused.message) == (FaultKind.EGRESS, True)
+    registered = await sender.send(OutboundRequest("GET", "service://daprd/v1.0/metadata", ()))
+    assert isinstance(registered, Fault)
+    assert registered.kind is FaultKind.EGRESS
+    await sender.close()
 
 
 @pytest.mark.parametrize("module", ["container", "worker_main", "node"])
