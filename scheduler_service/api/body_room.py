@@ -54,9 +54,9 @@ class BodyRoom:
         self._let_in()
 
     def _leave(self, wanted: int, place: "asyncio.Future[None]") -> None:
-        if place.done() and not place.cancelled():
+        if not place.cancelled():
             self._left += wanted
-        else:
+        elif (wanted, place) in self._waiting:  # else it was passed over, as room came back in the same turn
             self._waiting.remove((wanted, place))
         self._let_in()
 

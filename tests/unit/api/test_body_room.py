@@ -70,6 +70,33 @@ async def test_who_waits_too_long_is_told_to_come_again() -> None:
     assert ("retry-after", "1") in caught.value.headers
 
 
+async def test_room_that_comes_as_one_hangs_up_goes_to_the_next() -> None:
+    """In the same turn of the loop, after it: it ends as cancelled, and no room is lost."""
+    room = BodyRoom(room=weigh(LARGE))
+    taken = await room.take(LARGE)
+    leaving, waiting = (asyncio.ensure_future(room.take(LARGE)) for _ in range(2))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    room.give_back(taken)
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    assert await waiting == taken
+
+
+async def test_room_that_comes_as_one_has_waited_too_long_is_not_lost() -> None:
+    """In the same turn of the loop, after its time was over: 503, and the room is there for others."""
+    room = BodyRoom(room=weigh(LARGE), wait_seconds=0)
+    taken = await room.take(LARGE)
+    late = asyncio.ensure_future(room.take(LARGE))
+    for _ in range(2):  # it begins to wait; its time is over
+        await asyncio.sleep(0)
+    room.give_back(taken)
+    with pytest.raises(ApiProblem) as caught:
+        await late
+    assert int(caught.value.status) == 503
+    assert await room.take(LARGE) == taken
+
+
 async def test_requests_give_back_what_they_took() -> None:
     """Whatever became of them, with a length or without."""
     room = BodyRoom(room=weigh(1 << 20), wait_seconds=0)
