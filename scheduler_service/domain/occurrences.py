@@ -45,7 +45,7 @@ class Occurrence(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rena
 
     `tenant` None: it concerns the service, not the jobs of one tenant. `lateness_ms` is the start's distance
     from the planned moment. `subject` names what else is meant: an instance, a node, a worker process, a
-    delivery, or what has `recovered`. `texts` that come from targets are cut before they come here.
+    delivery, or what has `recovered`. `message` is what this program wrote; what a target said is of a body.
     """
 
     kind: OccurrenceKind

@@ -8,11 +8,10 @@ in lists, notifications and logs. Half of a surrogate pair, which no store can h
 from typing import overload
 
 from scheduler_service.domain.feedback_tokens import mask_tokens
-from scheduler_service.domain.texts import scrub
+from scheduler_service.domain.texts import cut, scrub
 
 ERROR_CHARACTERS, PROGRESS_CHARACTERS, MESSAGE_CHARACTERS = 256, 64, 4_096
 STATUS_CHARACTERS = 80
-MARK = "…"
 
 
 @overload
@@ -46,5 +45,4 @@ def cut_message(text: str | None) -> str | None:
 def _cut(text: str | None, limit: int) -> str | None:
     if text is None:
         return None
-    kept = mask_tokens(scrub(text if len(text) <= limit else text[: limit - 1] + MARK))
-    return kept if len(kept) <= limit else kept[: limit - 1] + MARK
+    return cut(mask_tokens(scrub(cut(text, limit))), limit)

@@ -1,6 +1,9 @@
 """Texts that come from outside, and can be stored."""
 
-LONGEST_MESSAGE = 200
+from typing import overload
+
+MARK = "…"
+"""Stands where a text was cut."""
 
 
 def scrub(text: str) -> str:
@@ -15,8 +18,10 @@ def scrub(text: str) -> str:
     return text
 
 
-def shorten_message(message: str | None) -> str | None:
-    """A message of a failure for a list or an event: 200 characters at most."""
-    if message is None or len(message) <= LONGEST_MESSAGE:
-        return message
-    return message[: LONGEST_MESSAGE - 1] + "…"
+@overload
+def cut(text: str, limit: int) -> str: ...
+@overload
+def cut(text: str | None, limit: int) -> str | None: ...
+def cut(text: str | None, limit: int) -> str | None:
+    """The text, at most `limit` characters long; the last one of a longer text is `MARK`."""
+    return text if text is None or len(text) <= limit else text[: limit - 1] + MARK

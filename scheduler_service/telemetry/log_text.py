@@ -1,12 +1,12 @@
-"""Texts as logs and alerts may have them: cut, on one line, addresses without login, path and query."""
+"""Texts as logs, events and alerts may have them: one line, addresses without login, path and query."""
 
 import re
 
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.records import AttemptEnded
+from scheduler_service.domain.texts import MARK, cut
 
 LONGEST = 200
-MARK = "…"
 OF_TARGETS = (FailureType.BUSINESS, FailureType.CHECK, FailureType.PARTIAL)
 """Failures whose message a target wrote, in a body."""
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/?#'\"]*@)?([^\s/?#'\"]*)[^\s'\"]*")
@@ -25,7 +25,7 @@ def shorten(text: str, limit: int = LONGEST) -> str:
     first = text[: 4 * limit].strip().partition("\n")[0]
     if "://" in first:
         first = _ADDRESS.sub(r"\1\2", first)
-    return first if len(first) <= limit else first[: limit - 1] + MARK
+    return cut(first, limit)
 
 
 def hide_quoted(text: str) -> str:

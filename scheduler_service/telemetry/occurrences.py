@@ -11,8 +11,8 @@ from scheduler_service.domain.records import (
     FiringRecord,
     Record,
 )
-from scheduler_service.domain.texts import shorten_message
 from scheduler_service.ports.history import Batch
+from scheduler_service.telemetry.log_text import safe_message
 
 Take = Callable[[Occurrence], None]
 """Takes an occurrence: at once, on the event loop's thread; never raises, never waits."""
@@ -133,16 +133,16 @@ def _execution(batch: Batch, record: ExecutionRecord) -> Occurrence | None:
         planned_at=record.planned_at,
         lateness_ms=None if started is None else max(0, started - record.planned_at),
         count=record.attempt_count,
-        message=shorten_message(_failure_of(batch, record)),
+        message=safe_message(_failure_of(batch, record)),
     )
 
 
-def _failure_of(batch: Batch, record: ExecutionRecord) -> str | None:
-    """The message of the attempt with which the execution failed in this turn."""
+def _failure_of(batch: Batch, record: ExecutionRecord) -> AttemptEnded | None:
+    """The attempt with which the execution failed in this turn."""
     if record.error is not None:
         for one in reversed(batch.records):
             if type(one) is AttemptEnded and one.execute_number == record.execute_number:
-                return one.message
+                return one
     return None
 
 
@@ -157,7 +157,7 @@ def _failed_attempt(batch: Batch, record: AttemptEnded) -> Occurrence:
         request_counts=record.request_counts,
         error=record.error,
         failure_type=record.failure_type,
-        message=shorten_message(record.message),
+        message=safe_message(record),
     )
 
 

@@ -9,11 +9,13 @@ from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.progress import progress_fraction
 from scheduler_service.domain.records import AttemptEnded, Exchange
-from scheduler_service.domain.texts import shorten_message
+from scheduler_service.domain.texts import cut
 from scheduler_service.domain.wire import Headers
 from scheduler_service.persistence.history.coalesce import DeliveryDetail
 from scheduler_service.persistence.history.queries import Wire
 
+MESSAGE_CHARACTERS = 200
+"""So much of the message of a failure a list shows; its attempt in full shows all of it."""
 _DETAIL = msgspec.msgpack.Decoder(DeliveryDetail)
 
 
@@ -28,7 +30,7 @@ def execution_wire(row: sa.Row[tuple[object, ...]], failure: AttemptEnded | None
         "reason": row.reason,
         "error": row.error,
         "failureType": row.failure_type,
-        "message": None if failure is None else shorten_message(failure.message),
+        "message": None if failure is None else cut(failure.message, MESSAGE_CHARACTERS),
         "triggeredBy": row.triggered_by,
         "plannedAt": rfc3339(row.planned_at),
         "startedAt": moment_wire(row.started_at),

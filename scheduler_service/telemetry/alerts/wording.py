@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.texts import cut
 from scheduler_service.ports.alerts import AlertLine, AlertState
 from scheduler_service.telemetry.alerts.rules import SERVICE
 
-LONGEST_MESSAGE = 500
+SAID_CHARACTERS = 500
+"""So much of what somebody wrote, as the reason of a cancellation, an alert says."""
 NAMED = 10
 """So many subjects a message about many of them names."""
 
@@ -42,7 +44,7 @@ def body_of(line: AlertLine) -> Body:
         "executionId": one.execution_id,
         "error": one.error,
         "failureType": None if one.failure_type is None else one.failure_type.value,
-        "message": _cut(_said(one)),
+        "message": cut(_said(one), SAID_CHARACTERS),
         "plannedAt": None if one.planned_at is None else rfc3339(one.planned_at),
         "latenessMs": one.lateness_ms,
         "more": 0,
@@ -105,7 +107,7 @@ def _happening(line: AlertLine) -> str:
         case OccurrenceKind.OVERDUE:
             return f"The job {line.subject} {_how_late(one)}"
         case OccurrenceKind.UNDELIVERABLE:
-            what = _cut(one.message) or "A notification"
+            what = cut(one.message, SAID_CHARACTERS) or "A notification"
             why = f" ({one.error})" if one.error else ""
             return f"{what} of the job {line.subject} could not be delivered{why}"
         case OccurrenceKind.STORE_LOST:
@@ -133,7 +135,7 @@ def _how_late(one: Occurrence) -> str:
 
 
 def _why(one: Occurrence) -> str:
-    parts = [part for part in (one.error, _cut(_said(one) or _kind_of_failure(one))) if part]
+    parts = [part for part in (one.error, cut(_said(one) or _kind_of_failure(one), SAID_CHARACTERS)) if part]
     return f" ({': '.join(parts)})" if parts else ""
 
 
@@ -150,9 +152,3 @@ def _kind_of_failure(one: Occurrence) -> str | None:
 
 def _repeated(line: AlertLine) -> str:
     return f"; {line.count:,} times since {rfc3339(line.since)}" if line.count > 1 else ""
-
-
-def _cut(message: str | None) -> str | None:
-    if message is None or len(message) <= LONGEST_MESSAGE:
-        return message
-    return message[:LONGEST_MESSAGE] + "…"

@@ -94,6 +94,29 @@ def test_an_end_tells_its_lateness_error_and_attempts() -> None:
     assert (end.lateness_ms, end.error, end.failure_type, end.count) == (40, "404", FailureType.HTTP, 2)
 
 
+@pytest.mark.parametrize(
+    ("failure", "written", "said"),
+    [
+        (FailureType.CONNECT, "no answer of http://user:pw@host/a?key=1", "no answer of http://host"),
+        (FailureType.TEMPLATE, "the value 'secret' is no number", "the value '…' is no number"),
+        (FailureType.HTTP, "x" * 1_000, "x" * 199 + "…"),
+        (FailureType.BUSINESS, "what a body said", None),
+        (FailureType.CHECK, "what a body said", None),
+        (FailureType.PARTIAL, "what a body said", None),
+    ],
+)
+def test_a_failure_tells_what_this_program_wrote_of_it(
+    failure: FailureType, written: str, said: str | None
+) -> None:
+    """As alerts do that are made of the history: what a target said is part of a body."""
+    last = AttemptEnded(7, 2, NOW, error="x", failure_type=failure, message=written)
+    (end,) = occurrences_of(_batch(last, _execution(ExecutionState.TERMINATED)))
+    assert (end.kind, end.message) == (OccurrenceKind.FINAL_FAILED, said)
+    retried = AttemptEnded(7, 1, NOW, error="x", failure_type=failure, message=written, retry_in=5)
+    (attempt,) = occurrences_of(_batch(retried))
+    assert (attempt.kind, attempt.message) == (OccurrenceKind.ATTEMPT_FAILED, said)
+
+
 def test_takers_get_what_comes_after_they_asked_and_before_they_left() -> None:
     """Two takers do not disturb each other."""
     occurrences = Occurrences()

@@ -92,6 +92,14 @@ async def test_a_failed_execution_in_a_list_has_the_message_of_its_last_attempt(
     assert [one and one["message"] for one in in_full] == [cut, "waits", None, None, None]
 
 
+async def test_a_list_has_what_a_target_said(room: Room) -> None:
+    """As the execution in full has it: who reads the history sees bodies, unlike who reads events."""
+    bad: dict[str, Any] = {"error": "disk", "failure_type": FailureType.BUSINESS}
+    await write(room, batch(1, execution(1, "terminated", **bad), failed(1, "disk is full", **bad)))
+    (item,) = (await room.reads.executions(ExecutionQuery(tenant="default"))).items
+    assert item["message"] == "disk is full"
+
+
 async def test_messages_of_a_long_list_are_all_found(room: Room) -> None:
     """More than are looked for at once, each in what another flush wrote."""
     numbers = range(1, 231)
