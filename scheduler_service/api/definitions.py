@@ -10,6 +10,7 @@ from scheduler_service.api.bodies import read_json
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.responses import Flaw, invalid, invalid_all
 from scheduler_service.domain.errors import DefinitionError, Problem
+from scheduler_service.domain.trials import TRIALS
 from scheduler_service.engine.compile_cache import (
     BatchLookup,
     CachedDefinition,
@@ -51,21 +52,23 @@ class CheckedDefinition(msgspec.Struct, frozen=True, gc=False):
 
 
 async def check_posted(
-    deps: ApiDependencies, raw: bytes, job_id: str | None, by: Creator
+    deps: ApiDependencies, raw: bytes, job_id: str | None, by: Creator, *, is_trial: bool = False
 ) -> CheckedDefinition:
     """Checks `raw`, a definition in JSON; `job_id` is that of the path. Raises ApiProblem (400, 422).
 
     The text is kept as it was posted; `jobId` and the creator are added where they were left out.
+    `is_trial`: it may have the parent of trials.
     """
-    return await DefinitionChecks(deps, by).check(raw, job_id)
+    return await DefinitionChecks(deps, by, is_trial=is_trial).check(raw, job_id)
 
 
 class DefinitionChecks:
     """Checks the definitions of one request, all as of the same moment; a large one beside the loop."""
 
-    def __init__(self, deps: ApiDependencies, by: Creator) -> None:
+    def __init__(self, deps: ApiDependencies, by: Creator, *, is_trial: bool = False) -> None:
         self._deps = deps
         self._by = by
+        self._is_trial = is_trial
         self._lookup = BatchLookup(cache=deps.compile_cache, now=deps.clock.now().wall)
 
     async def check(self, raw: bytes, job_id: str | None = None) -> CheckedDefinition:
@@ -94,11 +97,13 @@ class DefinitionChecks:
         if posted.job_id not in (None, parsed.job_id):
             message = f"jobId {parsed.job_id!r} must be {posted.job_id!r}, as in the path"
             raise invalid("/jobId", "mismatch", message)
-        deps = self._deps
+        deps, reserved = self._deps, () if self._is_trial else _find_reserved(parsed)
         try:
             compiled = deps.compile_definition(parsed, deps.surroundings)
         except DefinitionError as error:
-            raise invalid_all(_point(error.problems, value)) from None
+            raise invalid_all(_point((*error.problems, *reserved), value)) from None
+        if reserved:
+            raise invalid_all(reserved)
         found = CachedDefinition(compiled.program, compiled.warnings, posted_active(parsed))
         if len(raw) <= LARGE_BYTES:  # the cache is the loop's
             deps.compile_cache.add(posted.members, compiled, active=found.active)
@@ -168,6 +173,14 @@ def _parse(value: dict[str, object]) -> JobDefinition:
         return parse_definition(value, is_json=True)
     except ModelError as error:
         raise invalid_all(_point(error.problems, value)) from None
+
+
+def _find_reserved(definition: JobDefinition) -> tuple[Flaw, ...]:
+    """A job with the parent of trials might be hidden, and destroyed by the service."""
+    if definition.parent_job != TRIALS:
+        return ()
+    text = f"{TRIALS!r} is the parent of trials, which the service destroys; name another, or leave it out"
+    return (Problem("/parentJob", "reserved", text),)
 
 
 def _point(flaws: Iterable[Flaw], value: dict[str, object]) -> tuple[Flaw, ...]:

@@ -11,6 +11,7 @@ from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ENCODER
 from scheduler_service.domain.events import Updated
 from scheduler_service.domain.job_key import read_job_key
+from scheduler_service.domain.trials import TRIALS
 from scheduler_service.engine.compile_cache import read_members
 from scheduler_service.ports.delivery import Command
 
@@ -29,6 +30,7 @@ async def relabel(request: ApiRequest, job_key: str, labels: Mapping[str, str | 
     if after == before:
         return
     text = ENCODER.encode(members | {"labels": msgspec.Raw(ENCODER.encode(after))})
-    checked = await check_posted(request.deps, text, read_job_key(job_key)[1], request.creator)
+    by, is_trial = request.creator, entry.parent_job == TRIALS
+    checked = await check_posted(request.deps, text, read_job_key(job_key)[1], by, is_trial=is_trial)
     event = Updated(revision=0, if_match=frozenset({entry.revision}), keeps_schedule=True)
     await run_command(request, job_key, Command(event, checked.definition))

@@ -75,10 +75,13 @@ async def _check_as_posted(request: ApiRequest, posted: _Posted, name: str) -> C
     return await _check(request, members)
 
 
-async def _check(request: ApiRequest, members: dict[str, msgspec.Raw]) -> CheckedDefinition:
+async def _check(
+    request: ApiRequest, members: dict[str, msgspec.Raw], *, is_trial: bool = False
+) -> CheckedDefinition:
     """As `check_posted`; pointers begin at the request's body."""
+    text = ENCODER.encode(members)
     try:
-        return await check_posted(request.deps, ENCODER.encode(members), None, request.creator)
+        return await check_posted(request.deps, text, None, request.creator, is_trial=is_trial)
     except ApiProblem as problem:
         problem.errors = tuple({**one, "pointer": f"{PLACE}{one['pointer']}"} for one in problem.errors)
         raise
@@ -103,7 +106,7 @@ async def _run(request: ApiRequest, posted: _Posted, name: str) -> dict[str, obj
     text = posted.definition | {key: _raw(value) for key, value in changed.items()}
     for member in ("parentJobExecution", "startPolicy"):
         text.pop(member, None)
-    checked = await _check(request, text)
+    checked = await _check(request, text, is_trial=True)
     job_key, now = write_job_key(request.caller.tenant, job_id), request.deps.clock.now().wall
     await run_command(request, job_key, Command(Created(uid="", key=b""), checked.definition))
     remembered = Remembered(f"jobs/{job_id}/trigger", "trial", sha256(params).digest(), b"", now)

@@ -17,6 +17,7 @@ from client_sdk.models import Timer as TimerModel
 from client_sdk.models.definition import LabelName
 from client_sdk.models.fields import FilledText, Text
 from scheduler_service.domain.errors import DefinitionError, Problem
+from scheduler_service.domain.trials import TRIALS
 from scheduler_service.engine.compile import (
     RESERVED_IDS,
     Compiled,
@@ -97,7 +98,9 @@ class CompileCache:
             return None
 
     def add(self, members: Members, compiled: Compiled, *, active: bool | None) -> None:
-        """Caches the shape of a compiled definition; `active` as it was posted."""
+        """Caches the shape of a compiled definition, unless it is a trial's; `active` as it was posted."""
+        if compiled.program.parent_job == TRIALS:  # who posts such a one is refused, wherever it is looked up
+            return
         try:
             posted = _split(members)
         except _UNREADABLE:

@@ -7,8 +7,9 @@ import pytest
 
 from scheduler_service.api.trials import MOST_LIVING
 from scheduler_service.domain.events import Event, Triggered
+from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Reply
-from scheduler_service.domain.trials import KEPT_MS
+from scheduler_service.domain.trials import KEPT_MS, TRIALS
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.api.world import World, definition, pointers
@@ -67,12 +68,47 @@ async def test_one_that_runs_stays(client: httpx.AsyncClient, world: World) -> N
 
 
 async def test_jobs_that_are_no_trials_stay(client: httpx.AsyncClient, world: World) -> None:
-    """Whatever their ids or parents are."""
-    for job_id, parent in (("trial:x", "a"), ("b", "punctual:trials")):
-        assert (await client.post(f"/jobs/{job_id}", json=definition(parentJob=parent))).is_success
+    """Whatever their ids are."""
+    assert (await client.post("/jobs/trial:x", json=definition(parentJob="a"))).is_success
     world.wall += 10 * KEPT_MS
     assert await world.deps.trials.sweep() == 0
-    assert await ids(client) == ["b", "trial:x"]
+    assert await ids(client) == ["trial:x"]
+
+
+@pytest.mark.parametrize("path", ["/jobs/trial:x", "/jobs/trial:x/update", "/definitions/check"])
+async def test_a_posted_definition_cannot_be_a_trial(
+    client: httpx.AsyncClient, world: World, path: str
+) -> None:
+    """Nor hidden or destroyed as one, also where the same definition was tried before."""
+    mine = definition(jobId="trial:x", timer={"period": "external"}, active=1)
+    assert (await client.post("/jobs/trial:x", json=mine)).is_success
+    await attempt(client, **mine)
+    posted = mine | {"parentJob": TRIALS}
+    refused = await client.post(path, json=posted)
+    assert (refused.status_code, pointers(refused)) == (422, [("/parentJob", "reserved")])
+    both = await client.post(path, json=posted | {"timer": {"period": "no"}})
+    assert pointers(both) == [("/timer/period", "invalid"), ("/parentJob", "reserved")]
+    (item,) = (await client.post("/jobs", json=[posted])).json()["data"]["items"]
+    assert [one["pointer"] for one in item["problem"]["errors"]] == ["/parentJob"]
+    tried = await client.post("/definitions/try", json={"definition": posted})
+    assert pointers(tried) == [("/definition/parentJob", "reserved")]
+    assert await ids(client) == ["trial:x"]
+
+
+async def test_a_declared_timer_cannot_be_a_trial(client: httpx.AsyncClient) -> None:
+    """The registration is refused as a whole."""
+    timers = [definition(jobId="trial:x", parentJob=TRIALS)]
+    refused = await client.put("/services/reports/instances/r1", json={"timers": timers})
+    assert pointers(refused) == [("/timers/0/parentJob", "reserved")]
+
+
+async def test_a_trial_can_be_labelled(client: httpx.AsyncClient) -> None:
+    """It stays a trial."""
+    data = await attempt(client)
+    body = {"action": "label", "labels": {"team": "ops"}, "select": {"jobIds": [data["jobId"]]}}
+    answer = await client.post("/bulk/jobs", json=body)
+    assert answer.json()["data"]["operation"]["succeeded"] == 1, answer.text
+    assert await ids(client) == []
 
 
 @pytest.mark.parametrize(
@@ -151,6 +187,34 @@ async def test_a_crash_in_the_middle_leaves_nothing(is_after: bool) -> None:
         world.wall += KEPT_MS
         assert await world.deps.trials.sweep() == 0
         assert world.catalogue.entries == world.documents == {}
+
+
+class Forgetful(World):
+    """The store goes after a trial was destroyed, before it is forgotten."""
+
+    is_away = False
+
+    async def forget(self, job_id: str) -> bool:
+        if self.is_away:
+            raise StoreUnavailable("away")
+        return await super().forget(job_id)
+
+
+async def test_a_crash_between_destruction_and_forgetting_leaves_nothing() -> None:
+    """The next sweep forgets it, and counts it no longer."""
+    world = Forgetful()
+    async with world.client() as client:
+        data = await attempt(client)
+        await world.answer_calls()
+        world.wall += KEPT_MS
+        world.is_away = True
+        with pytest.raises(StoreUnavailable):
+            await world.deps.trials.sweep()
+        assert [one.state for one in world.catalogue.entries.values()] == [JobState.DESTROYED]
+        world.is_away = False
+        assert await world.deps.trials.sweep() == 0
+        assert world.catalogue.entries == world.documents == {}
+        assert (await client.get(f"/executions/{data['executionId']}")).is_success
 
 
 async def test_there_are_not_too_many(client: httpx.AsyncClient, world: World) -> None:

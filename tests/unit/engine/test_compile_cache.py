@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from client_sdk.models import ModelError, parse_definition
 from scheduler_service.domain.errors import DefinitionError
+from scheduler_service.domain.trials import TRIALS
 from scheduler_service.engine import compile_cache
 from scheduler_service.engine.compile import below_timer, compile_definition
 from scheduler_service.engine.compile_cache import (
@@ -192,6 +193,12 @@ def test_deep_nesting_is_left_to_the_compiler() -> None:
     for _ in range(70):
         deep = [deep]
     assert find(cache, write(definition(request=[{"url": URL, "body": deep}]))) is None
+
+
+def test_trials_are_never_found() -> None:
+    """Else a worker process would take a posted one for known and good."""
+    assert find(cache_of(parentJob="a"), write(definition(parentJob="a"))) is not None
+    assert find(cache_of(parentJob=TRIALS), write(definition(parentJob=TRIALS))) is None
 
 
 def test_the_number_of_shapes_is_bounded() -> None:
