@@ -65,6 +65,13 @@ class NodeReport(msgspec.Struct, frozen=True):
     calls: tuple[OpenCalls, ...] = ()
 
 
+class Unread(msgspec.Struct, frozen=True):
+    """The report of a node that this program cannot read, and why."""
+
+    node: str
+    reason: str
+
+
 class Changes(msgspec.Struct, frozen=True):
     """What was written after a number, in its latest state, and the number of the latest writing."""
 
@@ -72,6 +79,7 @@ class Changes(msgspec.Struct, frozen=True):
     instances: tuple[SharedInstance, ...] = ()
     services: tuple[ServiceNotice, ...] = ()
     reports: tuple[NodeReport, ...] = ()
+    unread: tuple[Unread, ...] = ()
 
 
 class SharedRegistry(Protocol):

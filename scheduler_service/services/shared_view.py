@@ -21,6 +21,7 @@ from scheduler_service.ports.shared_registry import (
     SharedRegistry,
     Sighting,
 )
+from scheduler_service.services.instance_rows import RowUnreadable, instance_of, row_of
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.telemetry.outage import Outage
 
@@ -34,16 +35,14 @@ BLIND_AFTER_MS = 3 * SECOND
 OpenHere = Callable[[], Sequence[tuple[Place, int]]]
 OnNotices = Callable[[Sequence[ServiceNotice]], Awaitable[None]]
 
-_pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(Instance).decode
-
 
 class SharedView:
     """Implements `services.sharing.Sharing`, and `services.router.OtherNodes`.
 
     Registrations and leavings are written before they count here. Signs of life and open calls of all
     instances go out as one report of the node, so that a heartbeat costs nothing more. `others` are the nodes
-    that are alive; `node` is this one's name.
+    that are alive; `node` is this one's name. A row that cannot be read here is said in the log and passed
+    over; whatever else fails is said as `registry_not_shared`, and tried again.
     """
 
     def __init__(
@@ -61,6 +60,7 @@ class SharedView:
         self._clock = clock
         self._node = node
         self._others = others
+        self._log = log
         self._outage = Outage("registry_not_shared", "registry_shared_again", log=log)
         self._open_here: OpenHere = tuple
         self._on_notices: OnNotices = _ignore
@@ -111,11 +111,12 @@ class SharedView:
                 await self._read()
 
     async def ask(self) -> None:
-        """As `catch_up`; where the database is away, nothing is known more, and `complete_at` says so."""
+        """As `catch_up`, but raises nothing: `complete_at` says that nothing more is known."""
         try:
             await self.catch_up()
-        except StoreError:
+        except Exception as error:  # noqa: BLE001 - as in `_exchange`: a step must not break by it
             self._read_at = None
+            self._outage.fail(_explain(error))
 
     def calls_to(self, place: Place) -> int:
         """By the latest reports of the nodes that are alive."""
@@ -123,12 +124,12 @@ class SharedView:
 
     async def write(self, instance: Instance) -> None:
         async with self._reading:  # what was read before would undo it here
-            await self._shared.put(instances=[_row_of(instance)])
+            await self._shared.put(instances=[row_of(instance)])
             self._rows[_place(instance)] = instance
 
     async def leave(self, instance: Instance, left_at: int) -> None:
         async with self._reading:
-            await self._shared.put(instances=[_row_of(instance, left_at)])
+            await self._shared.put(instances=[row_of(instance, left_at)])
             self._rows.pop(_place(instance), None)
 
     async def drop(self, instances: Sequence[Instance]) -> None:
@@ -152,14 +153,14 @@ class SharedView:
             await self._clock.sleep(LOOK_MS)
 
     async def _exchange(self) -> None:
-        self._look_at_nodes()
         try:
+            self._look_at_nodes()
             await self._write_notices()
             await self._write_changed()
             await self._write_report()
             await self.catch_up()
-        except StoreError as error:
-            self._outage.fail(str(error))
+        except Exception as error:  # noqa: BLE001 - nobody else looks at this task, and silence would count
+            self._outage.fail(_explain(error))
         else:
             self._outage.succeed()
 
@@ -182,7 +183,7 @@ class SharedView:
         """Instances that drain, or do so no more, and those that a leaving overtook."""
         changed = [one for one in map(self._changed, self._rows.keys() | self._revived) if one is not None]
         if changed:
-            await self._shared.put(instances=[_row_of(one) for one in changed])
+            await self._shared.put(instances=[row_of(one) for one in changed])
             self._rows.update((_place(one), one) for one in changed)
         self._revived.clear()
 
@@ -225,7 +226,14 @@ class SharedView:
 
     def _apply(self, changes: Changes) -> None:
         for row in changes.instances:
-            self._apply_row(row)
+            try:
+                self._apply_row(row)
+            except RowUnreadable as error:
+                self._log(
+                    "registry_row_skipped", service=row.service, instance=row.instance_id, error=str(error)
+                )
+        for unread in changes.unread:
+            self._log("registry_row_skipped", node=unread.node, error=unread.reason)
         names = {holder.node for holder in self._others()}
         for report in changes.reports:
             if report.node in names:
@@ -238,7 +246,7 @@ class SharedView:
     def _apply_row(self, row: SharedInstance) -> None:
         place, known = row.place, self._instances.get(*row.place)
         if row.left_at is None:
-            found = msgspec.structs.replace(_unpack(row.content), seen=row.seen_at, load=0.0, refuses=False)
+            found = instance_of(row)
             before, self._rows[place] = self._rows.get(place), found
             self._heard[place] = max(self._heard.get(place, 0), row.seen_at)
             if known is not None and _is_later(known, found, before):
@@ -266,8 +274,9 @@ def _place(instance: Instance) -> Place:
     return instance.tenant, instance.service, instance.instance_id
 
 
-def _row_of(instance: Instance, left_at: int | None = None) -> SharedInstance:
-    return SharedInstance(*_place(instance), _pack(instance), instance.seen, left_at)
+def _explain(error: Exception) -> str:
+    """A StoreError says what is the matter; of anything else the type is the better half."""
+    return str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
 
 
 def _is_later(known: Instance, found: Instance, before: Instance | None) -> bool:

@@ -114,6 +114,9 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "ready": Word(INFO, "Jobs fire."),
         "records_changed": Word(ERROR, "A record that no database can hold was changed or left out."),
         "registry_not_shared": Word(ERROR, "Registrations of services are not shared with other nodes."),
+        "registry_row_skipped": Word(
+            WARNING, "What another node wrote of itself or of an instance is unreadable."
+        ),
         "registry_shared_again": Word(INFO, "Registrations of services are shared with other nodes again."),
         "reminder_not_removed": Word(WARNING, "A reminder stays; it has no effect."),
         "reminder_not_set": Word(WARNING, "A reminder could not be registered; it is tried again."),

@@ -19,6 +19,7 @@ from scheduler_service.ports.shared_registry import (
     Place,
     ServiceNotice,
     SharedInstance,
+    Unread,
 )
 
 MARK = "registry"
@@ -64,11 +65,13 @@ class SqlSharedRegistry:
             latest = int(connection.execute(sa.select(marks.c.value).where(_OF_REGISTRY)).scalar() or 0)
             if latest == number:
                 return Changes(number)
+            reports = [_read_report(row) for row in _rows(connection, node_reports, number, node)]
             return Changes(
                 latest,
                 tuple(_read_instance(row) for row in _rows(connection, shared_instances, number)),
                 tuple(_read_notice(row) for row in _rows(connection, service_notices, number)),
-                tuple(_unpack(row.content) for row in _rows(connection, node_reports, number, node)),
+                tuple(one for one in reports if isinstance(one, NodeReport)),
+                tuple(one for one in reports if isinstance(one, Unread)),
             )
 
         return await self._database.read(read)
@@ -112,6 +115,14 @@ def _read_instance(row: sa.Row[Any]) -> SharedInstance:
     return SharedInstance(
         row.tenant, row.service, row.instance_id, bytes(row.content), row.seen_at, row.left_at
     )
+
+
+def _read_report(row: sa.Row[Any]) -> NodeReport | Unread:
+    """One that is damaged, or of another version, must not hide what the others wrote."""
+    try:
+        return _unpack(row.content)
+    except msgspec.DecodeError as error:
+        return Unread(row.node, str(error))
 
 
 def _read_notice(row: sa.Row[Any]) -> ServiceNotice:

@@ -79,6 +79,7 @@ class ViewedNode:
         self.instances = Instances(offline_after=10 * SECOND)
         self.calls: dict[Place, int] = {}
         self.lines: list[str] = []
+        self.errors: list[str] = []
         self.view = SharedView(
             shared=cluster.shared,
             instances=self.instances,
@@ -110,6 +111,7 @@ class ViewedNode:
 
     def _write_log(self, event: str, /, **keys: Any) -> None:
         self.lines.append(event)
+        self.errors.append(str(keys.get("error", "")))
 
 
 class ViewedCluster:

@@ -51,6 +51,18 @@ async def test_a_node_does_not_read_its_own_report(store: ClusterStore) -> None:
     assert (await store.registry.after(0, "one")).reports == (later,)
 
 
+async def test_a_report_that_cannot_be_read_hides_nothing_else(store: ClusterStore) -> None:
+    """It is named, with why."""
+    later = msgspec.structs.replace(REPORT, node="three", calls=((1, 2, 3, 4),))
+    await store.registry.put([FIRST])
+    await store.registry.report(later)
+    await store.registry.report(REPORT)
+    found = await store.registry.after(0, "one")
+    assert (found.instances, found.reports) == ((FIRST,), (REPORT,))
+    assert [one.node for one in found.unread] == ["three"]
+    assert "calls" in found.unread[0].reason
+
+
 async def test_numbers_rise_over_writings_at_the_same_time(store: ClusterStore) -> None:
     """Whoever reads a number has all that was written up to it: no change is passed over."""
     seen: dict[str, SharedInstance] = {}
