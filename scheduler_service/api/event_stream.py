@@ -11,6 +11,7 @@ from scheduler_service.api.event_wire import frame_of, gap_frame
 from scheduler_service.domain.occurrences import Occurrence
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.telemetry.event_reader import EventReader, Wants
+from scheduler_service.telemetry.tally import Tally
 
 HEARTBEAT_SECONDS = 15.0
 RETRY_MS = 2_000
@@ -36,7 +37,7 @@ class EventStreamResponse(Response):
     """Streams what `reader` has for `wants`, until the caller or the feed has gone.
 
     `readers` is how many there are, `wall` gives wall ms. `look_up` is called before events are looked at;
-    those of which nothing could be found out are told as lost.
+    those of which nothing could be found out are told as lost, and counted in `store_faults`.
     """
 
     media_type = MEDIA_TYPE
@@ -48,6 +49,7 @@ class EventStreamResponse(Response):
         wants: Wants,
         readers: Callable[[], int],
         wall: Callable[[], int],
+        store_faults: Tally,
         look_up: LookUp | None = None,
     ) -> None:
         super().__init__(headers=HEADERS)
@@ -56,6 +58,7 @@ class EventStreamResponse(Response):
         self._wants = wants
         self._readers = readers
         self._wall = wall
+        self._store_faults = store_faults
         self._look_up = look_up
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -97,7 +100,8 @@ class EventStreamResponse(Response):
             end, ahead = self._reader.look_ahead()
             try:
                 await self._look_up(ahead)
-            except StoreError:
+            except StoreError as error:
+                self._store_faults.count("requests", error=str(error))
                 return gap_frame(self._reader.skip(end), self._wall())
         gap, events = self._reader.take(self._wants, MOST_EVENTS, end)
         frames = [frame_of(self._reader, event) for event in events]

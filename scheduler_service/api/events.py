@@ -41,6 +41,7 @@ async def stream_events(request: ApiRequest) -> Response:
         look_up=None if labels is None else labels.look_up,
         readers=lambda: feed.readers,
         wall=lambda: deps.clock.now().wall,
+        store_faults=deps.store_faults,
     )
 
 

@@ -134,7 +134,9 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "state_replaced": Word(WARNING, "An older state of a job was replaced by the present one."),
         "state_restored": Word(WARNING, "A job of the catalogue had no state and was created again."),
         "stopped": Word(INFO, "The last line of the service."),
-        "store_failed": Word(ERROR, "The store failed requests, which were answered 503."),
+        "store_failed": Word(
+            ERROR, "The store failed requests: they were answered 503, events with `label` became a gap."
+        ),
         "store_lost": Word(ERROR, "Another process has taken the store, or it lost commits: this one ends."),
         "store_not_written": Word(ERROR, "The files of the jobs cannot be written; no job goes on."),
         "store_reached_again": Word(INFO, "The store answers again."),

@@ -12,15 +12,18 @@ from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.event_source import LocalEvents
 from scheduler_service.telemetry.occurrences import Occurrences
+from scheduler_service.telemetry.tally import Tally
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_events_whose_jobs_cannot_be_looked_up_are_a_gap() -> None:
-    """With their number; those after them come as ever."""
+    """With their number, and a line of the log says why; those after them come as ever."""
     occurrences = Occurrences()
     feed = EventFeed(source=LocalEvents(occurrences=occurrences, line="7"), most_readers=1)
     is_away, sent = True, asyncio.Queue[bytes]()
+    lines: list[tuple[str, dict[str, object]]] = []
+    faults = Tally("store_failed", log=lambda event, /, **keys: lines.append((event, keys)))
 
     async def look_up(ahead: Sequence[Occurrence]) -> None:
         if is_away:
@@ -35,6 +38,7 @@ async def test_events_whose_jobs_cannot_be_looked_up_are_a_gap() -> None:
         wants=lambda occurrence: True,
         readers=lambda: feed.readers,
         wall=lambda: 0,
+        store_faults=faults,
         look_up=look_up,
     )
     answering = asyncio.create_task(stream({}, asyncio.Event().wait, send))  # type: ignore[arg-type]
@@ -45,8 +49,10 @@ async def test_events_whose_jobs_cannot_be_looked_up_are_a_gap() -> None:
         gap = await sent.get()
         assert b"event: gap" in gap
         assert b'"count":2' in gap
+        assert lines == [("store_failed", {"error": "away", "requests": 1})]
         is_away = False
         occurrences.publish(Occurrence(kind=OccurrenceKind.STARTED, at=3, job_id="one"))
         assert b"event: started" in await sent.get()
+        assert faults.counts == {"requests": 1}
         await feed.close()
         await answering
