@@ -1,14 +1,14 @@
 """The language in which an answer has its words, where it has words for people."""
 
-LANGUAGES = ("en", "zh")
+from scheduler_service.timing.languages import LANGUAGES
 
 
 def preferred(header: str | None) -> str:
-    """That of LANGUAGES which `header`, an `Accept-Language`, likes best; `en` where none fits.
+    """The one of `LANGUAGES` that `header`, an `Accept-Language`, likes best; its first where none fits.
 
     RFC 9110, section 12.5.4. Never raises: what is not understood counts for nothing.
     """
-    best, liked = LANGUAGES[0], 0.0
+    best, liked = next(iter(LANGUAGES)), 0.0
     for item in (header or "").split(","):
         tag, _, parameters = item.partition(";")
         language = tag.strip().lower().partition("-")[0]

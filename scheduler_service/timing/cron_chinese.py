@@ -5,17 +5,7 @@ from collections.abc import Callable
 
 from scheduler_service.timing.cron import Cron
 from scheduler_service.timing.cron_fields import MONTHS, WEEKDAYS
-from scheduler_service.timing.cron_parts import (
-    FEW_CLOCKS,
-    ITEM,
-    CronTexts,
-    even,
-    gathered,
-    is_open,
-    numbers,
-    repeats,
-    split,
-)
+from scheduler_service.timing.cron_parts import ITEM, CronTexts, cadence, clocks, gathered, is_open, split
 
 _DAYS_OF_WEEK = "日一二三四五六"
 _ORDINALS = "一二三四五"
@@ -25,33 +15,19 @@ _UNITS = {"hour": ("时", "小时"), "minute": ("分", "分钟"), "second": ("�
 def describe(cron: Cron) -> str:
     """When `cron` fires, as in "每 5 分钟" or "2023 年 10 月 1 日 09:00:01". Never raises."""
     texts = split(cron)
-    hours, minutes = numbers(texts.hour), numbers(texts.minute)
-    is_told = 1 <= len(hours) * len(minutes) <= FEW_CLOCKS and texts.second.isdecimal()
+    told = clocks(texts)
     days = [_years(texts), _months(texts), _days(texts)]
-    if is_told and not days[2]:
+    if told and not days[2]:
         days[2] = "每天"
     date = " ".join(day for day in days if day)
-    if is_told:
-        return f"{date} {_clocks(texts, hours, minutes)}"
+    if told:
+        return f"{date} {_join(told)}"
     return "，".join(part for part in (date, _cadence(texts)) if part)
-
-
-def _clocks(texts: CronTexts, hours: list[int], minutes: list[int]) -> str:
-    seconds = f":{int(texts.second):02}" if texts.second != "0" else ""
-    return _join([f"{hour:02}:{minute:02}{seconds}" for hour in hours for minute in minutes])
 
 
 def _cadence(texts: CronTexts) -> str:
     """The repetition within the day, the coarsest part first: "8 至 18 时，每 5 分钟"."""
-    second, minute, hour = even(texts.second, 60), even(texts.minute, 60), even(texts.hour, 24)
-    parts = []
-    if second != "0":
-        parts.append(_phrase(second, "second"))
-    if not (minute == "*" and repeats(second)) and not (minute == "0" and second == "0"):
-        parts.append(_phrase(minute, "minute"))
-    if hour != "*" or not parts or minute.isdecimal():
-        parts.append(_phrase(hour, "hour"))
-    return "，".join(reversed(parts))
+    return "，".join(reversed([_phrase(text, unit) for unit, text in cadence(texts)]))
 
 
 def _phrase(text: str, unit: str) -> str:

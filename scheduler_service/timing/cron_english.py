@@ -6,13 +6,12 @@ from collections.abc import Callable
 from scheduler_service.timing.cron import Cron
 from scheduler_service.timing.cron_fields import MONTHS, WEEKDAYS
 from scheduler_service.timing.cron_parts import (
-    FEW_CLOCKS,
     ITEM,
     CronTexts,
-    even,
+    cadence,
+    clocks,
     gathered,
     is_open,
-    numbers,
     repeats,
     split,
 )
@@ -33,26 +32,19 @@ def describe(cron: Cron) -> str:
 
 
 def _clock(texts: CronTexts) -> str:
-    hours, minutes = numbers(texts.hour), numbers(texts.minute)
-    if not 1 <= len(hours) * len(minutes) <= FEW_CLOCKS or not texts.second.isdecimal():
+    told = clocks(texts)
+    if not told:
         return _cadence(texts)
-    seconds = f":{int(texts.second):02}" if texts.second != "0" else ""
-    clocks = [f"{hour:02}:{minute:02}{seconds}" for hour in hours for minute in minutes]
     any_day = is_open(texts.date) and is_open(texts.weekday) and texts.month == "*" and texts.year == "*"
-    return f"at {_join(clocks)}" + (" every day" if any_day else "")
+    return f"at {_join(told)}" + (" every day" if any_day else "")
 
 
 def _cadence(texts: CronTexts) -> str:
     """The repetition within the day, the finest part first: "every 5 minutes, hours 8 to 18"."""
-    second, minute, hour = even(texts.second, 60), even(texts.minute, 60), even(texts.hour, 24)
-    parts = []
-    if second != "0":
-        parts.append(_phrase(second, "second"))
-    if not (minute == "*" and repeats(second)) and not (minute == "0" and second == "0"):
-        parts.append(_phrase(minute, "minute"))
-    if hour != "*" or not parts or minute.isdecimal():
-        parts.append(_phrase(hour, "hour"))
-    if len(parts) > 1 and repeats(hour) and minute.isdecimal() and second.isdecimal():
+    found = cadence(texts)
+    parts = [_phrase(text, unit) for unit, text in found]
+    (*finer, (coarsest, text)) = found
+    if finer and coarsest == "hour" and repeats(text) and all(one.isdecimal() for _, one in finer):
         # "every 2 hours at minute 30" reads better than the order of the fields.
         return f"{parts[-1]} at {' and '.join(reversed(parts[:-1]))}"
     lead = parts[0] if parts[0].startswith("every") else f"at {parts[0]}"

@@ -1,14 +1,16 @@
 """The parts of a cron expression from which sentences are made, in whichever language."""
 
 import re
+from typing import Literal
 
 import msgspec
 
 from scheduler_service.timing.cron import Cron
 
+Unit = Literal["hour", "minute", "second"]
 ITEM = re.compile(r"(\*|\w+)(?:-(\w+))?(?:/(\d+))?")
 """An item of a list: its first value or `*`, its last one, its step."""
-FEW_CLOCKS = 6
+_FEW_CLOCKS = 6
 """So many times of a day are told one by one."""
 
 
@@ -34,6 +36,28 @@ def split(cron: Cron) -> CronTexts:
     year = fields[6] if len(fields) == 7 else "*"
     sunday = 0 if cron.dialect == "unix" else 1
     return CronTexts(second, minute, hour, date, month, weekday, year, sunday)
+
+
+def clocks(texts: CronTexts) -> list[str]:
+    """The times of a day, as `09:00` or `09:00:01`; empty: too many, or a repetition, which `cadence` has."""
+    hours, minutes = numbers(texts.hour), numbers(texts.minute)
+    if not 1 <= len(hours) * len(minutes) <= _FEW_CLOCKS or not texts.second.isdecimal():
+        return []
+    seconds = f":{int(texts.second):02}" if texts.second != "0" else ""
+    return [f"{hour:02}:{minute:02}{seconds}" for hour in hours for minute in minutes]
+
+
+def cadence(texts: CronTexts) -> list[tuple[Unit, str]]:
+    """What is worth saying of the repetition within a day: unit and `even` field, the finest first."""
+    second, minute, hour = even(texts.second, 60), even(texts.minute, 60), even(texts.hour, 24)
+    parts: list[tuple[Unit, str]] = []
+    if second != "0":
+        parts.append(("second", second))
+    if not (minute == "*" and repeats(second)) and not (minute == "0" and second == "0"):
+        parts.append(("minute", minute))
+    if hour != "*" or not parts or minute.isdecimal():
+        parts.append(("hour", hour))
+    return parts
 
 
 def numbers(text: str) -> list[int]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.timing.cron import Cron, parse_cron
-from scheduler_service.timing.cron_describe import describe
+from scheduler_service.timing.cron_english import describe
 
 _NUMBER = re.compile(r"[0-9]+")
 _STEPPED = re.compile(r"\*(/[0-9]+)?")

@@ -128,11 +128,6 @@ def mean_length(duration: Duration) -> int:
     return duration.months * 2_629_746_000 + duration.days * DAY + duration.ms
 
 
-def as_text(duration: Duration) -> str:
-    """The duration in English, as in `2 hours 30 minutes`."""
-    return " ".join(_amount(count, name) for count, name in amounts(duration)) or "0 seconds"
-
-
 def amounts(duration: Duration) -> list[tuple[int, str]]:
     """The duration as counts of units from year to millisecond, the largest first, none of them 0."""
     years, months = divmod(duration.months, 12)
@@ -228,7 +223,3 @@ def _shift_local(local: int, months: int, days: int) -> int | None:
 
 def _within(moment: int) -> int | None:
     return moment if moment <= LATEST else None
-
-
-def _amount(count: int, name: str) -> str:
-    return f"{count} {name}" if count == 1 else f"{count} {name}s"

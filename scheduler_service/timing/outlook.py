@@ -10,9 +10,10 @@ import msgspec
 
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.moments import DAY, HOUR, MINUTE
+from scheduler_service.timing.english import note
 from scheduler_service.timing.occurrences import begin, following, limit, preceding, tally
 from scheduler_service.timing.timer import Timer, TimerKind
-from scheduler_service.timing.zones import Zone, note, step_of_day
+from scheduler_service.timing.zones import Zone, step_of_day
 
 HOURS_A_DAY = 24
 

@@ -100,14 +100,6 @@ def zone_names() -> frozenset[str]:
     return frozenset(files("tzdata").joinpath("zones").read_text(encoding="utf-8").split())
 
 
-def note(zone: Zone, moment: int) -> str | None:
-    """A note if clocks change on the local day of `moment`, else None (SPEC section 3, preview)."""
-    step = step_of_day(zone, moment)
-    if step is None:
-        return None
-    return f"clocks go {'forward' if step > 0 else 'back'} by {_span(step)} this day"
-
-
 def step_of_day(zone: Zone, moment: int) -> int | None:
     """By how much clocks change on the local day of `moment` (ms, forward above 0); None: they do not."""
     day = zone.to_local(moment) // DAY
@@ -118,12 +110,6 @@ def step_of_day(zone: Zone, moment: int) -> int | None:
         if min(before, behind) // DAY <= day <= (behind if step > 0 else before - 1) // DAY:
             return step
     return None
-
-
-def _span(step: int) -> str:
-    minutes, seconds = divmod(abs(step) // SECOND, 60)
-    parts = ((minutes // 60, "h"), (minutes % 60, "min"), (seconds, "s"))
-    return " ".join(f"{count} {unit}" for count, unit in parts if count)
 
 
 def _remedy(name: str) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.moments import DAY, HOUR, MINUTE, SECOND, as_moment
-from scheduler_service.timing.durations import Duration, as_text, parse_duration, parse_repeats, shift
+from scheduler_service.timing.durations import Duration, parse_duration, parse_repeats, shift
 from scheduler_service.timing.times import parse_time
 from scheduler_service.timing.zones import load_zone
 
@@ -181,19 +181,3 @@ def test_addition_never_falls(start: int, months: int, days: int, ms: int, times
     assert earlier is not None
     assert later is not None
     assert earlier <= later
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("2h30m", "2 hours 30 minutes"),
-        ("P1Y1M1W", "1 year 1 month 1 week"),
-        ("P8D", "8 days"),
-        ("1500ms", "1 second 500 milliseconds"),
-        ("24h", "24 hours"),
-        ("0s", "0 seconds"),
-    ],
-)
-def test_durations_are_said_in_words(text: str, words: str) -> None:
-    """SPEC section 3: a sentence in words."""
-    assert as_text(parse_duration(text)) == words

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,37 +35,6 @@ def test_the_moment_of_creation_is_no_firing_of_cron_but_delays_count_from_it() 
     assert [firing.utc for firing in cron.firings] == [NOON + HOUR, NOON + 2 * HOUR]
     timing = preview(make("0s", "1h", ttl="2h"), anchor=NOON, count=9)
     assert [firing.utc for firing in timing.firings] == [NOON, NOON + HOUR, NOON + 2 * HOUR]
-
-
-@pytest.mark.parametrize(
-    ("timer", "sentence"),
-    [
-        (make(None, None), "Once, at once"),
-        (
-            make(None, None, start_at="2024-04-01 09:00:00", timezone="Asia/Shanghai"),
-            "Once, at 2024-04-01 09:00:00 Asia/Shanghai time",
-        ),
-        (make("10s", "R4/PT3S"), "Every 3 seconds, first 10 seconds after its creation, 4 times in all"),
-        (make("0s", "61m"), "Every 1 hour 1 minute, first at once"),
-        (make("0s", "5m"), "Every 5 minutes, first at once"),
-        (make("2024-04-01 09:00:00", "0s"), "Once, at 2024-04-01 09:00:00 UTC time"),
-        (make("1h", "R1/P1D"), "Once, 1 hour after its creation"),
-        (make("0s", "external"), "Only when it is triggered"),
-        (
-            make("0s", "P1M", start_at="2024-05-01 00:00:00", ttl="P1Y", jitter=30_000),
-            "Every month, first at once, not before 2024-05-01 00:00:00 UTC time, "
-            "for 1 year from its creation, each up to 30 seconds later",
-        ),
-        (
-            make("0s", "P1D", end_at="2024-05-01 00:00:00", ttl="2024-04-01 00:00:00"),
-            "Every day, first at once, not after 2024-05-01 00:00:00 UTC time, "
-            "not after 2024-04-01 00:00:00 UTC time",
-        ),
-    ],
-)
-def test_every_kind_has_a_sentence(timer: Timer, sentence: str) -> None:
-    """SPEC section 3: a sentence in words."""
-    assert preview(timer, anchor=NOON, count=0).description == sentence
 
 
 def test_bounds_are_kept() -> None:

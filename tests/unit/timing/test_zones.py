@@ -187,26 +187,3 @@ def test_every_suggested_zone_exists():
 def test_a_zone_is_loaded_once():
     """The same name is the same object."""
     assert zones.load_zone("Asia/Tokyo") is zones.load_zone("Asia/Tokyo")
-
-
-def test_note_marks_the_days_on_which_clocks_change():
-    """The preview marks such days (SPEC section 3), whatever the hour of the firing."""
-    paris = zones.load_zone("Europe/Paris")
-    assert zones.note(paris, at("2026-03-28T22:59:59")) is None
-    assert zones.note(paris, at("2026-03-28T23:00:00")) == "clocks go forward by 1 h this day"
-    assert zones.note(paris, at("2026-03-29T21:59:59")) == "clocks go forward by 1 h this day"
-    assert zones.note(paris, at("2026-03-29T22:00:00")) is None
-    assert zones.note(paris, at("2026-10-25T12:00:00")) == "clocks go back by 1 h this day"
-    assert zones.note(zones.load_zone("Australia/Lord_Howe"), at("2026-04-05T00:00:00")).startswith(
-        "clocks go back by 30 min"
-    )
-    cairo, apia = zones.load_zone("Africa/Cairo"), zones.load_zone("Pacific/Apia")
-    assert (
-        zones.note(cairo, at("2026-04-22T22:00:00")) is None
-    )  # the 23rd is whole: 0:00 of the 24th is missing
-    assert zones.note(cairo, at("2026-04-23T22:00:00")) == "clocks go forward by 1 h this day"
-    assert zones.note(cairo, at("2026-10-29T12:00:00")) == "clocks go back by 1 h this day"
-    assert zones.note(cairo, at("2026-10-29T22:00:00")) is None
-    assert zones.note(apia, at("2011-12-30T09:59:59")) is None
-    assert zones.note(apia, at("2011-12-30T10:00:00")) == "clocks go forward by 24 h this day"
-    assert zones.note(zones.load_zone("UTC"), at("2026-03-29T12:00:00")) is None
