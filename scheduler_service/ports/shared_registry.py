@@ -13,7 +13,7 @@ class SharedInstance(msgspec.Struct, frozen=True):
     """An instance as it registered. Moments are steady ms; `left_at` None: it has not deregistered.
 
     `content` is its registration as the nodes wrote it; `seen_at` is as of the latest writing, and
-    `NodeReport` has what was heard of it since.
+    `NodeReport` has what was heard of it since. `number` is that of the writing that was read; 0: none was.
     """
 
     tenant: str
@@ -22,6 +22,7 @@ class SharedInstance(msgspec.Struct, frozen=True):
     content: bytes
     seen_at: int
     left_at: int | None = None
+    number: int = 0
 
     @property
     def place(self) -> Place:
@@ -87,8 +88,11 @@ class SharedRegistry(Protocol):
 
     async def put(
         self, instances: Sequence[SharedInstance] = (), services: Sequence[ServiceNotice] = ()
-    ) -> None:
-        """Writes these in place of what was there."""
+    ) -> int:
+        """Writes these in place of what was there. Returns the number of this writing."""
+
+    async def change(self, instances: Sequence[SharedInstance]) -> None:
+        """Writes each in place of the one that was read under its `number`; what was written since stays."""
 
     async def report(self, report: NodeReport) -> None:
         """Writes the report of a node in place of its earlier one."""

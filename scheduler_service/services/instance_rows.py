@@ -2,7 +2,7 @@
 
 import msgspec
 
-from scheduler_service.ports.shared_registry import SharedInstance
+from scheduler_service.ports.shared_registry import Place, SharedInstance
 from scheduler_service.services.instances import Instance
 
 FORMAT = 1
@@ -11,6 +11,13 @@ FORMAT = 1
 
 class RowUnreadable(Exception):
     """The row is damaged, or a newer program wrote it."""
+
+
+class Written(msgspec.Struct, frozen=True):
+    """An instance as its row has it, and the number of that writing."""
+
+    instance: Instance
+    number: int
 
 
 class _Format(msgspec.Struct):
@@ -48,8 +55,7 @@ def row_of(instance: Instance, left_at: int | None = None) -> SharedInstance:
         declares=instance.declares,
         said=instance.said,
     )
-    place = (instance.tenant, instance.service, instance.instance_id)
-    return SharedInstance(*place, _pack(content), instance.seen, left_at)
+    return SharedInstance(*place_of(instance), _pack(content), instance.seen, left_at)
 
 
 def instance_of(row: SharedInstance) -> Instance:
@@ -75,3 +81,19 @@ def instance_of(row: SharedInstance) -> Instance:
         declares=content.declares,
         said=content.said,
     )
+
+
+def place_of(instance: Instance) -> Place:
+    """What identifies it."""
+    return instance.tenant, instance.service, instance.instance_id
+
+
+def is_later(known: Instance, found: Instance, before: Written | None) -> bool:
+    """Whether what it said here of its draining is later than what was written elsewhere."""
+    is_unwritten = before is not None and drains(known) != drains(before.instance)
+    return known.said > found.said or (known.said == found.said and is_unwritten)
+
+
+def drains(instance: Instance) -> tuple[bool, bool]:
+    """What it said of its draining."""
+    return instance.draining, instance.drains_by_word

@@ -21,7 +21,15 @@ from scheduler_service.ports.shared_registry import (
     SharedRegistry,
     Sighting,
 )
-from scheduler_service.services.instance_rows import RowUnreadable, instance_of, row_of
+from scheduler_service.services.instance_rows import (
+    RowUnreadable,
+    Written,
+    drains,
+    instance_of,
+    is_later,
+    place_of,
+    row_of,
+)
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.telemetry.outage import Outage
 
@@ -71,8 +79,8 @@ class SharedView:
         self._read_at: int | None = None
         self._whole_at = 0
         self._notices: dict[tuple[str, str], bool] = {}
-        self._rows: dict[Place, Instance] = {}
-        self._revived: set[Place] = set()
+        self._rows: dict[Place, Written] = {}
+        self._revived: dict[Place, int] = {}
         self._heard: dict[Place, int] = {}
         self._calls: dict[str, dict[Place, int]] = {}
         self._reported_at = 0
@@ -124,16 +132,17 @@ class SharedView:
 
     async def write(self, instance: Instance) -> None:
         async with self._reading:  # what was read before would undo it here
-            await self._shared.put(instances=[row_of(instance)])
-            self._rows[_place(instance)] = instance
+            number = await self._shared.put(instances=[row_of(instance)])
+            self._rows[place_of(instance)] = Written(instance, number)
+            self._revived.pop(place_of(instance), None)
 
     async def leave(self, instance: Instance, left_at: int) -> None:
         async with self._reading:
             await self._shared.put(instances=[row_of(instance, left_at)])
-            self._rows.pop(_place(instance), None)
+            self._part_from(place_of(instance))
 
     async def drop(self, instances: Sequence[Instance]) -> None:
-        places = [_place(one) for one in instances]
+        places = [place_of(one) for one in instances]
         for place in places:
             self._rows.pop(place, None)
             self._heard.pop(place, None)
@@ -180,18 +189,21 @@ class SharedView:
             self._notices = {key: anew for key, anew in self._notices.items() if told.get(key) is not anew}
 
     async def _write_changed(self) -> None:
-        """Instances that drain, or do so no more, and those that a leaving overtook."""
+        """Instances that drain, or do so no more, and those that a leaving overtook.
+
+        What another node has written meanwhile stays; the next read compares it with what is known here, and
+        tells the new number of what was written.
+        """
         changed = [one for one in map(self._changed, self._rows.keys() | self._revived) if one is not None]
         if changed:
-            await self._shared.put(instances=[row_of(one) for one in changed])
-            self._rows.update((_place(one), one) for one in changed)
-        self._revived.clear()
+            await self._shared.change(changed)
 
-    def _changed(self, place: Place) -> Instance | None:
+    def _changed(self, place: Place) -> SharedInstance | None:
         one, row = self._instances.get(*place), self._rows.get(place)
-        if one is None or (row is not None and _drains(one) == _drains(row)):
+        if one is None or (row is not None and drains(one) == drains(row.instance)):
             return None
-        return one
+        number = self._revived[place] if row is None else row.number
+        return msgspec.structs.replace(row_of(one), number=number)
 
     async def _write_report(self) -> None:
         now = self._clock.now().steady
@@ -201,7 +213,7 @@ class SharedView:
         seen = tuple(
             Sighting(one.tenant, one.service, one.instance_id, one.seen, one.load)
             for one in self._instances.all()
-            if one.seen > max(self._heard.get(_place(one), 0), since)
+            if one.seen > max(self._heard.get(place_of(one), 0), since)
         )
         calls = tuple(OpenCalls(*place, count) for place, count in self._open_here())
         if (seen, calls) != (self._report.seen, self._report.calls):
@@ -247,19 +259,26 @@ class SharedView:
         place, known = row.place, self._instances.get(*row.place)
         if row.left_at is None:
             found = instance_of(row)
-            before, self._rows[place] = self._rows.get(place), found
+            before, self._rows[place] = self._rows.get(place), Written(found, row.number)
+            self._revived.pop(place, None)
             self._heard[place] = max(self._heard.get(place, 0), row.seen_at)
-            if known is not None and _is_later(known, found, before):
+            if known is not None and is_later(known, found, before):
                 found = msgspec.structs.replace(
                     found, draining=known.draining, drains_by_word=known.drains_by_word, said=known.said
                 )
             self._instances.adopt(found)
         elif known is not None and known.seen > row.left_at:
             self._rows.pop(place, None)
-            self._revived.add(place)
+            self._revived[place] = row.number
         else:
-            self._rows.pop(place, None)
+            self._part_from(place)
             self._instances.remove(*place, row.left_at)
+
+    def _part_from(self, place: Place) -> None:
+        """It has left."""
+        self._rows.pop(place, None)
+        self._revived.pop(place, None)
+        self._heard.pop(place, None)
 
 
 async def _ignore(notices: Sequence[ServiceNotice]) -> None:
@@ -270,20 +289,6 @@ def _called(calls: OpenCalls) -> Place:
     return calls.tenant, calls.service, calls.instance_id
 
 
-def _place(instance: Instance) -> Place:
-    return instance.tenant, instance.service, instance.instance_id
-
-
 def _explain(error: Exception) -> str:
     """A StoreError says what is the matter; of anything else the type is the better half."""
     return str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
-
-
-def _is_later(known: Instance, found: Instance, before: Instance | None) -> bool:
-    """Whether what it said here of its draining is later than what was written elsewhere."""
-    is_unwritten = before is not None and _drains(known) != _drains(before)
-    return known.said > found.said or (known.said == found.said and is_unwritten)
-
-
-def _drains(instance: Instance) -> tuple[bool, bool]:
-    return instance.draining, instance.drains_by_word

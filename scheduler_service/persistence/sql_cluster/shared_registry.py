@@ -40,7 +40,7 @@ class SqlSharedRegistry:
 
     async def put(
         self, instances: Sequence[SharedInstance] = (), services: Sequence[ServiceNotice] = ()
-    ) -> None:
+    ) -> int:
         def write(connection: sa.Connection, number: int) -> None:
             for instance in instances:
                 row = msgspec.structs.asdict(instance) | {"number": number}
@@ -48,6 +48,15 @@ class SqlSharedRegistry:
             for notice in services:
                 row = msgspec.structs.asdict(notice) | {"number": number, "anew": int(notice.anew)}
                 self._put(connection, service_notices, row)
+
+        return await self._write(write)
+
+    async def change(self, instances: Sequence[SharedInstance]) -> None:
+        def write(connection: sa.Connection, number: int) -> None:
+            for one in instances:
+                as_read = (_is(one.place), shared_instances.c.number == one.number)
+                row = msgspec.structs.asdict(one) | {"number": number}
+                connection.execute(sa.update(shared_instances).where(*as_read).values(row))
 
         await self._write(write)
 
@@ -77,29 +86,33 @@ class SqlSharedRegistry:
         return await self._database.read(read)
 
     async def drop(self, places: Sequence[Place]) -> None:
-        table = shared_instances.c
-
         def write(connection: sa.Connection) -> None:
-            for tenant, service, instance_id in places:
-                key = (table.tenant == tenant, table.service == service, table.instance_id == instance_id)
-                connection.execute(sa.delete(shared_instances).where(*key))
+            for place in places:
+                connection.execute(sa.delete(shared_instances).where(_is(place)))
 
         await self._database.write_apart(write)
 
-    async def _write(self, write: Callable[[sa.Connection, int], None]) -> None:
+    async def _write(self, write: Callable[[sa.Connection, int], None]) -> int:
         insert = self._database.dialect.insert(marks).values(name=MARK, value=1, holder="", until=0)
         count = insert.on_conflict_do_update(
             index_elements=[marks.c.name], set_={"value": marks.c.value + 1}
         ).returning(marks.c.value)
 
-        def work(connection: sa.Connection) -> None:
-            write(connection, int(connection.execute(count).scalar_one()))
+        def work(connection: sa.Connection) -> int:
+            number = int(connection.execute(count).scalar_one())
+            write(connection, number)
+            return number
 
-        await self._database.write_apart(work)
+        return await self._database.write_apart(work)
 
     def _put(self, connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> None:
         insert = self._database.dialect.insert(table).values(row)
         connection.execute(insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=row))
+
+
+def _is(place: Place) -> sa.ColumnElement[bool]:
+    table = shared_instances.c
+    return sa.and_(table.tenant == place[0], table.service == place[1], table.instance_id == place[2])
 
 
 def _rows(
@@ -113,7 +126,7 @@ def _rows(
 
 def _read_instance(row: sa.Row[Any]) -> SharedInstance:
     return SharedInstance(
-        row.tenant, row.service, row.instance_id, bytes(row.content), row.seen_at, row.left_at
+        row.tenant, row.service, row.instance_id, bytes(row.content), row.seen_at, row.left_at, row.number
     )
 
 

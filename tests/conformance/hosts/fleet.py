@@ -35,9 +35,13 @@ class MortalRegistry(SqlSharedRegistry):
 
     async def put(
         self, instances: Sequence[SharedInstance] = (), services: Sequence[ServiceNotice] = ()
-    ) -> None:
+    ) -> int:
         self._check()
-        await super().put(instances, services)
+        return await super().put(instances, services)
+
+    async def change(self, instances: Sequence[SharedInstance]) -> None:
+        self._check()
+        await super().change(instances)
 
     async def report(self, report: NodeReport) -> None:
         self._check()

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.wire import Holder
 from scheduler_service.ports.errors import StoreUnavailable
@@ -25,21 +27,33 @@ TENANT, SHOP = "default", "shop"
 
 
 class MemoryShared(SharedRegistry):
-    """`ports.SharedRegistry`; `is_down` makes every call fail, `writes` counts what changes something."""
+    """`ports.SharedRegistry`; `is_down` makes every call fail, `writes` counts what changes something.
+
+    The next writing of instances or notices waits at the `gate`, if there is one; later ones overtake it.
+    """
 
     def __init__(self) -> None:
         self.number = self.writes = self.reports_written = 0
         self.is_down = False
+        self.gate: asyncio.Event | None = None
         self._instances: dict[Place, tuple[int, SharedInstance]] = {}
         self._services: dict[tuple[str, str], tuple[int, ServiceNotice]] = {}
         self._reports: dict[str, tuple[int, NodeReport]] = {}
 
     async def put(
         self, instances: Sequence[SharedInstance] = (), services: Sequence[ServiceNotice] = ()
-    ) -> None:
+    ) -> int:
+        await self._await_gate()
         self._write()
-        self._instances.update((one.place, (self.number, one)) for one in instances)
+        self._keep(instances)
         self._services.update(((one.tenant, one.name), (self.number, one)) for one in services)
+        return self.number
+
+    async def change(self, instances: Sequence[SharedInstance]) -> None:
+        await self._await_gate()
+        self._write()
+        written = {place: number for place, (number, _) in self._instances.items()}
+        self._keep([one for one in instances if written.get(one.place) == one.number])
 
     async def report(self, report: NodeReport) -> None:
         self._write()
@@ -59,6 +73,15 @@ class MemoryShared(SharedRegistry):
         self._write()
         for place in places:
             self._instances.pop(place, None)
+
+    def _keep(self, instances: Sequence[SharedInstance]) -> None:
+        for one in instances:
+            self._instances[one.place] = (self.number, msgspec.structs.replace(one, number=self.number))
+
+    async def _await_gate(self) -> None:
+        gate, self.gate = self.gate, None
+        if gate is not None:
+            await gate.wait()
 
     def _check(self) -> None:
         if self.is_down:

@@ -31,7 +31,7 @@ async def test_what_is_written_is_read_once_in_its_latest_state(store: ClusterSt
     await store.registry.put([FIRST, SECOND], [ServiceNotice("default", "shop", anew=True)])
     await store.registry.report(REPORT)
     found = await store.registry.after(0, "one")
-    assert sorted(found.instances, key=lambda one: one.place) == [FIRST, SECOND]
+    assert sorted(map(_unnumbered, found.instances), key=lambda one: one.place) == [FIRST, SECOND]
     assert found.services == (ServiceNotice("default", "shop", anew=True),)
     assert found.reports == (REPORT,)
     again = await store.registry.after(found.number, "one")
@@ -39,7 +39,8 @@ async def test_what_is_written_is_read_once_in_its_latest_state(store: ClusterSt
     left = msgspec.structs.replace(FIRST, left_at=400)
     await store.registry.put([left], [ServiceNotice("default", "shop")])
     later = await store.registry.after(found.number, "one")
-    assert (later.instances, later.services) == ((left,), (ServiceNotice("default", "shop"),))
+    assert [_unnumbered(one) for one in later.instances] == [left]
+    assert later.services == (ServiceNotice("default", "shop"),)
 
 
 async def test_a_node_does_not_read_its_own_report(store: ClusterStore) -> None:
@@ -58,7 +59,7 @@ async def test_a_report_that_cannot_be_read_hides_nothing_else(store: ClusterSto
     await store.registry.report(later)
     await store.registry.report(REPORT)
     found = await store.registry.after(0, "one")
-    assert (found.instances, found.reports) == ((FIRST,), (REPORT,))
+    assert ([_unnumbered(one) for one in found.instances], found.reports) == ([FIRST], (REPORT,))
     assert [one.node for one in found.unread] == ["three"]
     assert "calls" in found.unread[0].reason
 
@@ -85,4 +86,25 @@ async def test_numbers_rise_over_writings_at_the_same_time(store: ClusterStore) 
 async def test_dropped_ones_are_found_by_no_later_start(store: ClusterStore) -> None:
     await store.registry.put([FIRST, SECOND])
     await store.registry.drop([FIRST.place])
-    assert (await store.registry.after(0, "one")).instances == (SECOND,)
+    assert [_unnumbered(one) for one in (await store.registry.after(0, "one")).instances] == [SECOND]
+
+
+async def test_a_change_counts_where_nothing_was_written_since_it_was_read(store: ClusterStore) -> None:
+    """Not over a later writing, and not for one that is gone."""
+    number = await store.registry.put([FIRST, SECOND])
+    (first, second) = (msgspec.structs.replace(one, number=number, content=b"new") for one in (FIRST, SECOND))
+    left = msgspec.structs.replace(FIRST, left_at=400)
+    await store.registry.put([left])
+    await store.registry.change([first, second])
+    found = (await store.registry.after(0, "one")).instances
+    assert [one.content for one in found] == [left.content, b"new"]
+    assert [one.left_at for one in found] == [400, 300]
+    assert found[1].number > found[0].number > number
+    await store.registry.drop([SECOND.place])
+    await store.registry.change([found[1]])
+    assert [one.place for one in (await store.registry.after(0, "one")).instances] == [FIRST.place]
+
+
+def _unnumbered(row: SharedInstance) -> SharedInstance:
+    """As it was given."""
+    return msgspec.structs.replace(row, number=0)
