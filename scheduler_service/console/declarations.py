@@ -59,7 +59,7 @@ class Module:
 
 
 def read_module(source: Source) -> Module:
-    """Reads a module. Raises ModuleError for what is not of the form that CONTRIBUTING.md has."""
+    """Reads a module. Raises ModuleError for what is not of the form that decision 40 has."""
     imports = tuple(_imports(source))
     for found in _DYNAMIC.finditer(source.code):
         if source.path != DYNAMIC_IN:
