@@ -7,16 +7,16 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.language.filters import Budget
 from scheduler_service.language.values import LARGE_BYTES
 
-TRIAL_VISITS = 5_000
+SHORT_VISITS = 5_000
 """So many values may be visited by the JSONPaths of a turn on the loop: 5 ms."""
 
 VISITS_A_CHECK = 10
 """A check of `paramsSchema` takes as long as so many visits."""
 
 
-def begin_trial() -> Budget:
+def begin_short() -> Budget:
     """What a turn on the loop may visit; then `Unfinished` is raised."""
-    return Budget(TRIAL_VISITS, is_trial=True)
+    return Budget(SHORT_VISITS, is_short=True)
 
 
 def is_large(job: Job, event: Event) -> bool:

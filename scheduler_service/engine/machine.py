@@ -70,21 +70,21 @@ OWN_JOB = Refusal(
 NO_JOB = Refusal(RefusalCode.ABSENT, "there is no such job", "/jobId")
 
 
-def decide(job: Job, event: Event, now: Now, *, is_trial: bool = False) -> Decision:
+def decide(job: Job, event: Event, now: Now, *, is_short: bool = False) -> Decision:
     """The new state of a job after `event`, with the effects to start, the records to keep and the reply.
 
     Pure: the same arguments always give the same decision. Never raises, whatever the event contains: the
     reply says what was refused. Without a job only `Created` has an effect.
 
-    `is_trial`: raises Unfinished where the turn takes long: it reads or renders large bodies, or visits many
+    `is_short`: raises Unfinished where the turn takes long: it reads or renders large bodies, or visits many
     values.
     """
-    if is_trial and is_large(job, event):
+    if is_short and is_large(job, event):
         raise Unfinished
     document = job.document
     if document is None:
         return create(job, event, now) if isinstance(event, Created) else Decision(None, reply=NO_JOB)
-    turn = TurnState(job, document, now, is_trial=is_trial)
+    turn = TurnState(job, document, now, is_short=is_short)
     if turn.program.system and _replaces_or_destroys(job, event):
         return Decision(document, reply=OWN_JOB)
     if type(event) is Destroyed:

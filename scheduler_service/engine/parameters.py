@@ -35,7 +35,7 @@ def check_parameters(schema: object, parameters: object, budget: Budget | None =
     """What is wrong with `parameters` under a schema that `check_schema` has passed; at most 20 problems.
 
     Parameters that need more than 50,000 checks are refused: checks are counted, time is not measured.
-    `budget`: that of a trial; raises Unfinished where they need more.
+    `budget`: that of a short turn; raises Unfinished where they need more.
     """
     meter = _Meter(budget)
     found = []

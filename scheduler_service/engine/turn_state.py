@@ -13,7 +13,7 @@ from scheduler_service.domain.records import ExecutionRecord, FiringRecord, Note
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import CallKind, Token
 from scheduler_service.engine.decision import Decision, Job
-from scheduler_service.engine.effort import begin_trial
+from scheduler_service.engine.effort import begin_short
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.states import LIVE, TERMINAL, follow
 from scheduler_service.language.filters import Budget
@@ -31,7 +31,7 @@ Change = tuple[Open, int, str | None, str | None, str | None, FailureType | None
 class TurnState:
     """The state of a job while a turn changes it; `program` is the current definition.
 
-    `is_trial`: the turn is to take at most some milliseconds.
+    `is_short`: the turn is to take at most some milliseconds.
     """
 
     __slots__ = (
@@ -42,7 +42,7 @@ class TurnState:
         "effects",
         "head",
         "holder",
-        "is_trial",
+        "is_short",
         "now",
         "opens",
         "program",
@@ -50,9 +50,9 @@ class TurnState:
         "records",
     )
 
-    def __init__(self, job: Job, document: Document, now: Now, *, is_trial: bool = False) -> None:
+    def __init__(self, job: Job, document: Document, now: Now, *, is_short: bool = False) -> None:
         self._document = document
-        self.is_trial = is_trial
+        self.is_short = is_short
         self._budget: Budget | None = None
         self.head: Head = document.head
         self.opens: dict[int, Open] = {}
@@ -68,9 +68,9 @@ class TurnState:
         self._changed: dict[int, Change] = {}
 
     def budget(self) -> Budget | None:
-        """What the turn may visit in a trial, all together; None: each request has a limit of its own."""
-        if self.is_trial and self._budget is None:
-            self._budget = begin_trial()
+        """What the turn may visit if it is short, all together; None: each request has a limit of its own."""
+        if self.is_short and self._budget is None:
+            self._budget = begin_short()
         return self._budget
 
     def program_of(self, run: Open) -> Program:

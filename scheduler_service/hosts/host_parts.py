@@ -30,8 +30,8 @@ from scheduler_service.telemetry.decorators import ObserveCall, ObserveJob, obse
 class Decide(Protocol):
     """`engine.machine.decide`."""
 
-    def __call__(self, job: Job, event: Event, now: Now, *, is_trial: bool = False) -> Decision:
-        """The decision; a trial may raise Unfinished."""
+    def __call__(self, job: Job, event: Event, now: Now, *, is_short: bool = False) -> Decision:
+        """The decision; a short turn may raise Unfinished."""
 
 
 class Core(msgspec.Struct, frozen=True):

@@ -165,7 +165,7 @@ class Turn:
             event, programs = bind(cached, event, definition, self._new_identity)
         job = Job(before, programs, self._holder)
         try:
-            decision = self._core.decide(job, event, now, is_trial=True)
+            decision = self._core.decide(job, event, now, is_short=True)
         except Unfinished:
             decision = await work_apart(partial(self._core.decide, job, event, now))
         decision, deliveries, queued = sort_effects(cached.job_id, decision)

@@ -30,24 +30,24 @@ class Exhausted(Exception):
 
 
 class Unfinished(Exception):
-    """A trial is over: what was tried takes longer, and is to be begun again without one."""
+    """A short turn is over: what it decides takes longer, and is to be begun again without a bound."""
 
 
 class Budget(msgspec.Struct):
     """The values that an evaluation may still visit; `patterns` are those compiled so far.
 
-    `is_trial`: when none are left, the whole turn is to be begun again, with all that is allowed.
+    `is_short`: when none are left, the whole turn is to be begun again, with all that is allowed.
     """
 
     left: int
     patterns: dict[tuple[str, bool], CompiledRegexp] = {}
-    is_trial: bool = False
+    is_short: bool = False
 
     def spend(self, nodes: int) -> None:
-        """Uses up `nodes`. Raises Exhausted when none are left, of a trial Unfinished."""
+        """Uses up `nodes`. Raises Exhausted when none are left, of a short turn Unfinished."""
         self.left -= nodes
         if self.left < 0:
-            raise Unfinished if self.is_trial else Exhausted
+            raise Unfinished if self.is_short else Exhausted
 
 
 DEPTH_MAX = 24

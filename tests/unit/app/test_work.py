@@ -128,9 +128,9 @@ class Works:
         self.commits.clear()
         self.statements.clear()
 
-    def _count_turn(self, job: Job, event: Event, now: Now, *, is_trial: bool = False) -> Decision:
+    def _count_turn(self, job: Job, event: Event, now: Now, *, is_short: bool = False) -> Decision:
         self.turns += 1
-        return decide(job, event, now, is_trial=is_trial)
+        return decide(job, event, now, is_short=is_short)
 
     def _count_commit(self, commit: Commit) -> Any:
         self.commits.append(commit)

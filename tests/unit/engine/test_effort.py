@@ -6,7 +6,7 @@ import pytest
 
 from scheduler_service.domain.events import AlarmRang, CallEnded, Event, Triggered
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Token
-from scheduler_service.engine.effort import begin_trial, is_large
+from scheduler_service.engine.effort import begin_short, is_large
 from scheduler_service.engine.machine import decide
 from scheduler_service.engine.parameters import check_parameters
 from scheduler_service.language.filters import Unfinished
@@ -51,15 +51,15 @@ def test_an_execution_is_as_large_as_what_it_keeps() -> None:
 def _dear_path() -> None:
     rig = Rig(request=[{"url": "http://t.test/", "body": "${$..[?@.a]}|json"}]).create()
     many = b'{"a":[' + b",".join([b"[]"] * 4_000) + b"]}"
-    decide(rig.job, Triggered(params=many), rig.now, is_trial=True)
+    decide(rig.job, Triggered(params=many), rig.now, is_short=True)
 
 
 def _dear_schema() -> None:
-    check_parameters({"items": {"minimum": 0}}, [1] * 1_000, begin_trial())
+    check_parameters({"items": {"minimum": 0}}, [1] * 1_000, begin_short())
 
 
 @pytest.mark.parametrize("work", [_dear_path, _dear_schema])
-def test_a_trial_ends_before_it_takes_long(work: Callable[[], None]) -> None:
+def test_a_short_turn_ends_before_it_takes_long(work: Callable[[], None]) -> None:
     """Without one the same is done to its end."""
     with pytest.raises(Unfinished):
         work()

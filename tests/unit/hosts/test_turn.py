@@ -49,16 +49,16 @@ async def test_an_alarm_raised_for_a_commit_that_failed_is_left_to_ring() -> Non
 
 
 class WatchedCore:
-    """Notes of each decision that was taken whether it was a trial, and whether the loop waited for it."""
+    """Notes of each decision whether it was a short turn, and whether the loop waited for it."""
 
     def __init__(self) -> None:
         self.loop_thread = threading.get_ident()
         self.seen: list[tuple[bool, bool]] = []
         self.core = msgspec.structs.replace(CORE, decide=self._decide)
 
-    def _decide(self, job: Job, event: Event, now: Now, *, is_trial: bool = False) -> Decision:
-        decision = decide(job, event, now, is_trial=is_trial)
-        self.seen.append((is_trial, threading.get_ident() == self.loop_thread))
+    def _decide(self, job: Job, event: Event, now: Now, *, is_short: bool = False) -> Decision:
+        decision = decide(job, event, now, is_short=is_short)
+        self.seen.append((is_short, threading.get_ident() == self.loop_thread))
         return decision
 
 
