@@ -83,6 +83,19 @@ class Changes(msgspec.Struct, frozen=True):
     unread: tuple[Unread, ...] = ()
 
 
+class Old(msgspec.Struct, frozen=True):
+    """What nobody needs any more. Of what was written last before the moment `before` (steady ms) these:
+
+    an instance that has left, or that is `silent` to all nodes; the report of a node that is not `alive`; a
+    notice up to the number `noticed` without jobs declared anew (notices have no moment).
+    """
+
+    before: int
+    silent: tuple[Place, ...] = ()
+    alive: frozenset[str] = frozenset()
+    noticed: int = 0
+
+
 class SharedRegistry(Protocol):
     """Instances, notices of services, reports of nodes; each writing has a number above all before it."""
 
@@ -100,5 +113,5 @@ class SharedRegistry(Protocol):
     async def after(self, number: int, node: str) -> Changes:
         """What was written after `number`, without the report of `node`; all of it after 0."""
 
-    async def drop(self, places: Sequence[Place]) -> None:
-        """Removes instances; the other nodes know by their own clocks that they are old."""
+    async def forget(self, old: Old) -> None:
+        """Removes it; the other nodes know by their own clocks that it is old."""

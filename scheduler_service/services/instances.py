@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.moments import DAY, SECOND
 
 OFFLINE_AFTER = 10 * SECOND
+FORGOTTEN_AFTER = DAY
 
 Key = tuple[str, str]
 """Tenant and service."""
@@ -216,13 +217,12 @@ class Instances:
             self._tell(*key, instance_id)
         return True
 
-    def forget(self, before: int) -> list[Instance]:
-        """Removes those without a sign of life since `before`, and returns them (SPEC section 12)."""
+    def forget(self, before: int) -> None:
+        """Removes those without a sign of life since `before` (SPEC section 12)."""
         gone = [one for each in self._known.values() for one in each.values() if one.seen < before]
         for instance in gone:
             self.remove(instance.tenant, instance.service, instance.instance_id)
         self._left = {place: left_at for place, left_at in self._left.items() if left_at >= before}
-        return gone
 
     def services(self, tenant: str) -> tuple[str, ...]:
         """The names of the services with known instances, in order."""

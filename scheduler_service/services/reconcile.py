@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import msgspec
 
 from scheduler_service.domain.events import Activated, Created, Destroyed, Event, Paused, Updated
-from scheduler_service.domain.moments import DAY
 from scheduler_service.domain.replies import Refusal
 from scheduler_service.domain.services import Applied, Service
 from scheduler_service.ports.clock import Clock
@@ -15,15 +14,15 @@ from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.services import ServiceTable
 from scheduler_service.services.declared import Action, DriftKind
+from scheduler_service.services.instances import FORGOTTEN_AFTER
 from scheduler_service.services.reconcile_inputs import Finding, ReconcileInputs
 from scheduler_service.services.registry import Registry
 
 BATCH_SIZE = 50
+"""Jobs whose results are stored together, before the next batch."""
 TURNS_AT_ONCE = 10
-"""All that are begun at once hold the loop together."""
-"""Turns that run at once and share a commit; their results are stored before the next batch."""
+"""Turns that run at once and share a commit; all that are begun at once hold the loop together."""
 UNDECLARED, PAUSED = "undeclared", "paused"
-FORGOTTEN_AFTER = DAY
 COUNTED = {
     Action.CREATE: "created",
     Action.UPDATE: "updated",

@@ -189,7 +189,8 @@ class Registry:
 
     async def forget_instances(self, before: int) -> None:
         """Drops those without a sign of life since `before` (steady ms). Raises StoreUnavailable."""
-        await self._sharing.drop(self.instances.forget(before))
+        self.instances.forget(before)
+        await self._sharing.forget(before)
 
     async def forget(self, service: Service) -> None:
         """Drops a removed service whose jobs are gone, unless it was restored. Raises StoreUnavailable."""

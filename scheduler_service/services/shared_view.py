@@ -6,20 +6,18 @@ from contextlib import suppress
 
 import msgspec
 
-from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.wire import Holder
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.shared_registry import (
     Changes,
-    NodeReport,
-    OpenCalls,
+    Old,
     Place,
     ServiceNotice,
     SharedInstance,
     SharedRegistry,
-    Sighting,
 )
 from scheduler_service.services.instance_rows import (
     RowUnreadable,
@@ -30,17 +28,17 @@ from scheduler_service.services.instance_rows import (
     place_of,
     row_of,
 )
-from scheduler_service.services.instances import Instance, Instances
+from scheduler_service.services.instances import FORGOTTEN_AFTER, Instance, Instances
+from scheduler_service.services.node_reports import NodeReports, OpenHere
 from scheduler_service.telemetry.outage import Outage
 
 LOOK_MS = SECOND // 2
 """So often a node writes what changed, and reads what the others wrote."""
-REPORT_MS = SECOND
-"""So often a node says of which instances it has heard, where it has heard of any."""
+TIDY_MS = MINUTE
+"""So often a node looks for what it may forget."""
 BLIND_AFTER_MS = 3 * SECOND
 """After so long without a read, silence of instances that others hear of says nothing."""
 
-OpenHere = Callable[[], Sequence[tuple[Place, int]]]
 OnNotices = Callable[[Sequence[ServiceNotice]], Awaitable[None]]
 
 
@@ -74,6 +72,8 @@ class SharedView:
         self._on_notices: OnNotices = _ignore
         self._alive: frozenset[Holder] = frozenset()
         self._number = 0
+        self._mark = (clock.now().steady, 0)
+        self._tidied_at = 0
         self._reads_begun = 0
         self._reading = asyncio.Lock()
         self._read_at: int | None = None
@@ -81,10 +81,7 @@ class SharedView:
         self._notices: dict[tuple[str, str], bool] = {}
         self._rows: dict[Place, Written] = {}
         self._revived: dict[Place, int] = {}
-        self._heard: dict[Place, int] = {}
-        self._calls: dict[str, dict[Place, int]] = {}
-        self._reported_at = 0
-        self._report = NodeReport(node, 0)
+        self._reports = NodeReports(instances=instances, node=node)
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -108,7 +105,7 @@ class SharedView:
             return
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        self._reported_at = 0
+        self._reports.hurry()
         await self._exchange()
 
     async def catch_up(self) -> None:
@@ -128,7 +125,7 @@ class SharedView:
 
     def calls_to(self, place: Place) -> int:
         """By the latest reports of the nodes that are alive."""
-        return sum(calls.get(place, 0) for calls in self._calls.values())
+        return self._reports.calls_to(place)
 
     async def write(self, instance: Instance) -> None:
         async with self._reading:  # what was read before would undo it here
@@ -141,13 +138,15 @@ class SharedView:
             await self._shared.put(instances=[row_of(instance, left_at)])
             self._part_from(place_of(instance))
 
-    async def drop(self, instances: Sequence[Instance]) -> None:
-        places = [place_of(one) for one in instances]
-        for place in places:
-            self._rows.pop(place, None)
-            self._heard.pop(place, None)
-        if places:
-            await self._shared.drop(places)
+    async def forget(self, before: int) -> None:
+        silent = tuple(place for place, row in self._rows.items() if self._is_old(row, before))
+        marked_at, noticed = self._mark
+        alive = frozenset({self._node, *(holder.node for holder in self._others())})
+        await self._shared.forget(Old(before, silent, alive, noticed if marked_at < before else 0))
+        for place in silent:
+            self._part_from(place)
+        if marked_at < before:
+            self._mark = (self._clock.now().steady, self._number)
 
     def note(self, tenant: str, name: str, *, anew: bool) -> None:
         self._notices[tenant, name] = anew
@@ -164,6 +163,7 @@ class SharedView:
     async def _exchange(self) -> None:
         try:
             self._look_at_nodes()
+            self._tidy()
             await self._write_notices()
             await self._write_changed()
             await self._write_report()
@@ -179,8 +179,27 @@ class SharedView:
         if not self._alive <= alive:
             self._whole_at = self._clock.now().steady + self._instances.offline_after
         self._alive = alive
-        names = {holder.node for holder in alive}
-        self._calls = {node: calls for node, calls in self._calls.items() if node in names}
+        self._reports.keep(frozenset(holder.node for holder in alive))
+
+    def _tidy(self) -> None:
+        """The scan runs at one node; each of the others forgets by itself what is old.
+
+        It keeps the rows as long again, for a scan that runs here.
+        """
+        now = self._clock.now().steady
+        if now - self._tidied_at < TIDY_MS:
+            return
+        self._tidied_at = now
+        self._instances.forget(now - FORGOTTEN_AFTER)
+        for place, row in list(self._rows.items()):
+            if self._is_old(row, now - 2 * FORGOTTEN_AFTER):
+                self._part_from(place)
+        self._reports.tidy()
+        self._revived = {place: at for place, at in self._revived.items() if self._instances.get(*place)}
+
+    def _is_old(self, row: Written, before: int) -> bool:
+        place = place_of(row.instance)
+        return row.instance.seen < before and self._instances.get(*place) is None
 
     async def _write_notices(self) -> None:
         told = dict(self._notices)
@@ -206,20 +225,10 @@ class SharedView:
         return msgspec.structs.replace(row_of(one), number=number)
 
     async def _write_report(self) -> None:
-        now = self._clock.now().steady
-        if now - self._reported_at < REPORT_MS:
-            return
-        since = now - self._instances.offline_after
-        seen = tuple(
-            Sighting(one.tenant, one.service, one.instance_id, one.seen, one.load)
-            for one in self._instances.all()
-            if one.seen > max(self._heard.get(place_of(one), 0), since)
-        )
-        calls = tuple(OpenCalls(*place, count) for place, count in self._open_here())
-        if (seen, calls) != (self._report.seen, self._report.calls):
-            self._report = NodeReport(self._node, now, seen, calls)
-            await self._shared.report(self._report)
-        self._reported_at = now
+        report = self._reports.next(self._clock.now().steady, self._open_here)
+        if report is not None:
+            await self._shared.report(report)
+            self._reports.note_written(report)
 
     async def _read(self) -> None:
         self._reads_begun += 1
@@ -248,12 +257,7 @@ class SharedView:
             self._log("registry_row_skipped", node=unread.node, error=unread.reason)
         names = {holder.node for holder in self._others()}
         for report in changes.reports:
-            if report.node in names:
-                self._calls[report.node] = {_called(one): one.count for one in report.calls}
-            for one in report.seen:
-                place = (one.tenant, one.service, one.instance_id)
-                self._heard[place] = max(self._heard.get(place, 0), one.seen)
-                self._instances.hear(*place, one.seen, one.load)
+            self._reports.take(report, is_alive=report.node in names)
 
     def _apply_row(self, row: SharedInstance) -> None:
         place, known = row.place, self._instances.get(*row.place)
@@ -261,12 +265,12 @@ class SharedView:
             found = instance_of(row)
             before, self._rows[place] = self._rows.get(place), Written(found, row.number)
             self._revived.pop(place, None)
-            self._heard[place] = max(self._heard.get(place, 0), row.seen_at)
             if known is not None and is_later(known, found, before):
                 found = msgspec.structs.replace(
                     found, draining=known.draining, drains_by_word=known.drains_by_word, said=known.said
                 )
             self._instances.adopt(found)
+            self._reports.note_heard(place, row.seen_at)
         elif known is not None and known.seen > row.left_at:
             self._rows.pop(place, None)
             self._revived[place] = row.number
@@ -278,15 +282,11 @@ class SharedView:
         """It has left."""
         self._rows.pop(place, None)
         self._revived.pop(place, None)
-        self._heard.pop(place, None)
+        self._reports.forget(place)
 
 
 async def _ignore(notices: Sequence[ServiceNotice]) -> None:
     """Nobody is told."""
-
-
-def _called(calls: OpenCalls) -> Place:
-    return calls.tenant, calls.service, calls.instance_id
 
 
 def _explain(error: Exception) -> str:

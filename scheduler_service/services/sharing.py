@@ -1,6 +1,5 @@
 """What a registry does with its changes beside its own memory: nothing, where one process knows all."""
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from scheduler_service.services.instances import Instance
@@ -9,7 +8,9 @@ from scheduler_service.services.instances import Instance
 class Sharing(Protocol):
     """Tells the other nodes of a cluster.
 
-    `catch_up`, `write`, `leave` and `drop` raise StoreUnavailable: then nothing has changed.
+    `catch_up`, `write`, `leave` and `forget` raise StoreUnavailable: then nothing has changed. `write` and
+    `leave` may raise StoreUncertain, too: what came of it is known with the next `catch_up`, and they may be
+    repeated.
     """
 
     @property
@@ -25,8 +26,8 @@ class Sharing(Protocol):
     async def leave(self, instance: Instance, left_at: int) -> None:
         """It has deregistered (steady ms)."""
 
-    async def drop(self, instances: Sequence[Instance]) -> None:
-        """They are old, and forgotten."""
+    async def forget(self, before: int) -> None:
+        """What nobody has heard of since `before` (steady ms) is old."""
 
     def note(self, tenant: str, name: str, *, anew: bool) -> None:
         """The table has something new of a service, or whether its jobs are declared anew has changed."""
@@ -49,7 +50,7 @@ class Alone:
     async def leave(self, instance: Instance, left_at: int) -> None:
         """Nobody else wants to know."""
 
-    async def drop(self, instances: Sequence[Instance]) -> None:
+    async def forget(self, before: int) -> None:
         """Nobody else has them."""
 
     def note(self, tenant: str, name: str, *, anew: bool) -> None:

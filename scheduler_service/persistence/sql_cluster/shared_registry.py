@@ -16,6 +16,7 @@ from scheduler_service.persistence.sql_cluster.schema import (
 from scheduler_service.ports.shared_registry import (
     Changes,
     NodeReport,
+    Old,
     Place,
     ServiceNotice,
     SharedInstance,
@@ -85,10 +86,19 @@ class SqlSharedRegistry:
 
         return await self._database.read(read)
 
-    async def drop(self, places: Sequence[Place]) -> None:
+    async def forget(self, old: Old) -> None:
+        left, seen = shared_instances.c.left_at, shared_instances.c.seen_at
+        reported, noticed = node_reports.c, service_notices.c
+
         def write(connection: sa.Connection) -> None:
-            for place in places:
-                connection.execute(sa.delete(shared_instances).where(_is(place)))
+            connection.execute(sa.delete(shared_instances).where(left < old.before))
+            for place in old.silent:
+                unheard = (_is(place), left.is_(None), seen < old.before)
+                connection.execute(sa.delete(shared_instances).where(*unheard))
+            gone = (reported.at < old.before, reported.node.not_in(old.alive))
+            connection.execute(sa.delete(node_reports).where(*gone))
+            settled = (noticed.number <= old.noticed, noticed.anew == 0)
+            connection.execute(sa.delete(service_notices).where(*settled))
 
         await self._database.write_apart(write)
 

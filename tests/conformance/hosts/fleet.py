@@ -11,7 +11,14 @@ from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.persistence.sql_cluster.shared_registry import SqlSharedRegistry
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.sending import MayGo, NotSent, Sender, always
-from scheduler_service.ports.shared_registry import Changes, NodeReport, Place, ServiceNotice, SharedInstance
+from scheduler_service.ports.shared_registry import (
+    Changes,
+    NodeReport,
+    Old,
+    Place,
+    ServiceNotice,
+    SharedInstance,
+)
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.losses import Losses
 from scheduler_service.services.registry import Registry
@@ -51,9 +58,9 @@ class MortalRegistry(SqlSharedRegistry):
         self._check()
         return await super().after(number, node)
 
-    async def drop(self, places: Sequence[Place]) -> None:
+    async def forget(self, old: Old) -> None:
         self._check()
-        await super().drop(places)
+        await super().forget(old)
 
     def _check(self) -> None:
         if self.is_dead:

@@ -12,6 +12,7 @@ from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.shared_registry import (
     Changes,
     NodeReport,
+    Old,
     Place,
     ServiceNotice,
     SharedInstance,
@@ -69,10 +70,18 @@ class MemoryShared(SharedRegistry):
             tuple(one for written, one in self._reports.values() if written > number and one.node != node),
         )
 
-    async def drop(self, places: Sequence[Place]) -> None:
-        self._write()
-        for place in places:
-            self._instances.pop(place, None)
+    async def forget(self, old: Old) -> None:
+        self._check()
+        for place, (_, one) in list(self._instances.items()):
+            silent_since = one.seen_at if place in old.silent else old.before
+            if (silent_since if one.left_at is None else one.left_at) < old.before:
+                del self._instances[place]
+        for node, (_, report) in list(self._reports.items()):
+            if report.at < old.before and node not in old.alive:
+                del self._reports[node]
+        for key, (number, notice) in list(self._services.items()):
+            if number <= old.noticed and not notice.anew:
+                del self._services[key]
 
     def _keep(self, instances: Sequence[SharedInstance]) -> None:
         for one in instances:

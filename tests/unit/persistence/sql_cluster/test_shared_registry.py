@@ -7,6 +7,7 @@ import pytest
 
 from scheduler_service.ports.shared_registry import (
     NodeReport,
+    Old,
     OpenCalls,
     ServiceNotice,
     SharedInstance,
@@ -83,10 +84,35 @@ async def test_numbers_rise_over_writings_at_the_same_time(store: ClusterStore) 
     assert number == 40
 
 
-async def test_dropped_ones_are_found_by_no_later_start(store: ClusterStore) -> None:
-    await store.registry.put([FIRST, SECOND])
-    await store.registry.drop([FIRST.place])
-    assert [_unnumbered(one) for one in (await store.registry.after(0, "one")).instances] == [SECOND]
+async def test_instances_that_left_or_are_silent_are_forgotten(store: ClusterStore) -> None:
+    """Not one that was written since, one that may have been heard of, nor a later leaving."""
+    others = [msgspec.structs.replace(FIRST, instance_id=name) for name in ("c", "d")]
+    others[1] = msgspec.structs.replace(others[1], seen_at=301)
+    await store.registry.put([FIRST, SECOND, *others])
+    silent = (FIRST.place, others[1].place)
+    await store.registry.forget(Old(300, silent))
+    assert await _kept(store) == ["b", "c", "d"]
+    await store.registry.forget(Old(301, silent))
+    assert await _kept(store) == ["c", "d"]
+
+
+async def test_reports_of_nodes_that_are_gone_are_forgotten(store: ClusterStore) -> None:
+    """Once they are old."""
+    for node, at in (("two", 5), ("three", 5), ("four", 6)):
+        await store.registry.report(NodeReport(node, at))
+    await store.registry.forget(Old(6, alive=frozenset({"two"})))
+    assert {one.node for one in (await store.registry.after(0, "one")).reports} == {"two", "four"}
+
+
+async def test_notices_that_all_nodes_have_read_are_forgotten(store: ClusterStore) -> None:
+    """Unless jobs are declared anew, which the next scan takes."""
+    await store.registry.put(
+        services=[ServiceNotice("default", "old"), ServiceNotice("default", "anew", True)]
+    )
+    number = (await store.registry.after(0, "one")).number
+    await store.registry.put(services=[ServiceNotice("default", "new")])
+    await store.registry.forget(Old(0, noticed=number))
+    assert {one.name for one in (await store.registry.after(0, "one")).services} == {"anew", "new"}
 
 
 async def test_a_change_counts_where_nothing_was_written_since_it_was_read(store: ClusterStore) -> None:
@@ -100,9 +126,13 @@ async def test_a_change_counts_where_nothing_was_written_since_it_was_read(store
     assert [one.content for one in found] == [left.content, b"new"]
     assert [one.left_at for one in found] == [400, 300]
     assert found[1].number > found[0].number > number
-    await store.registry.drop([SECOND.place])
+    await store.registry.forget(Old(301))
     await store.registry.change([found[1]])
-    assert [one.place for one in (await store.registry.after(0, "one")).instances] == [FIRST.place]
+    assert await _kept(store) == ["a"]
+
+
+async def _kept(store: ClusterStore) -> list[str]:
+    return sorted(one.instance_id for one in (await store.registry.after(0, "one")).instances)
 
 
 def _unnumbered(row: SharedInstance) -> SharedInstance:
