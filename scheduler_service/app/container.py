@@ -234,7 +234,8 @@ class Container:
     @cached_property
     def operations(self) -> Operations:
         """Work on many things, which runs in the process that takes requests."""
-        return Operations(store=self.processes.store, clock=self._base.clock, holder=holder_of(self.store))
+        base, holder = self._base, holder_of(self.store)
+        return Operations(store=self.processes.store, clock=base.clock, holder=holder, log=base.log)
 
     @cached_property
     def api_parts(self) -> ApiDependencies:

@@ -392,7 +392,9 @@ def _api_parts(loaded: Loaded, parts: NodeParts, readiness: Readiness, log: Log)
         surroundings=parts.surroundings,
         catalogue=parts.catalogue,
         store=host.store,
-        operations=Operations(store=host.store, clock=parts.clock, holder=parts.cluster.heartbeat.holder),
+        operations=Operations(
+            store=host.store, clock=parts.clock, holder=parts.cluster.heartbeat.holder, log=log
+        ),
         trials=parts.cleaner.trials,
         history=parts.reads,
         outbox=host.notifications,

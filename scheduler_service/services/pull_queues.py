@@ -202,7 +202,10 @@ class PullQueues:
         return await self._free(Freeing(tenant, queue, part_id, self._clock.now().steady))
 
     def hand_back(self, found: Iterable[Leased]) -> None:
-        """Frees claimed parts of which no instance will hear: others get them at once, beside the caller."""
+        """Frees claimed parts of which no instance will hear: others get them at once, beside the caller.
+
+        Not while stopping: then they are free when their leases end.
+        """
         if not self._is_stopping:
             for one in found:
                 self._delivery.start(self._hand_back(one))
@@ -250,7 +253,7 @@ class PullQueues:
         try:
             await self._free(Freeing(part.tenant, part.queue, write_part_id(part.name), now, one.lease))
         except StoreError as error:  # the part is free when its lease ends
-            self._log("part_not_delivered", error=str(error))
+            self._log("claim_not_returned", error=str(error))
 
     async def _free(self, freeing: Freeing) -> bool:
         """Whether there was such a lease, which has ended. Raises StoreError."""

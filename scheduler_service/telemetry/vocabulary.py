@@ -52,6 +52,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "call_failed": Word(ERROR, "A call between the service process and a worker process met a defect."),
         "call_not_sent": Word(WARNING, "A request was held back, because this node had no heartbeat."),
         "calls_delayed": Word(WARNING, "Calls wait, because few descriptors are left for calls."),
+        "claim_not_returned": Word(WARNING, "A part that nobody heard of could not be handed back."),
         "clock_step_not_kept": Word(WARNING, "A step of the system clock could not be stored."),
         "clock_stepped": Word(WARNING, "The system clock was set by more than a second."),
         "confirmation_not_written": Word(WARNING, "That the history has some records could not be stored."),
@@ -106,6 +107,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "node_stalled": Word(ERROR, "This process did not run for a while."),
         "notice_dropped": Word(WARNING, "A target is not told of a cancellation: too many are pending."),
         "observer_failed": Word(ERROR, "What watches the turns met a defect; the turns themselves did not."),
+        "operation_failed": Word(ERROR, "A piece of an operation on many jobs, or its record, met a defect."),
         "outbox_not_written": Word(WARNING, "Notifications and kept answers of a turn could not be stored."),
         "part_not_delivered": Word(WARNING, "The end of a part could not be delivered to its job yet."),
         "process_described": Word(

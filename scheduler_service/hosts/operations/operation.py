@@ -25,8 +25,8 @@ class Started(msgspec.Struct, frozen=True, rename="camel"):
 class Outcome(msgspec.Struct, frozen=True):
     """What became of one piece: `problem` None: it is done, and `started` is the execution that it began.
 
-    A problem has the members of RFC 9457. `is_store_fault`: the store failed it, which the next ones may meet
-    as well.
+    A problem has the members of RFC 9457. `is_store_fault`: the store failed it, or a defect, which the next
+    ones may meet as well.
     """
 
     started: Started | None = None

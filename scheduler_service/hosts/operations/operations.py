@@ -13,9 +13,10 @@ from scheduler_service.hosts.operations.operation import (
     read_kept,
     scope_of,
 )
-from scheduler_service.hosts.operations.run import Run, Work
+from scheduler_service.hosts.operations.run import Run, Work, name_of
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import Remembered, RequestStore
 
 MOST_RUNNING = 4
@@ -25,6 +26,7 @@ AT_ONCE = 8
 SAVE_SECONDS = 2.0
 SILENCE_MS = 10_000
 """A running operation that was not saved for so long has ended with its process."""
+LEAVING = "this process ends; ask again once it is back"
 RECORD_SECONDS = 1.0
 """So much of the time of a stop is kept for the record of the end."""
 
@@ -45,12 +47,14 @@ class Operations:
         store: RequestStore,
         clock: Clock,
         holder: Holder,
+        log: Log,
         at_once: int = AT_ONCE,
         save_seconds: float = SAVE_SECONDS,
     ) -> None:
         self._store = store
         self._clock = clock
         self._holder = holder
+        self._log = log
         self._at_once = at_once
         self._save_seconds = save_seconds
         self._runs: dict[tuple[str, str], Run] = {}
@@ -77,26 +81,27 @@ class Operations:
     def check_room(self) -> None:
         """Raises NoRoom where no further operation may run now."""
         if self._is_leaving:
-            raise NoRoom("this process ends; ask again once it is back")
+            raise NoRoom(LEAVING)
         if len(self._runs) >= MOST_RUNNING:
             raise NoRoom(f"{MOST_RUNNING} operations are running; wait for one, or cancel one")
 
     async def start(self, operation: Operation, ids: Sequence[str], work: Work) -> Operation:
         """Begins with `operation`, which does `work` on each of `ids`; returns when its record is durable.
 
-        Returns the one that runs already under this id, where there is one. Raises NoRoom, StoreError:
-        nothing was begun.
+        Returns the one that runs already under this id, where there is one. Raises NoRoom, StoreError, and
+        whatever else the store raises: nothing was begun.
         """
         name = (operation.tenant, operation.operation_id)
         if name in self._runs:
             return self._runs[name].operation
         self.check_room()
         operation.node, operation.boot = self._holder.node, self._holder.boot
-        self._runs[name] = Run(operation=operation, ids=ids, work=work, at_once=self._at_once)
+        run = Run(operation=operation, ids=ids, work=work, at_once=self._at_once, log=self._log)
+        self._runs[name] = run
         saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._attend(self._runs[name], saved))
+        task = asyncio.create_task(self._attend(run, saved))
         self._tasks[name] = task
-        task.add_done_callback(lambda ended: self._forget(name, ended))
+        task.add_done_callback(lambda ended: self._forget(name, ended, saved))
         await asyncio.shield(saved)
         return operation
 
@@ -134,20 +139,25 @@ class Operations:
             task.cancel()
         await asyncio.wait(tasks, timeout=min(RECORD_SECONDS, seconds / 2))
 
-    def _forget(self, name: tuple[str, str], task: "asyncio.Task[None]") -> None:
-        """It may have begun anew as soon as its end was shown."""
+    def _forget(
+        self, name: tuple[str, str], task: "asyncio.Task[None]", saved: "asyncio.Future[None]"
+    ) -> None:
+        """It may have begun anew since its end was shown; who waits for `saved` hears what happened."""
         if self._tasks.get(name) is task:
             del self._tasks[name]
             self._runs.pop(name, None)
+        error = NoRoom(LEAVING) if task.cancelled() else task.exception()
+        if error is None:
+            return
+        if not saved.done():
+            saved.set_exception(error)
+        elif not task.cancelled():
+            self._log("operation_failed", operationId=name[1], error=name_of(error))
 
     async def _attend(self, run: Run, saved: "asyncio.Future[None]") -> None:
         """Runs the operation and keeps its record up to date."""
         operation = run.operation
-        try:
-            await self._store.remember(operation.kept(self._clock.now().wall))
-        except StoreError as error:
-            saved.set_exception(error)
-            return
+        await self._store.remember(operation.kept(self._clock.now().wall))
         saved.set_result(None)
         running = asyncio.create_task(run.work_off())
         try:

@@ -26,7 +26,13 @@ TENANT = "default"
 def operations_of(cluster: DaprHouse, node: DaprNode, *, save_seconds: float = 0.001) -> Operations:
     """Those of a node."""
     holder = Holder(node.name, "1")
-    return Operations(store=node.host.store, clock=cluster.clock, holder=holder, save_seconds=save_seconds)
+    return Operations(
+        store=node.host.store,
+        clock=cluster.clock,
+        holder=holder,
+        log=lambda event, /, **keys: None,
+        save_seconds=save_seconds,
+    )
 
 
 def operation_of(cluster: DaprHouse) -> Operation:

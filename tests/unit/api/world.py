@@ -84,7 +84,11 @@ class World:
 
     def make_operations(self) -> Operations:
         """Those of this process."""
-        return Operations(store=self.store, clock=self, holder=Holder("node", "boot"))
+        return Operations(store=self.store, clock=self, holder=Holder("node", "boot"), log=self.log)
+
+    def log(self, event: str, /, **keys: object) -> None:
+        """Keeps what is logged."""
+        self.logged.append((event, keys))
 
     def client(self, address: str = "127.0.0.1", **options: Any) -> httpx.AsyncClient:
         """A client with the address `address`."""
@@ -228,7 +232,7 @@ class World:
                 "parts": lambda: self.parts,
                 "standstills": self.standstills,
                 "version": "1.2.3",
-                "log": lambda event, /, **keys: self.logged.append((event, keys)),
+                "log": self.log,
                 **settings,
             }
         )

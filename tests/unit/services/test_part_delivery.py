@@ -71,6 +71,12 @@ class Process:
             while not self.queues.is_idle:  # noqa: ASYNC110 - it has no event
                 await asyncio.sleep(0)
 
+    async def wait_for_line(self, event: str) -> None:
+        """Returns when it is logged."""
+        async with asyncio.timeout(20):
+            while event not in [word for word, _ in self.logged]:  # noqa: ASYNC110 - it has no event
+                await asyncio.sleep(0)
+
     async def claim(self) -> str:
         (leased,) = await self.queues.claim("default", "work", "w", most=1, wait=0)
         return leased.lease
@@ -154,6 +160,19 @@ async def test_a_fault_in_a_delivery_is_logged_and_tried_again(bench: Bench) -> 
     assert completing.result() is Completed.ACCEPTED
     assert ("part_not_delivered", "RuntimeError: a fault") in process.logged
     assert [type(event) for event in process.job.events[1:]] == [PartEnded, PartEnded]
+    await process.queues.stop()
+
+
+async def test_a_claim_that_cannot_be_handed_back_is_logged(bench: Bench) -> None:
+    """By a word of its own: nothing tries it again, and it is free when its lease ends."""
+    await bench.publish()
+    process = Process(bench)
+    await process.start()
+    found = await process.queues.claim("default", "work", "w", most=1, wait=0)
+    await process.told(1)
+    await bench.store.close()
+    process.queues.hand_back(found)
+    await process.wait_for_line("claim_not_returned")
     await process.queues.stop()
 
 

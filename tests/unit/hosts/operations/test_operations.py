@@ -10,7 +10,14 @@ import pytest
 from scheduler_service.domain.moments import DAY
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Holder
-from scheduler_service.hosts.operations.operations import AT_ONCE, MOST_RUNNING, SILENCE_MS, Operations
+from scheduler_service.hosts.operations.operation import Operation, Outcome
+from scheduler_service.hosts.operations.operations import (
+    AT_ONCE,
+    MOST_RUNNING,
+    SILENCE_MS,
+    NoRoom,
+    Operations,
+)
 from scheduler_service.hosts.operations.run import MOST_FAULTS
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
@@ -23,18 +30,21 @@ MANY = 150
 
 
 class SlowStore(MemoryStore):
-    """Keeps a record while `may_write` is set; before that it refuses the next `refusals`."""
+    """Keeps a record while `may_write` is set; first it refuses the next `refusals`, or raises `defect`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.may_write = asyncio.Event()
         self.may_write.set()
         self.refusals = 0
+        self.defect: Exception | None = None
 
     async def remember(self, remembered: Remembered) -> None:
         if self.refusals:
             self.refusals -= 1
             raise StoreUnavailable("away")
+        if self.defect is not None:
+            raise self.defect
         await self.may_write.wait()
         await super().remember(remembered)
 
@@ -42,7 +52,8 @@ class SlowStore(MemoryStore):
 class HeldWorld(World):
     """A scheduler in which commands wait while `go` is not set and none of `room` is left.
 
-    `waiting` counts those that wait. Records are brought up to date every `save_seconds`, in `records`.
+    `waiting` counts those that wait; the next `defects` commands after that raise what nothing expects.
+    Records are brought up to date every `save_seconds`, in `records`.
     """
 
     def __init__(
@@ -55,6 +66,7 @@ class HeldWorld(World):
         self.go.set()
         self.room = 0
         self.waiting = 0
+        self.defects = 0
         super().__init__(**settings)
 
     async def deliver(self, job_id: str, command: Command) -> Reply:
@@ -64,11 +76,20 @@ class HeldWorld(World):
             self.waiting += 1
             await self.go.wait()
             self.waiting -= 1
+        if self.defects:
+            self.defects -= 1
+            raise KeyError("a defect")
         return await super().deliver(job_id, command)
 
     def make_operations(self) -> Operations:
         self.records.kept = self.store.kept
-        return Operations(store=self.records, clock=self, holder=self.holder, save_seconds=self.save_seconds)
+        return Operations(
+            store=self.records,
+            clock=self,
+            holder=self.holder,
+            log=self.log,
+            save_seconds=self.save_seconds,
+        )
 
     def restart(self, **options: Any) -> "HeldWorld":
         """Another one over what of this one is durable now."""
@@ -291,6 +312,69 @@ async def test_it_ends_where_the_store_is_away(client: httpx.AsyncClient, world:
     assert operation["state"] == "interrupted"
     assert MOST_FAULTS <= operation["failed"] < MOST_FAULTS + AT_ONCE
     assert operation["problems"][0]["problem"]["status"] == 503
+
+
+async def test_a_defect_in_a_piece_is_named(client: httpx.AsyncClient, world: HeldWorld) -> None:
+    """By the report and the log; the other pieces are done."""
+    operation_id = await world.hold(client)
+    world.defects = 1
+    world.go.set()
+    operation = await ended(client, operation_id)
+    assert (operation["state"], operation["done"], operation["failed"]) == ("done", MANY, 1)
+    (problem,) = operation["problems"]
+    assert (problem["problem"]["status"], problem["problem"]["errors"][0]["code"]) == (500, "internal")
+    assert world.logged == [("operation_failed", {"operationId": operation_id, "error": "KeyError"})]
+
+
+async def test_it_ends_where_all_pieces_meet_a_defect(client: httpx.AsyncClient, world: HeldWorld) -> None:
+    """It is interrupted after a few."""
+    operation_id = await world.hold(client)
+    world.defects = MANY
+    world.go.set()
+    operation = await ended(client, operation_id)
+    assert operation["state"] == "interrupted"
+    assert MOST_FAULTS <= operation["failed"] < MOST_FAULTS + AT_ONCE
+
+
+async def test_who_begins_one_hears_of_any_error_of_the_store(world: HeldWorld) -> None:
+    """Nothing was begun, and the next one may begin."""
+    operations, operation = world.deps.operations, operation_of("o")
+    world.records.defect = ValueError("a defect")
+    with pytest.raises(ValueError, match="a defect"):
+        await operations.start(operation, ["a"], nothing)
+    world.records.defect = None
+    assert await operations.start(operation, ["a"], nothing) is operation
+
+
+async def test_who_begins_one_as_the_process_ends_hears_of_it(world: HeldWorld) -> None:
+    """Its record was not written in the time that is left: nothing was begun."""
+    world.records.may_write.clear()
+    beginning = asyncio.create_task(world.deps.operations.start(operation_of("o"), ["a"], nothing))
+    await asyncio.sleep(0)
+    await world.deps.operations.stop(20)
+    with pytest.raises(NoRoom, match="this process ends"):
+        await beginning
+
+
+async def test_a_defect_of_its_record_is_logged(client: httpx.AsyncClient, world: HeldWorld) -> None:
+    """It ends with what was kept before; another start shows it as interrupted."""
+    operation_id = await world.hold(client)
+    world.records.defect = ValueError("a defect")
+    await until(lambda: bool(world.logged))
+    assert world.logged == [("operation_failed", {"operationId": operation_id, "error": "ValueError"})]
+    async with world.restart(boot="second").client() as back:
+        assert (await read(back, operation_id))["state"] == "interrupted"
+
+
+async def nothing(piece: str) -> Outcome:
+    """Is done at once."""
+    return Outcome()
+
+
+def operation_of(operation_id: str) -> Operation:
+    """One on a job."""
+    members = {"kind": "jobs", "action": "pause", "created_by": "", "started_at": "", "updated_at": ""}
+    return Operation(operation_id=operation_id, total=1, **members)
 
 
 async def test_they_are_forgotten(client: httpx.AsyncClient, world: HeldWorld) -> None:
