@@ -37,8 +37,9 @@ NO_TIMERS = TimerDeclaration(digest_of(b"[]"), b"[]")
 class Registry:
     """Services and instances as registered. All reads are from memory.
 
-    `load` reads the table at the start, `refresh` again. Changes are written to the table before memory: if
-    a method raises StoreUnavailable, nothing has changed. With `sharing` they count at all nodes.
+    `load` reads the table at the start, `refresh` again. Changes are written to the table before memory, and
+    with `sharing` they count at all nodes. Whoever is told StoreUnavailable or StoreUncertain may repeat the
+    call: what is done already stays, and the rest is done then.
     """
 
     def __init__(
@@ -155,11 +156,16 @@ class Registry:
         return stored
 
     async def remove(self, tenant: str, name: str) -> bool:
-        """Removes a service and its declaration. False: there is none. Raises StoreUnavailable.
+        """Removes a service and its declaration. False: there is none.
 
-        Its instances are forgotten; one that registers again restores the service.
+        Raises StoreUnavailable, StoreUncertain. Its instances leave first, so that a repeated call finds the
+        service while one of them is there. One that registers again restores the service.
         """
         await self._sharing.catch_up()
+        if self.find(tenant, name) is None:
+            return False
+        for instance in self.instances.known(tenant, name):
+            await self.deregister(tenant, name, instance.instance_id)
         async with self._writing:
             service = self.find(tenant, name)
             if service is None:
@@ -170,13 +176,11 @@ class Registry:
             await self._table.put(removed, NO_TIMERS.text)
             self._services[tenant, name] = removed
             self._sharing.note(tenant, name, anew=False)
-        for instance in self.instances.known(tenant, name):
-            await self.deregister(tenant, name, instance.instance_id)
         await self._sharing.flush()
         return True
 
     async def deregister(self, tenant: str, name: str, instance_id: str) -> bool:
-        """An instance leaves; False if it is not known. Raises StoreUnavailable."""
+        """An instance leaves; False if it is not known. Raises StoreUnavailable, StoreUncertain."""
         known = self.instances.get(tenant, name, instance_id)
         if known is None:
             await self._sharing.catch_up()
@@ -204,7 +208,8 @@ class Registry:
     async def announce(self, instance: Instance, timers: TimerDeclaration | None) -> tuple[Instance, bool]:
         """Adds an instance, its service if that is unknown, and its timers if they are a new declaration.
 
-        Returns what is stored, and whether the instance is new. Raises StoreUnavailable.
+        Returns what is stored, and whether the instance is new. Raises StoreUnavailable, StoreUncertain: then
+        the service and its timers may be stored, and the instance is not known here yet.
         """
         given = msgspec.structs.replace(instance, declares=b"" if timers is None else timers.digest)
         if self._says_something_new(given):

@@ -74,6 +74,7 @@ class SharedView:
         self._number = 0
         self._mark = (clock.now().steady, 0)
         self._tidied_at = 0
+        self._is_table_read = True
         self._reads_begun = 0
         self._reading = asyncio.Lock()
         self._read_at: int | None = None
@@ -165,6 +166,9 @@ class SharedView:
             self._look_at_nodes()
             self._tidy()
             await self._write_notices()
+            if not self._is_table_read:
+                await self._on_notices(())
+                self._is_table_read = True
             await self._write_changed()
             await self._write_report()
             await self.catch_up()
@@ -178,6 +182,7 @@ class SharedView:
         alive = self._others()
         if not self._alive <= alive:
             self._whole_at = self._clock.now().steady + self._instances.offline_after
+            self._is_table_read = False  # it may have died before it told of a service that it wrote
         self._alive = alive
         self._reports.keep(frozenset(holder.node for holder in alive))
 

@@ -28,14 +28,15 @@ TENANT, SHOP = "default", "shop"
 
 
 class MemoryShared(SharedRegistry):
-    """`ports.SharedRegistry`; `is_down` makes every call fail, `writes` counts what changes something.
+    """`ports.SharedRegistry`; `writes` counts what changes something.
 
+    `is_down` makes every call fail, `fails_writes` those that write.
     The next writing of instances or notices waits at the `gate`, if there is one; later ones overtake it.
     """
 
     def __init__(self) -> None:
         self.number = self.writes = self.reports_written = 0
-        self.is_down = False
+        self.is_down = self.fails_writes = False
         self.gate: asyncio.Event | None = None
         self._instances: dict[Place, tuple[int, SharedInstance]] = {}
         self._services: dict[tuple[str, str], tuple[int, ServiceNotice]] = {}
@@ -98,6 +99,8 @@ class MemoryShared(SharedRegistry):
 
     def _write(self) -> None:
         self._check()
+        if self.fails_writes:
+            raise StoreUnavailable("the shared tables cannot be written")
         self.writes += 1
         self.number += 1
 
