@@ -1,7 +1,7 @@
 """`client.bulk`: one command for many jobs or executions, and its progress (SPEC section 10)."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 from client_sdk.client.connection import Connection, parse
@@ -20,8 +20,8 @@ class BulkWork:
     """Commands for many things at once. Every method raises SdkError.
 
     Which ones: their ids, or `where`, the filters of `GET /jobs` or `GET /executions` by their names there
-    (`{"label": "team:ops"}`); an empty mapping selects all. What is refused is in the report and stops
-    nothing.
+    (`{"label": "team:ops"}`). Only an empty mapping selects all: a filter that is None or an empty list
+    raises ValueError, and no ids select nothing. What is refused is in the report and stops nothing.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -116,7 +116,17 @@ class BulkWork:
 def _plain(value: Any) -> Any:
     if isinstance(value, str):
         raise TypeError(f"{value!r} is one id: give a list of them")
-    return dict(value) if isinstance(value, Mapping) else list(value)
+    if not isinstance(value, Mapping):
+        return list(value)
+    for name, given in value.items():
+        _check_filter(name, given)
+    return dict(value)
+
+
+def _check_filter(name: str, given: Any) -> None:
+    """Raises ValueError for what would look like no filter: services before this rule take it for all."""
+    if given is None or given == "" or (isinstance(given, Collection) and not given):
+        raise ValueError(f"the filter {name} is {given!r}: give a value, or leave {name} out")
 
 
 def _path(operation: SomeOperation) -> str:

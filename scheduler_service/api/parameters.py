@@ -1,7 +1,7 @@
 """Query parameters: declared once, read strictly, and described in OpenAPI from the same declaration."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from client_sdk.models import write_pointer
-from scheduler_service.api.responses import invalid
+from scheduler_service.api.responses import ApiProblem, invalid
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.moments import EPOCH
 from scheduler_service.timing.times import parse_time
@@ -188,6 +188,19 @@ def check_length(name: str, given: str, longest: int) -> None:
         raise invalid(f"/{name}", "too_long", message)
 
 
+def check_known(name: str, parameters: tuple[Parameter, ...]) -> None:
+    """Raises ApiProblem (422) where none of `parameters` has this name."""
+    known = {parameter.name for parameter in parameters}
+    if name not in known:
+        raise _unknown(name, known)
+
+
+def _unknown(name: str, known: Collection[str]) -> ApiProblem:
+    allowed = ", ".join(sorted(known)) or "none"
+    message = f"unknown parameter {name[:80]!r}; known here: {allowed}"
+    return invalid(write_pointer([name]), "unknown_parameter", message)
+
+
 def _read_text(given: str) -> str:
     if not given:
         raise ValueError("must not be empty")
@@ -260,8 +273,6 @@ def _read_given(raw: bytes, parameters: tuple[Parameter, ...]) -> dict[str, Any]
     for part in filter(None, raw.split(b"&")):
         name, given = _decode(part)
         if name not in known:
-            allowed = ", ".join(sorted(known)) or "none"
-            message = f"unknown parameter {name[:80]!r}; known here: {allowed}"
-            raise invalid(write_pointer([name]), "unknown_parameter", message)
+            raise _unknown(name, known)
         _add(values, known[name], given)
     return values

@@ -9,7 +9,7 @@ from client_sdk.models import BulkExecutions, write_pointer
 from client_sdk.models.bulk import JobSelection
 from scheduler_service.api.filters import EXECUTION_FILTERS, JOB_FILTERS, execution_query, job_query
 from scheduler_service.api.freshness import catch_up
-from scheduler_service.api.parameters import Parameter, Values, read_query, text
+from scheduler_service.api.parameters import Parameter, Values, check_known, read_query, text
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, Flaw, invalid
 from scheduler_service.domain.execution import ExecutionState, JobState
@@ -76,10 +76,13 @@ def read_filter(given: Mapping[str, object], parameters: tuple[Parameter, ...]) 
     """The values of `parameters`, given as members of an object with the words of the query.
 
     A value is a text, a number, true or false; of a parameter that may be repeated also a list of texts.
+    A member always narrows: null and an empty list are refused, not left out.
     Raises ApiProblem (422) naming the member.
     """
-    pairs = [(name, word) for name, value in given.items() for word in _words(name, value)]
     try:
+        for name in given:
+            check_known(name, parameters)
+        pairs = [(name, word) for name, value in given.items() for word in _words(name, value)]
         return read_query(urlencode(pairs).encode(), parameters)
     except ApiProblem as problem:
         moved = tuple({**error, "pointer": PLACE + error["pointer"]} for error in problem.errors)
@@ -91,12 +94,13 @@ def _words(name: str, value: object) -> Sequence[str]:
         return ["true" if value else "false"]
     if isinstance(value, int | str):
         return [str(value)]
+    if value is None or value == []:
+        shown = "null" if value is None else "an empty list"
+        raise invalid(write_pointer([name]), "empty", f"{name} is {shown}; give a value, or leave {name} out")
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return value
-    if value is None:
-        return []
-    message = f"{name[:80]} must be a text, a number, true or false, or a list of texts"
-    raise invalid(PLACE + write_pointer([name]), "type", message)
+    message = f"{name} must be a text, a number, true or false, or a list of texts"
+    raise invalid(write_pointer([name]), "type", message)
 
 
 def _check_way(named: object, filters: object, name: str) -> None:

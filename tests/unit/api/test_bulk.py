@@ -173,6 +173,74 @@ async def test_a_wrong_request_names_the_member(
     assert pointers(refused) == [(pointer, code)]
 
 
+@pytest.mark.parametrize(
+    ("what", "filters", "code"),
+    [
+        ("jobs", {"label": []}, "empty"),
+        ("jobs", {"label": None}, "empty"),
+        ("jobs", {"state": []}, "empty"),
+        ("jobs", {"creator": []}, "empty"),
+        ("jobs", {"text": None}, "empty"),
+        ("jobs", {"text": ""}, "invalid"),
+        ("jobs", {"label": ""}, "invalid"),
+        ("jobs", {"label": [""]}, "invalid"),
+        ("jobs", {"state": ""}, "invalid"),
+        ("jobs", {"system": None}, "empty"),
+        ("jobs", {"parentJobExecution": ""}, "invalid"),
+        ("jobs", {"lable": []}, "unknown_parameter"),
+        ("jobs", {"lable": None}, "unknown_parameter"),
+        ("jobs", {"lable": {}}, "unknown_parameter"),
+        ("jobs", {"": []}, "unknown_parameter"),
+        ("jobs", {"a/b": None}, "unknown_parameter"),
+        ("executions", {"jobId": []}, "empty"),
+        ("executions", {"jobId": None}, "empty"),
+        ("executions", {"jobId": ""}, "invalid"),
+        ("executions", {"state": []}, "empty"),
+        ("executions", {"from": None}, "empty"),
+        ("executions", {"job": []}, "unknown_parameter"),
+    ],
+    ids=repr,
+)
+async def test_a_filter_that_says_nothing_is_not_all(
+    client: httpx.AsyncClient, what: str, filters: dict[str, Any], code: str
+) -> None:
+    """Beside others as well; only `{}` is all."""
+    await start(client, "j")
+    action, others = ("destroy", {"kind": "cron"}) if what == "jobs" else ("replay", {"error": "500"})
+    (name,) = filters
+    pointer = "/select/filter/" + name.replace("/", "~1")
+    for given in (filters, others | filters, filters | others):
+        for dry in (True, False):
+            body = {"action": action, "select": {"filter": given}, "dryRun": dry}
+            refused = await client.post(f"/bulk/{what}", json=body)
+            assert (refused.status_code, pointers(refused)) == (422, [(pointer, code)]), refused.text
+    everything = {"action": action, "select": {"filter": {}}, "dryRun": True}
+    assert (await ask(client, everything, what))["count"] == 1
+    assert list(await states(client)) == ["j"]
+
+
+@pytest.mark.parametrize(("what", "name"), [("jobs", "jobIds"), ("executions", "executionIds")])
+async def test_no_ids_are_nothing(client: httpx.AsyncClient, what: str, name: str) -> None:
+    """An empty list of them selects none, and null is no selection."""
+    await start(client, "j")
+    action = "destroy" if what == "jobs" else "replay"
+    done = await ask(client, {"action": action, "select": {name: []}}, what)
+    assert (done["count"], done["operation"]["state"], done["operation"]["done"]) == (0, "done", 0)
+    for select in ({name: None}, {"filter": None}, {name: None, "filter": None}):
+        refused = await client.post(f"/bulk/{what}", json={"action": action, "select": select})
+        assert pointers(refused) == [("/select", "required")]
+    assert list(await states(client)) == ["j"]
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/counts/jobs", "/executions", "/counts/executions"])
+async def test_an_empty_parameter_is_not_all(client: httpx.AsyncClient, path: str) -> None:
+    """Nor in queries of lists and counts, with or without `=`."""
+    for name in ("label", "state", "text", "creator") if "jobs" in path else ("label", "jobId", "error"):
+        for query in (name, f"{name}="):
+            refused = await client.get(f"{path}?{query}")
+            assert (refused.status_code, pointers(refused)) == (422, [(f"/{name}", "invalid")])
+
+
 async def test_the_role_is_that_of_the_action(client: httpx.AsyncClient, world: World) -> None:
     """An operator pauses; labels and destruction are an editor's, as on the routes of one job."""
     await fill(client, 1)
