@@ -5,7 +5,6 @@ import pytest
 
 from scheduler_service.domain.services import Service
 from scheduler_service.ports.errors import StoreUnavailable
-from scheduler_service.services.directory import RegistryDirectory
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.registry import (
     NO_TIMERS,
@@ -195,28 +194,6 @@ async def test_a_known_instance_repeats_itself_without_the_table(
     clock.steady = 30_000
     await registry.announce(instance("i1", clock), OLD)
     assert [one.seen for one in registry.instances.online(TENANT, NAME, 30_000)] == [30_000]
-
-
-async def test_a_service_is_where_settings_say_else_an_instance_else_its_own_address(
-    registry: Registry, clock: StandingClock
-) -> None:
-    """What `service://name/` reaches (SPEC section 9)."""
-    static = {"static": "http://static.test"}
-    directory = RegistryDirectory(registry=registry, static=static, clock=clock, tenant=TENANT)
-    assert directory.address(NAME) is None
-    await registry.register(SAID, None)
-    assert directory.address(NAME) == "http://billing.test"
-    await registry.announce(instance("i1", clock), None)
-    await registry.announce(instance("i2", clock), None)
-    assert directory.address(NAME) == "http://i1.test"
-    registry.instances.mark_draining(TENANT, NAME, "i1")
-    assert directory.address(NAME) == "http://i2.test"
-    clock.steady = 10_000
-    assert directory.address(NAME) == "http://billing.test"
-    assert directory.address("static") == "http://static.test"
-    forged = msgspec.structs.replace(instance("i3", clock), service="static")
-    await registry.announce(forged, None)
-    assert directory.address("static") == "http://static.test"
 
 
 async def test_instances_of_before_are_awaited_until_they_would_be_offline(

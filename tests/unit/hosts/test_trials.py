@@ -1,0 +1,117 @@
+"""Trials that are over are destroyed; those that run, or are young, stay."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.events import Destroyed
+from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.moments import Now
+from scheduler_service.domain.trials import KEPT_MS, TRIALS
+from scheduler_service.hosts.trials import PAGE, Trials
+from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.errors import StoreUnavailable
+
+pytestmark = pytest.mark.anyio
+START = 1_700_000_000_000
+
+
+class Shelf:
+    """Jobs by id, as store and as catalogue, with what was destroyed and forgotten."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, CatalogueEntry] = {}
+        self.destroyed: list[str] = []
+        self.wall = START + KEPT_MS
+        self.is_down = False
+
+    @property
+    def catalogue(self) -> Any:
+        return self
+
+    def add(self, job_id: str, **members: Any) -> None:
+        given: dict[str, Any] = {
+            "uid": job_id, "tenant": "default", "job_name": "a", "object_id": None, "creator": "1",
+            "kind": "external", "state": JobState.ACTIVE, "revision": 1, "labels": {}, "parent_job": TRIALS,
+            "parent_execution": None, "next_fire": None, "execute_number": 1, "request_counts": 1,
+            "missed": 0, "latest": b"", "created_at": START, "updated_at": START,
+        }  # fmt: skip
+        self.entries[job_id] = CatalogueEntry(job_id, **given | members)
+
+    async def children(
+        self, parent_job: str, parent_execution: int | None, *, after: str, limit: int
+    ) -> Sequence[CatalogueEntry]:
+        found = sorted(name for name, one in self.entries.items() if one.parent_job == parent_job)
+        return [self.entries[name] for name in found if name > after][:limit]
+
+    async def forget(self, job_id: str) -> bool:
+        return self.entries.pop(job_id, None) is not None
+
+    async def deliver(self, job_id: str, command: Command) -> Any:
+        if self.is_down:
+            raise StoreUnavailable("away")
+        assert isinstance(command.event, Destroyed)
+        self.destroyed.append(job_id)
+
+    def now(self) -> Now:
+        return Now(self.wall, 0)
+
+    def trials(self) -> Trials:
+        return Trials(store=self, deliver=self.deliver, clock=self)
+
+
+async def test_those_that_are_over_go() -> None:
+    """At the end of their time, not before; nothing of them stays."""
+    shelf = Shelf()
+    shelf.add("trial:a")
+    shelf.wall -= 1
+    assert (await shelf.trials().sweep(), shelf.destroyed) == (1, [])
+    shelf.wall += 1
+    assert (await shelf.trials().sweep(), shelf.destroyed, shelf.entries) == (0, ["trial:a"], {})
+
+
+@pytest.mark.parametrize("members", [{"live": 1}, {"waiting": 1}])
+async def test_one_that_runs_or_waits_stays(members: dict[str, int]) -> None:
+    """However old it is."""
+    shelf = Shelf()
+    shelf.add("trial:a", **members)
+    shelf.wall += 99 * KEPT_MS
+    assert (await shelf.trials().sweep(), shelf.destroyed) == (1, [])
+
+
+async def test_what_a_crash_left_is_removed() -> None:
+    """A destroyed one is not destroyed again, only forgotten, however young."""
+    shelf = Shelf()
+    shelf.add("trial:a", state=JobState.DESTROYED, created_at=shelf.wall)
+    assert (await shelf.trials().sweep(), shelf.destroyed, shelf.entries) == (0, [], {})
+
+
+async def test_other_jobs_are_neither_counted_nor_touched() -> None:
+    """A trial is one by its id and its parent together."""
+    shelf = Shelf()
+    shelf.add("mine")
+    shelf.add("trial:c", parent_job=None)
+    shelf.add("trial:b", parent_job="mine")
+    assert (await shelf.trials().sweep(), shelf.destroyed) == (0, [])
+    assert list(shelf.entries) == ["mine", "trial:c", "trial:b"]
+
+
+async def test_all_pages_are_looked_at() -> None:
+    """Though those that are removed leave the pages."""
+    shelf = Shelf()
+    for number in range(2 * PAGE + 1):
+        shelf.add(f"trial:{number:04}", live=number % 2)
+    assert await shelf.trials().sweep() == PAGE
+    assert len(shelf.destroyed) == PAGE + 1
+
+
+async def test_a_store_that_is_away_is_told() -> None:
+    """Nothing is forgotten that was not destroyed."""
+    shelf = Shelf()
+    shelf.add("trial:a")
+    shelf.is_down = True
+    with pytest.raises(StoreUnavailable):
+        await shelf.trials().sweep()
+    assert list(shelf.entries) == ["trial:a"]

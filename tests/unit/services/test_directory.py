@@ -1,0 +1,70 @@
+"""The address of a service: the operator's, that of an instance, or its own (SPEC section 9)."""
+
+import msgspec
+import pytest
+
+from scheduler_service.domain.services import Service
+from scheduler_service.services.directory import RegistryDirectory
+from scheduler_service.services.instances import Instance, Instances
+from scheduler_service.services.registry import Registry
+from tests.unit.services.tables import MemoryTable, StandingClock
+
+pytestmark = pytest.mark.anyio
+TENANT, NAME = "default", "billing"
+SAID = Service(tenant=TENANT, name=NAME, address="http://billing.test")
+
+
+def instance(instance_id: str, clock: StandingClock) -> Instance:
+    return Instance(NAME, TENANT, instance_id, f"http://{instance_id}.test", seen=clock.now().steady)
+
+
+async def test_a_service_is_where_settings_say_else_an_instance_else_its_own_address(
+    registry: Registry, clock: StandingClock
+) -> None:
+    """What `service://name/` reaches (SPEC section 9)."""
+    static = {"static": "http://static.test"}
+    directory = RegistryDirectory(registry=registry, static=static, clock=clock, tenant=TENANT)
+    assert directory.address(NAME) is None
+    await registry.register(SAID, None)
+    assert directory.address(NAME) == "http://billing.test"
+    await registry.announce(instance("i1", clock), None)
+    await registry.announce(instance("i2", clock), None)
+    assert directory.address(NAME) == "http://i1.test"
+    registry.instances.mark_draining(TENANT, NAME, "i1")
+    assert directory.address(NAME) == "http://i2.test"
+    clock.steady = 10_000
+    assert directory.address(NAME) == "http://billing.test"
+    assert directory.address("static") == "http://static.test"
+    forged = msgspec.structs.replace(instance("i3", clock), service="static")
+    await registry.announce(forged, None)
+    assert directory.address("static") == "http://static.test"
+
+
+async def test_a_tenant_sees_no_service_of_another(registry: Registry, clock: StandingClock) -> None:
+    """Neither its instances nor its own address."""
+    directory = RegistryDirectory(registry=registry, static={}, clock=clock, tenant="elsewhere")
+    await registry.register(SAID, None)
+    await registry.announce(instance("i1", clock), None)
+    assert directory.address(NAME) is None
+
+
+async def test_an_instance_that_only_claims_has_no_address(registry: Registry, clock: StandingClock) -> None:
+    """It is passed over."""
+    directory = RegistryDirectory(registry=registry, static={}, clock=clock, tenant=TENANT)
+    await registry.announce(msgspec.structs.replace(instance("a", clock), address=""), None)
+    await registry.announce(instance("b", clock), None)
+    assert directory.address(NAME) == "http://b.test"
+
+
+async def test_who_was_there_before_the_start_is_awaited(
+    registry: Registry, table: MemoryTable, clock: StandingClock
+) -> None:
+    """Of its tenant alone."""
+    await registry.register(SAID, None)
+    again = Registry(table=table, instances=Instances(), clock=clock)
+    await again.load()
+    found = [
+        RegistryDirectory(registry=again, static={}, clock=clock, tenant=tenant).awaits_instances(NAME)
+        for tenant in (TENANT, "elsewhere")
+    ]
+    assert found == [True, False]
