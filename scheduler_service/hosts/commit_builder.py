@@ -267,7 +267,7 @@ def describe(job_id: str, document: Document, program: Program, summary: Summary
         updated_at=head.updated_at,
         live=summary.live,
         waiting=summary.waiting,
-        system=program.system or is_trial(job_id, program.parent_job),
+        system=program.system or (program.parent_job is not None and is_trial(job_id, program.parent_job)),
     )
 
 
