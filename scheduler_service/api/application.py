@@ -28,6 +28,7 @@ from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.persistence.common.pagination import CursorError
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.security.callers import Role
+from scheduler_service.services.declared_room import DeclarationsFull
 
 NO_ROUTE = "none"
 """The template of a path that has no route."""
@@ -87,6 +88,8 @@ class Endpoint:
             response = fail(problem)
         except CursorError as error:
             response = fail(invalid("/cursor", "invalid", str(error)))
+        except DeclarationsFull as error:
+            response = fail(refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "/timers", "too_large", str(error)))
         except StoreError as error:
             self._deps.store_faults.count("requests", error=str(error))
             response = fail(store_problem(error, is_read=scope["method"] in ("GET", "HEAD")))

@@ -14,6 +14,7 @@ from scheduler_service.ports.delivery import Compile, Deliver
 from scheduler_service.ports.log import Log
 from scheduler_service.services.claim_rate import ClaimRate
 from scheduler_service.services.declared import Declarations
+from scheduler_service.services.declared_room import DeclaredRoom
 from scheduler_service.services.directory import RegistryDirectory
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.instances import Instances
@@ -56,10 +57,14 @@ class ServiceRegistry:
         self._table = SqlServiceTable(database=database)
         self._clock = clock
         self._tenant = tenant
+        self._log = log
         self._fallback: Callable[[str], str | None] = lambda _: None
         instances = self._instances = Instances(offline_after=round(settings.offline_seconds * SECOND))
         self._view = None if share is None else share(instances)
-        self.registry = Registry(table=self._table, instances=instances, clock=clock, sharing=self._view)
+        self._room = DeclaredRoom(table=self._table, most=settings.declared_bytes)
+        self.registry = Registry(
+            table=self._table, instances=instances, clock=clock, sharing=self._view, room=self._room
+        )
         self._losses = Losses(
             instances=instances,
             clock=clock,
@@ -87,6 +92,7 @@ class ServiceRegistry:
     ) -> None:
         """Reads the services that are known, and binds the scan to the jobs. Raises StoreUnavailable."""
         await self.registry.load()
+        await self._room.report(self._log)
         inputs = ReconcileInputs(
             declarations=Declarations(registry=self.registry, apart=work_apart),
             table=self._table,

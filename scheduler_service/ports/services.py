@@ -18,6 +18,9 @@ class ServiceTable(Protocol):
     async def timers(self, tenant: str, name: str) -> bytes:
         """The declared definitions as a JSON array; `[]` where there are none."""
 
+    async def declared_bytes(self, tenant: str, name: str) -> tuple[int, int]:
+        """The bytes of the declared definitions as stored: those of this service, and of all together."""
+
     async def put(self, service: Service, timers: bytes | None = None) -> None:
         """Writes a service, and its timers where they are given: one transaction."""
 

@@ -12,6 +12,7 @@ from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.services import ServiceTable
 from scheduler_service.ports.shared_registry import ServiceNotice
+from scheduler_service.services.declared_room import DeclaredRoom
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.sharing import Alone, Sharing
 
@@ -39,15 +40,22 @@ class Registry:
 
     `load` reads the table at the start, `refresh` again. Changes are written to the table before memory, and
     with `sharing` they count at all nodes. Whoever is told StoreUnavailable or StoreUncertain may repeat the
-    call: what is done already stays, and the rest is done then.
+    call: what is done already stays, and the rest is then. After DeclarationsFull (`room`) nothing is done.
     """
 
     def __init__(
-        self, *, table: ServiceTable, instances: Instances, clock: Clock, sharing: Sharing | None = None
+        self,
+        *,
+        table: ServiceTable,
+        instances: Instances,
+        clock: Clock,
+        sharing: Sharing | None = None,
+        room: DeclaredRoom | None = None,
     ) -> None:
         self.instances = instances
         self._sharing: Sharing = Alone() if sharing is None else sharing
         self._table = table
+        self._room = DeclaredRoom(table=table) if room is None else room
         self._clock = clock
         self._services: dict[tuple[str, str], Service] = {}
         self._loaded: frozenset[tuple[str, str]] = frozenset()
@@ -147,7 +155,7 @@ class Registry:
     async def register(self, given: Service, timers: TimerDeclaration | None) -> tuple[Service, bool]:
         """Stores a service; `timers` None leaves its timers unchanged.
 
-        Returns what is stored, and whether the service is new. Raises StoreUnavailable.
+        Returns what is stored, and whether the service is new. Raises StoreUnavailable, DeclarationsFull.
         """
         await self._sharing.catch_up()
         async with self._writing:
@@ -208,8 +216,8 @@ class Registry:
     async def announce(self, instance: Instance, timers: TimerDeclaration | None) -> tuple[Instance, bool]:
         """Adds an instance, its service if that is unknown, and its timers if they are a new declaration.
 
-        Returns what is stored, and whether the instance is new. Raises StoreUnavailable, StoreUncertain: then
-        the service and its timers may be stored, and the instance is not known here yet.
+        Returns what is stored, and whether the instance is new. Raises DeclarationsFull, StoreUnavailable,
+        StoreUncertain: after these, service and timers may be stored, and the instance is not known yet.
         """
         given = msgspec.structs.replace(instance, declares=b"" if timers is None else timers.digest)
         if self._says_something_new(given):
@@ -255,7 +263,10 @@ class Registry:
             updated_at=before.updated_at,
             removed_at=None,
         )
-        if kept.digest != (b"" if known is None else known.digest):
+        is_anew = kept.digest != (b"" if known is None else known.digest)
+        if is_anew and timers is not None and timers.text is not None:
+            await self._room.check(kept.tenant, kept.name, len(timers.text))
+        if is_anew:
             self.note_anew(kept.tenant, kept.name)
         if kept != known:
             kept = msgspec.structs.replace(kept, updated_at=now)

@@ -182,6 +182,7 @@ class Services(Group):
     heartbeat_seconds: Positive = 3
     offline_seconds: Positive = 10
     lost_after_seconds: Seconds | None = None
+    declared_bytes: PositiveCount = 16 << 20
 
 
 class Log(Group):

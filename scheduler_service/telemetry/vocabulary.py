@@ -61,6 +61,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "declaration_warned": Word(
             WARNING, "A job that a service declares has a warning.", kind=("service", "pointer", "code")
         ),
+        "declarations_exceeded": Word(WARNING, "Services declare more than they may together."),
         "delivery_failed": Word(WARNING, "A notification could not be delivered.", kind=("target", "error")),
         "delivery_not_settled": Word(WARNING, "The outcome of a notification could not be stored yet."),
         "descriptors_exhausted": Word(ERROR, "The process or the machine had no descriptor."),

@@ -21,7 +21,7 @@ def main(*words: str) -> None:
     """Prints a line for each attack; a word with `=` is a setting of the service."""
     options = [word for word in words if "=" in word]
     names = [word for word in words if "=" not in word]
-    with probing(*options) as probe:
+    with probing("services.declared_bytes=1000000000", *options) as probe:
         time.sleep(2)
         for name, attack in (ATTACKS | REGISTRATIONS).items():
             if names and not any(word in name for word in names):

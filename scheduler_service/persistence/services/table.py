@@ -40,6 +40,14 @@ class SqlServiceTable:
         found = await self._read(lambda connection: connection.execute(wanted).scalar())
         return NO_TIMERS if found is None else bytes(found)
 
+    async def declared_bytes(self, tenant: str, name: str) -> tuple[int, int]:
+        size = sa.func.length(services.c.timers)
+        is_own = sa.and_(services.c.tenant == tenant, services.c.name == name)
+        own = sa.func.coalesce(sa.func.sum(sa.case((is_own, size), else_=0)), 0)
+        wanted = sa.select(own, sa.func.coalesce(sa.func.sum(size), 0))
+        found = await self._read(lambda connection: connection.execute(wanted).one())
+        return int(found[0]), int(found[1])
+
     async def put(self, service: Service, timers: bytes | None = None) -> None:
         values = _service_values(service)
         given = {} if timers is None else {"timers": timers}

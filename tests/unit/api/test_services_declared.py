@@ -67,6 +67,26 @@ async def test_a_service_is_the_creator_of_its_jobs(world: World, client: httpx.
 
 
 @pytest.mark.parametrize("path", [PATH, f"{PATH}/instances/a"])
+async def test_more_than_all_services_may_declare_is_413(
+    world: World, client: httpx.AsyncClient, path: str
+) -> None:
+    """With what it is, what there is, the limit and the remedy; the declaration of before stays in force."""
+    await put(client, declared("a"), declared("b"), status=201)
+    await Registry(table=world.table, instances=Instances(), clock=world).register(
+        Service(tenant="default", name="other"), TimerDeclaration(b"x", bytes((16 << 20) - 1_000))
+    )
+    refused = await client.put(path, json={"timers": [declared("c", jobDescription="x" * 2_000)]})
+    assert refused.status_code == 413
+    assert pointers(refused) == [("/timers", "too_large")]
+    assert "16,776,216, together more than 16,777,216; " in refused.json()["detail"]
+    assert "services.declared_bytes" in refused.json()["detail"]
+    shown = (await client.get(PATH)).json()["data"]
+    assert [one["jobId"] for one in shown["timers"]] == ["a", "b"]
+    assert shown["instances"] == []
+    await put(client, declared("a"))
+
+
+@pytest.mark.parametrize("path", [PATH, f"{PATH}/instances/a"])
 async def test_an_object_is_no_larger_because_it_holds_timers(path: str) -> None:
     """1 MiB for an object, 16 MiB for an array: only `timers` may have more (SPEC section 10)."""
     world = World(body_bytes=1_000, array_bytes=4_000)

@@ -42,6 +42,10 @@ class MemoryTable(ServiceTable):
         self._check()
         return self.texts.get((tenant, name), b"[]")
 
+    async def declared_bytes(self, tenant: str, name: str) -> tuple[int, int]:
+        self._check()
+        return len(self.texts.get((tenant, name), b"")), sum(map(len, self.texts.values()))
+
     async def put(self, service: Service, timers: bytes | None = None) -> None:
         self._write()
         self.rows[service.tenant, service.name] = service

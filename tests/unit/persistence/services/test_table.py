@@ -35,6 +35,15 @@ async def test_a_service_is_read_back_as_it_was_put(table: SqlServiceTable) -> N
     assert await table.timers("other", "shop") == b"[]"
 
 
+async def test_declared_bytes_are_those_of_one_and_of_all(table: SqlServiceTable) -> None:
+    """Bytes, not letters; where nothing is known, none."""
+    assert await table.declared_bytes("default", "shop") == (0, 0)
+    await table.put(FULL, '["ä"]'.encode())
+    await table.put(PLAIN)
+    assert await table.declared_bytes("default", "shop") == (6, 8)
+    assert await table.declared_bytes("other", "shop") == (0, 8)
+
+
 async def test_timers_stay_where_none_are_given(table: SqlServiceTable) -> None:
     """A service that says nothing of its timers keeps those that it declared (SPEC section 13)."""
     await table.put(FULL, b"[1]")

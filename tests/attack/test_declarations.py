@@ -1,0 +1,47 @@
+"""Services that declare as much as they may: what is kept is bounded, whatever many they are."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.attack.bystander import open_bystander
+from tests.attack.service import Service, open_service
+from tests.faults.processes import Fleet
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+SERVICES = 9
+TEXT = "x" * 15_000
+EVENT = "declarations_exceeded"
+
+
+async def _register(service: Service, name: str, count: int) -> int:
+    timers = [
+        {
+            "jobId": f"{name}-{number}",
+            "jobName": name,
+            "timer": {"period": "external"},
+            "jobDescription": TEXT,
+        }
+        | {"request": [{"url": "http://127.0.0.1:9/x"}]}
+        for number in range(count)
+    ]
+    answer = await service.run.ask("PUT", f"/services/{name}", json={"timers": timers})
+    return answer.status_code
+
+
+async def test_nine_services_with_a_thousand_large_jobs(fleet: Fleet, tmp_path: Path) -> None:
+    """What does not fit is 413, within 300 MiB; less than before is taken, a lower limit is in the log."""
+    async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
+        found = [await _register(service, f"s-{number}", 1_000) for number in range(SERVICES)]
+        renewed = await _register(service, "s-0", 999)
+        await bystander.check()
+        peak = service.peak_memory()
+        assert service.logged(EVENT) == []
+    assert set(found) == {201, 413}, found
+    assert renewed == 200
+    assert peak < 300, f"{peak:.0f} MiB"
+    settings = {"services.declared_bytes": 1_000_000}
+    async with open_service(fleet, tmp_path / "data", settings=settings) as service:
+        (line,) = service.logged(EVENT)
+        assert line["bytes"] > line["limit"] == 1_000_000
+        assert [await _register(service, "s-0", count) for count in (998, 999)] == [200, 413]
