@@ -26,6 +26,25 @@ export const Dialog = {
   },
 };
 
+/**
+ * What a form does when it is sent: `submit` is for `onSubmit`, `isBusy` (a ref) is true until `action()` has ended. Sent again meanwhile, as by a
+ * double click, it does nothing.
+ */
+export function useSubmit(action) {
+  const isBusy = ref(false);
+  async function submit(event) {
+    event.preventDefault();
+    if (isBusy.value) return;
+    isBusy.value = true;
+    try {
+      await action();
+    } finally {
+      isBusy.value = false;
+    }
+  }
+  return { isBusy, submit };
+}
+
 const question = shallowReactive({ asked: null });
 
 /**

@@ -114,6 +114,7 @@ export const ActionButton = {
   setup(props) {
     const isBusy = ref(false);
     async function press() {
+      if (isBusy.value) return;
       isBusy.value = true;
       try {
         await props.run();

@@ -15,9 +15,9 @@ export function sayDone(text, link = null) {
   setTimeout(() => dropNotice(notice), SHOWN_MS);
 }
 
-/** Says why something was not done; it stays until it is closed. */
-export function sayFailed(error) {
-  say("failed", explain(error));
+/** Says why something was not done; it stays until it is closed. `options` are those of `explain`. */
+export function sayFailed(error, options) {
+  say("failed", explain(error, options));
 }
 
 /** Takes a notice away. */
@@ -26,11 +26,14 @@ export function dropNotice(notice) {
   if (index >= 0) notices.splice(index, 1);
 }
 
-/** An error in words: that of the API with its places, or that the service does not answer. */
-export function explain(error) {
+/**
+ * An error in words: that of the API, or that the service does not answer. `places`: with the pointers into what was sent, for whoever wrote that
+ * as JSON.
+ */
+export function explain(error, { places = false } = {}) {
   if (error.status === 0) return t("problem.offline");
-  const places = (error.errors ?? []).map((one) => (one.pointer ? `${one.pointer}: ${one.message}` : one.message));
-  return places.length > 0 ? places.join("\n") : error.message;
+  const words = (error.errors ?? []).map((one) => (places && one.pointer ? `${one.pointer}: ${one.message}` : one.message));
+  return words.length > 0 ? words.join("\n") : error.message;
 }
 
 /** Runs `action`; says `text` when it is done, or why not. Gives its result, or undefined. What was aborted is no failure. */

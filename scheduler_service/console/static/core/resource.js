@@ -2,6 +2,7 @@
 
 import { call, connection } from "./api.js";
 import { preferences } from "./preferences.js";
+import { route } from "./router.js";
 import { onUnmounted, shallowReactive, watch } from "./vue.js";
 
 const FASTEST = 1_000;
@@ -15,6 +16,8 @@ const HEAVY = 100_000;
  * an older request is then aborted. With `live` it is asked again after one second while answers change, slower up to eight seconds
  * while they do not, and never while the tab is hidden. `keeps`: the last answer stays until that to another question has come, as in a list
  * whose filter is typed into. `least`: the shortest pause (ms) between questions, for those that are dear.
+ *
+ * Nothing is asked while the address is another place than the one at which this began: the query there is that of the next screen.
  *
  * Asked again, too, when the reader chooses another language: some answers have words.
  *
@@ -32,6 +35,8 @@ export function useResource(question, { live = false, keeps = false, least = FAS
     loadedAt: 0,
     reload: () => load(),
   });
+  const place = placeNow();
+  const isHere = () => placeNow() === place;
   let aborter = null;
   let timer = 0;
   let pause = least;
@@ -39,6 +44,7 @@ export function useResource(question, { live = false, keeps = false, least = FAS
 
   async function load() {
     clearTimeout(timer);
+    if (!isHere()) return void wait();
     aborter?.abort();
     const asked = question();
     if (asked === null) return;
@@ -72,6 +78,10 @@ export function useResource(question, { live = false, keeps = false, least = FAS
     aborter = null;
     state.isBusy = false;
     state.isLoading = false;
+    wait();
+  }
+
+  function wait() {
     if (live) timer = setTimeout(again, pause);
   }
 
@@ -93,7 +103,7 @@ export function useResource(question, { live = false, keeps = false, least = FAS
 
   document.addEventListener("visibilitychange", onVisible);
   const stopAsking = watch(
-    () => JSON.stringify(question()),
+    (last) => (isHere() ? JSON.stringify(question()) : last),
     () => {
       forget();
       load();
@@ -114,4 +124,8 @@ export function useResource(question, { live = false, keeps = false, least = FAS
     document.removeEventListener("visibilitychange", onVisible);
   });
   return state;
+}
+
+function placeNow() {
+  return route.segments.join("/");
 }

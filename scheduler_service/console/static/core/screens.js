@@ -10,7 +10,7 @@ export const PLACES = [
   { path: "/jobs", screen: "jobs", text: "jobs.title" },
   { path: "/new", screen: "editor", text: "editor.new" },
   { path: "/jobs/:jobId", screen: "job", text: "jobs.title" },
-  { path: "/jobs/:jobId/edit", screen: "editor", text: "jobs.title" },
+  { path: "/jobs/:jobId/edit", screen: "editor", text: "editor.edit" },
   { path: "/executions", screen: "executions", text: "executions.title" },
   { path: "/executions/:executionId", screen: "execution", text: "executions.title" },
   { path: "/upcoming", screen: "upcoming", text: "upcoming.title" },

@@ -8,7 +8,8 @@ import { dropNotice, notices } from "../core/notices.js";
 import { navigate, route } from "../core/router.js";
 import { findPlace, loadScreen } from "../core/screens.js";
 import { session } from "../core/session.js";
-import { nextTick, onMounted, reactive, ref, shallowRef, watch } from "../core/vue.js";
+import { showUnseen } from "../core/unseen.js";
+import { nextTick, onMounted, reactive, ref, shallowRef, watch, watchEffect } from "../core/vue.js";
 import { Confirmation } from "../components/dialogs.js";
 import { Icon } from "../components/icons.js";
 import { EmptyState, Waiting } from "../components/panels.js";
@@ -50,7 +51,6 @@ const Content = {
     async function show() {
       const { path } = route;
       const place = findPlace(route.segments);
-      document.title = place === null ? "Punctual" : `${t(place.text)} · Punctual`;
       if (place === null) return void (screen.value = null);
       try {
         const component = await loadScreen(place.screen);
@@ -64,6 +64,7 @@ const Content = {
       shown = route.path;
     }
     watch(() => route.path, show, { immediate: true });
+    watchEffect(() => (document.title = titleOf(findPlace(route.segments))));
     return () => html`<main id="content" ref=${main} tabindex="-1">${contentOf(screen.value, failure.value)}</main>`;
   },
 };
@@ -94,6 +95,14 @@ function contentOf(screen, failure) {
   if (screen === null) return html`<${Waiting}/>`;
   const key = JSON.stringify([screen.name, screen.properties]);
   return html`<${screen.component} key=${key} ...${screen.properties}/>`;
+}
+
+/** What is shown, then what it is one of: of all tabs, this one. */
+function titleOf(place) {
+  if (place === null) return "Punctual";
+  const text = t(place.text, place.properties);
+  const ids = Object.values(place.properties).filter((id) => !text.includes(id));
+  return showUnseen([...ids, text, "Punctual"].join(" · "));
 }
 
 async function toHead(main) {

@@ -18,7 +18,7 @@ export const SignIn = {
       isBusy.value = true;
       error.value = null;
       try {
-        await signIn(key.value);
+        await signIn(key.value.trim());
       } catch (refused) {
         error.value = refused.status === 401 ? t("session.wrong") : explain(refused);
       } finally {

@@ -145,7 +145,7 @@ async function refused({ jobId, form, state }, error) {
     form.refuseId(idOfDraft(form.draft));
     return void form.show("/jobId");
   }
-  sayFailed(error);
+  sayFailed(error, { places: true });
   if (error.errors?.length > 0) form.show(error.errors[0].pointer);
 }
 

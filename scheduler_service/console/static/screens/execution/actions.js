@@ -1,11 +1,11 @@
 // What one may do with an execution: cancel it, release it, run it again.
 
-import { ActionButton, Dialog, Field, attempt, html, linkTo, may, navigate, pathOf, post, ref, t } from "../../core.js";
+import { ActionButton, Dialog, Field, attempt, explain, html, linkTo, may, navigate, pathOf, post, ref, sayDone, sayFailed, t, useSubmit } from "../../core.js";
 import { isLive } from "./rows.js";
 
-/** The buttons: `execution`, `steps` (how many its chain has), `replayFrom` (a step for the dialog, or null), `onReplayFrom(step)`, `onDone()`. */
+/** The buttons: `execution`, `isJobGone` (then nothing can be replayed), `stepCount` (of its chain), `replayFrom` (a step for the dialog, or null), `onReplayFrom(step)`, `onDone()`. */
 export const ExecutionActions = {
-  props: { execution: Object, stepCount: Number, replayFrom: Number, onReplayFrom: Function, onDone: Function },
+  props: { execution: Object, isJobGone: Boolean, stepCount: Number, replayFrom: Number, onReplayFrom: Function, onDone: Function },
   setup(props) {
     const isCancelling = ref(false);
     const path = () => pathOf("executions", props.execution.executionId);
@@ -19,7 +19,8 @@ export const ExecutionActions = {
       return html`
         ${state === "enqueued" && html`<${ActionButton} icon="play" text=${t("execution.release")} run=${release}/>`}
         ${isLive(props.execution) && html`<${ActionButton} icon="stop" text=${t("execution.cancel")} run=${() => (isCancelling.value = true)}/>`}
-        <${ActionButton} icon="retry" kind=${isLive(props.execution) ? "" : "primary"} text=${t("execution.replay")} run=${() => props.onReplayFrom(0)}/>
+        ${props.isJobGone && html`<span class="dim" id="replay-not">${t("execution.replayNot")}</span>`}
+        <${ActionButton} icon="retry" disabled=${props.isJobGone} aria-describedby=${props.isJobGone ? "replay-not" : undefined} kind=${isLive(props.execution) ? "" : "primary"} text=${t("execution.replay")} run=${() => props.onReplayFrom(0)}/>
         ${isCancelling.value && html`<${CancelDialog} path=${path()} onClose=${() => (isCancelling.value = false)} onDone=${props.onDone}/>`}
         ${props.replayFrom !== null && html`
           <${ReplayDialog} execution=${props.execution} stepCount=${props.stepCount} from=${props.replayFrom} path=${path()} onClose=${() => props.onReplayFrom(null)}/>
@@ -33,13 +34,19 @@ const CancelDialog = {
   props: { path: String, onClose: Function, onDone: Function },
   setup(props) {
     const reason = ref("");
-    async function submit(event) {
-      event.preventDefault();
+    const { isBusy, submit } = useSubmit(async () => {
       const given = reason.value.trim();
-      const done = await attempt(() => post(`${props.path}/cancel`, given === "" ? {} : { reason: given }), t("execution.cancelDone"));
-      if (done !== undefined) props.onClose();
+      try {
+        await post(`${props.path}/cancel`, given === "" ? {} : { reason: given });
+        sayDone(t("execution.cancelDone"));
+        props.onClose();
+      } catch (error) {
+        sayFailed(error);
+        // It has ended meanwhile, or is not there any more: nothing is left to cancel.
+        if (error.status === 409 || error.status === 404) props.onClose();
+      }
       props.onDone();
-    }
+    });
     return () => html`
       <${Dialog} title=${t("execution.cancelTitle")} onClose=${props.onClose}>
         <form onSubmit=${submit}>
@@ -48,7 +55,7 @@ const CancelDialog = {
             <label for="cancel-reason">${t("execution.cancelReason")}</label>
             <input id="cancel-reason" maxlength="500" value=${reason.value} onInput=${(event) => (reason.value = event.target.value)}/>
           </div>
-          <button class="button danger">${t("execution.cancel")}</button>
+          <button class="button danger" disabled=${isBusy.value}>${t("execution.cancel")}</button>
         </form>
       <//>
     `;
@@ -64,17 +71,20 @@ const ReplayDialog = {
     const step = ref(props.from);
     const error = ref(null);
 
-    async function submit(event) {
-      event.preventDefault();
+    const { isBusy, submit } = useSubmit(async () => {
       const edited = editedParams(text.value, original);
       error.value = edited.error;
       if (edited.error !== null) return;
       const body = { fromStep: step.value, ...(edited.params === undefined ? {} : { params: edited.params }) };
-      const started = await attempt(() => post(`${props.path}/replay`, body), t("execution.replayDone"));
-      if (started === undefined) return;
-      props.onClose();
-      navigate(linkTo("executions", started.executionId));
-    }
+      try {
+        const started = await post(`${props.path}/replay`, body);
+        sayDone(t("execution.replayDone"));
+        props.onClose();
+        navigate(linkTo("executions", started.executionId));
+      } catch (refused) {
+        error.value = explain(refused, { places: true });
+      }
+    });
 
     return () => html`
       <${Dialog} wide title=${t("execution.replayTitle", { name: `${props.execution.jobId} #${props.execution.executeNumber}` })} onClose=${props.onClose}>
@@ -89,7 +99,7 @@ const ReplayDialog = {
           <${Field} id="replay-params" label=${t("execution.params")} hint=${t(paramsComplete ? "execution.paramsHint" : "execution.paramsCut")} error=${error.value}>${{
             default: (described) => html`<textarea ...${described} class="mono" rows="8" spellcheck="false" value=${text.value} onInput=${(event) => (text.value = event.target.value)}></textarea>`,
           }}<//>
-          <button class="button primary">${t("execution.replay")}</button>
+          <button class="button primary" disabled=${isBusy.value}>${t("execution.replay")}</button>
         </form>
       <//>
     `;

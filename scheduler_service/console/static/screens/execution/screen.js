@@ -34,14 +34,15 @@ export const Screen = {
       const zone = job.data?.definition?.timer?.timezone;
       const row = chosenRow(rows.value, execution);
       const replay = (step) => (replayFrom.value = step);
+      const isJobGone = job.error?.status === 404;
       return html`
         <${ExecutionHead} execution=${execution} job=${job.data} neighbours=${neighbours.value}>
-          <${ExecutionActions} execution=${execution} stepCount=${stepCount(chain.value, execution)} replayFrom=${replayFrom.value} onReplayFrom=${replay} onDone=${resource.reload}/>
+          <${ExecutionActions} execution=${execution} isJobGone=${isJobGone} stepCount=${stepCount(chain.value, execution)} replayFrom=${replayFrom.value} onReplayFrom=${replay} onDone=${resource.reload}/>
         <//>
         ${execution.detail === "dropped" && html`<p class="note">${t("execution.dropped")}</p>`}
         <div class=${["split", { open: row !== null }]}>
           <${Waterfall} execution=${execution} rows=${rows.value} chosen=${row?.key} zone=${zone} onChoose=${(key) => replaceQuery({ at: key ?? "none" })}/>
-          ${row && html`<${RowDetail} key=${row.key} row=${row} zone=${zone} onReplay=${replay} onClose=${() => replaceQuery({ at: "none" })}/>`}
+          ${row && html`<${RowDetail} key=${row.key} row=${row} zone=${zone} onReplay=${isJobGone ? null : replay} onClose=${() => replaceQuery({ at: "none" })}/>`}
           ${lower(execution, zone)}
         </div>
       `;

@@ -23,9 +23,9 @@ import { copyAsCurl, exportJob } from "./copies.js";
 import { PauseDialog, ResumeDialog } from "./switch_dialogs.js";
 import { RunDialog } from "./run_dialog.js";
 
-/** `job` as GET /jobs/{id} gives it, `preview` its coming firings or null. */
+/** `job` as GET /jobs/{id} gives it, `preview` its coming firings or null; `isGone`: it is destroyed, and has no actions. */
 export const JobHead = {
-  props: { job: Object, preview: Object, onDone: Function },
+  props: { job: Object, preview: Object, isGone: Boolean, onDone: Function },
   setup(props) {
     const dialog = ref(null);
     const close = () => (dialog.value = null);
@@ -35,9 +35,9 @@ export const JobHead = {
     };
     return () => html`
       <${PageHead} title=${showUnseen(props.job.jobName)} back=${{ href: "#/jobs", text: t("jobs.title") }}>${{
-        marks: () => html`<${StateBadge} state=${props.job.state}/>${pauseReason(props.job)}`,
-        default: () => html`${buttons(props.job, (name) => (dialog.value = name))}<${MoreActions} job=${props.job}/>`,
-        below: () => facts(props.job, props.preview),
+        marks: () => (props.isGone ? html`<span class="badge bad">${t("job.goneBadge")}</span>` : html`<${StateBadge} state=${props.job.state}/>${pauseReason(props.job)}`),
+        default: () => !props.isGone && html`${buttons(props.job, (name) => (dialog.value = name))}<${MoreActions} job=${props.job}/>`,
+        below: () => !props.isGone && facts(props.job, props.preview),
       }}<//>
       ${dialog.value === "run" && html`<${RunDialog} job=${props.job} onClose=${close} onDone=${done}/>`}
       ${dialog.value === "pause" && html`<${PauseDialog} job=${props.job} onClose=${close} onDone=${done}/>`}

@@ -1,6 +1,6 @@
 // "Run now": with parameters, which the job's own schema checks.
 
-import { CodeBlock, Dialog, call, explain, html, linkTo, navigate, pathOf, ref, sayDone, t } from "../../core.js";
+import { CodeBlock, Dialog, call, explain, html, linkTo, navigate, pathOf, ref, sayDone, t, useSubmit } from "../../core.js";
 
 /** The dialog; `onDone` is called when an execution was started. */
 export const RunDialog = {
@@ -9,23 +9,18 @@ export const RunDialog = {
     const schema = props.job.definition.paramsSchema;
     const text = ref(JSON.stringify(exampleOf(schema), null, 2));
     const problem = ref(null);
-    const isBusy = ref(false);
-    async function submit(event) {
-      event.preventDefault();
+    const { isBusy, submit } = useSubmit(async () => {
       const params = readParams(text.value, problem);
       if (params === undefined) return;
-      isBusy.value = true;
       try {
         const { data } = await call("POST", `${pathOf("jobs", props.job.jobId)}/trigger`, { body: params });
         sayDone(t("jobs.triggered", { jobId: props.job.jobId }));
         props.onDone();
         navigate(linkTo("executions", data.executionId));
       } catch (error) {
-        problem.value = explain(error);
-      } finally {
-        isBusy.value = false;
+        problem.value = explain(error, { places: true });
       }
-    }
+    });
     return () => html`
       <${Dialog} title=${t("job.runTitle", { jobId: props.job.jobId })} onClose=${props.onClose} wide=${Boolean(schema)}>
         <form id="run-form" onSubmit=${submit}>

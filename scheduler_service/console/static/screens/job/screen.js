@@ -1,6 +1,6 @@
 // One job: how it stands, what it did and will do, and what can be done with it.
 
-import { Loaded, Tabs, html, pathOf, pushQuery, reloadWith, route, t, useResource } from "../../core.js";
+import { EmptyState, Loaded, Tabs, html, pathOf, placeOf, pushQuery, reloadWith, route, t, useResource } from "../../core.js";
 import { CalendarTab } from "./calendar.js";
 import { ChildrenTab } from "./children.js";
 import { DefinitionTab } from "./definition.js";
@@ -28,6 +28,7 @@ export const Screen = {
     const preview = useResource(() => (isThere() ? { path: `${pathOf("jobs", props.jobId)}/next`, query: { count: 5 } } : null));
     reloadWith(() => [job.data?.nextFireTime, job.data?.state], preview, 1_000);
     return () => {
+      if (job.data !== null && job.error?.status === 404) return gone(job.data);
       const chosen = route.query.tab in TABS ? route.query.tab : "overview";
       const items = Object.keys(TABS).map((key) => ({ key, text: t(`job.${key}`) }));
       const choose = (key) => pushQuery({ tab: key === "overview" ? null : key, cursor: null });
@@ -43,3 +44,14 @@ export const Screen = {
     };
   },
 };
+
+/** The job was there and is destroyed now: nothing can be done with it, and its executions are still listed. */
+function gone(job) {
+  return html`
+    <${JobHead} job=${job} isGone/>
+    <${EmptyState} icon="trash" title=${t("job.gone")} text=${t("job.goneText")}>
+      <a class="button" href=${placeOf("/executions", { jobId: job.jobId })}>${t("executions.title")}</a>
+      <a class="button" href="#/jobs">${t("jobs.title")}</a>
+    <//>
+  `;
+}

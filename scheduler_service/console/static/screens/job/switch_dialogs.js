@@ -1,6 +1,6 @@
 // Pausing and resuming a job, with what becomes of its running and of its missed executions.
 
-import { Dialog, attempt, html, pathOf, put, ref, t } from "../../core.js";
+import { Dialog, attempt, html, pathOf, put, ref, t, useSubmit } from "../../core.js";
 
 const MISFIRES = ["skip", "fire_once", "fire_all"];
 
@@ -9,14 +9,13 @@ export const PauseDialog = {
   props: { job: Object, onClose: Function, onDone: Function },
   setup(props) {
     const drain = ref(true);
-    async function submit(event) {
-      event.preventDefault();
+    const { isBusy, submit } = useSubmit(async () => {
       const done = await attempt(
         () => put(pathOf("jobs", props.job.jobId), undefined, { query: { active: 0, drain: drain.value } }),
         t("jobs.paused", { jobId: props.job.jobId }),
       );
       if (done !== undefined) props.onDone();
-    }
+    });
     const option = (value) => html`
       <label class="job-option"><input type="radio" name="drain" checked=${drain.value === value} onChange=${() => (drain.value = value)}/><span><strong>${t(`job.drain.${value}`)}</strong><span class="dim">${t(`job.drain.${value}Text`)}</span></span></label>
     `;
@@ -26,7 +25,7 @@ export const PauseDialog = {
           <fieldset class="job-options"><legend class="unseen">${t("job.drain")}</legend>${option(true)}${option(false)}</fieldset>
           <div class="job-form-actions">
             <button type="button" class="button" onClick=${props.onClose}>${t("action.cancel")}</button>
-            <button type="submit" class="button primary">${t("action.pause")}</button>
+            <button type="submit" class="button primary" disabled=${isBusy.value}>${t("action.pause")}</button>
           </div>
         </form>
       <//>
@@ -39,14 +38,13 @@ export const ResumeDialog = {
   props: { job: Object, onClose: Function, onDone: Function },
   setup(props) {
     const misfire = ref("skip");
-    async function submit(event) {
-      event.preventDefault();
+    const { isBusy, submit } = useSubmit(async () => {
       const done = await attempt(
         () => put(pathOf("jobs", props.job.jobId), undefined, { query: { active: 1, misfire: misfire.value } }),
         (job) => (job.missed > 0 ? t("job.resumedMissed", { jobId: job.jobId, count: job.missed }) : t("jobs.resumed", { jobId: job.jobId })),
       );
       if (done !== undefined) props.onDone();
-    }
+    });
     return () => html`
       <${Dialog} title=${t("job.resumeTitle", { jobId: props.job.jobId })} onClose=${props.onClose}>
         <form onSubmit=${submit}>
@@ -62,7 +60,7 @@ export const ResumeDialog = {
           </fieldset>
           <div class="job-form-actions">
             <button type="button" class="button" onClick=${props.onClose}>${t("action.cancel")}</button>
-            <button type="submit" class="button primary">${t("action.resume")}</button>
+            <button type="submit" class="button primary" disabled=${isBusy.value}>${t("action.resume")}</button>
           </div>
         </form>
       <//>

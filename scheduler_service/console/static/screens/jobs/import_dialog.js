@@ -1,6 +1,6 @@
 // Jobs from a file: an array of definitions, each created on its own, with what became of it.
 
-import { DataTable, Dialog, explain, formatNumber, html, linkTo, post, ref, t } from "../../core.js";
+import { DataTable, Dialog, explain, formatNumber, html, linkTo, post, ref, t, useSubmit } from "../../core.js";
 
 const MOST_AT_ONCE = 500;
 const TONES_OF_ITEMS = { created: "good", updated: "good", unchanged: "quiet", refused: "bad" };
@@ -13,31 +13,28 @@ export const ImportDialog = {
     const problem = ref(null);
     const updates = ref(false);
     const results = ref(null);
-    const isBusy = ref(false);
     async function choose(event) {
       const [file] = event.target.files;
       problem.value = null;
       results.value = null;
       try {
-        definitions.value = [JSON.parse(await file.text())].flat();
+        definitions.value = definitionsOf(JSON.parse(await file.text()));
+        if (definitions.value === null) problem.value = t("import.notJobs");
       } catch (error) {
         definitions.value = null;
         problem.value = t("job.notJson", { message: error.message });
       }
     }
-    async function submit(event) {
-      event.preventDefault();
-      isBusy.value = true;
+    const { isBusy, submit } = useSubmit(async () => {
       problem.value = null;
       try {
         await send(definitions.value, updates.value, (items) => (results.value = [...(results.value ?? []), ...items]));
       } catch (error) {
         problem.value = explain(error);
       } finally {
-        isBusy.value = false;
         props.onDone();
       }
-    }
+    });
     const count = () => definitions.value?.length ?? 0;
     return () => html`
       <${Dialog} title=${t("import.title")} wide=${results.value !== null} onClose=${props.onClose}>
@@ -58,6 +55,13 @@ export const ImportDialog = {
   },
 };
 
+/** The definitions of a file: an array, alone or as `items`, or a single one; null where it is none of these. */
+function definitionsOf(value) {
+  const list = value?.items ?? value;
+  if (Array.isArray(list)) return list;
+  return value !== null && typeof value === "object" && !("items" in value) ? [value] : null;
+}
+
 async function send(definitions, updates, take) {
   for (let start = 0; start < definitions.length; start += MOST_AT_ONCE) {
     const body = definitions.slice(start, start + MOST_AT_ONCE);
@@ -72,7 +76,7 @@ function ImportReport({ items }) {
   const sums = Object.entries(byStatus).map(([status, list]) => `${formatNumber(list.length)} ${t(`import.${status}`)}`);
   const rows = [...(byStatus.refused ?? []), ...items.filter((one) => one.status !== "refused")].slice(0, MOST_AT_ONCE);
   const columns = [
-    { key: "job", text: t("import.job"), cell: (one) => one.jobId && (one.status === "refused" ? html`<span class="mono">${one.jobId}</span>` : html`<a class="mono" href=${linkTo("jobs", one.jobId)}>${one.jobId}</a>`) },
+    { key: "job", text: t("import.job"), cell: (one) => (!one.jobId ? html`<span class="dim">${t("import.item", { number: formatNumber(items.indexOf(one) + 1) })}</span>` : one.status === "refused" ? html`<span class="mono">${one.jobId}</span>` : html`<a class="mono" href=${linkTo("jobs", one.jobId)}>${one.jobId}</a>`) },
     { key: "status", text: t("import.status"), cell: (one) => html`<span class=${["badge", TONES_OF_ITEMS[one.status]]}>${t(`import.${one.status}`)}</span>` },
     { key: "problem", text: t("import.problem"), cell: (one) => one.problem && html`<span class="lines">${wordsOfItem(one.problem)}</span>` },
   ];

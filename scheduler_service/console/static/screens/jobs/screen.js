@@ -52,7 +52,7 @@ export const Screen = {
       counts.reload();
     });
     return () => html`
-      <${PageHead} title=${t("jobs.title")} count=${countOf(counts.data)}>
+      <${PageHead} title=${t("jobs.title")} count=${listing.resource.error === null ? countOf(counts.data) : undefined}>
         <${SearchField} label=${t("jobs.search")} value=${route.query.text} onChange=${(text) => replaceQuery({ text })}/>
         ${may("editor") && html`<button type="button" class="button" onClick=${() => (isImporting.value = true)}><${Icon} name="upload" size=${14}/>${t("import.open")}</button>`}
         ${may("editor") && html`<a class="button primary" href="#/new"><${Icon} name="plus" size=${14}/>${t("jobs.new")}</a>`}
