@@ -12,8 +12,6 @@ from scheduler_service.persistence.history.queries import SeriesQuery
 from scheduler_service.persistence.history.slot_counts import SLOT, SLOT_DAYS
 
 MOST_BUCKETS = 200
-# The first bucket may begin before the span: there is one more then.
-MOST_ASKED = MOST_BUCKETS - 1
 DEFAULT_BUCKETS = 96
 # Widths that a chart can name, in minutes; beyond them whole days.
 _WIDTHS = (5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1_440)
@@ -53,7 +51,8 @@ def _read_width(request: ApiRequest, length: int) -> int:
     """The width of a bucket in ms. Raises ApiProblem (422)."""
     seconds, wanted = request.query["bucketSeconds"], request.query["buckets"]
     if seconds is None:
-        least = length / (wanted or DEFAULT_BUCKETS)
+        # The first bucket may begin before the span: there is one more then.
+        least = length / min(wanted or DEFAULT_BUCKETS, MOST_BUCKETS - 1)
         fitting = (width * MINUTE for width in _WIDTHS if width * MINUTE >= least)
         return next(fitting, -(-int(least) // DAY) * DAY)
     if wanted is not None:

@@ -65,8 +65,14 @@ class FiringCounts:
 
     def first(self, start: int) -> int | None:
         """The first one from `start` on."""
-        used = 0 if self._timer.kind is TimerKind.CRON else self._until(start - 1)
-        found = following(self._timer, Cursor(self._anchor, start - 1, used))
+        match self._timer.kind:
+            case TimerKind.ONE_TIME:
+                cursor = Cursor(self._anchor)  # any moment in it would have used up the only firing
+            case TimerKind.CRON:
+                cursor = Cursor(self._anchor, start - 1)
+            case _:
+                cursor = Cursor(self._anchor, start - 1, self._until(start - 1))
+        found = following(self._timer, cursor)
         return found if found is None or found >= start else None
 
     def last(self, end: int) -> int | None:

@@ -5,7 +5,7 @@ from scheduler_service.api import counts, planned_counts, series
 from scheduler_service.api.filters import EXECUTION_FILTERS, JOB_FILTERS
 from scheduler_service.api.parameters import integer, moment, text
 from scheduler_service.api.request import Operation, group
-from scheduler_service.api.series import MOST_ASKED
+from scheduler_service.api.series import MOST_BUCKETS
 from scheduler_service.security.callers import Role
 
 DAY_SECONDS = 86_400
@@ -49,7 +49,7 @@ COUNTS = group(
             text("jobId", "Only of this job."),
             *EXECUTION_FILTERS,
             integer("bucketSeconds", "The width of a bucket, a multiple of 300.", low=300, high=DAY_SECONDS),
-            integer("buckets", "About so many buckets, at most.", low=1, high=MOST_ASKED),
+            integer("buckets", "About so many buckets, at most.", low=1, high=MOST_BUCKETS),
         ),
         data=answers.Series,
     ),

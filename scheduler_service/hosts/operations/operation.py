@@ -103,6 +103,10 @@ class Operation(msgspec.Struct, kw_only=True, rename="camel"):
         state = DONE if is_whole else CANCELLED if self.is_stopped else INTERRUPTED
         return msgspec.structs.replace(self, state=state, ended_at=rfc3339(now))
 
+    def interrupt(self) -> None:
+        """Its process ended before it: when is not known, so the end is the last moment known of it."""
+        self.state, self.ended_at = INTERRUPTED, self.updated_at
+
     def ended_with(self, holder: Holder) -> bool:
         """Whether an earlier start of this holder's node ran it, and left it as it is."""
         return self.state == RUNNING and self.node == holder.node and self.boot != holder.boot

@@ -7,7 +7,6 @@ from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.operations.operation import (
-    INTERRUPTED,
     RUNNING,
     Operation,
     read_kept,
@@ -75,7 +74,7 @@ class Operations:
         operation = read_kept(tenant, kept)
         is_silent = operation.state == RUNNING and now - kept.created_at > SILENCE_MS
         if is_silent or operation.ended_with(self._holder):
-            operation.state = INTERRUPTED
+            operation.interrupt()
         return operation
 
     def check_room(self) -> None:

@@ -37,6 +37,23 @@ async def test_a_year_of_a_timer(client: httpx.AsyncClient) -> None:
     assert every_second["nextDay"][1]["count"] == 3_600
 
 
+@pytest.mark.parametrize(
+    ("timer", "codes"),
+    [({}, []), ({"dueTime": "2h"}, ["due_time_ignored"]), ({"startAt": "2026-01-03T00:00:00Z"}, [])],
+)
+async def test_the_day_of_a_single_firing_has_its_moment(
+    client: httpx.AsyncClient, timer: dict[str, str], codes: list[str]
+) -> None:
+    """First and last are the same; what is ignored is said as by `POST /timers/preview`."""
+    answer = (await client.post("/timers/outlook", json={"timer": timer, "days": 5})).json()
+    shown = (await client.post("/timers/preview", json={"timer": timer})).json()
+    (day,) = answer["data"]["days"]
+    at = shown["data"]["firings"][0]["utc"]
+    assert (day["count"], day["first"], day["last"]) == (1, at, at)
+    assert [one["code"] for one in answer["warnings"]] == codes
+    assert answer["warnings"] == shown["warnings"]
+
+
 async def test_other_jobs_are_counted_hour_by_hour(client: httpx.AsyncClient) -> None:
     """From the next firing of each on; the job itself is left out."""
     await client.post("/jobs/often", json=definition(timer={"dueTime": "30m", "period": "10m"}))

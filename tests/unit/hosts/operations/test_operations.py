@@ -227,6 +227,21 @@ async def test_the_next_start_of_its_node_knows_that_it_ended(
         assert (await read(back, operation_id))["state"] == "interrupted"
 
 
+async def test_the_end_after_a_crash_is_the_last_moment_known(
+    client: httpx.AsyncClient, world: HeldWorld
+) -> None:
+    """The same at every node and at every look, however late."""
+    operation_id = await world.hold(client, room=100)
+    second, other = world.restart(boot="second"), world.restart(node="other")
+    async with second.client() as back, other.client() as elsewhere:
+        assert (await read(elsewhere, operation_id))["endedAt"] is None
+        found = await read(back, operation_id)
+        assert found["endedAt"] == found["updatedAt"] is not None
+        for later in (second, other):
+            later.wall += SILENCE_MS + 1
+        assert await read(back, operation_id) == await read(elsewhere, operation_id) == found
+
+
 async def test_an_end_is_shown_when_it_is_durable() -> None:
     """A crash between the last command and the record: it is interrupted, and nothing is done twice."""
     world, key = HeldWorld(save_seconds=60), {"Idempotency-Key": "k"}
