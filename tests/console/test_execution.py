@@ -52,6 +52,19 @@ def test_the_log_stands_below_the_time_line(console: Console) -> None:
     assert box_of(log)["y"] > box_of(detail)["y"]
 
 
+def test_attempts_have_one_number_in_time_line_and_log(console: Console, started: Starter) -> None:
+    """Their place in the execution, whatever the job has sent before; on a phone the bars are in sight."""
+    started.job("again", {"url": "service://shop/ok"})
+    started.ended("again")
+    page = console(f"#/executions/{started.ended('again')}", width=390)
+    state(page, "#2")
+    expect(page.get_by_role("rowheader", name="Attempt 1")).to_be_visible()
+    expect(page.locator(".log").get_by_title("Attempt 1").first).to_have_text("1")
+    expect(page.locator(".log").get_by_title("Attempt 2")).to_have_count(0)
+    for bar in page.locator(".lane .span").all():
+        assert box_of(bar)["x"] + box_of(bar)["width"] <= 390
+
+
 def test_a_failed_chain_is_replayed_from_its_second_step(
     console: Console, service: ConsoleService, started: Starter
 ) -> None:

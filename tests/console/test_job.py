@@ -56,6 +56,17 @@ def test_what_a_job_is_stands_before_its_figures(console: Console) -> None:
 
 
 @pytest.mark.usefixtures("ledger")
+def test_latest_executions_stand_before_the_charts(console: Console) -> None:
+    """Where nothing has run in the chosen time, a line says so in place of empty charts."""
+    page = console("#/jobs/ledger")
+    expect(page.locator("figure").first).to_be_visible()
+    assert box_of(page.get_by_role("table").first)["y"] < box_of(page.locator("figure").first)["y"]
+    page = console("#/jobs/nightly")
+    expect(page.get_by_text("No executions in this time")).to_be_visible()
+    assert page.locator("figure").count() == 0
+
+
+@pytest.mark.usefixtures("ledger")
 def test_a_job_is_run_with_parameters(console: Console) -> None:
     """The form begins with what the schema names; what the job refuses is told, and nothing is lost."""
     page = console("#/jobs/ledger")

@@ -4,6 +4,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.console.browsing import Console, box_of
+from tests.console.starter import Starter
 
 LOW, PHONE = 420, 390
 
@@ -23,13 +24,22 @@ def test_heads_stick_to_the_window(console: Console, place: str) -> None:
     assert box_of(table.get_by_role("columnheader").last)["y"] == pytest.approx(0, abs=2)
 
 
-def test_days_and_hours_to_come_stick_to_the_window(console: Console) -> None:
-    """One panel a day with its hours; of a job that fires each hour there are many hours in few panels."""
-    page = console("#/upcoming", height=LOW)
+def test_quiet_days_have_no_heads_of_hours(console: Console) -> None:
+    """With one firing an hour each would stand over a single row, which has its time."""
+    page = console("#/upcoming?jobId=hourly")
+    expect(page.get_by_role("row", name="The job hourly").first).to_contain_text("Every so often")
+    assert page.locator("main .hour").count() == 0
+
+
+def test_days_and_hours_to_come_stick_to_the_window(console: Console, started: Starter) -> None:
+    """One panel a day with its hours, where a job fires often."""
+    timer = {"dueTime": "10m", "period": "10m"}
+    started.job("often", {"url": "service://shop/ok"}, timer=timer)
+    page = console("#/upcoming?jobId=often", height=LOW)
     days, hours = page.locator("main section"), page.locator("main .hour th")
     expect(days.first).to_contain_text("firing")
     assert days.count() <= 3
-    assert hours.count() >= 20
+    assert hours.count() >= 15
     day = max(days.all(), key=lambda one: one.locator(".hour").count())
     third = "element.querySelectorAll('.hour')[2].getBoundingClientRect()"
     day.evaluate(f"element => scrollBy(0, {third}.top - 60)")

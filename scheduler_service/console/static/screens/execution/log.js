@@ -5,9 +5,9 @@ import { ActionButton, Loaded, Pager, copy, formatMoment, html, ref, showUnseen,
 const PAGE = 500;
 const SHOWN_TEXT = 2_000;
 
-/** The lines of `executionId`, as they come; `zone` of the job. */
+/** The lines of `executionId`, as they come; `attempts` of it, by whose places they are numbered as in the waterfall; `zone` of the job. */
 export const LogView = {
-  props: { executionId: String, zone: String },
+  props: { executionId: String, attempts: Array, zone: String },
   setup(props) {
     const wanted = ref("");
     const kind = ref("");
@@ -27,7 +27,7 @@ export const LogView = {
               <${ActionButton} bare icon="copy" text=${t("execution.copyLog")} run=${() => copy(shown.map(textOf).join("\n"))}/>
               <span class="dim number">${t("execution.logCount", { shown: shown.length, count: lines.length })}</span>
             </div>
-            <ol class="log">${shown.map((line, index) => html`<${LogLine} key=${index} line=${line} zone=${props.zone}/>`)}</ol>
+            <ol class="log">${shown.map((line, index) => html`<${LogLine} key=${index} line=${line} number=${numberOf(line, props.attempts)} zone=${props.zone}/>`)}</ol>
           `;
         },
       }}<//>
@@ -36,20 +36,25 @@ export const LogView = {
   },
 };
 
+/** The attempt of a line, counted from 1 within its execution; null for a line of none that is kept. */
+function numberOf({ requestCounts }, attempts) {
+  return attempts.findIndex((one) => one.requestCounts === requestCounts) + 1 || null;
+}
+
 function textOf({ at, kind, requestCounts, text }) {
   return [at, kind, requestCounts ?? "-", text].join(" ");
 }
 
-function LogLine({ line, zone }) {
+function LogLine({ line, number, zone }) {
   const text = line.text.length > SHOWN_TEXT ? `${line.text.slice(0, SHOWN_TEXT)}…` : line.text;
   return html`
     <li class=${`log-${line.kind}`}>
       <time class="dim number" datetime=${line.at} title=${line.at}>${formatMoment(line.at, { zone, withMs: true, withDate: false })}</time>
       <span class="log-kind">${line.kind}</span>
-      <span class="dim number">${line.requestCounts ?? ""}</span>
+      <span class="dim number" title=${number && t("execution.row.attempt", { number })}>${number}</span>
       <span class="log-text">${showUnseen(text)}</span>
     </li>
   `;
 }
 
-LogLine.props = ["line", "zone"];
+LogLine.props = ["line", "number", "zone"];

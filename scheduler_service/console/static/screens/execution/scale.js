@@ -7,7 +7,7 @@ const STEPS = [
   ...[1, 2, 3, 6, 12].map((hours) => hours * 3_600_000),
 ];
 const DAY_MS = 86_400_000;
-const LEAST_SPAN_MS = 5;
+const LEAST_SPAN_MS = 1;
 
 /** Where `at` lies in `view` (`{from, to}`, ms), as a percentage, held within 0 and 100. */
 export function placeIn(view, at) {

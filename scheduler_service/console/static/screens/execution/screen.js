@@ -55,7 +55,7 @@ export const Screen = {
 function lower(execution, zone) {
   const tab = TABS.includes(route.query.tab) ? route.query.tab : TABS[0];
   const views = {
-    log: () => html`<${LogView} executionId=${execution.executionId} zone=${zone}/>`,
+    log: () => html`<${LogView} executionId=${execution.executionId} attempts=${execution.attempts} zone=${zone}/>`,
     compare: () => html`<${ComparisonView} execution=${execution}/>`,
     params: () => html`
       ${!execution.paramsComplete && html`<p class="note">${t("execution.paramsCut")}</p>`}

@@ -62,7 +62,7 @@ function whyOf({ error, message, reason, progress, progressFraction, state }) {
   if (LIVE.has(state) && progressFraction !== null) {
     return html`<progress max="1" value=${progressFraction} aria-label=${t("executions.progress")}></progress> <span class="dim number">${progress}</span>`;
   }
-  const words = reasonText(reason);
+  const words = message ? "" : reasonText(reason);
   return html`
     ${error !== null && html`<a class="mono error-code" href=${`#/executions?error=${encodeURIComponent(error)}`}>${showUnseen(error)}</a>`}
     ${message && html`<span title=${message}>${message}</span> `}

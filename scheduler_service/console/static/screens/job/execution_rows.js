@@ -32,6 +32,6 @@ function latenessOf({ latenessMs }) {
 }
 
 function errorOf({ error, message, reason }) {
-  if (error === null) return html`<span class="dim job-why">${reasonText(reason)}</span>`;
+  if (error === null) return reason === null ? null : html`<span class="dim job-why">${reasonText(reason)}</span>`;
   return html`<span class="job-error">${error}</span>${message && html` <span class="dim cut job-message" title=${message}>${message}</span>`}`;
 }

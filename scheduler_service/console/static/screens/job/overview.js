@@ -53,11 +53,11 @@ export const OverviewTab = {
       <${JobFigures} job=${props.job} statistics=${statistics.data}/>
       <div class="job-columns">
         <div>
-          <${Panel} title=${t("job.overTime")}>${{ actions: () => html`<${RangeTabs}/>`, default: () => charts(series) }}<//>
           <${Panel} title=${t("job.latest")} flush>${{
             actions: () => html`<a href=${placeOf(route.path, { tab: "executions" })}>${t("job.allExecutions")}</a>`,
             default: () => html`<${Loaded} resource=${latest} lines=${4}>${{ default: (data) => executionTable(data.items, t("job.latest")) }}<//>`,
           }}<//>
+          <${Panel} title=${t("job.overTime")}>${{ actions: () => html`<${RangeTabs}/>`, default: () => html`<${Loaded} resource=${series} lines=${6}>${{ default: charts }}<//>` }}<//>
         </div>
         <div>
           <${Panel} title=${t("job.outcomes")}><${OutcomeBars} items=${outcomes.data?.items[0]?.executions ?? []} slots=${50}/><//>
@@ -74,21 +74,22 @@ function RangeTabs() {
   return html`<${Tabs} items=${items} chosen=${rangeOf()} label=${t("job.range")} onChoose=${(range) => pushQuery({ range })}/>`;
 }
 
-function charts(series) {
+function charts(data) {
+  if (data.buckets.every(isEmpty)) return html`<p class="dim">${t("job.noneInTime")}</p>`;
   const lines = [
     { key: "p50", text: t("job.p50"), tone: "busy" },
     { key: "p95", text: t("job.p95"), tone: "wait", isDashed: true },
   ];
   return html`
-    <${Loaded} resource=${series} lines=${6}>${{
-      default: (data) => html`
-        ${data.isCapped && html`<p class="dim">${t("job.capped")}</p>`}
-        <${StackedBars} buckets=${data.buckets} to=${endOfSeries(data)} label=${t("job.byState")} onChoose=${toExecutions}/>
-        <h3 class="chart-title">${t("job.durations")}</h3>
-        <${LineChart} points=${pointsOf(data)} lines=${lines} label=${t("job.durations")} height=${140} onChoose=${toExecutions}/>
-      `,
-    }}<//>
+    ${data.isCapped && html`<p class="dim">${t("job.capped")}</p>`}
+    <${StackedBars} buckets=${data.buckets} to=${endOfSeries(data)} label=${t("job.byState")} onChoose=${toExecutions}/>
+    <h3 class="chart-title">${t("job.durations")}</h3>
+    <${LineChart} points=${pointsOf(data)} lines=${lines} label=${t("job.durations")} height=${140} onChoose=${toExecutions}/>
   `;
+}
+
+function isEmpty({ byState }) {
+  return Object.values(byState).every((count) => count === 0);
 }
 
 function pointsOf(series) {

@@ -22,6 +22,7 @@ import {
 const SPANS = ["1", "6", "24", "168"];
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
+const FEW_IN_HOUR = 2;
 
 /** `#/upcoming`. */
 export const Screen = {
@@ -51,8 +52,8 @@ function daysOf(listing) {
         actions: () => html`<span class="dim">${countOf(ofDay.flatMap((hour) => hour.firings), ofDay.includes(last))}</span>`,
         default: () => html`
           <table class="table cards">
-            <thead class="unseen"><tr><th scope="col">${t("upcoming.at")}</th><th scope="col">${t("jobs.name")}</th><th scope="col">${t("jobs.timer")}</th><th scope="col">${t("jobs.next")}</th></tr></thead>
-            ${ofDay.map((hour) => hourPart(hour, hour === last))}
+            <thead class="unseen"><tr><th scope="col">${t("upcoming.at")}</th><th scope="col">${t("jobs.name")}</th><th scope="col">${t("jobs.next")}</th></tr></thead>
+            ${ofDay.map((hour) => hourPart(hour, { isNamed: isCrowded(ofDay), goesOn: hour === last }))}
           </table>
         `,
       }}<//>
@@ -60,10 +61,15 @@ function daysOf(listing) {
   );
 }
 
-function hourPart({ key, firings }, goesOn) {
+/** Whether a day has so many firings that its hours need heads. */
+function isCrowded(hours) {
+  return hours.reduce((sum, hour) => sum + hour.firings.length, 0) > FEW_IN_HOUR * hours.length;
+}
+
+function hourPart({ key, firings }, { isNamed, goesOn }) {
   return html`
     <tbody key=${key}>
-      <tr class="hour"><th scope="rowgroup" colspan="4">${formatMoment(firings[0].plannedAt, { withDate: false }).slice(0, 3)}00 <span class="dim">${countOf(firings, goesOn)}</span></th></tr>
+      ${isNamed && html`<tr class="hour"><th scope="rowgroup" colspan="3">${formatMoment(firings[0].plannedAt, { withDate: false }).slice(0, 3)}00 <span class="dim">${countOf(firings, goesOn)}</span></th></tr>`}
       ${firings.map((one) => html`<${FiringRow} key=${`${one.jobId} ${one.plannedAt}`} firing=${one}/>`)}
     </tbody>
   `;
@@ -92,8 +98,7 @@ function FiringRow({ firing }) {
   return html`
     <tr>
       <td class="narrow number">${formatMoment(firing.plannedAt, { withDate: false })}</td>
-      <td><a class="name" href=${linkTo("jobs", firing.jobId)}>${firing.jobName}</a> ${firing.jobName !== firing.jobId && html`<span class="dim mono">${firing.jobId}</span>`}</td>
-      <td class="dim narrow">${t(`kind.${firing.kind}`)}</td>
+      <td><a class="name" href=${linkTo("jobs", firing.jobId)}>${firing.jobName}</a> ${firing.jobName !== firing.jobId && html`<span class="dim mono">${firing.jobId}</span>`} <span class="dim">${t(`kind.${firing.kind}`)}</span></td>
       <td class="narrow right"><${Moment} at=${firing.plannedAt}/></td>
     </tr>
   `;
