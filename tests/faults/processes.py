@@ -100,8 +100,10 @@ class Run(Caller):
         match told["what"]:
             case "listening":
                 self.url, self.pid = told["url"], told["pid"]
+                key = self.order.settings.get("server.key")
+                headers = {} if key is None else {"Authorization": f"Bearer {key}"}
                 self._client = httpx.AsyncClient(
-                    base_url=told["url"], timeout=PATIENCE, trust_env=False, verify=False
+                    base_url=told["url"], timeout=PATIENCE, trust_env=False, verify=False, headers=headers
                 )
             case "point":
                 self.points.append(told["name"])
