@@ -189,6 +189,27 @@ async def test_a_crash_in_the_middle_leaves_nothing(is_after: bool) -> None:
         assert world.catalogue.entries == world.documents == {}
 
 
+async def test_trials_that_a_kill_left_without_an_execution_go() -> None:
+    """They are active and will never fire; ten minutes after their creation they are gone."""
+    world = Breaking()
+    async with world.client() as client:
+        for _ in range(2):
+            world.kind = Triggered
+            posted = await client.post("/definitions/try", json={"definition": definition()})
+            assert posted.status_code == 503
+        left = (await client.get("/jobs?system=true")).json()["data"]["items"]
+        assert [(one["state"], one["executeNumber"], one["nextFireTime"]) for one in left] == [
+            ("active", 0, None)
+        ] * 2
+        assert world.history.runs == {}
+        world.wall += KEPT_MS - 1
+        assert await world.deps.trials.sweep() == 2
+        world.wall += 1
+        assert await world.deps.trials.sweep() == 0
+        assert await ids(client, system="true") == []
+        assert world.catalogue.entries == world.documents == {}
+
+
 class Forgetful(World):
     """The store goes after a trial was destroyed, before it is forgotten."""
 
