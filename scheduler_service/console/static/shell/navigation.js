@@ -6,10 +6,11 @@ import { t } from "../core/language.js";
 import { attempt } from "../core/notices.js";
 import { preferences } from "../core/preferences.js";
 import { route } from "../core/router.js";
-import { session, signOut } from "../core/session.js";
+import { draftKeys, session, signOut } from "../core/session.js";
 import { now } from "../core/times.js";
 import { formatDuration } from "../core/formats.js";
 import { onMounted, watch } from "../core/vue.js";
+import { confirm } from "../components/dialogs.js";
 import { Icon } from "../components/icons.js";
 
 /** The parts of the console in order: place, pictogram, name. */
@@ -74,7 +75,7 @@ function column(onSearch) {
           </select>
         </label>
         ${session.needsKey && html`
-          <button type="button" class="button bare" onClick=${() => attempt(signOut)}>${t("session.out")}</button>
+          <button type="button" class="button bare" onClick=${leave}>${t("session.out")}</button>
         `}
       </div>
     </aside>
@@ -97,6 +98,13 @@ export function ConnectionState() {
 function isAt(path) {
   if (path === "/") return route.path === "/";
   return route.path === path || route.path.startsWith(`${path}/`) || (path === "/jobs" && route.path === "/new");
+}
+
+/** Drafts go with the session: whoever has some is asked. */
+async function leave() {
+  const isAsked = draftKeys().length > 0;
+  if (isAsked && !(await confirm({ title: t("session.out"), text: t("session.drafts"), action: t("session.out"), isDangerous: true }))) return;
+  await attempt(signOut);
 }
 
 function nextTheme() {

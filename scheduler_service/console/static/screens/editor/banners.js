@@ -1,6 +1,6 @@
-// What stands above the form: a draft that is back, and another's version of the same job.
+// What stands above the form: drafts of this tab and of others, that the job is destroyed, and another's version of it.
 
-import { DiffView, Icon, Moment, html, t } from "../../core.js";
+import { ActionButton, DiffView, Icon, Moment, html, may, t } from "../../core.js";
 
 /** The draft that was found in this browser. */
 export function DraftBanner({ editor }) {
@@ -16,6 +16,36 @@ export function DraftBanner({ editor }) {
 }
 
 DraftBanner.props = ["editor"];
+
+/** The draft of another tab. */
+export function OtherDraftBanner({ editor }) {
+  const { other } = editor.state;
+  if (other === null) return null;
+  return html`
+    <div class="banner" role="status">
+      <${Icon} name="edit"/>
+      <span class="grow">${t("editor.otherDraft")} <${Moment} at=${other.at}/></span>
+      <button type="button" class="button" onClick=${editor.takeOther}>${t("editor.takeOther")}</button>
+      <button type="button" class="button" onClick=${editor.dropOther}>${t("editor.dropOther")}</button>
+    </div>
+  `;
+}
+
+OtherDraftBanner.props = ["editor"];
+
+/** The job is destroyed meanwhile; the text is still here. */
+export function GoneBanner({ editor }) {
+  if (!editor.state.isGone) return null;
+  return html`
+    <div class="banner" role="alert">
+      <${Icon} name="alert"/>
+      <span class="grow">${t("editor.gone")}</span>
+      ${may("editor") && html`<${ActionButton} kind="primary" text=${t("editor.createAgain")} run=${editor.createAgain}/>`}
+    </div>
+  `;
+}
+
+GoneBanner.props = ["editor"];
 
 /** Another's version beside one's own, and what to do: nothing of either is lost before somebody chooses. */
 export function ConflictBanner({ editor }) {

@@ -2,7 +2,7 @@
 
 import { attempt, call, get, linkTo, navigate, pathOf, route, sayDone, sayFailed, shallowReactive, t, useResource, watch } from "../../core.js";
 import { makeDraft } from "./draft.js";
-import { draftName, dropDraft, keptDraft } from "./draft_store.js";
+import { draftName, dropDraft, dropKey, keptDraft, otherDraft } from "./draft_store.js";
 import { textOfExample } from "./examples.js";
 import { idOfDraft, makeForm } from "./form.js";
 import { partOf, withPart, withValue, without } from "./json_edit.js";
@@ -12,13 +12,14 @@ import { saveJob } from "./saving.js";
 import { useSoft } from "./soft.js";
 
 /**
- * The editor of `jobId` (null: a new job). Members: `draft`, `form`, `checks`, `sample`, `state` (`isReady`, `error`, `name` of its kept draft, `etag`, `restoredAt`, `theirs`:
- * another's version `{etag, text}` or null), `save()`, `load()`, `startAgain()`, `keepMine()`, `takeTheirs()`, `combine()`, `canCombine()`, `begin(text)`.
+ * The editor of `jobId` (null: a new job). Members: `draft`, `form`, `checks`, `sample`, `state` (`isReady`, `error`, `name` of its kept draft, `etag`, `restoredAt`, `other`: the
+ * draft of another tab or null, `isGone`: the job is destroyed, `theirs`:
+ * another's version `{etag, text}` or null), `save()`, `load()`, `startAgain()`, `keepMine()`, `takeTheirs()`, `combine()`, `canCombine()`, `begin(text)`, `takeOther()`, `dropOther()`, `createAgain()`.
  */
 export function useEditor(jobId) {
   const isNew = jobId === null;
   const draft = makeDraft("{}");
-  const state = shallowReactive({ isReady: false, error: null, name: "", etag: null, restoredAt: 0, theirs: null, schema: null });
+  const state = shallowReactive({ isReady: false, error: null, name: "", etag: null, restoredAt: 0, other: null, isGone: false, theirs: null, schema: null });
   const checks = useSoft(() => (state.isReady && draft.fault === null ? { path: "definitions/check", bodyText: draft.text } : null));
   const form = makeForm({ draft, checks, schema: () => state.schema, isNew, jobId });
   const sample = makeSample(jobId ?? route.query.from ?? null);
@@ -26,10 +27,13 @@ export function useEditor(jobId) {
 
   async function load() {
     try {
-      Object.assign(state, { isReady: false, error: null, restoredAt: 0, theirs: null });
-      const { text, etag } = isNew ? { text: await textOfNew(), etag: null } : await readStored(jobId);
+      Object.assign(state, { isReady: false, error: null, restoredAt: 0, isGone: false, theirs: null });
       state.name = draftName(jobId, route.query);
-      open(draft, state, { text, etag, kept: keptDraft(state.name) });
+      const kept = keptDraft(state.name);
+      state.other = kept === null ? otherDraft(state.name) : null;
+      const { text, etag } = isNew ? { text: await textOfNew(), etag: null } : await readForEdit(jobId, kept ?? state.other);
+      state.isGone = !isNew && etag === null;
+      open(draft, state, { text, etag, kept });
     } catch (error) {
       state.error = error;
     }
@@ -41,6 +45,7 @@ export function useEditor(jobId) {
   }
 
   async function save() {
+    if (state.isGone) return undefined;
     form.insist();
     const name = jobId ?? idOfDraft(draft);
     if (draft.fault !== null) return sayFailed(new Error(t("editor.needsJson")));
@@ -56,10 +61,12 @@ export function useEditor(jobId) {
   }
 
   watchOthers(editor);
-  watch(() => draftName(jobId, route.query), load, { immediate: true });
+  // While the next screen is loaded, the query is already that of its address.
+  const { path } = route;
+  watch((last) => (route.path === path ? draftName(jobId, route.query) : last), load, { immediate: true });
   loadSchema(state);
   sample.load();
-  return Object.assign(editor, conflictActions(editor));
+  return Object.assign(editor, conflictActions(editor), otherActions(editor), { createAgain: () => createAgain(editor) });
 }
 
 function open(draft, state, { text, etag, kept }) {
@@ -67,7 +74,7 @@ function open(draft, state, { text, etag, kept }) {
   if (kept !== null && kept.text !== text) {
     draft.write(kept.text, "kept");
     Object.assign(state, { restoredAt: kept.at, etag: kept.etag });
-    if (kept.etag !== etag) state.theirs = { etag, text };
+    if (kept.etag !== etag && !state.isGone) state.theirs = { etag, text };
   } else {
     begin(draft, text, true);
     state.etag = etag;
@@ -83,6 +90,16 @@ function begin(draft, text, isSaved) {
 async function readStored(jobId) {
   const answer = await call("GET", pathOf("jobs", jobId));
   return { text: partOf(answer.text, ["data", "definition"]), etag: answer.etag };
+}
+
+/** The same; where there is no such job any more and a draft of it is kept: what that was made from, without a revision. */
+async function readForEdit(jobId, kept) {
+  try {
+    return await readStored(jobId);
+  } catch (error) {
+    if (error.status !== 404 || kept === null) throw error;
+    return { text: kept.saved, etag: null };
+  }
 }
 
 async function textOfNew() {
@@ -111,10 +128,14 @@ async function loadSchema(state) {
   }
 }
 
-/** Asks now and then for the revision of the job: who edits should learn before saving that somebody else has saved. */
+/** Asks now and then for the revision of the job: who edits should learn before saving that somebody else has saved, or destroyed it. */
 function watchOthers({ jobId, isNew, draft, state }) {
   if (isNew) return;
-  const present = useResource(() => (state.isReady ? { path: pathOf("jobs", jobId) } : null), { live: true });
+  const present = useResource(() => (state.isReady && !state.isGone ? { path: pathOf("jobs", jobId) } : null), { live: true });
+  watch(
+    () => present.error?.status === 404,
+    (isGone) => isGone && state.isReady && (state.isGone = true),
+  );
   watch(
     () => present.etag,
     async (etag) => {
@@ -145,8 +166,41 @@ async function refused({ jobId, form, state }, error) {
     form.refuseId(idOfDraft(form.draft));
     return void form.show("/jobId");
   }
+  if (error.status === 404 && !form.isNew) return void (state.isGone = true);
   sayFailed(error, { places: true });
   if (error.errors?.length > 0) form.show(error.errors[0].pointer);
+}
+
+/** What is seen of the job that was destroyed: it is created with the draft, unless somebody else has done so. */
+async function createAgain(editor) {
+  const { draft, state, jobId } = editor;
+  if (draft.fault !== null) return sayFailed(new Error(t("editor.needsJson")));
+  try {
+    const { warnings } = await saveJob({ text: draft.text, jobId, etag: null });
+    done(editor, jobId, warnings);
+  } catch (error) {
+    if (error.status !== 409) return sayFailed(error, { places: true });
+    Object.assign(state, { isGone: false, theirs: (await attempt(() => readStored(jobId))) ?? null });
+  }
+  return undefined;
+}
+
+/** The draft of another tab becomes this one's, or is thrown away. */
+function otherActions({ draft, state }) {
+  const dropOther = () => {
+    dropKey(state.other.key);
+    state.other = null;
+  };
+  const takeOther = () => {
+    const { text, saved, etag } = state.other;
+    const now = { text: draft.saved, etag: state.etag };
+    draft.markSaved(saved);
+    draft.write(text, "other");
+    state.etag = etag;
+    if (etag !== now.etag && now.etag !== null) state.theirs = now;
+    dropOther();
+  };
+  return { takeOther, dropOther };
 }
 
 function conflictActions({ draft, state }) {

@@ -22,21 +22,18 @@ export function useKeeping({ draft, state }) {
     timer = setTimeout(keep, PAUSE_KEEPING_MS);
   }
 
-  function keepNow() {
-    if (timer !== 0) keep();
-  }
-
   const stopWatching = watch(() => [draft.text, draft.saved, state.isReady], keepSoon);
   const stopGuarding = guardLeaving(async () => {
-    keepNow();
+    keep();
     if (!draft.isChanged) return true;
     return confirm({ title: t("editor.leave"), text: t("editor.leaveText"), action: t("editor.leaveAction") });
   });
-  addEventListener("pagehide", keepNow);
+  // Also what is kept already: another tab may have taken it over.
+  addEventListener("pagehide", keep);
   onUnmounted(() => {
-    keepNow();
+    keep();
     stopWatching();
     stopGuarding();
-    removeEventListener("pagehide", keepNow);
+    removeEventListener("pagehide", keep);
   });
 }

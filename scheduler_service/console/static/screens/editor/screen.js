@@ -1,7 +1,7 @@
 // The screen Editor: form and JSON of one definition, in step; what the service says about it stands beside the fields.
 
 import { ActionButton, Icon, Loaded, PageHead, Tabs, html, linkTo, may, reactive, replaceQuery, route, t, useKeys } from "../../core.js";
-import { ConflictBanner, DraftBanner } from "./banners.js";
+import { ConflictBanner, DraftBanner, GoneBanner, OtherDraftBanner } from "./banners.js";
 import { ChainSection } from "./chain.js";
 import { CopyDialog, DifferenceDialog } from "./dialogs.js";
 import { useEditor } from "./editor.js";
@@ -40,7 +40,9 @@ export const Screen = {
       ${headOf(editor, trial, page, view())}
       <${Loaded} resource=${{ data: editor.state.isReady ? editor : null, error: editor.state.error, reload: editor.load }} lines=${12}>${{
         default: () => html`
+          <${GoneBanner} editor=${editor}/>
           <${DraftBanner} editor=${editor}/>
+          <${OtherDraftBanner} editor=${editor}/>
           <${ConflictBanner} editor=${editor}/>
           <div class=${["editor", view()]}>
             ${view() !== "json" && sections(editor)}
@@ -69,7 +71,7 @@ function headOf({ draft, jobId, isNew, save, state }, trial, page, view) {
         ${!isNew && html`<${ActionButton} text=${t("editor.difference")} disabled=${!draft.isChanged} run=${() => (page.dialog = "difference")}/>`}
         ${canTry && html`<${ActionButton} icon="play" text=${t("editor.tryOnce")} run=${() => (trial.state.isAsked = true)}/>`}
         <a class="button" href=${back.href}>${t("action.cancel")}</a>
-        ${may("editor") && html`<${ActionButton} kind="primary" text=${t(isNew ? "editor.create" : "editor.save")} disabled=${!state.isReady || (!isNew && !draft.isChanged)} run=${save}/>`}
+        ${may("editor") && html`<${ActionButton} kind="primary" text=${t(isNew ? "editor.create" : "editor.save")} disabled=${!state.isReady || state.isGone || (!isNew && !draft.isChanged)} run=${save}/>`}
       `,
     }}<//>
   `;
