@@ -35,7 +35,8 @@ def without_moments(value: Any) -> Any:
         return [without_moments(member) for member in value]
     if not isinstance(value, dict):
         return value
-    changing = {"executionId", "deliveryId", "headers", "durationMs", "url", "request", "instance", "at"}
+    own = {"executionId", "traceId", "deliveryId", "instance"}
+    changing = own | {"headers", "durationMs", "url", "request", "at"}
     return {name: without_moments(one) for name, one in value.items() if name not in changing}
 
 
