@@ -45,11 +45,14 @@ def test_each_part_is_for_everyone(console: Console, tab: str) -> None:
 
 @pytest.mark.usefixtures("ledger")
 def test_what_a_job_is_stands_before_its_figures(console: Console) -> None:
-    """Id, labels, timer and steps, in the first window on a phone, too."""
+    """Id and timer in the head, labels and steps below it, in the first window on a phone, too."""
     page = console("#/jobs/ledger", width=390)
     facts = page.get_by_role("region", name="Facts")
-    for words in ("ledger", "of:second", "Every hour", "service://shop/ok"):
+    for words in ("of:second", "service://shop/ok"):
         expect(facts).to_contain_text(words)
+    head = page.locator(".page-head")
+    expect(head.get_by_role("button", name="ledger")).to_have_attribute("title", "Copy")
+    expect(head).to_contain_text("Every hour")
     expect(page.locator("figure").first).to_be_visible()
     assert box_of(facts)["y"] < 450
     assert box_of(facts)["y"] < box_of(page.locator("figure").first)["y"]
@@ -145,6 +148,17 @@ def test_the_calendar_has_planned_and_actual_firings(console: Console) -> None:
     today = page.get_by_role("button", pressed=True).and_(page.locator("[aria-current=date]"))
     expect(today).to_have_accessible_name(re.compile("fired"))
     expect(page.get_by_role("row", name="fired")).not_to_have_count(0)
+
+
+def test_the_calendar_of_a_triggered_job_leads_to_its_executions(console: Console) -> None:
+    """It has no planned firings; a job with a timer has no such line."""
+    page = console("#/jobs/orders?tab=calendar")
+    expect(page.get_by_text("Only planned firings stand here")).to_be_visible()
+    page.get_by_role("link", name="All executions").click()
+    expect(page.get_by_role("button", name="Executions")).to_have_attribute("aria-pressed", "true")
+    page = console("#/jobs/nightly?tab=calendar")
+    expect(page.get_by_role("button", name="Today")).to_be_visible()
+    expect(page.get_by_text("Only planned firings stand here")).to_have_count(0)
 
 
 def test_a_paused_job_says_what_was_missed(console: Console, service: ConsoleService) -> None:

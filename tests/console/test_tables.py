@@ -59,6 +59,15 @@ def test_on_a_phone_rows_are_cards(console: Console) -> None:
     told = "element => getComputedStyle(element, '::before').content"
     assert row.locator("[data-label]").first.evaluate(told) == '"Planned"'
     expect(page.get_by_role("checkbox", name="Choose all on this page")).to_be_visible()
+    assert page.locator("thead [data-label]").evaluate(told) == '"Choose all on this page"'
+
+
+def test_on_a_phone_a_definition_is_saved_from_anywhere(console: Console) -> None:
+    """The buttons of the editor's head stay at the bottom of the window."""
+    page = console("#/jobs/nightly/edit", width=PHONE)
+    page.evaluate("scrollTo(0, 1500)")
+    assert page.evaluate("scrollY > 100")
+    expect(page.get_by_role("button", name="Save", exact=True)).to_be_in_viewport(ratio=1)
 
 
 def test_on_a_phone_the_present_part_is_in_sight(console: Console) -> None:

@@ -66,7 +66,7 @@ function column(onSearch) {
           <${Icon} name=${preferences.theme === "dark" ? "moon" : preferences.theme === "light" ? "sun" : "contrast"}/>
         </button>
         <button type="button" class="button bare" lang=${preferences.language === "en" ? "zh-CN" : "en"} onClick=${nextLanguage}>
-          ${preferences.language === "en" ? "中文" : "English"}
+          ${preferences.language === "en" ? "中文" : "EN"}
         </button>
         <label class="zone">
           <span class="unseen">${t("zone.label")}</span>

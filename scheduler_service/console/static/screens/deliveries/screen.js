@@ -108,7 +108,7 @@ function table(arrivals, selection, act) {
       <table class="table cards">
         <thead>
           <tr>
-            <th class="narrow"><input type="checkbox" aria-label=${t("deliveries.chooseAll")} checked=${rows.every((row) => selection.chosen.has(keyOf(row)))} onChange=${selection.toggleAll}/></th>
+            <th class="narrow" data-label=${t("deliveries.chooseAll")}><input type="checkbox" aria-label=${t("deliveries.chooseAll")} checked=${rows.every((row) => selection.chosen.has(keyOf(row)))} onChange=${selection.toggleAll}/></th>
             <th>${t("deliveries.state")}</th>
             <th>${t("deliveries.what")}</th>
             <th>${t("deliveries.job")}</th>

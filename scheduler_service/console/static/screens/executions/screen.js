@@ -78,7 +78,7 @@ function table(arrivals, rows, selection, reload) {
       <table class="table cards">
         <thead>
           <tr>
-            <th class="narrow">
+            <th class="narrow" data-label=${t("executions.chooseAll")}>
               <input type="checkbox" aria-label=${t("executions.chooseAll")} checked=${arrivals.rows.value.every((one) => selection.chosen.has(keyOf(one)))} onChange=${selection.toggleAll}/>
             </th>
             <th>${t("executions.state")}</th>

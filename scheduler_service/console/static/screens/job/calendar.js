@@ -12,6 +12,7 @@ import {
   nameDate,
   now,
   pathOf,
+  placeOf,
   pushQuery,
   reloadWith,
   route,
@@ -44,6 +45,7 @@ export const CalendarTab = {
       <${Panel}>
         ${monthHead(today.value)}
         ${ledger.error !== null && html`<${ProblemPanel} error=${ledger.error}/>`}
+        ${props.job.kind === "external" && html`<p class="note">${t("job.onlyPlanned")} <a href=${placeOf(route.path, { tab: "executions" })}>${t("job.allExecutions")}</a></p>`}
         <${MonthGrid} weeks=${weeks.value} label=${monthName(monthOf(today.value))} nameOf=${nameDate} onChoose=${chooseDay}/>
         ${legend(planned.data)}
       <//>

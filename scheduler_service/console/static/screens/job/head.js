@@ -8,6 +8,7 @@ import {
   StateBadge,
   attempt,
   confirm,
+  copy,
   hasText,
   html,
   may,
@@ -88,7 +89,7 @@ const MoreActions = {
 
 function facts(job, preview) {
   return html`
-    ${job.jobId !== job.jobName && html`<span class="mono">${job.jobId}</span>`}
+    <button type="button" class="id-copy mono" title=${t("action.copy")} onClick=${() => copy(job.jobId)}>${job.jobId}</button>
     <span>${preview?.description ?? t(`kind.${job.kind}`)}</span>
     ${job.nextFireTime && html`<span>${t("job.nextFiring")} <${Moment} at=${job.nextFireTime}/></span>`}
     <span>${t("job.revision", { revision: job.revision })}</span>

@@ -10,7 +10,6 @@ import {
   Panel,
   StackedBars,
   Tabs,
-  copy,
   endOfSeries,
   formatNumber,
   html,
@@ -49,7 +48,7 @@ export const OverviewTab = {
     const moved = () => [props.job.latestExecution, props.job.executeNumber, props.job.requestCounts];
     for (const [resource, pause] of [[outcomes, 1_000], [latest, 1_000], [statistics, 5_000], [series, 10_000]]) reloadWith(moved, resource, pause);
     return () => html`
-      ${factsOf(props.job, props.preview.data)}
+      ${factsOf(props.job)}
       <${JobFigures} job=${props.job} statistics=${statistics.data}/>
       <div class="job-columns">
         <div>
@@ -113,24 +112,22 @@ function momentBefore(length) {
   return new Date(Math.floor((now.value - length) / MINUTE) * MINUTE).toISOString();
 }
 
-/** What it is, by whom, when and where to, before any figure. */
-function factsOf(job, preview) {
+/** By whom it is and where to, before any figure; id and timer stand in the head. */
+function factsOf(job) {
   const { definition } = job;
   const parent = job.parentJob && html`<a href=${linkTo("jobs", job.parentJob)}>${job.parentJob}</a>${job.parentJobExecution !== null && ` #${job.parentJobExecution}`}`;
   const creator = [...new Set([job.creator, definition.creatorName])].filter(Boolean).join(" · ");
   return html`
     <section class="panel job-facts" aria-label=${t("job.facts")}><${Facts} items=${[
-      [t("job.id"), html`<button type="button" class="id-copy mono" title=${t("action.copy")} onClick=${() => copy(job.jobId)}>${job.jobId}</button>`],
       [t("jobs.creator"), creator || null],
       [t("job.labels"), Object.keys(job.labels).length > 0 && html`<${Labels} labels=${job.labels} linked/>`],
-      [t("jobs.timer"), preview?.description ?? t(`kind.${job.kind}`)],
       [t("job.steps"), stepsOf(definition.request ?? [])],
       [t("job.description"), definition.jobDescription || null],
       [t("job.object"), job.objectId],
       [t("job.parent"), parent],
       [t("job.attempts"), formatNumber(job.requestCounts)],
       [t("job.created"), html`<${Moment} at=${job.createdAt} absolute/>`],
-      [t("job.updated"), html`<${Moment} at=${job.updatedAt} absolute/>`],
+      [t("job.updated"), job.updatedAt !== job.createdAt && html`<${Moment} at=${job.updatedAt} absolute/>`],
     ]}/></section>
   `;
 }

@@ -76,7 +76,7 @@ function table(listing, rows, selection, outcomes) {
       <table class="table cards">
         <thead>
           <tr>
-            <th class="narrow"><${ChooseAll} jobs=${listing.items.value} selection=${selection}/></th>
+            <th class="narrow" data-label=${t("jobs.chooseAll")}><${ChooseAll} jobs=${listing.items.value} selection=${selection}/></th>
             ${sortable("jobName", t("jobs.name"))}
             <th>${t("jobs.state")}</th>
             <th>${t("jobs.outcomes")}</th>
@@ -126,7 +126,7 @@ function sortable(name, text) {
 
 function nothing() {
   if (hasFilters(route.query)) {
-    return html`<${EmptyState} icon="search" title=${t("jobs.none")} text=${t("jobs.noneText")}><a class="button" href="#/jobs">${t("jobs.all")}</a><//>`;
+    return html`<${EmptyState} icon="search" title=${t("jobs.none")} text=${t("jobs.noneText")}><a class="button" href="#/jobs">${t("jobs.clear")}</a><//>`;
   }
   return html`
     <${EmptyState} icon="jobs" title=${t("jobs.first")} text=${t("jobs.firstText")}>

@@ -60,9 +60,9 @@ function body(service, drift, resource) {
         : html`<${DataTable} columns=${columns(service, resource)} rows=${service.instances} keyOf=${(one) => one.instanceId} label=${t("services.instances")}/>`}
     <//>
     <${Drift} resource=${drift}/>
-    <${Panel} title=${t("services.timers", { count: service.timers.length })} flush>
+    ${service.timers.length > 0 && html`<${Panel} title=${t("services.timers", { count: service.timers.length })} flush>
       <${DataTable} columns=${timerColumns()} rows=${service.timers} keyOf=${(one) => one.jobId} label=${t("services.timersLabel")}/>
-    <//>
+    <//>`}
   `;
 }
 
