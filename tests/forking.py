@@ -86,7 +86,7 @@ class Parent:
                 os.close(descriptor)
             return True
         self._running[pid] = told
-        os.write(told, f"{pid}\n".encode())
+        _tell(told, pid)
         for descriptor in (out, err):
             os.close(descriptor)
         return False
@@ -97,10 +97,14 @@ class Parent:
             if pid == 0:
                 return
             told = self._running.pop(pid)
-            # Whoever started it may have gone.
-            with contextlib.suppress(BrokenPipeError):
-                os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+            _tell(told, os.waitstatus_to_exitcode(status))
             os.close(told)
+
+
+def _tell(told: int, number: int) -> None:
+    # Whoever gave the order may have gone; then the orders end as well.
+    with contextlib.suppress(BrokenPipeError):
+        os.write(told, f"{number}\n".encode())
 
 
 def become(folder: str, environ: Mapping[str, str]) -> None:
