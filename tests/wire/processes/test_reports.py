@@ -20,6 +20,16 @@ def lines(process: Process, *, many: int) -> list[dict[str, Any]]:
     return [found for line in process.err if (found := json.loads(line))["event"] == "process_described"]
 
 
+def described(process: Process) -> dict[str, dict[str, Any]]:
+    """The first report, by part, in which the call of the job is open."""
+    for many in range(1, 100):
+        process.send(signal.SIGUSR1)
+        found = {line["part"]: line for line in lines(process, many=many)}
+        if any(one["open"] for one in found["calls"]["origins"].values()):
+            break
+    return found
+
+
 def begin_job(url: str) -> None:
     """A job whose target holds its answer: the service's own port of long claims."""
     step = {
@@ -39,8 +49,7 @@ def test_a_service_says_what_it_is_doing(tmp_path: Path) -> None:
     with serve(tmp_path / "data", PUNCTUAL_SERVER__DRAIN_SECONDS="0") as process:
         url = process.wait_for_url()
         begin_job(url)
-        process.send(signal.SIGUSR1)
-        found = {line["part"]: line for line in lines(process, many=1)}
+        found = described(process)
         assert found.keys() == PARTS
         assert found["process"]["pid"] == process.pid
         assert (found["jobs"]["held"], found["jobs"]["calls"]) >= (1, 1)
