@@ -26,7 +26,7 @@ def test_titles_name_what_is_shown(console: Console) -> None:
     expect(page).to_have_title("orders · Jobs · Punctual")
     page.get_by_role("button", name="中文").click()
     expect(page).to_have_title("orders · 任务 · Punctual")
-    page.get_by_role("button", name="English").click()
+    page.get_by_role("button", name="EN", exact=True).click()
     page.get_by_role("link", name="Edit", exact=True).click()
     expect(page).to_have_title("Edit orders · Punctual")
 
