@@ -214,11 +214,11 @@ async def live_through(point: int, qos: int, nodes: int) -> tuple[str, str] | No
 
 
 def groups() -> list[Any]:
-    """Half of the points with two nodes; a quarter with one, where the next start goes on; `--long`: all.
+    """Every point with two nodes; a quarter with one, where the next start goes on; `--long`: all.
 
     Points before and after a doing take turns, so each choice has odd and even ones.
     """
-    usual = {2: (1, 4, 6, 7), 1: (1, 6)}
+    usual = {2: range(1, GROUPS + 1), 1: (1, 6)}
     return [
         pytest.param(nodes, first, marks=() if first in usual[nodes] else pytest.mark.long)
         for first in range(1, GROUPS + 1)
