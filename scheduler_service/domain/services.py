@@ -6,6 +6,8 @@ from scheduler_service.domain.moments import DAY, SECOND
 
 GRACE = DAY
 """In ms: how long a job that is no longer declared stays paused before it is destroyed."""
+InstancePlace = tuple[str, str, str]
+"""Where an instance stands in the registry: tenant, service, instance."""
 
 
 class RateLimit(msgspec.Struct, frozen=True, gc=False):

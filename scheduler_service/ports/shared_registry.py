@@ -5,8 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-Place = tuple[str, str, str]
-"""Tenant, service, instance."""
+from scheduler_service.domain.services import InstancePlace
 
 
 class SharedInstance(msgspec.Struct, frozen=True):
@@ -25,7 +24,7 @@ class SharedInstance(msgspec.Struct, frozen=True):
     number: int = 0
 
     @property
-    def place(self) -> Place:
+    def place(self) -> InstancePlace:
         """What identifies it."""
         return self.tenant, self.service, self.instance_id
 
@@ -91,7 +90,7 @@ class Old(msgspec.Struct, frozen=True):
     """
 
     before: int
-    silent: tuple[Place, ...] = ()
+    silent: tuple[InstancePlace, ...] = ()
     alive: frozenset[str] = frozenset()
     noticed: int = 0
 

@@ -2,14 +2,12 @@
 
 import msgspec
 
+from scheduler_service.domain.services import InstancePlace
 from scheduler_service.domain.wire import Token
-
-HeldPlace = tuple[str, str, str]
-"""Tenant, service, instance."""
 
 
 class _CallInFlight(msgspec.Struct, frozen=True, gc=False):
-    place: HeldPlace
+    place: InstancePlace
     since: int
 
 
@@ -18,9 +16,9 @@ class InFlight:
 
     def __init__(self) -> None:
         self._calls: dict[Token, _CallInFlight] = {}
-        self._open: dict[HeldPlace, dict[Token, int]] = {}
+        self._open: dict[InstancePlace, dict[Token, int]] = {}
 
-    def busy(self, place: HeldPlace, load: float, seen: int, elsewhere: int = 0) -> float:
+    def busy(self, place: InstancePlace, load: float, seen: int, elsewhere: int = 0) -> float:
         """The load of the instance: what it reported at `seen`, plus the calls it was given since.
 
         At least the number of its open calls, with those that it has `elsewhere`.
@@ -31,7 +29,7 @@ class InFlight:
         since = sum(moment >= seen for moment in calls.values())
         return max(len(calls) + elsewhere, load + since)
 
-    def counts(self) -> list[tuple[HeldPlace, int]]:
+    def counts(self) -> list[tuple[InstancePlace, int]]:
         """The open calls of each instance that has some."""
         return [(place, len(calls)) for place, calls in self._open.items()]
 
@@ -39,7 +37,7 @@ class InFlight:
         """Whether this call or search holds a place."""
         return token in self._calls
 
-    def hold(self, token: Token, place: HeldPlace, now: int) -> None:
+    def hold(self, token: Token, place: InstancePlace, now: int) -> None:
         """Counts a call, or one that a search has reserved."""
         self.leave(token)
         self._calls[token] = _CallInFlight(place, now)
@@ -51,14 +49,14 @@ class InFlight:
         self.leave(held)
         self.hold(token, call.place, call.since)
 
-    def held_for(self, token: Token, place: HeldPlace) -> Token | None:
+    def held_for(self, token: Token, place: InstancePlace) -> Token | None:
         """The token of the search by which the attempt of `token` reserved a place at the instance."""
         for held in self._open.get(place, ()):
             if _attempt(held) == _attempt(token) and held.kind != token.kind:
                 return held
         return None
 
-    def leave(self, token: Token) -> HeldPlace | None:
+    def leave(self, token: Token) -> InstancePlace | None:
         """Ends a call. Returns where it was; None: it held no place."""
         call = self._calls.pop(token, None)
         if call is None:

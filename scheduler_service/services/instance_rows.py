@@ -2,7 +2,8 @@
 
 import msgspec
 
-from scheduler_service.ports.shared_registry import Place, SharedInstance
+from scheduler_service.domain.services import InstancePlace
+from scheduler_service.ports.shared_registry import SharedInstance
 from scheduler_service.services.instances import Instance
 
 FORMAT = 1
@@ -83,7 +84,7 @@ def instance_of(row: SharedInstance) -> Instance:
     )
 
 
-def place_of(instance: Instance) -> Place:
+def place_of(instance: Instance) -> InstancePlace:
     """What identifies it."""
     return instance.tenant, instance.service, instance.instance_id
 

@@ -5,14 +5,12 @@ from collections.abc import Callable
 
 from scheduler_service.domain.effects import WatchInstance
 from scheduler_service.domain.moments import DAY, rfc3339
-from scheduler_service.domain.services import LEFT, SILENT, UNKNOWN, Loss
+from scheduler_service.domain.services import LEFT, SILENT, UNKNOWN, InstancePlace, Loss
 from scheduler_service.domain.wire import Token
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.log import Log
 from scheduler_service.services.instances import Instances
 
-Place = tuple[str, str, str]
-"""Tenant, service, instance."""
 Watchers = dict["asyncio.Future[Loss]", Token]
 
 
@@ -40,8 +38,8 @@ class Losses:
         self._lost_after = lost_after
         self._complete_at = complete_at
         self._log = log
-        self._watchers: dict[Place, Watchers] = {}
-        self._lost: dict[Place, int] = {}
+        self._watchers: dict[InstancePlace, Watchers] = {}
+        self._lost: dict[InstancePlace, int] = {}
         self._due = 0
         self._alarm: Alarm | None = None
         instances.subscribe(self._look_after)
@@ -96,14 +94,14 @@ class Losses:
                 self._find(place)
                 self._look_at(moment)
 
-    def _moment_of(self, place: Place) -> int:
+    def _moment_of(self, place: InstancePlace) -> int:
         """When the instance is lost, as far as is known now."""
         how, since = self._silence_of(place)
         if how == LEFT:
             return since + self._lost_after
         return max(since + self._instances.offline_after, self._complete_at()) + self._lost_after
 
-    def _silence_of(self, place: Place) -> tuple[str, int]:
+    def _silence_of(self, place: InstancePlace) -> tuple[str, int]:
         """Since when (steady ms) nothing was heard of it, and how that came."""
         known, left_at = self._instances.get(*place), self._instances.left_at(*place)
         if known is not None:
@@ -112,7 +110,7 @@ class Losses:
             return LEFT, left_at
         return UNKNOWN, self._complete_at() - self._instances.offline_after
 
-    def _lose(self, place: Place) -> None:
+    def _lose(self, place: InstancePlace) -> None:
         watchers = self._watchers.pop(place, {}) if self._lost_after else {}
         loss = self._describe(place)
         if place not in self._lost:
@@ -131,12 +129,12 @@ class Losses:
             if not watcher.done():
                 watcher.set_result(loss)
 
-    def _find(self, place: Place) -> None:
+    def _find(self, place: InstancePlace) -> None:
         """The instance is not lost, or not any more."""
         if self._lost.pop(place, None) is not None and self._instances.get(*place) is not None:
             self._log("instance_returned", service=place[1], instance=place[2])
 
-    def _describe(self, place: Place) -> Loss:
+    def _describe(self, place: InstancePlace) -> Loss:
         now = self._clock.now()
         how, since = self._silence_of(place)
         return Loss(how, now.wall - (now.steady - since))

@@ -3,14 +3,15 @@
 from collections.abc import Callable, Sequence
 
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.ports.shared_registry import NodeReport, OpenCalls, Place, Sighting
+from scheduler_service.domain.services import InstancePlace
+from scheduler_service.ports.shared_registry import NodeReport, OpenCalls, Sighting
 from scheduler_service.services.instance_rows import place_of
 from scheduler_service.services.instances import Instances
 
 REPORT_MS = SECOND
 """So often a node says of which instances it has heard, where it has heard of any."""
 
-OpenHere = Callable[[], Sequence[tuple[Place, int]]]
+OpenHere = Callable[[], Sequence[tuple[InstancePlace, int]]]
 
 
 class NodeReports:
@@ -19,8 +20,8 @@ class NodeReports:
     def __init__(self, *, instances: Instances, node: str) -> None:
         self._instances = instances
         self._node = node
-        self._heard: dict[Place, int] = {}
-        self._calls: dict[str, dict[Place, int]] = {}
+        self._heard: dict[InstancePlace, int] = {}
+        self._calls: dict[str, dict[InstancePlace, int]] = {}
         self._reported_at = 0
         self._report = NodeReport(node, 0)
 
@@ -57,16 +58,16 @@ class NodeReports:
             self.note_heard(place, one.seen)
             self._instances.hear(*place, one.seen, one.load)
 
-    def calls_to(self, place: Place) -> int:
+    def calls_to(self, place: InstancePlace) -> int:
         """By the latest reports of the nodes that are alive."""
         return sum(calls.get(place, 0) for calls in self._calls.values())
 
-    def note_heard(self, place: Place, seen: int) -> None:
+    def note_heard(self, place: InstancePlace, seen: int) -> None:
         """All nodes know that it lived at `seen`."""
         if self._instances.get(*place) is not None:
             self._heard[place] = max(self._heard.get(place, 0), seen)
 
-    def forget(self, place: Place) -> None:
+    def forget(self, place: InstancePlace) -> None:
         """It has left."""
         self._heard.pop(place, None)
 
@@ -79,5 +80,5 @@ class NodeReports:
         self._calls = {node: calls for node, calls in self._calls.items() if node in names}
 
 
-def _called(calls: OpenCalls) -> Place:
+def _called(calls: OpenCalls) -> InstancePlace:
     return calls.tenant, calls.service, calls.instance_id

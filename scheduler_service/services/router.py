@@ -9,10 +9,10 @@ import msgspec
 from scheduler_service.domain.effects import CallPart, ResolveInstances, WatchInstance
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import SPREAD, Chosen
-from scheduler_service.domain.services import Loss, RateLimit
+from scheduler_service.domain.services import InstancePlace, Loss, RateLimit
 from scheduler_service.domain.wire import Token
 from scheduler_service.ports.clock import Timekeeper
-from scheduler_service.services.in_flight import HeldPlace, InFlight
+from scheduler_service.services.in_flight import InFlight
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.losses import Losses
 from scheduler_service.services.rate_window import RateWindow
@@ -51,7 +51,7 @@ class OtherNodes(Protocol):
     async def ask(self) -> None:
         """Returns when what had registered with any of them by now is known here. Raises nothing."""
 
-    def calls_to(self, place: HeldPlace) -> int:
+    def calls_to(self, place: InstancePlace) -> int:
         """The calls from other nodes that an instance has to answer."""
 
 
@@ -130,7 +130,7 @@ class MemoryRouter:
         """Notes that an instance refused a connection; an address without heartbeats is tried again."""
         self._instances.mark_refused(tenant, service, instance)
 
-    def open_calls(self) -> list[tuple[HeldPlace, int]]:
+    def open_calls(self) -> list[tuple[InstancePlace, int]]:
         """The calls from this process that each instance has to answer."""
         return self._in_flight.counts()
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 import msgspec
 
 from scheduler_service.domain.moments import MINUTE, SECOND
+from scheduler_service.domain.services import InstancePlace
 from scheduler_service.domain.wire import Holder
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreError
@@ -14,7 +15,6 @@ from scheduler_service.ports.log import Log
 from scheduler_service.ports.shared_registry import (
     Changes,
     Old,
-    Place,
     ServiceNotice,
     SharedInstance,
     SharedRegistry,
@@ -80,8 +80,8 @@ class SharedView:
         self._read_at: int | None = None
         self._whole_at = 0
         self._notices: dict[tuple[str, str], bool] = {}
-        self._rows: dict[Place, Written] = {}
-        self._revived: dict[Place, int] = {}
+        self._rows: dict[InstancePlace, Written] = {}
+        self._revived: dict[InstancePlace, int] = {}
         self._reports = NodeReports(instances=instances, node=node)
         self._task: asyncio.Task[None] | None = None
 
@@ -124,7 +124,7 @@ class SharedView:
             self._read_at = None
             self._outage.fail(_explain(error))
 
-    def calls_to(self, place: Place) -> int:
+    def calls_to(self, place: InstancePlace) -> int:
         """By the latest reports of the nodes that are alive."""
         return self._reports.calls_to(place)
 
@@ -222,7 +222,7 @@ class SharedView:
         if changed:
             await self._shared.change(changed)
 
-    def _changed(self, place: Place) -> SharedInstance | None:
+    def _changed(self, place: InstancePlace) -> SharedInstance | None:
         one, row = self._instances.get(*place), self._rows.get(place)
         if one is None or (row is not None and drains(one) == drains(row.instance)):
             return None
@@ -283,7 +283,7 @@ class SharedView:
             self._part_from(place)
             self._instances.remove(*place, row.left_at)
 
-    def _part_from(self, place: Place) -> None:
+    def _part_from(self, place: InstancePlace) -> None:
         """It has left."""
         self._rows.pop(place, None)
         self._revived.pop(place, None)

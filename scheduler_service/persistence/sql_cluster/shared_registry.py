@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from scheduler_service.domain.services import InstancePlace
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.schema import (
     marks,
@@ -17,7 +18,6 @@ from scheduler_service.ports.shared_registry import (
     Changes,
     NodeReport,
     Old,
-    Place,
     ServiceNotice,
     SharedInstance,
     Unread,
@@ -120,7 +120,7 @@ class SqlSharedRegistry:
         connection.execute(insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=row))
 
 
-def _is(place: Place) -> sa.ColumnElement[bool]:
+def _is(place: InstancePlace) -> sa.ColumnElement[bool]:
     table = shared_instances.c
     return sa.and_(table.tenant == place[0], table.service == place[1], table.instance_id == place[2])
 

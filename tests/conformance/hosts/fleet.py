@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.services import InstancePlace
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.persistence.sql_cluster.shared_registry import SqlSharedRegistry
@@ -15,7 +16,6 @@ from scheduler_service.ports.shared_registry import (
     Changes,
     NodeReport,
     Old,
-    Place,
     ServiceNotice,
     SharedInstance,
 )
@@ -147,7 +147,7 @@ class Program:
         self.out_since: int | None = 0
 
     @property
-    def place(self) -> Place:
+    def place(self) -> InstancePlace:
         """As the registry names it."""
         return TENANT, self.service, self.name
 

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.services import InstancePlace
 from scheduler_service.domain.wire import Holder
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.shared_registry import (
     Changes,
     NodeReport,
     Old,
-    Place,
     ServiceNotice,
     SharedInstance,
     SharedRegistry,
@@ -38,7 +38,7 @@ class MemoryShared(SharedRegistry):
         self.number = self.writes = self.reports_written = 0
         self.is_down = self.fails_writes = False
         self.gate: asyncio.Event | None = None
-        self._instances: dict[Place, tuple[int, SharedInstance]] = {}
+        self._instances: dict[InstancePlace, tuple[int, SharedInstance]] = {}
         self._services: dict[tuple[str, str], tuple[int, ServiceNotice]] = {}
         self._reports: dict[str, tuple[int, NodeReport]] = {}
 
@@ -112,7 +112,7 @@ class ViewedNode:
         self.clock = cluster.clock
         self.holder = Holder(name, str(boot))
         self.instances = Instances(offline_after=10 * SECOND)
-        self.calls: dict[Place, int] = {}
+        self.calls: dict[InstancePlace, int] = {}
         self.lines: list[str] = []
         self.errors: list[str] = []
         self.view = SharedView(
