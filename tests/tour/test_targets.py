@@ -36,7 +36,8 @@ async def test_a_target_is_slow(fleet: Fleet, tmp_path: Path) -> None:
         gate = at.target.hold("/slow")
         watch.start("target slow")
         members = {"timer": {"dueTime": "0s", "period": "R3/PT0.3S"}, "overlapPolicy": "queue"}
-        await at.create("slow", f"{at.target.url}/slow", timeoutSeconds=2, **members)
+        # The second firing waits three seconds after it is overdue, and a look at alerts comes each second.
+        await at.create("slow", f"{at.target.url}/slow", timeoutSeconds=4, **members)
         await watch.alert("overdue", subject="slow", latenessMs=None)
         line = await watch.line("execution_failed", jobId="slow", failureType="timeout")
         assert line["target"] == at.target.url.removeprefix("http://")

@@ -7,15 +7,29 @@ import select
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 
-from tests.wire.processes.process import COMMAND, bare_environment
+import pytest
+
+from tests.wire.processes.process import COMMAND, bare_environment, serve
 from tests.wire.processes.terminal import Terminal
 
 PATIENCE = 30
 
 
-def test_one_frame_off_a_terminal(terminal: Terminal) -> None:
+@pytest.fixture
+def alone(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    """The command line before a service of its own: a frame has few rows, and other tests' jobs fill them."""
+    with serve(terminal.folder / "data") as process:
+        url = process.wait_for_url()
+        monkeypatch.setenv("PUNCTUAL_URL", url)
+        yield Terminal(enter=terminal.enter, service=url, folder=terminal.folder)
+        assert process.stop() == 0
+
+
+def test_one_frame_off_a_terminal(alone: Terminal) -> None:
     """With what has run; without colour."""
+    terminal = alone
     job = terminal.make()
     terminal.done("jobs", "trigger", job, "--wait")
     ended = terminal.done("top", "--once")
@@ -43,8 +57,9 @@ def test_a_day_that_is_none_has_the_name_of_its_option(terminal: Terminal) -> No
     assert "--since" not in refused.err
 
 
-def test_a_failing_job_is_named(terminal: Terminal) -> None:
+def test_a_failing_job_is_named(alone: Terminal) -> None:
     """With its error."""
+    terminal = alone
     job = terminal.make("/nothing-here")
     terminal.enter("jobs", "trigger", job, "--wait")
     found = terminal.done("top", "-o", "json").data
