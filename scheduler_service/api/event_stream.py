@@ -25,7 +25,10 @@ TURN_SECONDS = 0.001
 
 MEDIA_TYPE = "text/event-stream"
 ENDLESS = "endless"
-"""In `state` of a request's scope: its answer has no end, and need not be waited for at the end."""
+"""In `state` of a request's scope, where the server has it: is called for an answer that has no end.
+
+Such an answer need not be waited for at the end, and little of it is kept for a caller that does not read.
+"""
 
 LookUp = Callable[[Sequence[Occurrence]], Awaitable[None]]
 """Finds out what `wants` has to know of these. Raises StoreError."""
@@ -63,7 +66,8 @@ class EventStreamResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Returns when nothing comes any more, or nobody reads it."""
-        scope.setdefault("state", {})[ENDLESS] = True
+        if become_endless := scope.get("state", {}).get(ENDLESS):
+            become_endless()
         gone = asyncio.ensure_future(_wait_until_gone(receive))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})

@@ -1,9 +1,11 @@
 """HTTP/1.1 towards callers: one answer at a time, to a caller that reads it; a fault is a line of the log."""
 
+import socket
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from scheduler_service.api.event_stream import ENDLESS
 from scheduler_service.telemetry.library_logs import place_of
 from scheduler_service.telemetry.tally import Tally
 
@@ -11,6 +13,11 @@ LONGEST_FAULT = 300
 """Characters of the text of a fault in the log."""
 
 LONGEST_METHOD = 20
+ENDLESS_BYTES = 32 << 10
+"""The system keeps about so much, or twice, of an endless answer for a caller that does not read it.
+
+Of itself it takes megabytes: a silent reader of a stream would cost the writing of them.
+"""
 
 
 class AnsweringProtocol(HttpToolsProtocol):
@@ -27,6 +34,7 @@ class AnsweringProtocol(HttpToolsProtocol):
         self._current: RequestResponseCycle | None = None
         self._held: Any = None
         self._has_input_end = False
+        self._is_endless = False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed (asyncio)."""
@@ -57,6 +65,7 @@ class AnsweringProtocol(HttpToolsProtocol):
 
     async def _answer(self, cycle: RequestResponseCycle, app: Any) -> None:
         try:
+            cycle.scope["state"][ENDLESS] = self._become_endless
             send = unframed(cycle) if cycle.scope["http_version"] == "1.0" else cycle.send
             await app(cycle.scope, self._receiver(cycle), send)
             if not (cycle.response_complete or cycle.disconnected or self.transport.is_closing()):
@@ -71,7 +80,17 @@ class AnsweringProtocol(HttpToolsProtocol):
             else:
                 await self._end_with_fault(cycle)
         finally:
-            cycle.on_response = _do_nothing  # which ends the cycle of references
+            self._is_endless = False
+            # Both end a cycle of references.
+            del cycle.scope["state"][ENDLESS]
+            cycle.on_response = _do_nothing
+
+    def _become_endless(self) -> None:
+        """The answer that begins has no end (`EventStreamResponse`)."""
+        self._is_endless = True
+        line: socket.socket = self.transport.get_extra_info("socket")
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ENDLESS_BYTES)
+        self.transport.set_write_buffer_limits(high=ENDLESS_BYTES)
 
     async def _end_without_answer(self, cycle: RequestResponseCycle) -> None:
         """A caller that sends nothing more was taken for one that has gone; else it is a fault."""

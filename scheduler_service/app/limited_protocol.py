@@ -8,7 +8,6 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from scheduler_service.api.event_stream import ENDLESS
 from scheduler_service.api.responses import ENCODER, refuse
 from scheduler_service.app.answering_protocol import AnsweringProtocol
 from scheduler_service.telemetry.tally import Tally
@@ -124,7 +123,7 @@ class LimitedProtocol(AnsweringProtocol):
         cycle = self.cycle
         if cycle is None or cycle.response_complete:
             return
-        if cycle.more_body or cycle.scope.get("state", {}).get(ENDLESS):
+        if cycle.more_body or self._is_endless:
             self.cut()
 
     def cut(self) -> None:

@@ -99,16 +99,9 @@ def open_silent(url: str) -> socket.socket:
 
 
 @asynccontextmanager
-async def listening(
-    world: World, *, send_buffer: int | None = None, stall_seconds: float = STALL_SECONDS
-) -> AsyncIterator[Listening]:
-    """The API of `world` on loopback; of what it sends the system buffers `send_buffer` bytes where given.
-
-    Who reads nothing is cut off after `stall_seconds` of real time.
-    """
+async def listening(world: World, *, stall_seconds: float = STALL_SECONDS) -> AsyncIterator[Listening]:
+    """The API of `world` on loopback. Who reads nothing is cut off after `stall_seconds` of real time."""
     listener = listen("127.0.0.1", 0)
-    if send_buffer is not None:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     server = make_server(
         world.service.api,
         log=lambda event, /, **keys: world.log.append((event, keys)),
