@@ -45,6 +45,7 @@ from scheduler_service.hosts.processes.sharding import ShardOf
 from scheduler_service.hosts.processes.shards import OwnShard, Shards
 from scheduler_service.hosts.processes.worker_process import WorkerProcess
 from scheduler_service.hosts.processes.worker_supervisor import WorkerContext, WorkerProcesses
+from scheduler_service.hosts.trials import TrialRounds
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.writer import HistoryWriter
@@ -236,6 +237,11 @@ class Container:
         """Work on many things, which runs in the process that takes requests."""
         base, holder = self._base, holder_of(self.store)
         return Operations(store=self.processes.store, clock=base.clock, holder=holder, log=base.log)
+
+    @cached_property
+    def trial_rounds(self) -> TrialRounds:
+        """Ends trials that are over."""
+        return TrialRounds(trials=self._cleaner.trials, clock=self.clock, log=self._base.log)
 
     @cached_property
     def api_parts(self) -> ApiDependencies:

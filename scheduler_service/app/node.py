@@ -54,6 +54,7 @@ from scheduler_service.hosts.dapr.sidecar import Sidecar, SidecarClient
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
 from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.operations.operations import Operations
+from scheduler_service.hosts.trials import TrialRounds
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.writer import HistoryWriter
@@ -132,6 +133,7 @@ class NodeService:
         own = _api_parts(loaded, parts, self._readiness, log)
         self._api_parts = replace(own, alerts=self._alerts)
         self.api = create_api(self._api_parts, mounts=console_mounts())
+        self._trial_rounds = TrialRounds(trials=parts.cleaner.trials, clock=parts.clock, log=log)
         self.telemetry = parts.telemetry
         self._loaded = loaded
         self._parts = parts
@@ -164,6 +166,7 @@ class NodeService:
         await host.start()
         await install_patiently(host, parts.compiler, settings, clock=parts.clock, log=self._log)
         await self._alerts.start()
+        self._trial_rounds.start()
         self._log(
             "ready", node=parts.cluster.heartbeat.holder.node, daprd=watch.metadata.get("runtimeVersion")
         )
@@ -189,7 +192,9 @@ class NodeService:
         parts = self._parts
         self._log("draining", graceMs=grace, running=parts.host.running)
         began = parts.clock.now().steady
-        await asyncio.gather(self._alerts.stop(), self._api_parts.operations.stop(grace))
+        await asyncio.gather(
+            self._alerts.stop(), self._trial_rounds.stop(), self._api_parts.operations.stop(grace)
+        )
         await parts.host.stop(max(grace - (parts.clock.now().steady - began), 0))
         await parts.events.stop()
         await parts.telemetry.end_events()

@@ -54,13 +54,14 @@ class Service:
         await rooms.services.start_queues(rooms.jobs.deliver)
         await install(rooms.host, rooms.compiler, self._loaded.settings)
         await rooms.alerts.start()
+        rooms.trial_rounds.start()
         rooms.has_started = True
         self._log("ready", jobsHeld=(await rooms.jobs.status()).held)
 
     def is_settled(self, *, open_calls: int = 0) -> bool:
         """As `EmbeddedHost.is_settled`, pull queues included: for tests, which move the clock only then."""
         components = self.components
-        if not components.alerts.is_idle:
+        if not (components.alerts.is_idle and components.trial_rounds.is_idle):
             return False
         return components.services.is_idle and components.host.is_settled(open_calls=open_calls)
 
@@ -102,7 +103,7 @@ class Service:
         """Ends what needs the jobs; returns what is left of `grace`."""
         rooms = self.components
         began = rooms.clock.now().steady
-        await asyncio.gather(rooms.alerts.stop(), rooms.operations.stop(grace))
+        await asyncio.gather(rooms.alerts.stop(), rooms.trial_rounds.stop(), rooms.operations.stop(grace))
         return max(grace - (rooms.clock.now().steady - began), 0)
 
     def flush_log(self) -> None:

@@ -39,6 +39,7 @@ class TriggeredBy(StrEnum):
     TIMER = "timer"
     MANUAL = "manual"
     REPLAY = "replay"
+    TRIAL = "trial"
 
 
 class JobState(StrEnum):

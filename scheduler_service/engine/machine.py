@@ -38,6 +38,7 @@ from scheduler_service.domain.execution import ExecutionState, FailureType, Trig
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.records import exchange_of
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Started, Taken, Unchanged
+from scheduler_service.domain.trials import is_trial
 from scheduler_service.domain.wire import Fault, FaultKind
 from scheduler_service.engine.admission import admit, drop, new_execution, start_queued, submit
 from scheduler_service.engine.attempt import Broken, abandon, call_cancel_url, fail, token_of
@@ -211,7 +212,7 @@ def _trigger(turn: TurnState, event: Triggered) -> Reply:
         return Refusal(RefusalCode.INVALID, flaws[0].message, below + flaws[0].pointer)
     run = new_execution(
         turn,
-        TriggeredBy.REPLAY if event.replay else TriggeredBy.MANUAL,
+        _trigger_of(turn, event),
         turn.now.wall if event.planned_at is None else event.planned_at,
         params=event.params,
         held=around.hold_triggered and turn.program.timer.kind not in RECURRING,
@@ -223,6 +224,13 @@ def _trigger(turn: TurnState, event: Triggered) -> Reply:
         return submit(turn, run)
     turn.put(run)
     return Started(run.execute_number, run.state, turn.head.uid)
+
+
+def _trigger_of(turn: TurnState, event: Triggered) -> TriggeredBy:
+    program = turn.program
+    if event.replay:
+        return TriggeredBy.REPLAY
+    return TriggeredBy.TRIAL if is_trial(program.job_id, program.parent_job) else TriggeredBy.MANUAL
 
 
 def _check_params(turn: TurnState, params: bytes) -> list[Problem]:

@@ -1,16 +1,22 @@
 """Ends trials: those that are over are destroyed, and nothing of them stays but their executions."""
 
+import asyncio
 from collections.abc import Awaitable
 from typing import Protocol
 
 from scheduler_service.domain.events import Destroyed
 from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.trials import KEPT_MS, TRIALS, is_trial
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
-from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.clock import Alarm, Clock, Timekeeper
 from scheduler_service.ports.delivery import Command, Deliver
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.log import Log
+from scheduler_service.telemetry.outage import Outage
 
 PAGE = 200
+ROUND = MINUTE
 
 
 class TrialStore(Protocol):
@@ -54,3 +60,46 @@ class Trials:
             await self._deliver(entry.job_id, Command(Destroyed()))
         await self._store.forget(entry.job_id)
         return True
+
+
+class TrialRounds:
+    """Looks for trials that are over: at once, and every minute from then on.
+
+    A look reads the children of one parent, by index. On a cluster each node looks.
+    """
+
+    def __init__(self, *, trials: Trials, clock: Timekeeper, log: Log) -> None:
+        self._trials = trials
+        self._clock = clock
+        self._outage = Outage("trials_not_ended", "trials_ended_again", log=log)
+        self._alarm: Alarm | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._is_stopped = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no round is under way."""
+        return self._task is None or self._task.done()
+
+    def start(self) -> None:
+        """Begins the first round."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Ends them; what is left is done after the next start."""
+        self._is_stopped = True
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        try:
+            await self._trials.sweep()
+            self._outage.succeed()
+        except StoreError as error:
+            self._outage.fail(str(error))
+        finally:
+            if not self._is_stopped:
+                self._alarm = self._clock.call_after(ROUND, self.start)

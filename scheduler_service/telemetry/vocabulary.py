@@ -150,6 +150,8 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "sweep_repeated": Word(INFO, "The search for overdue jobs works again."),
         "traces_exported_again": Word(INFO, "The collector of traces takes spans again."),
         "traces_not_exported": Word(WARNING, "The collector of traces does not take spans."),
+        "trials_ended_again": Word(INFO, "Trials that are over are removed again."),
+        "trials_not_ended": Word(WARNING, "Trials that are over could not be removed; it is tried again."),
         "trigger_skipped": Word(INFO, "A trigger started no execution.", kind=("reason",)),
         "turn_failed": Word(ERROR, "A turn of a job met a defect, or a state that cannot be read."),
         "turns_lost": Word(ERROR, "A damaged page of the journal lost turns; jobs repeat their last."),

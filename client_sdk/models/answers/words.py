@@ -44,7 +44,7 @@ FailureType = Annotated[
     ],
     _OPEN,
 ]
-TriggeredBy = Annotated[Literal["timer", "manual", "replay"], _OPEN]
+TriggeredBy = Annotated[Literal["timer", "manual", "replay", "trial"], _OPEN]
 OptionSource = Annotated[Literal["default", "tenant", "service", "job"], _OPEN]
 ItemStatus = Annotated[Literal["created", "updated", "unchanged", "refused"], _OPEN]
 FiringOutcome = Annotated[Literal["fired", "late", "skipped"], _OPEN]

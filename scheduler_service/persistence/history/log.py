@@ -26,6 +26,7 @@ TRIGGERS = {
     TriggeredBy.TIMER.value: "triggered by the timer",
     TriggeredBy.MANUAL.value: "triggered manually",
     TriggeredBy.REPLAY.value: "triggered by a replay",
+    TriggeredBy.TRIAL.value: "triggered as a trial",
 }
 
 

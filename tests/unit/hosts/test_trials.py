@@ -1,5 +1,6 @@
 """Trials that are over are destroyed; those that run, or are young, stay."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,10 +10,12 @@ from scheduler_service.domain.events import Destroyed
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.trials import KEPT_MS, TRIALS
-from scheduler_service.hosts.trials import PAGE, Trials
+from scheduler_service.hosts.trials import PAGE, ROUND, TrialRounds, Trials
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
+from tests.manual_clock import ManualClock
+from tests.unit.hosts.house import until
 
 pytestmark = pytest.mark.anyio
 START = 1_700_000_000_000
@@ -43,6 +46,7 @@ class Shelf:
     async def children(
         self, parent_job: str, parent_execution: int | None, *, after: str, limit: int
     ) -> Sequence[CatalogueEntry]:
+        await asyncio.sleep(0)
         found = sorted(name for name, one in self.entries.items() if one.parent_job == parent_job)
         return [self.entries[name] for name in found if name > after][:limit]
 
@@ -115,3 +119,69 @@ async def test_a_store_that_is_away_is_told() -> None:
     with pytest.raises(StoreUnavailable):
         await shelf.trials().sweep()
     assert list(shelf.entries) == ["trial:a"]
+
+
+class Rounds:
+    """Rounds over a shelf, with a clock in the test's hand and the words of the log."""
+
+    def __init__(self) -> None:
+        self.shelf = Shelf()
+        self.clock = ManualClock()
+        self.words: list[str] = []
+        self.rounds = TrialRounds(
+            trials=self.shelf.trials(),
+            clock=self.clock,
+            log=lambda event, /, **keys: self.words.append(event),
+        )
+
+    async def settle(self) -> None:
+        """The round under way ends."""
+        await until(lambda: self.rounds.is_idle)
+
+    async def advance(self, pause: int) -> None:
+        """The clock moves, and what begins then ends."""
+        self.clock.advance(pause)
+        await self.settle()
+
+
+async def test_the_first_round_is_at_the_start_and_others_follow() -> None:
+    """What a kill left goes at once, what comes later within a minute; none follows the stop."""
+    world = Rounds()
+    world.shelf.add("trial:a")
+    world.rounds.start()
+    await world.settle()
+    assert world.shelf.destroyed == ["trial:a"]
+    world.shelf.add("trial:b")
+    await world.advance(ROUND - 1)
+    assert world.shelf.destroyed == ["trial:a"]
+    await world.advance(1)
+    assert world.shelf.destroyed == ["trial:a", "trial:b"]
+    await world.rounds.stop()
+    world.shelf.add("trial:c")
+    await world.advance(10 * ROUND)
+    assert list(world.shelf.entries) == ["trial:c"]
+
+
+async def test_rounds_go_on_where_the_store_was_away() -> None:
+    """Its trouble is two lines of the log, however long it lasts."""
+    world = Rounds()
+    world.shelf.add("trial:a")
+    world.shelf.is_down = True
+    world.rounds.start()
+    await world.settle()
+    await world.advance(ROUND)
+    assert (world.words, list(world.shelf.entries)) == (["trials_not_ended"], ["trial:a"])
+    world.shelf.is_down = False
+    await world.advance(ROUND)
+    assert (world.words, world.shelf.entries) == (["trials_not_ended", "trials_ended_again"], {})
+    await world.rounds.stop()
+
+
+async def test_a_stop_amid_a_round_is_the_last() -> None:
+    """Though the round would plan the next one."""
+    world = Rounds()
+    world.rounds.start()
+    await asyncio.sleep(0)
+    await world.rounds.stop()
+    assert world.rounds.is_idle
+    assert world.clock.next_call() is None
