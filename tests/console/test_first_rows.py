@@ -17,6 +17,16 @@ new MutationObserver(() => {
 }).observe(document, { childList: true, subtree: true });
 """
 
+FIRST_FRAME = """
+const look = () => {
+  const page = document.getElementById("application");
+  if (page === null || page.hidden || page.childElementCount === 0) return void requestAnimationFrame(look);
+  const find = (what) => document.querySelector(`main ${what}`);
+  window.firstFrame = find(".waiting") === null && find("tbody tr") !== null;
+};
+requestAnimationFrame(look);
+"""
+
 
 @pytest.fixture
 def many(service: ConsoleService) -> Iterator[None]:
@@ -64,6 +74,25 @@ def test_what_is_seen_of_a_long_list_is_drawn_first(console: Console, many: None
     page = console("#/jobs?label=of:many")
     assert page.evaluate("firstRows") == FIRST
     assert page.locator("main tbody tr").count() == ROWS
+
+
+def test_the_first_frame_has_the_rows_where_they_come_soon(console: Console) -> None:
+    """A page without them is not drawn before; it is where they come late."""
+    console.context.add_init_script(FIRST_FRAME)
+    page = console("#/upcoming")
+    assert page.evaluate("firstFrame") is True
+    listed = hold_up(page, "**/upcoming?*")
+    page.reload(wait_until="commit")
+    expect(page.locator("main .waiting")).to_be_visible()
+    assert page.evaluate("firstFrame") is False
+    listed[0].continue_()
+    expect(page.locator("main tbody tr").first).to_be_visible()
+
+
+def test_the_present_part_is_in_sight_on_a_phone(console: Console) -> None:
+    """The line of parts is wider than a phone; the page begins where the present one is seen."""
+    page = console("#/audit", width=390)
+    expect(page.locator(".navigation [aria-current]")).to_be_in_viewport(ratio=1)
 
 
 def test_only_what_there_is_has_a_bar(console: Console, many: None) -> None:

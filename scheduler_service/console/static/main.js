@@ -19,6 +19,7 @@ import "./components/reasons.js";
 import "./components/fields.js";
 import "./components/outlook.js";
 import "./components/tables.js";
+import { answersOfNow, counted } from "./core/api.js";
 import { formatNumber } from "./core/formats.js";
 import { startKeys } from "./core/keys.js";
 import { startLanguage } from "./core/language.js";
@@ -28,9 +29,12 @@ import { route, startRouter } from "./core/router.js";
 import { findPlace, loadScreen } from "./core/screens.js";
 import { readSession, session, startSession } from "./core/session.js";
 import { startClock } from "./core/times.js";
-import { createApp, h } from "./core/vue.js";
+import { createApp, h, nextTick } from "./core/vue.js";
 import { attempt } from "./core/notices.js";
 import { Application } from "./shell/application.js";
+
+// What the first screen asks for is part of the first frame if it comes so soon: to draw a page without it takes longer than most answers.
+const FIRST_ANSWERS_MS = 150;
 
 async function start() {
   startPreferences();
@@ -39,12 +43,26 @@ async function start() {
   startKeys();
   startClock();
   startReconnecting();
-  const answers = Promise.all([startLanguage(), attempt(readSession), loadFirst()]);
+  await Promise.all([startLanguage(), attempt(readSession), loadFirst()]);
+  session.isKnown = true;
+  const page = document.getElementById("application");
+  page.hidden = true;
+  createApp({ render: () => h(Application) }).mount(page);
+  await counted(firstAnswers());
+  page.hidden = false;
+}
+
+/** Until the first screen has its answers and has drawn them, or some time has gone. */
+async function firstAnswers() {
+  await pause(0);
   // The first format of a page takes a browser 20 ms, and rows need one: here it has nothing else to do.
   formatNumber(0);
-  await answers;
-  session.isKnown = true;
-  createApp({ render: () => h(Application) }).mount("#application");
+  await Promise.race([answersOfNow(), pause(FIRST_ANSWERS_MS)]);
+  await nextTick();
+}
+
+function pause(ms) {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 /** The screen of the place, together with everything else that is waited for; the page says it where its file cannot be loaded. */

@@ -10,6 +10,8 @@ const CHANGES = { "X-Punctual-Console": "1" };
 /** How the service answers: `isReachable` and since when; `open` is the number of calls that have no answer yet. */
 export const connection = reactive({ isReachable: true, since: Date.now(), open: 0 });
 
+const calls = new Set();
+
 /** Called with the error of an answer 401; the shell shows the sign-in. */
 export const onUnauthorized = { call: () => {} };
 
@@ -54,7 +56,16 @@ export async function remove(path, options) {
  * `signal`, `keepalive` (the call outlives the page). Throws ApiError, and the DOMException `AbortError` where `signal` ended it.
  */
 export function call(method, path, options = {}) {
-  return counted(exchange(method, path, options));
+  const answer = counted(exchange(method, path, options));
+  calls.add(answer);
+  const end = () => calls.delete(answer);
+  answer.then(end, end);
+  return answer;
+}
+
+/** Until each of the calls that are open now has its answer, or has failed. */
+export async function answersOfNow() {
+  await Promise.allSettled([...calls]);
 }
 
 /** Counts `work` (a promise) among the open calls: what the page waits for, though it is no call of the API. */

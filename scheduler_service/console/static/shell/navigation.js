@@ -9,7 +9,7 @@ import { route } from "../core/router.js";
 import { draftKeys, session, signOut } from "../core/session.js";
 import { now } from "../core/times.js";
 import { formatDuration } from "../core/formats.js";
-import { onMounted, watch } from "../core/vue.js";
+import { onMounted, onUnmounted, ref, watch } from "../core/vue.js";
 import { confirm } from "../components/dialogs.js";
 import { Icon } from "../components/icons.js";
 
@@ -37,16 +37,19 @@ export const Navigation = {
   props: { onSearch: Function },
   setup(props) {
     const present = () => document.querySelector(".navigation [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
-    // With the first frame: before it the browser would have to lay the page out once more.
-    onMounted(() => requestAnimationFrame(present));
+    const column = ref(null);
+    // When the column has a size: before that the browser would have to lay the page out once more.
+    const observer = new ResizeObserver(present);
+    onMounted(() => observer.observe(column.value));
+    onUnmounted(() => observer.disconnect());
     watch(() => route.path, present, { flush: "post" });
-    return () => column(props.onSearch);
+    return () => content(column, props.onSearch);
   },
 };
 
-function column(onSearch) {
+function content(column, onSearch) {
   return html`
-    <aside class="navigation">
+    <aside class="navigation" ref=${column}>
       <a class="brand" href="#/"><${Icon} name="clock" size=${20}/><span>Punctual</span></a>
       <nav aria-label=${t("navigation.parts")}>
         ${PARTS.map(
