@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.effects import Delivery, QueueWrite
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.occurrences import Occurrence
 from scheduler_service.domain.wire import Holder
@@ -51,6 +51,15 @@ class TurnClaim(msgspec.Struct, frozen=True):
     at: int
     definition: bytes | None = None
     copy: bytes | None = None
+
+
+class QueueTurn(msgspec.Struct, frozen=True):
+    """What the committed turn `sequence` of a life of a job wants in the queues; `at` is steady."""
+
+    uid: str
+    sequence: int
+    at: int
+    writes: tuple[QueueWrite, ...]
 
 
 class ClaimedJob(msgspec.Struct, frozen=True):
@@ -100,6 +109,11 @@ class ClusterStore(Protocol):
         self, deliveries: Sequence[Delivery], answers: Sequence[Remembered], holder: Holder
     ) -> list[Delivery]:
         """Keeps deliveries and answers of a committed turn; returns the deliveries that are new."""
+
+    async def enqueue(self, turn: QueueTurn) -> None:
+        """Writes into the queues, all or nothing, once: where they have this turn or a later one of the same
+        life, nothing. So any node may bring what it finds in the state of a job, however often.
+        """
 
     async def settle(self, settlements: Sequence[Settlement], now: int, holder: Holder) -> None:
         """Writes the state of deliveries; done ones are removed after an hour (`now` steady ms)."""

@@ -1,6 +1,6 @@
 """The queues from which instances claim parts of steps."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
 from scheduler_service.domain.leases import (
@@ -76,6 +76,22 @@ class Queues(Protocol):
 
     async def held(self, query: QueueQuery) -> list[HeldPart]:
         """What is leased of the queue `query.name`, in order of the parts' ids."""
+
+
+class SharedQueues(Queues, Protocol):
+    """The queues of a cluster: every node gives out any part, and delivers what another one has left.
+
+    Leases count by the clock of the cluster. A node that starts extends none while another one is there.
+    """
+
+    async def ended(self, after: str, limit: int, before: int | None = None) -> list[EndedPart]:
+        """As in `Queues`; `before`: only those that have ended before that steady moment."""
+
+    async def changed(self, after: str, limit: int, before: int | None = None) -> list[ChangedPart]:
+        """As in `Queues`; `before`: only those that have changed before that steady moment."""
+
+    async def claimable(self, names: Sequence[tuple[str, str]], now: int) -> list[tuple[str, str]]:
+        """Which of these queues (tenant, name) have a part that is free, for one instance or another."""
 
 
 class ShardQueues(Queues, Protocol):

@@ -41,6 +41,9 @@ class Dialect(Protocol):
     def lock(self, connection: sa.Connection, number: int) -> None:
         """Opens a transaction in which no other process that takes this lock goes on."""
 
+    def take_turns(self, connection: sa.Connection, number: int) -> None:
+        """Waits in the open transaction until no other one that writes has taken this number (64 bits)."""
+
     def milliseconds(self, connection: sa.Connection) -> int:
         """The wall clock of the database in ms; of a file that of this machine."""
 

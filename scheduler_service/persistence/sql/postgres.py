@@ -93,6 +93,9 @@ class PostgresDialect:
     def lock(self, connection: sa.Connection, number: int) -> None:
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({number})")
 
+    def take_turns(self, connection: sa.Connection, number: int) -> None:
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.cast(number, sa.BigInteger))))
+
     def milliseconds(self, connection: sa.Connection) -> int:
         text = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
         return int(connection.exec_driver_sql(text).scalar_one())

@@ -85,6 +85,9 @@ class SqliteDialect:
         """Opens a transaction that writes: a file has no more than one."""
         self.begin(connection)
 
+    def take_turns(self, connection: sa.Connection, number: int) -> None:
+        """Does nothing: a file has no more than one transaction that writes."""
+
     def milliseconds(self, connection: sa.Connection) -> int:
         """The wall clock of this machine in ms."""
         return round(time.time() * 1_000)

@@ -16,9 +16,10 @@ from scheduler_service.persistence.sql.job_selections import Read
 from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, entry_values, jobs, read_entry
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.pending_history import PendingHistory
+from scheduler_service.persistence.sql_cluster.queue_writes import forget_turns, write_turn
 from scheduler_service.persistence.sql_cluster.schema import copies, is_abandoned, outbox, remembered
 from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.ports.cluster import ClaimedJob, TurnClaim
+from scheduler_service.ports.cluster import ClaimedJob, QueueTurn, TurnClaim
 from scheduler_service.ports.errors import StoreConflict
 from scheduler_service.ports.state import Remembered, Settlement
 
@@ -101,6 +102,10 @@ class SharedStore:
 
         return await self._database.write(work)
 
+    async def enqueue(self, turn: QueueTurn) -> None:
+        dialect = self._database.dialect
+        await self._database.write(lambda connection: write_turn(connection, dialect, turn))
+
     async def settle(self, settlements: Sequence[Settlement], now: int, holder: Holder) -> None:
         batches = [one.batch for one in settlements if one.batch is not None]
 
@@ -174,6 +179,7 @@ class SharedStore:
             connection.execute(sa.delete(remembered).where(old))
             connection.execute(sa.delete(outbox).where(outbox.c.done_at < now.steady - HOUR))
             connection.execute(sa.delete(copies).where(copies.c.at < now.steady - HOUR, ~latest.exists()))
+            forget_turns(connection, now.steady - HOUR)
 
         await self._database.write(work)
 

@@ -16,7 +16,7 @@ from scheduler_service.domain.parts import (
     end_of_unclaimed,
     write_part_id,
 )
-from tests.unit.persistence.conftest import OPENERS, opened
+from tests.unit.persistence.conftest import OPENERS, PARTIAL_OPENERS, opened
 from tests.unit.persistence.queue_bench import DONE, REQUEST, Bench
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +25,7 @@ LOSS = LeaseChange(2, "a", 60_005, is_lost=True)
 AGAIN = LeaseChange(3, "b", 70_005)
 
 
-@pytest.fixture(params=[*OPENERS, "shards"])
+@pytest.fixture(params=[*OPENERS, *PARTIAL_OPENERS])
 async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
     async with opened(request, tmp_path) as store:
         yield Bench(store)

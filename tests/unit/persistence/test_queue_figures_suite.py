@@ -9,7 +9,7 @@ import pytest
 from scheduler_service.domain.effects import PublishParts, WithdrawParts
 from scheduler_service.domain.leases import QueueFigures, QueueQuery
 from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
-from tests.unit.persistence.conftest import OPENERS, opened
+from tests.unit.persistence.conftest import OPENERS, PARTIAL_OPENERS, opened
 from tests.unit.persistence.queue_bench import DONE, REQUEST, Bench
 
 pytestmark = pytest.mark.anyio
@@ -17,7 +17,7 @@ ALL = QueueQuery("default", None, "", 50)
 WORK = QueueQuery("default", "work", "", 50)
 
 
-@pytest.fixture(params=[*OPENERS, "shards"])
+@pytest.fixture(params=[*OPENERS, *PARTIAL_OPENERS])
 async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
     async with opened(request, tmp_path) as store:
         yield Bench(store)

@@ -10,13 +10,13 @@ from scheduler_service.domain.effects import PublishParts, ReconfigureParts, Wit
 from scheduler_service.domain.leases import Claim, EndedPart, Freeing
 from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueOptions, write_part_id
 from scheduler_service.ports.state import OpenStore
-from tests.unit.persistence.conftest import OPENERS, opened
+from tests.unit.persistence.conftest import OPENERS, PARTIAL_OPENERS, opened
 from tests.unit.persistence.queue_bench import DONE, REQUEST, Bench
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=[*OPENERS, "shards"])
+@pytest.fixture(params=[*OPENERS, *PARTIAL_OPENERS])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Any]:
     """Every store but for what one forgets of completions: several shards forget it later, each by itself."""
     async with opened(request, tmp_path) as store:

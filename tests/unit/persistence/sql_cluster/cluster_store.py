@@ -6,23 +6,25 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.events import SharedEvents
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
+from scheduler_service.persistence.sql_cluster.queues import SqlQueues
 from scheduler_service.persistence.sql_cluster.shared_registry import SqlSharedRegistry
 from scheduler_service.persistence.sql_cluster.store import SharedCatalogue, SharedStore
-from scheduler_service.ports.cluster import TurnClaim
+from scheduler_service.ports.cluster import QueueTurn, TurnClaim
 from scheduler_service.ports.state import Commit
 
 ONE, TWO = Holder("one", "1"), Holder("two", "2")
 
 
 class ClusterStore:
-    """The tables of a cluster with the two handles that the catalogue's suite has of a store."""
+    """The tables of a cluster with the handles that the suites of catalogues and queues have of a store."""
 
     def __init__(self, database: SharedDatabase) -> None:
-        self._database = database
+        self.database = database
         self.shared = SharedStore(database=database)
         self.catalogue = SharedCatalogue(database=database)
         self.nodes = Nodes(database=database)
         self.events = SharedEvents(database=database)
+        self.queues = SqlQueues(database=database)
         self.registry = SqlSharedRegistry(database=database)
 
     async def commit(self, commit: Commit) -> None:
@@ -30,10 +32,12 @@ class ClusterStore:
             commit.entry, commit.due, commit.expected, commit.sequence, ONE, 0, commit.definition
         )
         await self.shared.claim(claim)
+        if commit.queued:
+            await self.shared.enqueue(QueueTurn(commit.entry.uid, commit.sequence, 0, commit.queued))
 
     @classmethod
     async def open(cls, url: str) -> Self:
         return cls(await SharedDatabase.open(url=url))
 
     async def close(self) -> None:
-        await self._database.close()
+        await self.database.close()

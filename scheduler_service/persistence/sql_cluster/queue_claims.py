@@ -1,0 +1,136 @@
+"""Claims from the queues of a cluster: any node gives out a part, and no two give out the same."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from scheduler_service.domain.leases import CLAIMED, Claim, Leased
+from scheduler_service.domain.parts import PartName
+from scheduler_service.persistence.common.writes import (
+    read_changes,
+    unpack_options,
+    unpack_part,
+    write_change,
+)
+from scheduler_service.persistence.sql.dialect import Dialect
+from scheduler_service.persistence.sql.expressions import IsIn
+from scheduler_service.persistence.sql_cluster.queue_writes import ENDED, FREE, LEASED, is_of_step
+from scheduler_service.persistence.sql_cluster.schema import queue_parts
+
+Row = sa.Row[Any]
+_part = queue_parts.c
+_ORDER = (_part.priority.desc(), _part.named.desc(), _part.created_at, _part.part_id)
+_STEP = (_part.uid, _part.execute_number, _part.request_counts, _part.step)
+
+
+def claim_parts(connection: sa.Connection, dialect: Dialect, claim: Claim) -> tuple[Leased, ...]:
+    """Of several parts of one step an instance gets one.
+
+    Claims of one instance on one queue take turns, wherever they are made: what it holds counts for each.
+    """
+    dialect.take_turns(connection, _number_of(claim))
+    room = len(claim.leases)
+    if claim.capacity is not None:
+        room = min(room, claim.capacity - _count_held(connection, claim))
+    leased: list[Leased] = []
+    ask = room
+    while len(leased) < room:
+        found = _find_free(connection, claim, ask)
+        if not found:
+            break
+        # Of a step with several parts the claim takes one: the others are not to be held meanwhile.
+        ask = 1 if any(row.total > 1 for row in found) else room - len(leased)
+        leased += _take_one_of_each_step(connection, claim, found, len(leased))
+    return tuple(leased)
+
+
+def _take_one_of_each_step(
+    connection: sa.Connection, claim: Claim, found: list[Row], begin: int
+) -> list[Leased]:
+    """`begin` is the place of the first lease that is not given out yet."""
+    first_of: dict[object, Row] = {}
+    for row in found:
+        first_of.setdefault((row.uid, row.execute_number, row.request_counts, row.step), row)
+    taken = zip(first_of.values(), claim.leases[begin:], strict=False)
+    return [_take(connection, claim, row, lease) for row, lease in taken]
+
+
+def _take(connection: sa.Connection, claim: Claim, row: Row, lease: str) -> Leased:
+    chosen = unpack_options(row.options)
+    until = claim.now + chosen.lease
+    changes = row.changes + write_change(row.serial + 1, CLAIMED, claim.now, claim.instance)
+    values = {
+        "state": LEASED,
+        "instance": claim.instance,
+        "lease": lease,
+        "until": until,
+        "free_at": 0,
+        "expires": None,
+        "serial": row.serial + 1,
+        "changes": changes,
+        "claimed_at": sa.func.coalesce(_part.claimed_at, claim.now),
+        "noted_at": claim.now,
+    }
+    connection.execute(sa.update(queue_parts).where(_part.part_id == row.part_id).values(values))
+    part = msgspec.structs.replace(unpack_part(row.content), options=chosen)
+    return Leased(lease, until, part, read_changes(changes), _read_first_claim(connection, part.name))
+
+
+def _read_first_claim(connection: sa.Connection, name: PartName) -> int:
+    """The first claim of any part of a step that has one."""
+    first = connection.execute(sa.select(sa.func.min(_part.claimed_at)).where(is_of_step(name)))
+    return int(first.scalar_one())
+
+
+def _find_free(connection: sa.Connection, claim: Claim, limit: int) -> list[Row]:
+    values = {"tenant": claim.tenant, "queue": claim.queue, "now": claim.now, "instance": claim.instance}
+    return list(connection.execute(_FREE, {**values, "most": limit}).all())
+
+
+def _count_held(connection: sa.Connection, claim: Claim) -> int:
+    """What it has under lease; withdrawn parts do not count."""
+    values = {"tenant": claim.tenant, "queue": claim.queue, "now": claim.now, "instance": claim.instance}
+    return int(connection.execute(_HELD, values).scalar_one())
+
+
+def _number_of(claim: Claim) -> int:
+    """The same for all claims of an instance on a queue; that others may share it does no harm."""
+    name = "\n".join((claim.tenant, claim.queue, claim.instance))
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), signed=True)
+
+
+def _statement() -> sa.Select[Any]:
+    now, instance = sa.bindparam("now", type_=sa.BigInteger), sa.bindparam("instance", type_=sa.Text)
+    other = queue_parts.alias("other")
+    same_step = [other.c[column.name] == column for column in _STEP]
+    has_one = sa.select(other.c.part_id).where(
+        *same_step, other.c.instance == instance, other.c.state.in_((LEASED, ENDED))
+    )
+    columns = (_part.part_id, *_STEP, _part.total, _part.options, _part.content, _part.serial, _part.changes)
+    return (
+        sa.select(*columns)
+        .where(
+            _part.state == sa.literal_column(str(FREE)),
+            _part.tenant == sa.bindparam("tenant"),
+            _part.queue == sa.bindparam("queue"),
+            _part.free_at <= now,
+            _part.expires.is_(None) | (_part.expires > now),
+            (_part.named == 0) | IsIn(instance, _part.specific),
+            (_part.total == 1) | ~has_one.exists(),
+        )
+        .order_by(*_ORDER)
+        .limit(sa.bindparam("most", type_=sa.Integer))
+        .with_for_update(skip_locked=True, of=queue_parts)
+    )
+
+
+_FREE = _statement()
+_HELD = sa.select(sa.func.count()).where(
+    _part.state == sa.literal_column(str(LEASED)),
+    _part.tenant == sa.bindparam("tenant"),
+    _part.queue == sa.bindparam("queue"),
+    _part.instance == sa.bindparam("instance"),
+    _part.until > sa.bindparam("now"),
+)

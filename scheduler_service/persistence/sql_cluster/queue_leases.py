@@ -1,0 +1,205 @@
+"""Leases in the queues of a cluster: renewed, completed, ended; lengthened after a downtime.
+
+Each function is one transaction's work, and does what the method of `ports.queues.Queues` of a similar name
+documents. Rows that another node works on are left to it.
+"""
+
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from scheduler_service.domain.leases import (
+    DOWNTIME_GRACE_MS,
+    LOST,
+    ChangedPart,
+    EndedPart,
+    Freeing,
+    Renewed,
+    Swept,
+)
+from scheduler_service.domain.parts import PartEnd, as_said, end_of_unclaimed
+from scheduler_service.persistence.common.writes import (
+    lost_part_end,
+    pack,
+    unpack_end,
+    unpack_options,
+    unpack_part,
+    write_change,
+)
+from scheduler_service.persistence.sql.dialect import Dialect
+from scheduler_service.persistence.sql_cluster.queue_completions import (
+    forget_completion,
+    is_known_completion,
+    keep_completion,
+)
+from scheduler_service.persistence.sql_cluster.queue_reads import make_changed, make_ended
+from scheduler_service.persistence.sql_cluster.queue_writes import (
+    CANCELLED,
+    ENDED,
+    FREE,
+    IS_FREE_AGAIN,
+    LEASED,
+)
+from scheduler_service.persistence.sql_cluster.schema import queue_parts
+
+SWEEP_BATCH_SIZE = 500
+Row = Any
+
+_part = queue_parts.c
+_IS_FREE = _part.state == sa.literal_column(str(FREE))
+_LEASE = sa.select(
+    _part.part_id, _part.state, _part.retries, _part.instance, _part.until, _part.options, _part.content,
+    _part.ended, _part.serial, _part.changes,
+)  # fmt: skip
+
+
+def renew_lease(connection: sa.Connection, lease: str, now: int) -> Renewed | None:
+    is_held = (_part.lease == lease) & _part.state.in_((LEASED, CANCELLED)) & (_part.until > now)
+    row = connection.execute(_LEASE.where(is_held).with_for_update()).first()
+    if row is None:
+        return None
+    options = unpack_options(row.options)
+    until = now + options.lease
+    _change(connection, row.part_id, until=until)
+    part = unpack_part(row.content)
+    return Renewed(until, options.lease, options.renew, row.state == CANCELLED, part.job_id, part.name)
+
+
+def complete_lease(
+    connection: sa.Connection, dialect: Dialect, lease: str, end: PartEnd, now: int, max_completions: int
+) -> EndedPart | bool:
+    """Of completed leases at most `max_completions` are known afterwards."""
+    row = connection.execute(_LEASE.where(_part.lease == lease).with_for_update()).first()
+    if row is None:
+        return is_known_completion(connection, lease, end)
+    if row.state == ENDED:
+        return _repeat(connection, row, end)
+    if row.until <= now:
+        return False
+    end = msgspec.structs.replace(end, instance=row.instance)
+    if row.state == CANCELLED:
+        connection.execute(sa.delete(queue_parts).where(_part.part_id == row.part_id))
+        return msgspec.structs.replace(make_ended(row.part_id, row.content, end, ""), is_withdrawn=True)
+    keep_completion(connection, dialect, lease, end, max_completions)
+    return _end(connection, row, end, row.changes, now)
+
+
+def free_part(connection: sa.Connection, freeing: Freeing) -> Swept | None:
+    now = freeing.now
+    is_held = sa.and_(
+        _part.part_id == freeing.part_id,
+        _part.tenant == freeing.tenant,
+        _part.queue == freeing.queue,
+        _part.state == LEASED,
+        _part.until > now,
+    )
+    if freeing.lease is not None:
+        is_held &= _part.lease == freeing.lease
+    row = connection.execute(_LEASE.where(is_held).with_for_update()).first()
+    if row is None:
+        return None
+    released = _release(connection, row, now, is_unused=freeing.lease is not None)
+    look = _next_look(connection, now)
+    return Swept((released,), look) if isinstance(released, EndedPart) else Swept((), look, (released,))
+
+
+def sweep_leases(connection: sa.Connection, now: int) -> Swept:
+    ended: list[EndedPart] = []
+    freed: list[ChangedPart] = []
+    for row in _take_some(connection, _part.until.is_not(None) & (_part.until <= now)):
+        if row.state == CANCELLED:
+            connection.execute(sa.delete(queue_parts).where(_part.part_id == row.part_id))
+            continue
+        released = _release(connection, row, now)
+        if isinstance(released, EndedPart):
+            ended.append(released)
+        else:
+            freed.append(released)
+    for row in _take_some(connection, _part.expires.is_not(None) & (_part.expires <= now)):
+        end = end_of_unclaimed(unpack_options(row.options).queue_timeout)
+        ended.append(_end(connection, row, end, "", now))
+    return Swept(tuple(ended), _next_look(connection, now), tuple(freed))
+
+
+def extend_leases(connection: sa.Connection, now: int) -> None:
+    for row in connection.execute(_LEASE.where(_part.until.is_not(None)).with_for_update()).all():
+        _change(connection, row.part_id, until=now + unpack_options(row.options).lease)
+    _follow_clock(connection, now)
+    soon = sa.select(_part.part_id, _part.expires, _part.options).where(
+        _part.expires.is_not(None), _part.expires < now + DOWNTIME_GRACE_MS
+    )
+    for part_id, expires, options in connection.execute(soon).all():
+        least = now + min(unpack_options(options).queue_timeout, DOWNTIME_GRACE_MS)
+        _change(connection, part_id, expires=max(expires, least))
+
+
+def drop_part(connection: sa.Connection, part_id: str) -> None:
+    is_over = (_part.part_id == part_id) & (_part.state == ENDED)
+    row = connection.execute(sa.select(_part.lease).where(is_over).with_for_update()).first()
+    if row is None:
+        return
+    if row.lease is not None:
+        forget_completion(connection, row.lease)
+    connection.execute(sa.delete(queue_parts).where(is_over))
+
+
+def _take_some(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[Row]:
+    """Some rows, which no other node changes until the transaction ends."""
+    some = _LEASE.where(where).limit(SWEEP_BATCH_SIZE).with_for_update(skip_locked=True)
+    return list(connection.execute(some).all())
+
+
+def _release(
+    connection: sa.Connection, row: Row, now: int, *, is_unused: bool = False
+) -> EndedPart | ChangedPart:
+    """Ends the lease of a row: its part is free again, or over where that was its last lease."""
+    options = unpack_options(row.options)
+    changes = row.changes + write_change(row.serial + 1, LOST, now, row.instance)
+    noted = {"serial": row.serial + 1, "changes": changes, "noted_at": now}
+    if is_unused:
+        _change(connection, row.part_id, **IS_FREE_AGAIN, **noted)
+    elif row.retries < options.retries:
+        again = {"retries": row.retries + 1, "free_at": now + options.delay}
+        _change(connection, row.part_id, **IS_FREE_AGAIN, **noted, **again)
+    else:
+        _change(connection, row.part_id, **noted)
+        return _end(connection, row, lost_part_end(row.instance, row.retries), changes, now)
+    return make_changed(row.part_id, row.content, changes)
+
+
+def _end(connection: sa.Connection, row: Row, end: PartEnd, changes: str, now: int) -> EndedPart:
+    _change(connection, row.part_id, state=ENDED, until=None, expires=None, ended=pack(end), noted_at=now)
+    return make_ended(row.part_id, row.content, end, changes)
+
+
+def _repeat(connection: sa.Connection, row: Row, end: PartEnd) -> bool:
+    """A completion that is accepted again stays so: without its lease the part cannot take it along."""
+    is_same = as_said(unpack_end(row.ended)) == as_said(end)
+    if is_same:
+        _change(connection, row.part_id, lease=None)
+    return is_same
+
+
+def _follow_clock(connection: sa.Connection, now: int) -> None:
+    """Where the clock was set back: what has happened has not happened later than now."""
+    later = sa.update(queue_parts)
+    connection.execute(later.where(_part.claimed_at > now).values(claimed_at=now))
+    sooner = {"expires": _part.expires - (_part.published - now), "published": now}
+    connection.execute(later.where(_part.published > now).values(sooner))
+    delayed = sa.select(_part.part_id, _part.free_at, _part.options)
+    for part_id, free_at, options in connection.execute(delayed.where(_IS_FREE, _part.free_at > now)).all():
+        _change(connection, part_id, free_at=min(free_at, now + unpack_options(options).delay))
+
+
+def _next_look(connection: sa.Connection, now: int) -> int | None:
+    looks = sa.select(
+        sa.select(sa.func.min(_part.until)).where(_part.until.is_not(None)).scalar_subquery(),
+        sa.select(sa.func.min(_part.free_at)).where(_IS_FREE, _part.free_at > now).scalar_subquery(),
+        sa.select(sa.func.min(_part.expires)).where(_part.expires.is_not(None)).scalar_subquery(),
+    )
+    return min((look for look in connection.execute(looks).one() if look is not None), default=None)
+
+
+def _change(connection: sa.Connection, part_id: str, **values: Any) -> None:
+    connection.execute(sa.update(queue_parts).where(_part.part_id == part_id).values(values))
