@@ -66,7 +66,7 @@ def _read(raw: bytes, longest: int) -> Registration:
     for _ in read_each(raw, found.items, within=f"/{TIMERS}", levels=MAX_DEPTH - 2):
         pass
     objects: list[object] = [{} if item.startswith(b"{") else None for item in found.items]
-    timers = PostedTimers(digest_of(raw[found.begin : found.end]), found.items)
+    timers = PostedTimers(digest_of(memoryview(raw)[found.begin : found.end]), found.items)
     return Registration(value | {TIMERS: objects}, timers)
 
 

@@ -21,6 +21,7 @@ from scheduler_service.api.parameters import LARGEST, Parameter, Values, read_in
 from scheduler_service.api.responses import invalid
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.tracing import read_traceparent
+from scheduler_service.hosts.large_work import work_by_size
 from scheduler_service.ports.state import Remembered
 from scheduler_service.security.callers import Caller, Role
 
@@ -126,8 +127,9 @@ class ApiRequest:
         if not 0 < len(key) <= KEY_LENGTH or not key.isprintable() or not key.isascii():
             message = f"use 1 to {KEY_LENGTH} printable ASCII characters as the key"
             raise invalid("/Idempotency-Key", "invalid", message)
-        digest = sha256(self.scope["query_string"] + b"\n" + raw).digest()
-        return Remembered(subject, key, digest, b"", self.deps.clock.now().wall)
+        digest = sha256(self.scope["query_string"] + b"\n")
+        digest.update(raw)
+        return Remembered(subject, key, digest.digest(), b"", self.deps.clock.now().wall)
 
     async def run_once(
         self,
@@ -141,7 +143,7 @@ class ApiRequest:
 
         Raises ApiProblem, StoreError. See `IdempotencyKeys.run_once`.
         """
-        remembered = self.remembered(subject, raw)
+        remembered = await work_by_size(len(raw), lambda: self.remembered(subject, raw))
         if remembered is None:
             return await work()
         return await self.deps.keys.run_once(self.deps.store, remembered, work, is_final)

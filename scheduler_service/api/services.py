@@ -13,12 +13,14 @@ from client_sdk.models import Heartbeat, InstanceRegistration, Problem, ServiceD
 from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.declared_timers import log_warnings, read_declaration
 from scheduler_service.api.dependencies import ApiDependencies
+from scheduler_service.api.long_answer import LongAnswer
 from scheduler_service.api.registrations import read_registration
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, Flaw, absent, invalid, succeed
 from scheduler_service.api.shapes import instance_line, service_line
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.services import GRACE, RateLimit, Service
+from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.persistence.common.pagination import read_cursor, write_cursor
 from scheduler_service.services.instances import Instance
 from scheduler_service.transport.addresses import read_url
@@ -214,11 +216,12 @@ async def _show(
         instance_line(one, now, is_online=registry.instances.is_online(one, now.steady))
         for one in registry.instances.known(service.tenant, service.name)
     ]
-    data = _line(request, service, now) | {"timers": msgspec.Raw(timers), "instances": shown}
-    if not is_new:
-        return succeed(data, warnings=warnings)
-    headers = {"location": f"/services/{service.name}"}
-    return succeed(data, headers, status=HTTPStatus.CREATED, warnings=warnings)
+    data = _line(request, service, now) | {"instances": shown}
+    headers = {"location": f"/services/{service.name}"} if is_new else {}
+    status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
+    if len(timers) > LARGE_BYTES:
+        return LongAnswer(data, "timers", timers, headers, status=status, warnings=warnings)
+    return succeed(data | {"timers": msgspec.Raw(timers)}, headers, status=status, warnings=warnings)
 
 
 def _line(request: ApiRequest, service: Service, now: Now) -> dict[str, object]:

@@ -27,7 +27,7 @@ class TimerDeclaration(msgspec.Struct, frozen=True):
     text: bytes | None = None
 
 
-def digest_of(posted: bytes) -> bytes:
+def digest_of(posted: bytes | memoryview) -> bytes:
     """The digest of a declaration posted as this JSON array."""
     return sha256(posted).digest()
 

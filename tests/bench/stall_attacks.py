@@ -25,8 +25,8 @@ def fill(one: Callable[[int], str], size: int, *, between: str = ",") -> str:
     return between.join(pieces)
 
 
-def _post(probe: Probe, path: str, text: str) -> Answer:
-    return probe.client.post(path, content=text, headers={"content-type": "application/json"})
+def _post(probe: Probe, path: str, text: str, **headers: str) -> Answer:
+    return probe.client.post(path, content=text, headers={"content-type": "application/json", **headers})
 
 
 def _one(probe: Probe, job_id: str, members: str) -> Answer:
@@ -38,12 +38,12 @@ def _body(probe: Probe, job_id: str, body: str) -> Answer:
     return _one(probe, job_id, f'"request":[{{"url":"{probe.target}/run","body":{body}}}]')
 
 
-def array(probe: Probe, *, similar: bool = True) -> Answer:
-    """16 MiB: a thousand definitions of 16 KiB, alike or each with a shape of its own."""
+def array(probe: Probe, *, similar: bool = True, key: str = "") -> Answer:
+    """16 MiB: a thousand definitions of 16 KiB, alike or each with a shape of its own; `key` makes ids."""
     text = "x" * (15 * 1024)
     jobs = [
         definition(
-            f"array-{similar}-{n}",
+            f"array-{similar}-{key}{n}",
             probe.target,
             **(
                 {"labels": {"a": text}}
@@ -53,7 +53,7 @@ def array(probe: Probe, *, similar: bool = True) -> Answer:
         )
         for n in range(1_000)
     ]
-    return _post(probe, "/jobs", json.dumps(jobs))
+    return _post(probe, "/jobs", json.dumps(jobs), **({"idempotency-key": key} if key else {}))
 
 
 def array_of_bodies(probe: Probe) -> Answer:
@@ -189,6 +189,7 @@ SPLICED: dict[str, tuple[str, Any]] = {
 ATTACKS: dict[str, Callable[[Probe], Answer]] = {
     "array alike": array,
     "array of shapes": partial(array, similar=False),
+    "array with a key": partial(array, key="once"),
     "array of bodies": array_of_bodies,
     "array of brackets": array_of_brackets,
     "array of two": array_of_two,

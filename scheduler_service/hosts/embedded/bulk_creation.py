@@ -23,7 +23,8 @@ class BulkCreation:
     """Takes the turn Created for many definitions.
 
     Jobs that are not in memory are decided as if the store had nothing of them either, and committed as one
-    group. Where the store has something, and for jobs in memory, `take` takes the turn like any other.
+    group. Where the store has something, for jobs in memory, and for those whose bodies take long to render,
+    as they may fire at once, `take` takes the turn like any other.
     """
 
     def __init__(self, *, jobs: JobCache, store: StateStore, turn: Turn, take: Take) -> None:
@@ -47,7 +48,8 @@ class BulkCreation:
         fresh = {
             place: locked
             for place, definition in enumerate(definitions)
-            if (locked := self._jobs.seize(definition.program.key)) is not None
+            if not definition.program.is_large
+            and (locked := self._jobs.seize(definition.program.key)) is not None
         }
         try:
             answers = await self._create(fresh, definitions, event)

@@ -29,6 +29,23 @@ async def test_a_type_may_name_its_charset(client: httpx.AsyncClient) -> None:
     assert response.status_code == 201
 
 
+async def test_a_long_body_is_read_as_it_is(client: httpx.AsyncClient) -> None:
+    """Its pieces are joined beside the loop; the same under a key is the same request."""
+    many = [definition(jobId=f"j{number}", jobDescription="x" * 700_000) for number in range(3)]
+    text = json.dumps(many).encode()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for start in range(0, len(text), 65_536):
+            yield text[start : start + 65_536]
+
+    for _ in range(2):
+        response = await client.post("/jobs", content=pieces(), headers=JSON | {"Idempotency-Key": "a"})
+        assert [one["status"] for one in response.json()["data"]["items"]] == ["created"] * 3
+    text = text.replace(b"xx", b"yy", 1)
+    other = await client.post("/jobs", content=pieces(), headers=JSON | {"Idempotency-Key": "a"})
+    assert pointers(other) == [("/Idempotency-Key", "key_reused")]
+
+
 async def test_a_body_has_a_limit_announced_or_not() -> None:
     """413 too large: `limits.body_bytes`, more for arrays (SPEC section 10)."""
     world = World(body_bytes=600, array_bytes=2_000)

@@ -231,7 +231,6 @@ class House(Handles):
             instances=self.instances, terms=self._terms, clock=self.clock, losses=losses
         )
         parts = EmbeddedParts(
-            core=CORE,
             store=self.store,
             history=self.history,
             sender=self.sender,
@@ -243,7 +242,7 @@ class House(Handles):
             holder=Holder("node", str(self.boot)),
             boot=self.boot,
             new_identity=self._new_life,
-            **self.options,
+            **({"core": CORE} | self.options),
         )
         self.host = build_embedded_host(parts)
 

@@ -1,16 +1,22 @@
 """Many creations at once: each a turn of its own, one group of writes (SPEC section 10)."""
 
 import asyncio
+import threading
 from typing import Any
 
+import msgspec
 import pytest
 
-from scheduler_service.domain.events import Created, Destroyed, Updated
+from scheduler_service.domain.events import Created, Destroyed, Event, Updated
 from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Refusal, Reply, Taken, Unchanged
+from scheduler_service.engine.decision import Decision, Job
+from scheduler_service.engine.machine import decide
+from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
-from tests.unit.hosts.house import House, describe
+from tests.unit.hosts.house import CORE, House, describe, until
 from tests.unit.hosts.memory_store import Fate
 
 pytestmark = pytest.mark.anyio
@@ -70,6 +76,27 @@ async def owner_of(house: House, job_id: str) -> str:
     assert job is not None
     assert job.document is not None
     return job.document.head.owner
+
+
+async def test_what_takes_long_to_render_is_decided_beside_the_loop() -> None:
+    """A job that fires as soon as it is created: its large body is no reason for others to be late."""
+    deciding: dict[str, set[int]] = {}
+
+    def note(job: Job, event: Event, now: Now, *, is_short: bool = False) -> Decision:
+        decision = decide(job, event, now, is_short=is_short)
+        if isinstance(event, Created):
+            (program,) = job.programs.values()
+            deciding.setdefault(program.job_id, set()).add(threading.get_ident())
+        return decision
+
+    house = await House(core=msgspec.structs.replace(CORE, decide=note)).start()
+    body = ["${jobId}", *range(LARGE_BYTES // 2)]
+    large = definitions("large", timer={"dueTime": "0s"}, request=[{"url": "http://t.test/", "body": body}])
+    replies = await house.host.create_all([*large, *definitions("small")], "")
+    assert list(replies) == [Taken(), Taken()]
+    await until(lambda: house.executions("large") == {1: ExecutionState.SUCCEEDED})
+    assert deciding["small"] == {threading.get_ident()}
+    assert threading.get_ident() not in deciding["large"]
 
 
 async def test_they_fire_like_any_other() -> None:
