@@ -17,6 +17,9 @@ from scheduler_service.security.sessions import SESSION_MS, Session, SessionSeal
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 OF_PROXIES = frozenset({b"forwarded", b"via", b"x-real-ip"})
 BEARER = "bearer "
+OF_THIS_MACHINE = frozenset({"127.0.0.1", "::1", "localhost"})
+"""The names of this machine that nearly every local caller uses: to parse an address takes 10 µs."""
+
 KEY_NAME = "admin"
 """The name of the key in the settings."""
 
@@ -110,7 +113,7 @@ def check_role(caller: Caller, needed: Role) -> None:
 
 def is_loopback(name: str) -> bool:
     """Whether `name` is an address of this machine, or a name that always is (RFC 6761, section 6.3)."""
-    if name == "localhost" or name.endswith(".localhost"):
+    if name in OF_THIS_MACHINE or name.endswith(".localhost"):
         return True
     try:
         address = ip_address(name)

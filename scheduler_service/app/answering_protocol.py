@@ -6,6 +6,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from scheduler_service.api.event_stream import ENDLESS
+from scheduler_service.app.head_writer import HeadWriter
 from scheduler_service.telemetry.library_logs import place_of
 from scheduler_service.telemetry.tally import Tally
 
@@ -64,6 +65,8 @@ class AnsweringProtocol(HttpToolsProtocol):
             self.tasks.add(task)
 
     async def _answer(self, cycle: RequestResponseCycle, app: Any) -> None:
+        transport = self.transport
+        cycle.transport = HeadWriter(cycle=cycle, transport=transport, loop=self.loop)  # type: ignore[assignment]
         try:
             cycle.scope["state"][ENDLESS] = self._become_endless
             send = unframed(cycle) if cycle.scope["http_version"] == "1.0" else cycle.send
@@ -81,9 +84,10 @@ class AnsweringProtocol(HttpToolsProtocol):
                 await self._end_with_fault(cycle)
         finally:
             self._is_endless = False
-            # Both end a cycle of references.
+            # Each ends a cycle of references.
             del cycle.scope["state"][ENDLESS]
             cycle.on_response = _do_nothing
+            cycle.transport = transport
 
     def _become_endless(self) -> None:
         """The answer that begins has no end (`EventStreamResponse`)."""
@@ -106,7 +110,7 @@ class AnsweringProtocol(HttpToolsProtocol):
 
     async def _end_with_fault(self, cycle: RequestResponseCycle) -> None:
         if cycle.response_started:
-            self.transport.close()
+            cycle.transport.close()
             return
         await cycle.send_500_response()
 
