@@ -121,6 +121,7 @@ class BlockingQueues(_BlockingGroup):
     """`Queues`, blocking."""
 
     list = _iterate(Queues.list)
+    counts = _call(Queues.counts)
     get = _call(Queues.get)
     held = _iterate(Queues.held)
     free = _call(Queues.free)
@@ -133,6 +134,7 @@ class BlockingDeliveries(_BlockingGroup):
     """`Deliveries`, blocking."""
 
     list = _iterate(Deliveries.list)
+    counts = _call(Deliveries.counts)
     resend = _call(Deliveries.resend)
     dismiss = _call(Deliveries.dismiss)
 

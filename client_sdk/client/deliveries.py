@@ -29,6 +29,13 @@ class Deliveries:
         query = {"jobId": job_id, "state": state, "event": event}
         return iterate(self._connection, answers.DeliveryLine, "/deliveries", page=page, **query)
 
+    async def counts(
+        self, *, job_id: str | None = None, state: str | None = None, event: str | None = None
+    ) -> answers.DeliveryCounts:
+        """How many match, by state."""
+        query = {"jobId": job_id, "state": state, "event": event}
+        return await self._connection.read(answers.DeliveryCounts, "/counts/deliveries", **query)
+
     async def resend(self, delivery: SomeDelivery) -> answers.DeliveryRef:
         """Tries it again now. Raises Conflict if it is not pending any more."""
         return await self._post(delivery, "resend")

@@ -22,6 +22,10 @@ class Queues:
         """The queues in which parts wait or are held, by name."""
         return iterate(self._connection, answers.QueueLine, "/queues", page=page)
 
+    async def counts(self) -> answers.QueueCounts:
+        """How many parts wait, and how many are held, in all queues together."""
+        return await self._connection.read(answers.QueueCounts, "/counts/queues")
+
     async def get(self, name: str) -> answers.Queue:
         """The queue, with the first of its held parts; `held` iterates over all of them."""
         return await self._connection.read(answers.Queue, _queue(name), limit=PAGE)

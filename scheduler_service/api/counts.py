@@ -1,4 +1,4 @@
-"""How many jobs and executions fit the filters of a list (SPEC section 10)."""
+"""How many jobs, executions, notifications and parts in queues lists would have (SPEC section 10)."""
 
 from starlette.responses import Response
 
@@ -8,8 +8,13 @@ from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import succeed
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.job_key import write_job_key
+from scheduler_service.domain.leases import QueueQuery
+from scheduler_service.domain.moments import rfc3339
+from scheduler_service.persistence.history.queries import DeliveryQuery
 from scheduler_service.ports.catalogue import LastOutcome
 
+MOST_QUEUES = 1_000
+"""The parts of so many queues are counted, in order of their names."""
 KINDS = ("one_time", "timing", "cron", "external")
 
 
@@ -32,6 +37,33 @@ async def count_executions(request: ApiRequest) -> Response:
     query = await execution_query(request, key_of(request), filters)
     behind = await catch_up(request)
     return succeed(await request.deps.history.counts(query), warnings=behind)
+
+
+async def count_deliveries(request: ApiRequest) -> Response:
+    """`GET /counts/deliveries`."""
+    query = DeliveryQuery(
+        tenant=request.caller.tenant,
+        job_id=key_of(request),
+        state=request.query["state"],
+        event=request.query["event"],
+    )
+    behind = await catch_up(request, query.job_id)
+    return succeed(await request.deps.history.delivery_counts(query), warnings=behind)
+
+
+async def count_queued(request: ApiRequest) -> Response:
+    """`GET /counts/queues`: parts that wait and parts that are held, over all queues; none on Dapr."""
+    queues, asked = request.deps.queues, QueueQuery(request.caller.tenant, limit=MOST_QUEUES + 1)
+    found = [] if queues is None else await queues.figures(asked)
+    oldest = min((one.oldest for one in found if one.oldest is not None), default=None)
+    return succeed(
+        {
+            "queues": {"value": min(len(found), MOST_QUEUES), "isCapped": len(found) > MOST_QUEUES},
+            "waiting": sum(one.depth for one in found[:MOST_QUEUES]),
+            "held": sum(one.held for one in found[:MOST_QUEUES]),
+            "oldestAt": None if oldest is None else rfc3339(oldest),
+        }
+    )
 
 
 def key_of(request: ApiRequest) -> str | None:

@@ -102,6 +102,9 @@ class HistoryReader(Protocol):
     async def counts(self, query: ExecutionQuery) -> Wire:
         """`total`, `byState` and `byError`, of the newest executions that fit."""
 
+    async def delivery_counts(self, query: DeliveryQuery) -> Wire:
+        """`total` and `byState`, of the newest notifications that fit."""
+
     async def series(self, query: SeriesQuery) -> Wire:
         """`buckets`, `isCapped` and `examinedFrom`."""
 

@@ -7,7 +7,7 @@ import msgspec
 from scheduler_service.api.parameters import Parameter, Values, choice, flag, integer, label, moment, text
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import invalid
-from scheduler_service.domain.execution import ExecutionState, JobState, TriggeredBy
+from scheduler_service.domain.execution import DeliveryState, ExecutionState, JobState, TriggeredBy
 from scheduler_service.persistence.history.queries import ExecutionQuery
 from scheduler_service.ports.catalogue import LIVING, JobQuery, LastOutcome
 
@@ -46,6 +46,14 @@ EXECUTION_FILTERS: tuple[Parameter, ...] = (
     label(),
 )
 """What `execution_query` reads, beside `jobId`."""
+
+
+DELIVERY_FILTERS: tuple[Parameter, ...] = (
+    text("jobId", "Only of this job."),
+    choice("state", "Only in this state.", DeliveryState),
+    text("event", "Only of this event.", example="finalFailed"),
+)
+"""Those of notifications."""
 
 
 def job_query(tenant: str, filters: Values) -> JobQuery:

@@ -7,7 +7,17 @@ import typer
 from scheduler_service.cli.connection import connect
 from scheduler_service.cli.execution_page import last_try, reference_by_id
 from scheduler_service.cli.options import Cursor, Key, Limit, Output, Url, quote_argument
-from scheduler_service.cli.output import Column, Format, at, note, show_page
+from scheduler_service.cli.output import (
+    Column,
+    Format,
+    at,
+    counts_text,
+    note,
+    show,
+    show_fields,
+    show_page,
+    total_text,
+)
 
 app = typer.Typer(no_args_is_help=True, help="List notifications, send them again, or give them up.")
 DeliveryId = Annotated[str, typer.Argument(help="The delivery's id.", metavar="DELIVERY_ID")]
@@ -25,6 +35,13 @@ COLUMNS = (
 )
 
 
+Job = Annotated[str | None, typer.Option(help="Only of this job.")]
+State = Annotated[
+    str | None, typer.Option(help="pending, delivered, failed, outbox, superseded or dismissed.")
+]
+Event = Annotated[str | None, typer.Option(help="Only of this event, as finalFailed.")]
+
+
 @app.command("list")
 def list_deliveries(
     url: Url = None,
@@ -32,11 +49,9 @@ def list_deliveries(
     output: Output = Format.TABLE,
     limit: Limit = 50,
     cursor: Cursor = None,
-    job: Annotated[str | None, typer.Option(help="Only of this job.")] = None,
-    state: Annotated[
-        str | None, typer.Option(help="pending, delivered, failed, outbox, superseded or dismissed.")
-    ] = None,
-    event: Annotated[str | None, typer.Option(help="Only of this event, as finalFailed.")] = None,
+    job: Job = None,
+    state: State = None,
+    event: Event = None,
 ) -> None:
     """List notifications, the newest first.
 
@@ -47,6 +62,27 @@ def list_deliveries(
     has_filters = any(value is not None for value in filters.values())
     empty = "no deliveries match" if has_filters else "no deliveries; jobs with notification make them"
     show_page(page, output, COLUMNS, empty=empty)
+
+
+@app.command("count")
+def count_deliveries(
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    job: Job = None,
+    state: State = None,
+    event: Event = None,
+) -> None:
+    """Count notifications by state, of the newest 10,000 and of 10,000 that were given up once.
+
+    Example: punctual deliveries count --event finalFailed
+    """
+    filters = {"jobId": job, "state": state, "event": event}
+    found = connect(url, key).get("/counts/deliveries", **filters)
+    if output is not Format.TABLE:
+        show(found, output)
+        return
+    show_fields([("deliveries", total_text(found["total"])), ("state", counts_text(found["byState"]))])
 
 
 @app.command("resend")

@@ -1,13 +1,23 @@
 """`punctual executions count` and `series`: how many executions there are, by state, error and time."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
 from scheduler_service.cli.connection import connect
 from scheduler_service.cli.options import Key, Output, Since, Until, Url, read_ago, read_seconds
-from scheduler_service.cli.output import Column, Format, at, length_text, note, show, show_fields, show_rows
+from scheduler_service.cli.output import (
+    Column,
+    Format,
+    at,
+    counts_text,
+    length_text,
+    note,
+    show,
+    show_fields,
+    show_rows,
+    total_text,
+)
 
 Job = Annotated[str | None, typer.Option(help="Only of this job.")]
 Labels = Annotated[list[str] | None, typer.Option("--label", help="Only of jobs with this label, KEY:VALUE.")]
@@ -45,15 +55,10 @@ def count_executions(
     if output is not Format.TABLE:
         show(found, output)
         return
-    total = f"{found['total']['value']}{'+' if found['total']['isCapped'] else ''}"
-    show_fields([("executions", total), ("state", _describe(found["byState"]))])
+    show_fields([("executions", total_text(found["total"])), ("state", counts_text(found["byState"]))])
     if found["byError"]:
         print()
         show_rows(found["byError"], ERRORS)
-
-
-def _describe(counts: Mapping[str, int]) -> str | None:
-    return ", ".join(f"{name} {number}" for name, number in counts.items() if number) or None
 
 
 def _state(name: str, *states: str) -> Column:

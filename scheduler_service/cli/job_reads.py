@@ -21,12 +21,14 @@ from scheduler_service.cli.output import (
     Column,
     Format,
     at,
+    counts_text,
     length_text,
     note,
     show,
     show_fields,
     show_page,
     show_rows,
+    total_text,
 )
 
 JobId = Annotated[str, typer.Argument(help="The job's id.", metavar="JOB_ID")]
@@ -125,13 +127,9 @@ def count_jobs(
     if output is not Format.TABLE:
         show(found, output)
         return
-    total = f"{found['total']['value']}{'+' if found['total']['isCapped'] else ''}"
     kinds = (("state", "byState"), ("kind", "byKind"), ("last outcome", "byLastOutcome"))
-    show_fields([("jobs", total), *((name, _describe_counts(found[member])) for name, member in kinds)])
-
-
-def _describe_counts(counts: dict[str, int]) -> str | None:
-    return ", ".join(f"{name} {number}" for name, number in counts.items() if number) or None
+    counted = ((name, counts_text(found[member])) for name, member in kinds)
+    show_fields([("jobs", total_text(found["total"])), *counted])
 
 
 def get_job(job_id: JobId, url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:

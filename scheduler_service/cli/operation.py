@@ -1,22 +1,26 @@
 """`punctual nodes`, `stats` and `upcoming`: the scheduler as a whole."""
 
+import math
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import typer
 
-from scheduler_service.cli.connection import connect
+from scheduler_service.cli.connection import ApiConnection, connect
 from scheduler_service.cli.day_page import FirstDay, LastDay, get_days, show_days
-from scheduler_service.cli.options import Cursor, Key, Limit, Output, Url, read_ahead
+from scheduler_service.cli.options import Cursor, Key, Limit, Output, Url, read_ahead, read_seconds
 from scheduler_service.cli.output import (
     Column,
     Format,
     at,
     length_text,
+    note,
     show,
     show_fields,
     show_page,
     show_rows,
     text_of,
+    total_text,
 )
 
 NODES = (
@@ -82,14 +86,50 @@ def list_upcoming(
     per_job: Annotated[
         int | None, typer.Option(help="How many firings of a job at most; default: all.", min=1, max=1000)
     ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(help="Count them by spans of this length instead, as 1h.", metavar="DURATION"),
+    ] = None,
 ) -> None:
     """List the planned firings of all jobs, the soonest first; --per-job 1 shows each job once.
 
     Example: punctual upcoming --within 2h --per-job 1
+
+    Example: punctual upcoming --within 6h --by 30m
     """
+    if by is not None:
+        if job or per_job or cursor:
+            raise typer.BadParameter(
+                "--by counts the firings of all jobs; leave --job, --per-job, --cursor out"
+            )
+        _count_upcoming(connect(url, key), within or "1d", by, output)
+        return
     query = {"to": read_ahead(within), "jobId": job or None, "perJob": per_job}
     page = connect(url, key).get("/upcoming", **query, limit=limit, cursor=cursor)
     show_page(page, output, PLANNED, empty="nothing is planned within this time")
+
+
+def _count_upcoming(connection: ApiConnection, within: str, by: str, output: Format) -> None:
+    """Prints how many firings there are in each span; of many jobs only the next one is counted.
+
+    Spans begin at full ones, the first before now: with one more, all of the time is in them.
+    """
+    width = round(read_seconds(by))
+    buckets = math.ceil(read_seconds(within) / max(width, 1)) + 1
+    found = connection.get("/counts/upcoming", bucketSeconds=width, buckets=buckets)
+    if output is not Format.TABLE:
+        show(found, output)
+        return
+    begin = datetime.fromisoformat(found["from"])
+    spans = enumerate(found["counts"])
+    rows = [{"from": _utc(begin + timedelta(seconds=width * at)), "firings": one} for at, one in spans if one]
+    if rows:
+        show_rows(rows, (at("from"), "firings"))
+    note(f"{total_text(found['total'])} firings are planned in this time")
+
+
+def _utc(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
 
 
 def show_statistics(

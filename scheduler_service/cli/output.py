@@ -135,6 +135,16 @@ def length_text(milliseconds: float | None) -> str | None:
     return " ".join(f"{number} {unit}" for number, unit in parts[first : first + 2] if number)
 
 
+def total_text(total: Mapping[str, Any]) -> str:
+    """`12`, `10000+`: a total of the API; with a plus there are more."""
+    return f"{total['value']}{'+' if total['isCapped'] else ''}"
+
+
+def counts_text(counts: Mapping[str, int]) -> str | None:
+    """`active 3, paused 1`: those that are not 0; None: all are."""
+    return ", ".join(f"{name} {number}" for name, number in counts.items() if number) or None
+
+
 def between(start: str | None, end: str | None) -> float | None:
     """The milliseconds between two moments of the API; None if one is missing."""
     if start is None or end is None:

@@ -8,7 +8,17 @@ from scheduler_service.cli.connection import connect
 from scheduler_service.cli.execution_page import reference_by_id
 from scheduler_service.cli.executions import find_id
 from scheduler_service.cli.options import Cursor, Key, Limit, Output, Url, quote_argument
-from scheduler_service.cli.output import Column, Format, at, moment_text, note, show, show_fields, show_page
+from scheduler_service.cli.output import (
+    Column,
+    Format,
+    at,
+    moment_text,
+    note,
+    show,
+    show_fields,
+    show_page,
+    total_text,
+)
 
 app = typer.Typer(no_args_is_help=True, help="What waits in pull queues, and who holds what.")
 Name = Annotated[str, typer.Argument(help="The queue's name.", metavar="NAME")]
@@ -38,6 +48,21 @@ def list_queues(
     """
     page = connect(url, key).get("/queues", limit=limit, cursor=cursor)
     show_page(page, output, COLUMNS, empty="no queue holds anything; a step with queue://NAME fills one")
+
+
+@app.command("count")
+def count_parts(url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
+    """Count the parts that wait and those that are held, in all queues together.
+
+    Example: punctual queues count
+    """
+    found = connect(url, key).get("/counts/queues")
+    if output is not Format.TABLE:
+        show(found, output)
+        return
+    oldest = moment_text(found["oldestAt"])
+    fields = [("queues", total_text(found["queues"])), ("waiting", found["waiting"]), ("oldest", oldest)]
+    show_fields([*fields, ("held", found["held"])])
 
 
 @app.command("free")

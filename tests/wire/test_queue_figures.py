@@ -51,6 +51,23 @@ async def test_pages_of_holders() -> None:
         assert pointers(await world.client.get("/queues/-none")) == [("/name", "pattern")]
 
 
+async def test_parts_of_all_queues_are_counted() -> None:
+    """What waits, since when, and what is held."""
+    async with running() as world:
+        nothing = {"queues": {"value": 0, "isCapped": False}, "waiting": 0, "held": 0, "oldestAt": None}
+        assert data_of(await world.client.get("/counts/queues")) == nothing
+        await create(world, {"parallelism": 3})
+        await trigger(world)
+        await claim(world)
+        counted = data_of(await world.client.get("/counts/queues"))
+        some = {"queues": {"value": 1, "isCapped": False}, "waiting": 2, "held": 1}
+        assert counted == {**some, "oldestAt": "2026-01-01T00:00:00.000Z"}
+        async with _client(world) as client:
+            found = await client.queues.counts()
+            assert (found.queues.value, found.waiting, found.held) == (1, 2, 1)
+            assert (await client.deliveries.counts(state="outbox")).total.value == 0
+
+
 async def test_the_client_reads_queues() -> None:
     """Lists them, reads one, and goes through all that is held."""
     async with running() as world:

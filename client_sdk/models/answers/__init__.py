@@ -3,11 +3,13 @@
 from client_sdk.models.answers.alerts import Alerts, ConfiguredAlert, OpenAlert
 from client_sdk.models.answers.bulk import Bulk, Operation, OperationProblem, StartedExecution
 from client_sdk.models.answers.counts import (
+    DeliveryCounts,
     DurationSpread,
     ErrorCount,
     ExecutionCounts,
     JobCounts,
     LatenessSpread,
+    QueueCounts,
     Series,
     SeriesBucket,
     Total,
@@ -129,6 +131,7 @@ __all__ = [
     "DailyStatistics",
     "DayFigures",
     "DayNote",
+    "DeliveryCounts",
     "DeliveryLine",
     "DeliveryRef",
     "Destroyed",
@@ -198,6 +201,7 @@ __all__ = [
     "ProblemDetails",
     "ProblemError",
     "Queue",
+    "QueueCounts",
     "QueueLine",
     "Renewed",
     "Results",

@@ -54,6 +54,22 @@ class ExecutionCounts(AnswerModel):
     by_error: list[ErrorCount]
 
 
+class DeliveryCounts(AnswerModel):
+    """Notifications by state: `outbox` and `failed` are those that wait for somebody."""
+
+    total: Total
+    by_state: dict[str, int]
+
+
+class QueueCounts(AnswerModel):
+    """Parts of steps in all queues: how many wait, since when the oldest of them does, how many are held."""
+
+    queues: Total
+    waiting: int
+    held: int
+    oldest_at: AwareDatetime | None
+
+
 class LatenessSpread(AnswerModel):
     """How late executions of timers were, in ms; null where there are none."""
 

@@ -2,7 +2,7 @@
 
 from client_sdk.models import answers
 from scheduler_service.api import counts, planned_counts, series
-from scheduler_service.api.filters import EXECUTION_FILTERS, JOB_FILTERS
+from scheduler_service.api.filters import DELIVERY_FILTERS, EXECUTION_FILTERS, JOB_FILTERS
 from scheduler_service.api.parameters import integer, moment, text
 from scheduler_service.api.request import Operation, group
 from scheduler_service.api.series import MOST_BUCKETS
@@ -27,6 +27,21 @@ COUNTS = group(
         summary="Count executions by state and by error",
         query=(text("jobId", "Only of this job."), *EXECUTION_FILTERS),
         data=answers.ExecutionCounts,
+    ),
+    Operation(
+        route="GET /counts/deliveries",
+        handler=counts.count_deliveries,
+        role=Role.VIEWER,
+        summary="Count notifications by state",
+        query=DELIVERY_FILTERS,
+        data=answers.DeliveryCounts,
+    ),
+    Operation(
+        route="GET /counts/queues",
+        handler=counts.count_queued,
+        role=Role.VIEWER,
+        summary="Count the parts that wait or are held in all queues",
+        data=answers.QueueCounts,
     ),
     Operation(
         route="GET /counts/upcoming",

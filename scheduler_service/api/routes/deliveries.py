@@ -2,9 +2,9 @@
 
 from client_sdk.models import answers
 from scheduler_service.api import deliveries
-from scheduler_service.api.parameters import choice, paging, text
+from scheduler_service.api.filters import DELIVERY_FILTERS
+from scheduler_service.api.parameters import paging
 from scheduler_service.api.request import Body, Operation, group
-from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.security.callers import Role
 
 DELIVERIES = group(
@@ -14,12 +14,7 @@ DELIVERIES = group(
         handler=deliveries.list_deliveries,
         role=Role.VIEWER,
         summary="List notifications",
-        query=(
-            text("jobId", "Only of this job."),
-            choice("state", "Only in this state.", DeliveryState),
-            text("event", "Only of this event.", example="finalFailed"),
-            *paging(),
-        ),
+        query=(*DELIVERY_FILTERS, *paging()),
         data=answers.Listing[answers.DeliveryLine],
     ),
     Operation(

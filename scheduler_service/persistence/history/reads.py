@@ -13,6 +13,7 @@ from scheduler_service.domain.records import Detail, Exchange, StepEnded
 from scheduler_service.persistence.common.pagination import CursorError, Number, read_cursor, write_cursor
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.day_reads import DayQuery, collect_days, collect_top
+from scheduler_service.persistence.history.delivery_counts import collect_delivery_counts
 from scheduler_service.persistence.history.detail import assemble_attempts, parse_kept, trace_id
 from scheduler_service.persistence.history.detail_blob import decode_entries
 from scheduler_service.persistence.history.execution_counts import collect_counts
@@ -130,6 +131,10 @@ class HistoryReads:
     async def counts(self, query: ExecutionQuery) -> Wire:
         """`total`, `byState` and `byError` of the executions that `query` finds, of the newest of them."""
         return await self._run(lambda connection: collect_counts(connection, query, self._system_jobs))
+
+    async def delivery_counts(self, query: DeliveryQuery) -> Wire:
+        """`total` and `byState` of the notifications that `query` finds, of the newest of them."""
+        return await self._run(lambda connection: collect_delivery_counts(connection, query))
 
     async def series(self, query: SeriesQuery) -> Wire:
         """`buckets` of a span of time, and whether some of what was planned in it was not looked at."""

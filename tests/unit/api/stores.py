@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.execution import DeliveryState, ExecutionState
 from scheduler_service.domain.moments import DAY, Now, rfc3339
 from scheduler_service.domain.records import Exchange, ExecutionRecord, FiringRecord, Record, StepEnded
 from scheduler_service.persistence.common.last_outcomes import read_last_outcome
@@ -201,6 +201,11 @@ class MemoryHistory:
         items = (await self.executions(query)).items
         states = {str(state): [item["state"] for item in items].count(state) for state in ExecutionState}
         return {"total": {"value": len(items), "isCapped": False}, "byState": states, "byError": []}
+
+    async def delivery_counts(self, query: DeliveryQuery) -> Wire:
+        items = (await self.deliveries(query)).items
+        states = {str(state): [item["state"] for item in items].count(state) for state in DeliveryState}
+        return {"total": {"value": len(items), "isCapped": False}, "byState": states}
 
     async def series(self, query: SeriesQuery) -> Wire:
         self.asked = query

@@ -52,3 +52,21 @@ async def test_executions_are_counted(client: httpx.AsyncClient, world: World) -
     for query, pointer in (("limit=5", "/limit"), ("state=done", "/state"), ("from=now", "/from")):
         refused = await client.get(f"/counts/executions?{query}")
         assert (refused.status_code, pointers(refused)[0][0]) == (422, pointer)
+
+
+async def test_notifications_are_counted(client: httpx.AsyncClient) -> None:
+    """With the filters of the list; another one is refused."""
+    counted = (await client.get("/counts/deliveries?state=outbox&event=finalFailed&jobId=a")).json()["data"]
+    assert counted["total"] == {"value": 0, "isCapped": False}
+    assert set(counted["byState"].values()) == {0}
+    for query, pointer in (("state=terminated", "/state"), ("limit=1", "/limit"), ("jobId=", "/jobId")):
+        refused = await client.get(f"/counts/deliveries?{query}")
+        assert (refused.status_code, pointers(refused)[0][0]) == (422, pointer)
+
+
+async def test_without_queues_nothing_waits(client: httpx.AsyncClient, world: World) -> None:
+    """As on Dapr."""
+    assert world.deps.queues is None
+    counted = (await client.get("/counts/queues")).json()["data"]
+    nothing = {"queues": {"value": 0, "isCapped": False}, "waiting": 0, "held": 0, "oldestAt": None}
+    assert counted == nothing

@@ -414,6 +414,12 @@ def test_the_scheduler_is_shown_as_a_whole(terminal: Terminal) -> None:
     both = ("--job", job, "--job", often, "--within", "45m", "-o", "json")
     plan = terminal.done("upcoming", *both, "--per-job", "2").data["items"]
     assert [one["jobId"] for one in plan] == [often, often, job]
+    counted = terminal.done("upcoming", "--within", "1h", "--by", "15m", "-o", "json").data
+    assert (len(counted["counts"]), counted["total"]["value"] >= 40) == (5, True)
+    table = terminal.done("upcoming", "--within", "1h", "--by", "15m")
+    assert table.out.splitlines()[0].split() == ["from", "firings"]
+    assert table.err.endswith("firings are planned in this time\n")
+    assert terminal.enter("upcoming", "--by", "15m", "--job", job).code == 2
     assert "lateness" in terminal.done("stats").out
     nodes = terminal.done("nodes").out
     assert "processes of" in nodes
@@ -439,6 +445,19 @@ def test_outcomes_are_shown_by_day(terminal: Terminal) -> None:
     none = terminal.done("stats", "--from", "2001-01-01", "--to", "2001-01-02")
     assert none.err == "no execution of 2001-01-01 to 2001-01-02 has ended\n"
     assert terminal.enter("stats", "--from", "yesterday").code == 2
+
+
+def test_notifications_and_parts_are_counted(terminal: Terminal) -> None:
+    """Those that are there, by state; and of all queues together (16)."""
+    told = {"url": f"{terminal.service}/nowhere", "stateEquals": ["finalSucceed"]}
+    job = terminal.make(notification=[told])
+    terminal.enter("jobs", "trigger", job, "--wait")
+    lines = terminal.done("deliveries", "count", "--job", job).out.splitlines()
+    assert lines[0].split() == ["deliveries", "1"]
+    assert lines[1].split()[0] == "state"
+    assert terminal.done("deliveries", "count", "--job", job, "-o", "json").data["total"]["value"] == 1
+    assert terminal.done("queues", "count").out.split()[0] == "queues"
+    assert terminal.done("queues", "count", "-o", "json").data["held"] == 0
 
 
 def test_jobs_are_counted(terminal: Terminal) -> None:

@@ -28,9 +28,8 @@ import {
 import { useDeliveryActions } from "./many.js";
 import { DeliveryRow, isOpen } from "./row.js";
 
-// The API has no counts of notifications: a short page of each state tells how many, up to its length.
+// The states that want something done.
 const COUNTED = ["pending", "outbox", "failed"];
-const MOST = 20;
 const COUNTED_EVERY_MS = 10_000;
 const STATES = ["pending", "outbox", "failed", "delivered", "superseded", "dismissed"];
 
@@ -67,13 +66,9 @@ export const Screen = {
 
 /** How many are in each of the states that want something done, for the tabs: a text, or undefined while it is not known. Asked for more rarely than the list. */
 function useCounts(listing) {
-  const counts = COUNTED.map((state) => [state, useResource(() => ({ path: "deliveries", query: { state, jobId: route.query.jobId, event: route.query.event, limit: MOST } }), { keeps: true })]);
-  for (const [, resource] of counts) reloadWith(() => listing.resource.loadedAt, resource, COUNTED_EVERY_MS);
-  return (state) => textOfCount(counts.find(([one]) => one === state)?.[1].data);
-}
-
-function textOfCount(data) {
-  return data ? formatNumber(data.items.length) + (data.nextCursor ? "+" : "") : undefined;
+  const counts = useResource(() => ({ path: "counts/deliveries", query: { jobId: route.query.jobId, event: route.query.event } }), { keeps: true });
+  reloadWith(() => listing.resource.loadedAt, counts, COUNTED_EVERY_MS);
+  return (state) => (counts.data !== null && COUNTED.includes(state) ? formatNumber(counts.data.byState[state]) : undefined);
 }
 
 function filterRow(countOf) {

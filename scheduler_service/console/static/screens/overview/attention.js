@@ -4,24 +4,25 @@ import { EmptyState, Icon, Moment, Panel, Waiting, formatNumber, html, linkTo, s
 
 const LISTED = 5;
 
-/** Open alerts, failing jobs, undeliverable notifications, services without instances, jobs that are paused. */
+/** Open alerts, failing jobs, undeliverable notifications, services without instances, parts that wait in queues, jobs that are paused. */
 export const Attention = {
   props: { jobs: Object, services: Object },
   setup(props) {
     const alerts = useResource(() => ({ path: "alerts" }), { live: true });
     const failing = useResource(() => ({ path: "jobs", query: { lastOutcome: "terminated", sort: "-updatedAt", limit: LISTED } }), { live: true });
-    const outbox = useResource(() => ({ path: "deliveries", query: { state: "outbox", limit: LISTED } }), { live: true });
-    const failed = useResource(() => ({ path: "deliveries", query: { state: "failed", limit: LISTED } }), { live: true });
+    const deliveries = useResource(() => ({ path: "counts/deliveries" }), { live: true });
+    const queues = useResource(() => ({ path: "counts/queues" }), { live: true });
     return () => {
       const lines = [
         ...alertLines(alerts.data),
         ...jobLines(failing.data, props.jobs),
-        ...deliveryLines(outbox.data, "outbox", t("overview.outbox")),
-        ...deliveryLines(failed.data, "failed", t("overview.undelivered")),
+        ...deliveryLines(deliveries.data, "outbox", t("overview.outbox")),
+        ...deliveryLines(deliveries.data, "failed", t("overview.undelivered")),
         ...serviceLines(props.services),
+        ...queueLines(queues.data),
         ...pausedLines(props.jobs),
       ];
-      const isAwaited = [alerts, failing, outbox, failed].some((one) => one.isLoading);
+      const isAwaited = [alerts, failing, deliveries, queues].some((one) => one.isLoading);
       return html`<${Panel} title=${t("overview.attention")}>${lines.length === 0 ? nothing(isAwaited) : html`<ul class="attention">${lines}</ul>`}<//>`;
     };
   },
@@ -49,10 +50,13 @@ function jobLines(data, counts) {
 }
 
 function deliveryLines(data, state, text) {
-  const count = data?.items.length ?? 0;
-  if (count === 0) return [];
-  const shown = data.nextCursor === null ? count : `${count}+`;
-  return [line(`deliveries ${state}`, "warn", "send", `#/deliveries?state=${state}`, text, t("overview.deliveries", { count: shown }))];
+  const count = data?.byState[state] ?? 0;
+  return count === 0 ? [] : [line(`deliveries ${state}`, "warn", "send", `#/deliveries?state=${state}`, text, t("overview.deliveries", { count: formatNumber(count) }))];
+}
+
+function queueLines(data) {
+  const count = data?.waiting ?? 0;
+  return count === 0 ? [] : [line("queues", "quiet", "queue", "#/queues", t("overview.queues"), t("overview.queued", { count: formatNumber(count) }), data.oldestAt)];
 }
 
 function serviceLines(services) {
