@@ -37,6 +37,7 @@ from scheduler_service.domain.moments import rfc3339
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.cleanup import Cleanup
 from scheduler_service.hosts.embedded.host import EmbeddedHost
+from scheduler_service.hosts.large_work import short_turns
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.processes.build import Processes, build_processes
 from scheduler_service.hosts.processes.parent_service import ParentService
@@ -121,7 +122,7 @@ class Container:
     def reads(self) -> HistoryReads:
         """Reads it."""
         own = made_here(self._base.loaded.settings)
-        return HistoryReads(database=self.database, system_jobs=own)
+        return HistoryReads(database=self.database, system_jobs=own, reading=short_turns)
 
     @cached_property
     def sender(self) -> HttpSender:

@@ -53,6 +53,7 @@ from scheduler_service.hosts.dapr.node_events import NodeEvents
 from scheduler_service.hosts.dapr.sidecar import Sidecar, SidecarClient
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
 from scheduler_service.hosts.host_parts import HostParts
+from scheduler_service.hosts.large_work import short_turns
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.trials import TrialRounds
 from scheduler_service.persistence.history.database import HistoryDatabase
@@ -246,7 +247,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
         cluster=stores.cluster,
         database=database,
         writer=writer,
-        reads=HistoryReads(database=database, system_jobs=own),
+        reads=HistoryReads(database=database, system_jobs=own, reading=short_turns),
         sender=sender,
         client=client,
         watch=SidecarWatch(http_port=settings.dapr.http_port, clock=clock, log=log),

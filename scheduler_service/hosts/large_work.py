@@ -6,7 +6,9 @@ made (docs/decisions/0028-slices-and-a-thread.md).
 """
 
 import asyncio
+import contextlib
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +19,7 @@ from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.samples import Sample
 
 SWITCH_SECONDS = 0.000_2
-"""While the thread is at work, the loop gets the interpreter within this time; a firing asks ten times."""
+"""While such a thread is at work, the loop gets the interpreter within this time; a firing asks ten times."""
 
 SLICE_ITEMS = 50
 SLICE_BYTES = 16_384
@@ -28,10 +30,36 @@ this time none is begun."""
 Result = TypeVar("Result")
 
 
+class ShortTurns:
+    """How long a thread keeps the interpreter from others: short while any of those that ask for it works."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._working = 0
+        self._usual = 0.0
+
+    @contextlib.contextmanager
+    def take(self) -> Iterator[None]:
+        """For work of a thread beside the loop; afterwards it is as it was."""
+        with self._lock:
+            if self._working == 0:
+                self._usual = sys.getswitchinterval()
+                sys.setswitchinterval(SWITCH_SECONDS)
+            self._working += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._working -= 1
+                if self._working == 0:
+                    sys.setswitchinterval(self._usual)
+
+
 class WorkThread:
     """The thread, and what it has done so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, turns: ShortTurns) -> None:
+        self._turns = turns
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="large-work")
         self._waiting = 0
         self._done = 0
@@ -52,17 +80,17 @@ class WorkThread:
         yield Sample(families.LARGE_WORK_WAITING.name, (), self._waiting)
 
     def _do(self, work: Callable[[], Result]) -> Result:
-        usual, began = sys.getswitchinterval(), time.perf_counter()
-        sys.setswitchinterval(SWITCH_SECONDS)
+        began = time.perf_counter()
         try:
-            return work()
+            with self._turns.take():
+                return work()
         finally:
-            sys.setswitchinterval(usual)
             self._done += 1
             self._seconds += time.perf_counter() - began
 
 
-_THREAD = WorkThread()
+_TURNS = ShortTurns()
+_THREAD = WorkThread(_TURNS)
 
 
 async def work_apart(work: Callable[[], Result]) -> Result:
@@ -71,6 +99,11 @@ async def work_apart(work: Callable[[], Result]) -> Result:
     `work` must not touch what the loop changes meanwhile.
     """
     return await _THREAD.run(work)
+
+
+def short_turns() -> contextlib.AbstractContextManager[None]:
+    """For other threads of this process: within it the loop gets the interpreter from them as soon."""
+    return _TURNS.take()
 
 
 def large_work_samples() -> Iterator[Sample]:

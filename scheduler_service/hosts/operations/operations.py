@@ -12,6 +12,7 @@ from scheduler_service.hosts.operations.operation import (
     read_kept,
     scope_of,
 )
+from scheduler_service.hosts.operations.pace import Pace
 from scheduler_service.hosts.operations.run import Run, Work, name_of
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreError
@@ -21,7 +22,7 @@ from scheduler_service.ports.state import Remembered, RequestStore
 MOST_RUNNING = 4
 """Operations that run at once in one process."""
 AT_ONCE = 8
-"""Pieces of one operation that are under way at once: firings come between them."""
+"""Pieces of one operation that are under way at once; firings come between them, and in the rests."""
 SAVE_SECONDS = 2.0
 SILENCE_MS = 10_000
 """A running operation that was not saved for so long has ended with its process."""
@@ -56,6 +57,7 @@ class Operations:
         self._log = log
         self._at_once = at_once
         self._save_seconds = save_seconds
+        self._pace = Pace()
         self._runs: dict[tuple[str, str], Run] = {}
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._is_leaving = False
@@ -95,7 +97,9 @@ class Operations:
             return self._runs[name].operation
         self.check_room()
         operation.node, operation.boot = self._holder.node, self._holder.boot
-        run = Run(operation=operation, ids=ids, work=work, at_once=self._at_once, log=self._log)
+        run = Run(
+            operation=operation, ids=ids, work=work, at_once=self._at_once, pace=self._pace, log=self._log
+        )
         self._runs[name] = run
         saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(self._attend(run, saved))

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from http import HTTPStatus
 
 from scheduler_service.hosts.operations.operation import Operation, Outcome
+from scheduler_service.hosts.operations.pace import Pace
 from scheduler_service.ports.log import Log
 
 MOST_FAULTS = 20
@@ -15,15 +16,16 @@ Work = Callable[[str], Awaitable[Outcome]]
 
 
 class Run:
-    """The pieces of `operation` that are not done yet, which are done `at_once` at a time."""
+    """The pieces of `operation` that are not done yet, which are done `at_once` at a time, with rests."""
 
     def __init__(
-        self, *, operation: Operation, ids: Sequence[str], work: Work, at_once: int, log: Log
+        self, *, operation: Operation, ids: Sequence[str], work: Work, at_once: int, pace: Pace, log: Log
     ) -> None:
         self.operation = operation
         self._ids: Iterator[str] = iter(ids)
         self._work = work
         self._at_once = at_once
+        self._pace = pace
         self._log = log
         self._faults = 0
         self._is_leaving = False
@@ -34,13 +36,14 @@ class Run:
 
     async def work_off(self) -> None:
         """Does them all, until the operation is stopped, the store is away, or the process ends."""
+        self._pace.begin()
         async with asyncio.TaskGroup() as group:
             for _ in range(self._at_once):
                 group.create_task(self._take())
 
     async def _take(self) -> None:
         for piece in self._ids:
-            await asyncio.sleep(0)
+            await self._pace.wait()
             outcome = await self._do(piece)
             self._faults = self._faults + 1 if outcome.is_store_fault else 0
             self.operation.take(piece, outcome)

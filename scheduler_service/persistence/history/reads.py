@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
 from typing import TypeVar
 
@@ -60,12 +61,20 @@ class HistoryReads:
 
     Everything raises StoreUnavailable; lists raise CursorError for a cursor of another list.
 
-    Executions of `system_jobs`, the scheduler's own work, are listed only for a query that names one.
+    Executions of `system_jobs`, the scheduler's own work, are listed only for a query that names one. A
+    thread reads within `reading()`, which may see to it that others get the interpreter meanwhile.
     """
 
-    def __init__(self, *, database: HistoryDatabase, system_jobs: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        *,
+        database: HistoryDatabase,
+        system_jobs: frozenset[str] = frozenset(),
+        reading: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self._database = database
         self._system_jobs = system_jobs
+        self._reading = reading
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="history-reader")
 
     async def executions(self, query: ExecutionQuery) -> Page:
@@ -159,7 +168,7 @@ class HistoryReads:
 
     async def _run(self, read: Callable[[sa.Connection], T]) -> T:
         def work() -> T:
-            with self._database.reading() as connection:
+            with self._reading(), self._database.reading() as connection:
                 return read(connection)
 
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -7,7 +7,15 @@ import threading
 
 import pytest
 
-from scheduler_service.hosts.large_work import SLICE_BYTES, SLICE_ITEMS, SLICE_SECONDS, Slices, work_by_size
+from scheduler_service.hosts.large_work import (
+    SLICE_BYTES,
+    SLICE_ITEMS,
+    SLICE_SECONDS,
+    SWITCH_SECONDS,
+    Slices,
+    short_turns,
+    work_by_size,
+)
 from scheduler_service.language.values import LARGE_BYTES
 
 pytestmark = pytest.mark.anyio
@@ -35,6 +43,19 @@ async def test_what_it_raises_arrives_and_the_next_work_is_done() -> None:
     with pytest.raises(ZeroDivisionError):
         await work_by_size(LARGE_BYTES + 1, lambda: 1 // 0)
     assert await work_by_size(LARGE_BYTES + 1, sys.getswitchinterval) < usual
+    assert sys.getswitchinterval() == usual
+
+
+async def test_turns_are_short_until_the_last_thread_has_ended() -> None:
+    """Whichever begins or ends first."""
+    usual = sys.getswitchinterval()
+    first, second = short_turns(), short_turns()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert await work_by_size(LARGE_BYTES + 1, sys.getswitchinterval) == pytest.approx(SWITCH_SECONDS)
+    assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
+    second.__exit__(None, None, None)
     assert sys.getswitchinterval() == usual
 
 

@@ -1,5 +1,8 @@
 """The figures of /stats (SPEC section 10)."""
 
+import contextlib
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -52,6 +55,32 @@ async def test_the_scheduler_s_own_work_is_apart(room: Room) -> None:
     assert (figures["byState"]["succeeded"], figures["byState"]["terminated"]) == (1, 0)
     assert sum(minute["total"] for minute in figures["perMinute"]) == 1
     assert figures["lateness"]["max"] is None
+
+
+async def test_latenesses_are_counted_by_the_database(room: Room) -> None:
+    """Nearest ranks over all executions, however many are as late; one that began early was not late."""
+    late = [-3] * 50 + [0] * 20 + [7] * 28 + [30, 100]
+    moments = (execution(n, "succeeded", started_at=START + n * 1_000 + ms) for n, ms in enumerate(late, 1))
+    await write(room, *(batch(n, record) for n, record in enumerate(moments)))
+    found: Any = await room.reads.statistics("default", START + 200_000)
+    assert found["lateness"] == {"p50": 0, "p99": 30, "max": 100}
+
+
+async def test_threads_read_within_what_they_are_given(room: Room) -> None:
+    """As `short_turns`: while they read, the loop gets the interpreter sooner."""
+    heard: list[str] = []
+
+    @contextlib.contextmanager
+    def reading() -> Iterator[None]:
+        heard.append(threading.current_thread().name)
+        yield
+        heard.append("end")
+
+    reads = HistoryReads(database=room.database, reading=reading)
+    await reads.statistics("default", START)
+    await reads.close()
+    assert len(heard) == 2
+    assert heard[0].startswith("history-reader")
 
 
 async def test_statistics_are_a_few_reads_of_indexes(file_room: Room) -> None:
