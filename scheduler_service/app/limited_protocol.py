@@ -1,15 +1,13 @@
 """HTTP/1.1 towards callers with bounds: what one connection may send, and how long it may stand still."""
 
 import asyncio
-from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from scheduler_service.api.responses import ENCODER, refuse
 from scheduler_service.app.answering_protocol import AnsweringProtocol
+from scheduler_service.app.framing import check_framing, explain, write_head, write_refusal
 from scheduler_service.telemetry.tally import Tally
 
 HEAD_BYTES = 65_536
@@ -40,8 +38,6 @@ _PIECE_BYTES = 8_192
 _TOO_LARGE = (
     f"the request has more than {HEAD_BYTES // 1024} KiB or {HEAD_LINES} lines of headers; send fewer"
 )
-_OF_UPGRADES = (b"connection", b"upgrade", b"http2-settings")
-_Headers = list[tuple[bytes, bytes]]
 
 
 class LimitedProtocol(AnsweringProtocol):
@@ -210,7 +206,7 @@ class LimitedProtocol(AnsweringProtocol):
             if self._lines > HEAD_LINES:
                 self._refuse_head()
             else:
-                self._refuse(HTTPStatus.BAD_REQUEST, "malformed_request", _explain(error))
+                self._refuse(HTTPStatus.BAD_REQUEST, "malformed_request", explain(error))
         else:
             if not self._has_ended:
                 self._framing_bytes += len(piece) - (self._body_bytes - body_before)
@@ -234,12 +230,9 @@ class LimitedProtocol(AnsweringProtocol):
                 HTTPStatus.BAD_REQUEST, "malformed_request", "CONNECT is for proxies, and this is none"
             )
             return
-        lines = [method + b" " + self.url + b" HTTP/1.1"]
-        lines += [name + b": " + value for name, value in self.headers if name not in _OF_UPGRADES]
-        if not self.parser.should_keep_alive():
-            lines.append(b"connection: close")
+        head = write_head(method, self.url, self.headers, stays_open=self.parser.should_keep_alive())
         self.parser = httptools.HttpRequestParser(self)
-        self._feed(b"\r\n".join(lines) + b"\r\n\r\n")
+        self._feed(head)
         if rest and not self._is_over:
             self._feed(rest)
 
@@ -258,7 +251,7 @@ class LimitedProtocol(AnsweringProtocol):
             cycle.keep_alive = False  # answers come before, and the end after them
             self._end_input()
         elif is_between or is_open:
-            self._linger(_write_answer(status, code, message, self.server_state.default_headers))
+            self._linger(write_refusal(status, code, message, self.server_state.default_headers))
         else:
             self._linger(b"")
 
@@ -307,38 +300,3 @@ class LimitedProtocol(AnsweringProtocol):
 
     def _measure(self) -> tuple[int, int]:
         return self._reads, self.transport.get_write_buffer_size()
-
-
-def check_framing(headers: _Headers, version: str) -> None:
-    """Raises ValueError for a head that another reader may understand in another way (RFC 9112)."""
-    if version not in ("1.1", "1.0"):
-        raise ValueError(f"the request line says HTTP/{version}; send HTTP/1.1")
-    hosts = 0
-    for name, value in headers:
-        if name == b"host":
-            hosts += 1
-        elif name == b"transfer-encoding" and (value.lower() != b"chunked" or version == "1.0"):
-            raise ValueError(
-                "send a body as it is, or chunked in HTTP/1.1: no other Transfer-Encoding is read"
-            )
-    if hosts > 1 or (not hosts and version == "1.1"):
-        raise ValueError("send one Host header (RFC 9112, section 3.2)")
-
-
-def _explain(error: httptools.HttpParserError) -> str:
-    """What is wrong, in the words of the parser or of `check_framing`."""
-    return f"this is not HTTP/1.1: {error.__context__ or error}"[:200]
-
-
-def _write_answer(
-    status: HTTPStatus, code: str, message: str, further: Iterable[tuple[bytes, bytes]]
-) -> bytes:
-    body = ENCODER.encode(refuse(status, "", code, message).body())
-    head = [
-        *further,
-        (b"content-type", b"application/problem+json"),
-        (b"content-length", b"%d" % len(body)),
-        (b"connection", b"close"),
-    ]
-    lines = (name + b": " + value + b"\r\n" for name, value in head)
-    return b"".join([STATUS_LINE[status], *lines, b"\r\n", body])
