@@ -9,7 +9,6 @@ already. Then what 50 open tabs cost the service, and how late firings are with 
 import contextlib
 import itertools
 import random
-import shutil
 import statistics
 import sys
 import threading
@@ -26,6 +25,7 @@ from scheduler_service.persistence.history.coalesce import Rows
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.statements import insert_rows, write_together
 from tests.bench.stage import Stage, show, stage
+from tests.console.chromium import MISSING, find_chromium, launch
 
 GROUP = 2_000
 VISITS = 5
@@ -60,16 +60,16 @@ CLICKS = (
 
 def main(executions: int = 1_000_000, jobs: int = 10_000, folder: Path | None = None) -> None:
     """Prints the figures."""
-    program = shutil.which("chromium")
+    program = find_chromium()
     if program is None:
-        sys.exit("chromium is missing: apt-get install chromium")
+        sys.exit(MISSING)
     is_full = folder is not None and (folder / "history.db").exists()
     with stage(kept=folder) as on, sync_playwright() as driver:
         if not is_full:
             _fill(on, executions, jobs)
         on.settle()
         show("filled", {"executions": executions, "jobs": jobs, "disk_mib": round(on.disk())})
-        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = launch(driver, program)
         context = browser.new_context()
         context.set_default_timeout(60_000)
         for name, place in _places(on).items():

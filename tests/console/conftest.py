@@ -4,19 +4,18 @@ They live as long as the tests of this folder: the driver of the browser keeps a
 which other tests must not meet.
 """
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.console.browsing import Console
+from tests.console.chromium import MISSING, find_chromium, launch
 from tests.console.proxy import below
 from tests.console.seed import fill
 from tests.console.service import ConsoleService
 from tests.console.starter import Starter
 
-MISSING = "chromium is missing: apt-get install chromium fonts-noto-cjk"
 KEY = "the-key-of-this-service"
 PREFIX = "/tools/punctual"
 PATIENCE_MS = 20_000
@@ -26,11 +25,11 @@ PATIENCE_MS = 20_000
 def browser() -> Iterator[Browser]:
     """The distribution's Chromium; what is expected of its pages may take PATIENCE_MS."""
     expect.set_options(timeout=PATIENCE_MS)
-    program = shutil.which("chromium")
+    program = find_chromium()
     if program is None:
         pytest.skip(MISSING)
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = launch(driver, program)
         yield browser
         browser.close()
 

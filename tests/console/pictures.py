@@ -1,7 +1,6 @@
 """Draws the pictures of the README: `python -m tests.console.pictures` writes them to `docs/pictures`."""
 
 import itertools
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests.checkout import ROOT
 from tests.console.browsing import Console
+from tests.console.chromium import MISSING, find_chromium, launch
 from tests.console.service import PATIENCE_SECONDS, ConsoleService
 from tests.wire.target import Reply
 
@@ -97,12 +97,12 @@ def _until_quiet(client: httpx.Client) -> None:
 
 def main() -> None:
     """Draws them anew."""
-    program = shutil.which("chromium")
+    program = find_chromium()
     if program is None:
-        sys.exit("chromium is missing: apt-get install chromium fonts-noto-cjk")
+        sys.exit(MISSING)
     with ConsoleService() as service, sync_playwright() as driver:
         fill(service)
-        draw(driver.chromium.launch(executable_path=program, args=["--no-sandbox"]), service, FOLDER)
+        draw(launch(driver, program), service, FOLDER)
 
 
 if __name__ == "__main__":
