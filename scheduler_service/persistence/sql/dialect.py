@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.sql.expressions import Row, Upsert
+from scheduler_service.persistence.sql.expressions import GuardedUpsert, Row, Upsert
 from scheduler_service.ports.errors import StoreUnavailable
 
 Durability = Literal["full", "process"]
@@ -55,6 +55,11 @@ class Dialect(Protocol):
 
         Returns how many were inserted or changed a row; the others were there already.
         """
+
+    def write_guarded(
+        self, connection: sa.Connection, upsert: GuardedUpsert, rows: Sequence[Row]
+    ) -> set[object]:
+        """Writes `rows`, each of another key, in the open transaction; the keys of the rows written."""
 
     def row_order(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
         """The columns in whose order a walk over all rows of `table` reads fastest; unique together."""

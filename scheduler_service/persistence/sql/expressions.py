@@ -106,6 +106,36 @@ class Upsert(msgspec.Struct, frozen=True):
         return f"INSERT INTO {self.table.name} ({columns}) {values} ON CONFLICT {self.conflict}"
 
 
+class GuardedUpsert(msgspec.Struct, frozen=True):
+    """Rows that are added, or replace the row of their key where `guard` holds; else they are not written.
+
+    The first of `columns` is the key. `given` are numbers that come with each row, after its columns, and are
+    not stored. `guard` is a condition in the syntax that SQLite and PostgreSQL share, over the row that is
+    there, by the table's name, and the new one, as `given`.
+    """
+
+    table: sa.Table
+    columns: tuple[str, ...]
+    given: tuple[str, ...]
+    guard: str
+
+    @property
+    def key(self) -> str:
+        """The name of the key."""
+        return self.columns[0]
+
+    def update(self, source: str) -> str:
+        """The statement that replaces rows by those of `source`, which is named `given`."""
+        name, changes = self.table.name, ",".join(f'"{one}"=given."{one}"' for one in self.columns[1:])
+        same = f'{name}."{self.key}"=given."{self.key}"'
+        return f"UPDATE {name} SET {changes} FROM {source} WHERE {same} AND ({self.guard})"  # noqa: S608
+
+    def insert(self, source: str) -> str:
+        """The statement that adds the rows of `source` whose key is not there."""
+        columns = ",".join(f'"{one}"' for one in self.columns)
+        return f"INSERT INTO {self.table.name} ({columns}) {source} ON CONFLICT DO NOTHING"
+
+
 def overwrite(columns: tuple[str, ...]) -> str:
     """For `ON CONFLICT … DO UPDATE SET`: the new row's values replace those of the old one."""
     return ",".join(f'"{name}"=excluded."{name}"' for name in columns)

@@ -15,6 +15,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 
 from scheduler_service.persistence.sql.expressions import (
     AnyMemberLike,
+    GuardedUpsert,
     IsIn,
     JsonLists,
     JsonRows,
@@ -116,6 +117,18 @@ class PostgresDialect:
             written += raw.execute(_compose(upsert), [list(column) for column in columns]).rowcount
         return written
 
+    def write_guarded(
+        self, connection: sa.Connection, upsert: GuardedUpsert, rows: Sequence[Row]
+    ) -> set[object]:
+        """Writes `rows` in the open transaction: one statement, as `insert_many` does."""
+        raw = _driver(connection)
+        written: set[object] = set()
+        for start in range(0, len(rows), CHUNK_ROWS):
+            columns = zip(*rows[start : start + CHUNK_ROWS], strict=True)
+            found = raw.execute(_compose_guarded(upsert), [list(column) for column in columns])
+            written.update(key for (key,) in found)
+        return written
+
     def row_order(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
         """The order of the primary key: there is no other that stays."""
         return tuple(table.primary_key)
@@ -199,6 +212,24 @@ def _compose(upsert: Upsert) -> bytes:
     columns = upsert.table.c
     arrays = ",".join(f"%b::{_array_of(columns[name].type)}" for name in upsert.columns)
     return upsert.text(f"SELECT * FROM unnest({arrays})").encode()  # noqa: S608
+
+
+@cache
+def _compose_guarded(upsert: GuardedUpsert) -> bytes:
+    """The same for rows that need not be written: what is there is changed, the rest is added."""
+    columns = upsert.table.c
+    kinds = [_array_of(columns[name].type) for name in upsert.columns] + ["bigint[]"] * len(upsert.given)
+    names = ",".join(f'"{name}"' for name in (*upsert.columns, *upsert.given))
+    own = ",".join(f'"{name}"' for name in upsert.columns)
+    key, arrays = f'"{upsert.key}"', ",".join(f"%b::{kind}" for kind in kinds)
+    new = f"SELECT {own} FROM given WHERE {key} NOT IN (SELECT {key} FROM changed)"  # noqa: S608
+    parts = (
+        f"given ({names}) AS (SELECT * FROM unnest({arrays}))",  # noqa: S608
+        f"changed AS ({upsert.update('given')} RETURNING given.{key})",
+        f"added AS ({upsert.insert(new)} RETURNING {key})",
+    )
+    written = f"SELECT {key} FROM changed UNION ALL SELECT {key} FROM added"  # noqa: S608
+    return f"WITH {','.join(parts)} {written}".encode()
 
 
 def _array_of(kind: sa.types.TypeEngine[Any]) -> str:

@@ -20,6 +20,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from scheduler_service.persistence.sql.dialect import Durability
 from scheduler_service.persistence.sql.expressions import (
     AnyMemberLike,
+    GuardedUpsert,
     IsIn,
     JsonLists,
     JsonRows,
@@ -97,6 +98,18 @@ class SqliteDialect:
 
     def insert_many(self, connection: sa.Connection, upsert: Upsert, rows: Sequence[Row]) -> int:
         return insert_many(_driver(connection), upsert, rows)
+
+    def write_guarded(
+        self, connection: sa.Connection, upsert: GuardedUpsert, rows: Sequence[Row]
+    ) -> set[object]:
+        raw = _driver(connection)
+        update, insert = _compose_guarded(upsert)
+        own = len(upsert.columns)
+        return {
+            row[0]
+            for row in rows
+            if raw.execute(update, row).rowcount > 0 or raw.execute(insert, row[:own]).rowcount > 0
+        }
 
     def row_order(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
         """The order in which rows lie in the file."""
@@ -205,6 +218,14 @@ def _insert(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[Row])
 def _compose(upsert: Upsert, rows: int) -> str:
     row = "(" + ",".join("?" * len(upsert.columns)) + ")"
     return upsert.text("VALUES " + ",".join([row] * rows))
+
+
+@cache
+def _compose_guarded(upsert: GuardedUpsert) -> tuple[str, str]:
+    """The statements for one row: nothing is won by more of them, there is no way to a server."""
+    given = ",".join(f'? AS "{name}"' for name in (*upsert.columns, *upsert.given))
+    values = "VALUES (" + ",".join("?" * len(upsert.columns)) + ")"
+    return upsert.update(f"(SELECT {given}) AS given"), upsert.insert(values)
 
 
 class _Brief(msgspec.Struct, frozen=True):

@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import sqlalchemy as sa
 
@@ -12,13 +12,21 @@ from scheduler_service.persistence.common.group_figures import Verdict
 from scheduler_service.persistence.common.write_thread import WriteThread
 from scheduler_service.persistence.sql.database import Database
 from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS
-from scheduler_service.ports.errors import StoreError, StoreUncertain
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.telemetry.metrics.samples import Sample
 
 T = TypeVar("T")
 Work = Callable[[sa.Connection], Any]
+JointWork = Callable[[sa.Connection, list[Any]], Sequence[Verdict]]
 GROUP_SIZE = 128
 READERS = 2
+
+
+class Part(NamedTuple):
+    """A value that `work` takes together with the others of its group; it has a verdict for each."""
+
+    work: JointWork
+    value: Any
 
 
 class SharedDatabase:
@@ -41,7 +49,7 @@ class SharedDatabase:
             self._database.close()
             raise
         self._loop = loop
-        self._writer: WriteThread[Work] = WriteThread(
+        self._writer: WriteThread[Work | Part] = WriteThread(
             name="shared-writer", serve=self._serve, size=GROUP_SIZE, loop=loop
         )
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="shared-reader")
@@ -64,6 +72,13 @@ class SharedDatabase:
         StoreUncertain where the commit was not confirmed.
         """
         return cast("T", await self._writer.put(work))
+
+    async def write_together(self, work: JointWork, value: object) -> Any:
+        """Runs `work` once for all values that wait for it; the verdict on `value`, as `write` gives it.
+
+        Other writes of the same transaction are done before.
+        """
+        return await self._writer.put(Part(work, value))
 
     async def write_apart(self, work: Callable[[sa.Connection], T]) -> T:
         """Runs `work` in a transaction of its own, for which no other write waits in this process.
@@ -104,14 +119,32 @@ class SharedDatabase:
         with self._database.writing() as connection:
             return work(connection)
 
-    def _serve(self, items: list[Work]) -> list[Verdict]:
+    def _serve(self, items: list[Work | Part]) -> list[Verdict]:
         try:
             with self._database.writing() as connection:
-                return [item(connection) for item in items]
+                return _run(connection, items)
         except StoreUncertain as error:
             return [error] * len(items)
         except StoreError as error:
             if len(items) == 1:
                 return [error]
+        except self.dialect.value_errors as error:
+            if len(items) == 1:
+                return [StoreUnavailable(self.dialect.explain(error))]
         # One of them may be what the database cannot store: alone, it fails alone.
         return [verdict for item in items for verdict in self._serve([item])]
+
+
+def _run(connection: sa.Connection, items: Sequence[Work | Part]) -> list[Verdict]:
+    verdicts: list[Verdict] = [None] * len(items)
+    joint: dict[JointWork, list[int]] = {}
+    for place, item in enumerate(items):
+        if isinstance(item, Part):
+            joint.setdefault(item.work, []).append(place)
+        else:
+            verdicts[place] = item(connection)
+    for work, places in joint.items():
+        values = [cast("Part", items[place]).value for place in places]
+        for place, verdict in zip(places, work(connection, values), strict=True):
+            verdicts[place] = verdict
+    return verdicts

@@ -1,6 +1,7 @@
 """What turns and sweeps write and read in the shared database; a claim comes before every state's commit."""
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import HOUR, Due, Now
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.writes import pack, unpack_delivery
+from scheduler_service.persistence.sql.expressions import GuardedUpsert, Row, Upsert, overwrite
 from scheduler_service.persistence.sql.job_catalogue import JobCatalogue
 from scheduler_service.persistence.sql.job_selections import Read
 from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, entry_values, jobs, read_entry
@@ -27,6 +29,25 @@ from scheduler_service.ports.state import Remembered, Settlement
 CLAIM_MS = 5_000
 ANSWER_KEPT_MS = 24 * HOUR
 _CLAIM = ("sequence", "node", "boot", "claimed_at", "due_wall", "due_steady")
+_JOBS = tuple(column.name for column in jobs.c)
+_values_of = itemgetter(*_JOBS)
+_CLAIMS = GuardedUpsert(
+    table=jobs,
+    columns=_JOBS,
+    given=("expected",),
+    guard="jobs.sequence = given.expected OR (jobs.node = given.node AND jobs.boot = given.boot) "
+    f"OR jobs.claimed_at < given.claimed_at - {CLAIM_MS}",
+)
+_DEFINITIONS = Upsert(
+    table=definitions,
+    columns=("uid", "revision", "job_id", "created_at", "text"),
+    conflict=f"(uid, revision) DO UPDATE SET {overwrite(('job_id', 'created_at', 'text'))}",
+)
+_COPIES = Upsert(
+    table=copies,
+    columns=("job_id", "sequence", "state", "at"),
+    conflict=f"(job_id) DO UPDATE SET {overwrite(('sequence', 'state', 'at'))}",
+)
 _FIND = sa.select(*ENTRY, *(jobs.c[name] for name in _CLAIM)).where(jobs.c.job_id == sa.bindparam("job_id"))
 
 
@@ -38,36 +59,7 @@ class SharedStore:
         self.pending_history = PendingHistory(database=database)
 
     async def claim(self, claim: TurnClaim) -> None:
-        entry = claim.entry
-        is_destroyed = entry.state is JobState.DESTROYED
-        due = Due() if is_destroyed else claim.due
-        row = entry_values(entry) | {
-            "due_wall": due.wall,
-            "due_steady": due.steady,
-            "sequence": claim.sequence,
-            "node": claim.holder.node,
-            "boot": claim.holder.boot,
-            "claimed_at": claim.at,
-        }
-
-        def work(connection: sa.Connection) -> StoreConflict | None:
-            if not self._take(connection, claim, row):
-                return StoreConflict(
-                    f"another node takes a turn of the job {entry.job_id!r}; ask again in a moment",
-                    is_public=True,
-                )
-            if claim.definition is not None:
-                key = {"uid": entry.uid, "revision": entry.revision, "job_id": entry.job_id}
-                text = {"created_at": entry.updated_at, "text": claim.definition}
-                self._put(connection, definitions, key | text)
-            if claim.copy is not None:
-                copy = {"sequence": claim.sequence, "state": claim.copy, "at": claim.at}
-                self._put(connection, copies, {"job_id": entry.job_id, **copy})
-            if is_destroyed:  # the answers of its life go with it
-                connection.execute(sa.delete(remembered).where(remembered.c.job_id == entry.job_id))
-            return None
-
-        await self._database.write(work)
+        await self._database.write_together(self._claim_all, claim)
 
     async def find(self, job_id: str) -> ClaimedJob | None:
         row = await self._database.first(_FIND, {"job_id": job_id})
@@ -183,15 +175,35 @@ class SharedStore:
 
         await self._database.write(work)
 
-    def _take(self, connection: sa.Connection, claim: TurnClaim, row: dict[str, Any]) -> bool:
-        table = jobs.c
-        is_free = (
-            (table.sequence == claim.expected)
-            | ((table.node == claim.holder.node) & (table.boot == claim.holder.boot))
-            | (table.claimed_at < claim.at - CLAIM_MS)
-        )
-        update = sa.update(jobs).where(table.job_id == claim.entry.job_id, is_free).values(row)
-        return connection.execute(update).rowcount > 0 or self._add(connection, jobs, row)
+    def _claim_all(
+        self, connection: sa.Connection, claims: Sequence[TurnClaim]
+    ) -> Sequence[StoreConflict | None]:
+        """All claims of a group at once; of several of one job each sees what the one before it wrote."""
+        verdicts: list[StoreConflict | None] = [None] * len(claims)
+        waiting = dict(enumerate(claims))
+        while waiting:
+            latest = {claim.entry.job_id: place for place, claim in reversed(waiting.items())}
+            taken = self._take(connection, [waiting[place] for place in latest.values()])
+            for job_id, place in latest.items():
+                verdicts[place] = None if job_id in taken else _other_was_first(job_id)
+                del waiting[place]
+        return verdicts
+
+    def _take(self, connection: sa.Connection, claims: Sequence[TurnClaim]) -> set[object]:
+        """The jobs that were claimed, with all that a claim brings."""
+        dialect = self._database.dialect
+        taken = dialect.write_guarded(connection, _CLAIMS, [_row_of(claim) for claim in claims])
+        won = [claim for claim in claims if claim.entry.job_id in taken]
+        texts = [_definition_of(claim) for claim in won if claim.definition is not None]
+        states = [_copy_of(claim) for claim in won if claim.copy is not None]
+        for upsert, rows in ((_DEFINITIONS, texts), (_COPIES, states)):
+            if rows:
+                dialect.insert_many(connection, upsert, rows)
+        for claim in won:
+            if claim.entry.state is JobState.DESTROYED:  # the answers of its life go with it
+                is_its = remembered.c.job_id == claim.entry.job_id
+                connection.execute(sa.delete(remembered).where(is_its))
+        return taken
 
     def _put(self, connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> None:
         """Writes a row; it replaces one of the same key."""
@@ -207,6 +219,35 @@ class SharedStore:
     def _add_delivery(self, connection: sa.Connection, delivery: Delivery, holder: Holder) -> bool:
         row = {"delivery_id": delivery.delivery_id, "content": pack(delivery), "done_at": None}
         return self._add(connection, outbox, row | {"node": holder.node, "boot": holder.boot})
+
+
+def _row_of(claim: TurnClaim) -> Row:
+    """The row of `jobs` that a claim leaves, and what it expects to be there."""
+    due = Due() if claim.entry.state is JobState.DESTROYED else claim.due
+    row = entry_values(claim.entry) | {
+        "sequence": claim.sequence,
+        "due_wall": due.wall,
+        "due_steady": due.steady,
+        "node": claim.holder.node,
+        "boot": claim.holder.boot,
+        "claimed_at": claim.at,
+    }
+    return (*_values_of(row), claim.expected)
+
+
+def _definition_of(claim: TurnClaim) -> Row:
+    entry = claim.entry
+    return entry.uid, entry.revision, entry.job_id, entry.updated_at, claim.definition
+
+
+def _copy_of(claim: TurnClaim) -> Row:
+    return claim.entry.job_id, claim.sequence, claim.copy, claim.at
+
+
+def _other_was_first(job_id: str) -> StoreConflict:
+    return StoreConflict(
+        f"another node takes a turn of the job {job_id!r}; ask again in a moment", is_public=True
+    )
 
 
 class SharedCatalogue(JobCatalogue):

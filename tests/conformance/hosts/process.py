@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.wire import Holder, OutboundRequest, Outcome
-from scheduler_service.persistence.sql_cluster.database import SharedDatabase
+from scheduler_service.persistence.sql_cluster.database import JointWork, SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.errors import StoreError
@@ -74,6 +74,10 @@ class ProcessDatabase(SharedDatabase):
         return found  # type: ignore[return-value]
 
     write_apart = write
+
+    async def write_together(self, work: JointWork, value: object) -> Any:
+        """Runs `work` for this value alone. Raises StoreError."""
+        return await self.write(lambda connection: work(connection, [value])[0])
 
     async def read(self, work: Work[T]) -> T:
         """What `work` reads."""

@@ -37,6 +37,33 @@ async def test_a_claim_stands_for_five_seconds(store: ClusterStore) -> None:
     assert (row.sequence, row.holder) == (7, TWO)
 
 
+async def test_each_claim_of_a_group_has_its_own_verdict(store: ClusterStore) -> None:
+    """New jobs, known ones and those that another node holds, 300 at once; what loses writes nothing."""
+    held = [TurnClaim(entry(f"held{n}"), Due(), 0, 1, TWO, 10) for n in range(50)]
+    known = [TurnClaim(entry(f"known{n}"), Due(), 0, 1, ONE, 10) for n in range(100)]
+    await asyncio.gather(*(store.shared.claim(one) for one in (*held, *known)))
+    lost = [TurnClaim(entry(f"held{n}"), Due(wall=7), 0, 2, ONE, 11, b"{}", b"copy") for n in range(50)]
+    moved = [TurnClaim(entry(f"known{n}"), Due(wall=8), 1, 2, ONE, 11, b"{1}") for n in range(100)]
+    new = [TurnClaim(entry(f"new{n}", uid=f"u{n}"), Due(wall=9), 0, 1, ONE, 11, b"{2}") for n in range(150)]
+    claims = [one for trio in zip(lost * 3, moved * 2, new, strict=False) for one in trio]
+    ends = await asyncio.gather(*(store.shared.claim(one) for one in claims), return_exceptions=True)
+    assert {one.entry.job_id[:3] for one, end in zip(claims, ends, strict=True) if end} == {"hel"}
+    assert sum(isinstance(end, StoreConflict) for end in ends) == 150
+    assert await store.shared.overdue(Now(7, 0), 500) == []
+    assert len(await store.shared.overdue(Now(9, 0), 500)) == 250
+    assert await store.shared.latest("held0") == (TWO, None)
+    assert await store.shared.definition("u149", 1) == b"{2}"
+
+
+async def test_claims_of_one_job_in_one_group_come_one_after_the_other(store: ClusterStore) -> None:
+    """A caller that gave up left its claim in the queue: the next one sees what it wrote."""
+    claims = [TurnClaim(entry(), Due(wall=n), n, n + 1, (ONE, TWO)[n % 2], 10) for n in range(5)]
+    assert await asyncio.gather(*(store.shared.claim(one) for one in claims)) == [None] * 5
+    row = await store.shared.find("job")
+    assert row is not None
+    assert (row.sequence, row.holder, row.due.wall) == (5, ONE, 4)
+
+
 async def test_a_copy_counts_with_the_latest_claim_alone(store: ClusterStore) -> None:
     """A claim that brings none makes the one before it worthless, and lets it go after an hour."""
     assert await store.shared.latest("job") is None

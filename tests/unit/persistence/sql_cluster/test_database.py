@@ -1,0 +1,36 @@
+"""Writes to the shared database that wait together are one transaction, and joint ones one call."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from scheduler_service.persistence.sql_cluster.database import SharedDatabase
+from scheduler_service.ports.errors import StoreConflict
+
+pytestmark = pytest.mark.anyio
+
+VALUES = 100
+
+
+async def test_values_that_wait_together_are_one_call() -> None:
+    """Each value has its own verdict, in its place, whatever else is in the group."""
+    calls: list[Sequence[int]] = []
+
+    def refuse_odd(connection: sa.Connection, values: list[int]) -> list[Any]:
+        calls.append(values)
+        return [StoreConflict(f"{one} is odd") if one % 2 else one for one in values]
+
+    database = await SharedDatabase.open(url="sqlite://")
+    try:
+        work = [database.write_together(refuse_odd, value) for value in range(VALUES)]
+        alone = database.write(lambda connection: connection.scalar(sa.select(sa.literal("alone"))))
+        ends = await asyncio.gather(*work[:50], alone, *work[50:], return_exceptions=True)
+    finally:
+        await database.close()
+    assert ends.pop(50) == "alone"
+    assert ends[::2] == list(range(0, VALUES, 2))
+    assert {type(one) for one in ends[1::2]} == {StoreConflict}
+    assert calls == [list(range(VALUES))]
