@@ -33,10 +33,13 @@ from scheduler_service.api.responses import (
 from scheduler_service.domain.events import Updated
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken
 from scheduler_service.hosts.large_work import Slices, work_by_size
+from scheduler_service.hosts.program_cache import weigh
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
 
 MAX_DEFINITIONS = 1_000
+GROUP_BYTES = 16 << 20
+"""What definitions that are compiled at once may weigh: 16 MiB of brackets take 350 MiB."""
 Result = dict[str, Any]
 
 
@@ -115,14 +118,23 @@ class _BulkJobs:
         await self._create([index for index in indexes.values() if index not in self._results])
 
     async def _create(self, indexes: Sequence[int]) -> None:
-        """Checks the definitions at `indexes`, all of them before any is created."""
+        """Checks the definitions at `indexes` and creates them, in groups that memory has room for."""
         valid: list[tuple[int, CheckedDefinition]] = []
-        slices = Slices()
+        slices, weight = Slices(), 0
         for index in indexes:
             await slices.pause(len(self._texts[index]))
             checked = await self._check(index)
-            if checked is not None:
-                valid.append((index, checked))
+            if checked is None:
+                continue
+            valid.append((index, checked))
+            weight += weigh(self._texts[index])
+            if weight > GROUP_BYTES:
+                await self._insist_on_json()
+                await self._create_valid(valid)
+                valid, weight = [], 0
+        await self._create_valid(valid)
+
+    async def _create_valid(self, valid: Sequence[tuple[int, CheckedDefinition]]) -> None:
         replies = await self._deps.create_all([checked.definition for _, checked in valid], self._owner)
         for (index, checked), reply in zip(valid, replies, strict=True):
             self._results[index] = (
@@ -143,10 +155,13 @@ class _BulkJobs:
             return None
 
     async def _check_in_full(self, text: bytes) -> CheckedDefinition:
+        await self._insist_on_json()
+        return await self._checks.check(text)
+
+    async def _insist_on_json(self) -> None:
         if not self._is_json:
             await work_by_size(len(self._raw), lambda: deque(read_each(self._raw, self._texts), maxlen=0))
             self._is_json = True
-        return await self._checks.check(text)
 
     async def _go_on(self, index: int, checked: CheckedDefinition, reply: Reply | StoreError) -> Result:
         """The job exists with another definition: perhaps only of another creator; else it is replaced."""

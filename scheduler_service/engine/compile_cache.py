@@ -39,6 +39,8 @@ OUTSIDE_SHAPE = frozenset({"jobId", "timer", "jobName", "jobDescription", "objec
 SHAPES_MAX, TIMERS_MAX = 256, 4_096
 BYTES_MAX = 16_384
 """A longer definition or timer is not cached."""
+KEPT_BYTES = 1 << 20
+"""All cached shapes, and all cached timers, have so many at most; compiled they take up to sixty times it."""
 LOOKED_UP_MAX = 32_768
 """A definition longer than this is not looked up either: it is compiled beside the loop."""
 BRACKETS_MAX = 60
@@ -105,11 +107,13 @@ class CompileCache:
             posted = _split(members)
         except _UNREADABLE:
             return
-        if _size(posted.key) + _size(posted.bodies) > BYTES_MAX:
+        size = _size(posted.key) + _size(posted.bodies)
+        if size > BYTES_MAX:
             return
         program = compiled.program
         warnings = compiled.warnings[len(program.timer.warnings) :]
-        self._shapes.put(posted.key, _CachedShape(program, warnings, active, compiled.shape, posted.bodies))
+        shape = _CachedShape(program, warnings, active, compiled.shape, posted.bodies)
+        self._shapes.put(posted.key, shape, size)
 
     def timer(self, raw: bytes) -> Timer:
         """The timer of a stored definition, compiled; `raw` is its member `timer` as posted, or `null`.
@@ -160,7 +164,7 @@ class CompileCache:
         timer = compile_posted_timer(model, default_zone=self._zone)
         cached = _CachedTimer(timer, tuple(below_timer(timer.warnings)), digest_timer(model))
         if len(raw) <= BYTES_MAX:
-            self._timers.put(raw, cached)
+            self._timers.put(raw, cached, len(raw))
         return cached
 
 
@@ -188,19 +192,23 @@ class _Posted(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Recent(Generic[Value]):
-    """At most `most` values; the oldest one is dropped first."""
+    """At most `most` values, of KEPT_BYTES together; the oldest one is dropped first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._values: dict[object, Value] = {}
+        self._bytes = 0
+        self._values: dict[object, tuple[Value, int]] = {}
 
     def get(self, key: object) -> Value | None:
-        return self._values.get(key)
+        kept = self._values.get(key)
+        return None if kept is None else kept[0]
 
-    def put(self, key: object, value: Value) -> None:
-        self._values[key] = value
-        if len(self._values) > self._most:
-            del self._values[next(iter(self._values))]
+    def put(self, key: object, value: Value, size: int) -> None:
+        known = self._values.get(key)
+        self._values[key] = value, size
+        self._bytes += size if known is None else size - known[1]
+        while len(self._values) > self._most or self._bytes > KEPT_BYTES:
+            self._bytes -= self._values.pop(next(iter(self._values)))[1]
 
 
 def _split(members: Members) -> _Posted:

@@ -1,8 +1,8 @@
-"""The jobs in memory: their state between two turns, their locks, and their compiled definitions."""
+"""The jobs in memory: their state between two turns, and their locks."""
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -12,8 +12,6 @@ from scheduler_service.engine.decision import Decision
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.states import LIVE
 from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.ports.delivery import Compile
-from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.state import Commit
 
 NEVER = Due()
@@ -39,6 +37,7 @@ class CachedJob:
     `committed` is the sequence in the store (0: no such job, or a destroyed one), `sequence` the last one
     that was used. `doubt` is a turn whose commit may or may not have been written. `cut_off`: the job was
     loaded with open calls, and `Resumed`, which says which of them are still in flight, is still to come.
+    `weight`: about how many bytes its programs take.
     """
 
     __slots__ = (
@@ -53,6 +52,7 @@ class CachedJob:
         "loaded",
         "programs",
         "sequence",
+        "weight",
     )
 
     def __init__(self, job_id: str) -> None:
@@ -66,6 +66,7 @@ class CachedJob:
         self.cut_off = False
         self.document: Document | None = None
         self.programs: Mapping[int, Program] = {}
+        self.weight = 0
         self.committed = 0
         self.entry: CatalogueEntry | None = None
         self.due = NEVER
@@ -94,18 +95,20 @@ def has_open_executions(document: Document | None) -> bool:
 
 
 EVICTION_TRIES = 4
+EVICTED_AT_ONCE = 64
 
 
 class LockedJob:
     """A cached job with its lock, which is given in the order of the requests.
 
-    `is_busy`: the lock is taken; set by this class alone.
+    `is_busy`: the lock is taken; set by this class alone. `weight`: what the cache has counted for it.
     """
 
-    __slots__ = ("_waiting", "cached", "is_busy")
+    __slots__ = ("_waiting", "cached", "is_busy", "weight")
 
     def __init__(self, job_id: str) -> None:
         self.cached = CachedJob(job_id)
+        self.weight = 0
         self.is_busy = False
         self._waiting: deque[asyncio.Future[None]] | None = None  # most jobs never have any
 
@@ -140,10 +143,15 @@ class LockedJob:
 
 
 class JobCache:
-    """At most about `most` jobs; evicts only jobs that are not in use and have nothing unwritten."""
+    """At most about `most` jobs, whose programs take at most about `most_bytes` in memory.
 
-    def __init__(self, *, most: int) -> None:
+    Evicts only jobs that are not in use and have nothing unwritten.
+    """
+
+    def __init__(self, *, most: int, most_bytes: int) -> None:
         self._most = most
+        self._most_bytes = most_bytes
+        self._bytes = 0
         self._jobs: OrderedDict[str, LockedJob] = OrderedDict()
         self._live: set[str] = set()
 
@@ -188,56 +196,30 @@ class JobCache:
             self._live.add(job_id)
         else:
             self._live.discard(job_id)
+        if cached.weight != locked.weight:
+            self._bytes += cached.weight - locked.weight
+            locked.weight = cached.weight
         locked.release()
         if cached.document is None and not locked.is_busy and cached.is_empty:
-            self._jobs.pop(job_id, None)
-        elif len(self._jobs) > self._most:
+            self._drop(job_id)
+        elif len(self._jobs) > self._most or self._bytes > self._most_bytes:
             self._evict()
 
     def _evict(self) -> None:
-        """Tries a few of the longest unused; those that must stay go to the end of the order."""
-        for _ in range(EVICTION_TRIES):
+        """Drops the longest unused, some at once; a few that must stay go to the end of the order."""
+        stayed = dropped = 0
+        while stayed < EVICTION_TRIES and dropped < EVICTED_AT_ONCE:
             job_id, locked = next(iter(self._jobs.items()))
             if locked.is_busy or locked.cached.is_live:
                 self._jobs.move_to_end(job_id)
-            else:
-                del self._jobs[job_id]
-                if len(self._jobs) <= self._most:
-                    return
+                stayed += 1
+                continue
+            self._drop(job_id)
+            dropped += 1
+            if len(self._jobs) <= self._most and self._bytes <= self._most_bytes:
+                return
 
-
-class ProgramCache:
-    """Compiles each definition that it reads once, as long as it is among the `size` last used."""
-
-    def __init__(
-        self, *, read: Callable[[str, int], Awaitable[bytes | None]], compiler: Compile, size: int = 10_000
-    ) -> None:
-        self._read = read
-        self._compile = compiler
-        self._size = size
-        self._known: OrderedDict[tuple[str, int], Program] = OrderedDict()
-
-    async def load(self, uid: str, revisions: Iterable[int]) -> dict[int, Program]:
-        """The programs of `revisions`. Raises StoreUnavailable, DefinitionError where one is refused now."""
-        return {revision: await self._one(uid, revision) for revision in revisions}
-
-    def keep(self, uid: str, revision: int, program: Program) -> None:
-        """Caches a program that has just been committed."""
-        self._known[uid, revision] = program
-        if len(self._known) > self._size:
-            self._known.popitem(last=False)
-
-    async def _one(self, uid: str, revision: int) -> Program:
-        known = self._known.get((uid, revision))
-        if known is not None:
-            self._known.move_to_end((uid, revision))
-            return known
-        text = await self._read(uid, revision)
-        if text is None:
-            raise StoreUnavailable(
-                f"definition {revision} of job life {uid} is missing in the store: create the job again",
-                is_public=True,
-            )
-        program = await self._compile(text)
-        self.keep(uid, revision, program)
-        return program
+    def _drop(self, job_id: str) -> None:
+        locked = self._jobs.pop(job_id, None)
+        if locked is not None:
+            self._bytes -= locked.weight

@@ -22,8 +22,9 @@ from scheduler_service.hosts.commit_builder import (
     sort_effects,
 )
 from scheduler_service.hosts.host_parts import Act, TurnParts
-from scheduler_service.hosts.job_cache import CachedJob, PendingCommit, ProgramCache, has_open_executions
+from scheduler_service.hosts.job_cache import CachedJob, PendingCommit, has_open_executions
 from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.hosts.program_cache import ProgramCache
 from scheduler_service.hosts.revisions import accepted, bind
 from scheduler_service.hosts.timed_release import WaitUntil, ahead_of, begin_of, is_past
 from scheduler_service.language.filters import Unfinished
@@ -234,8 +235,9 @@ class Turn:
         cached.durable_due = commit.due
         cached.due = commit.due if pending.due is None else pending.due
         if commit.definition is not None:
-            revision = commit.entry.revision
-            self._programs.keep(commit.entry.uid, revision, cached.programs[revision])
+            uid, revision = commit.entry.uid, commit.entry.revision
+            self._programs.keep(uid, revision, cached.programs[revision], commit.definition)
+            cached.weight = self._programs.weight(uid, cached.programs)
         if commit.batch is not None:
             self._history.append(commit.batch, durable=True)
         self._observe_job(before, commit.entry)
@@ -303,6 +305,7 @@ class Turn:
         if stored is not None and stored.document is not None:
             document = self._decode(cached.job_id, stored.document)
             programs = await self._programs.load(document.head.uid, revisions(document))
+            cached.weight = self._programs.weight(document.head.uid, programs)
         cached.document, cached.programs = document, programs
         if stored is not None:
             cached.entry = stored.entry

@@ -10,8 +10,8 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.engine.snapshot import decode
 from scheduler_service.engine.status import revisions
 from scheduler_service.hosts.dapr.node import NodeContext
-from scheduler_service.hosts.job_cache import ProgramCache
 from scheduler_service.hosts.messages import read_reply, write_ask
+from scheduler_service.hosts.program_cache import ProgramCache
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError

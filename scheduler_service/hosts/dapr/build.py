@@ -17,7 +17,8 @@ from scheduler_service.hosts.dapr.sweep import Sweep
 from scheduler_service.hosts.dapr.turns import ClusterTurns, OwnerOf, no_owner
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.host_parts import Act, HostParts
-from scheduler_service.hosts.job_cache import JobCache, ProgramCache
+from scheduler_service.hosts.job_cache import JobCache
+from scheduler_service.hosts.program_cache import ProgramCache
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.hosts.timed_release import TimedRelease
@@ -57,7 +58,7 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
     redelivery = Redelivery(take=client.deliver, clock=node.clock, lease=parts.limits.lease)
     alarms = ReminderAlarms(sidecar=node.sidecar, clock=node.clock, ring=client.ring, log=node.log)
     local = LocalJobs(
-        cache=JobCache(most=parts.limits.hot),
+        cache=JobCache(most=parts.limits.hot, most_bytes=parts.limits.hot_bytes),
         alarms=alarms,
         handovers=Handovers(others=node.others),
         own_calls=own_calls,

@@ -31,7 +31,8 @@ def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
     Turns set alarms and start effects, which both bring new events to turns: the lambdas close the circle.
     """
     store, clock, limits = parts.store, parts.clock, parts.limits
-    jobs, release = JobCache(most=limits.hot), TimedRelease(clock=clock)
+    jobs = JobCache(most=limits.hot, most_bytes=limits.hot_bytes)
+    release = TimedRelease(clock=clock)
     redelivery = Redelivery(
         take=lambda job_id, command: turns.take(job_id, command), clock=clock, lease=limits.lease
     )

@@ -28,7 +28,6 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.snapshot import decode
 from scheduler_service.engine.status import revisions
-from scheduler_service.hosts.job_cache import ProgramCache
 from scheduler_service.hosts.messages import ReadReply, read_reply, write_ask
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_connection import OtherProcessFault
@@ -41,6 +40,7 @@ from scheduler_service.hosts.processes.rpc_methods import (
     UpcomingSpan,
 )
 from scheduler_service.hosts.processes.worker_handle import WorkerHandle
+from scheduler_service.hosts.program_cache import ProgramCache
 from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, JobTally, Revision
 from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain

@@ -8,6 +8,8 @@ import httpx
 import msgspec
 import pytest
 
+from scheduler_service.api.bulk_jobs import GROUP_BYTES
+from scheduler_service.hosts.program_cache import weigh
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.api.world import World, definition, pointers
 
@@ -61,6 +63,21 @@ async def test_an_array_that_is_no_json_creates_nothing(
     answer = await client.post("/jobs", content=b"[%s, %s%s" % (again, wrong, ending), headers=headers)
     assert answer.status_code in (400, 422)
     assert list(world.documents) == ["a"]
+
+
+async def test_an_array_that_weighs_much_is_created_in_groups(client: httpx.AsyncClient) -> None:
+    """Still nothing of it where it is no JSON, and two of one job go in order."""
+    labels = {f"label-{number}": "x" for number in range(300)}
+    assert (await client.post("/jobs/first", json=definition(labels=labels))).status_code == 201
+    count = 2 * GROUP_BYTES // weigh(json.dumps(labels).encode())
+    many = [{"jobId": f"j{number}", **definition(labels=labels)} for number in range(count)]
+    text = json.dumps([*many, many[0]])
+    kind = {"content-type": "application/json"}
+    wrong = await client.post("/jobs", content=text[:-1] + ',{"jobId":}]', headers=kind)
+    assert (wrong.status_code, pointers(wrong)) == (400, [(f"/{count + 1}", "malformed")])
+    assert (await client.get("/jobs/j0")).status_code == 404
+    done = await client.post("/jobs", content=text, headers=kind)
+    assert [item["status"] for item in done.json()["data"]["items"]] == ["created"] * count + ["unchanged"]
 
 
 async def test_an_array_has_at_most_a_thousand(client: httpx.AsyncClient) -> None:

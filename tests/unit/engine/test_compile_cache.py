@@ -17,6 +17,7 @@ from scheduler_service.engine.compile import below_timer, compile_definition
 from scheduler_service.engine.compile_cache import (
     BRACKETS_MAX,
     BYTES_MAX,
+    KEPT_BYTES,
     OUTSIDE_SHAPE,
     SHAPES_MAX,
     BatchLookup,
@@ -208,6 +209,24 @@ def test_the_number_of_shapes_is_bounded() -> None:
         add(cache, write(definition(maxRetries=number)))
     assert find(cache, write(definition(maxRetries=0))) is None
     assert find(cache, write(definition(maxRetries=SHAPES_MAX))) is not None
+
+
+def test_what_is_kept_is_bounded_by_its_bytes() -> None:
+    """Of long shapes, and of long timers, fewer are kept."""
+    cache = CompileCache(default_zone="UTC")
+    long = {f"A{number}": "x" * 1_000 for number in range(12)}
+    texts = [
+        write(definition(maxRetries=number, request=[{"url": URL, "headers": long}]))
+        for number in range(KEPT_BYTES // 12_000 + 1)
+    ]
+    for text in texts:
+        add(cache, text)
+    assert find(cache, texts[0]) is None
+    assert find(cache, texts[-1]) is not None
+    timers = [b'{"period":"external"%s}' % (b" " * (BYTES_MAX - 100 + n)) for n in range(70)]
+    kept = [cache.timer(raw) for raw in timers]
+    assert cache.timer(timers[-1]) is kept[-1]
+    assert cache.timer(timers[0]) is not kept[0]
 
 
 @settings(deadline=None, max_examples=200)

@@ -4,11 +4,14 @@ import asyncio
 
 import pytest
 
+from scheduler_service.domain.events import Destroyed, Updated
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Started
 from scheduler_service.hosts.host_parts import HostLimits
 from scheduler_service.hosts.job_cache import LockedJob
-from tests.unit.hosts.house import House
+from scheduler_service.hosts.program_cache import weigh
+from scheduler_service.ports.delivery import Command
+from tests.unit.hosts.house import House, describe
 
 pytestmark = pytest.mark.anyio
 
@@ -82,3 +85,41 @@ async def test_the_cache_of_hot_jobs_is_bounded() -> None:
     await house.trigger("job0")
     await house.settle()
     assert house.executions("job0") == {1: State.SUCCEEDED}
+
+
+DEAR = {f"label-{number}": "x" for number in range(300)}
+
+
+async def test_the_cache_of_hot_jobs_is_bounded_by_what_they_weigh() -> None:
+    """However few they are; one that weighs more than all may, is worked on nevertheless."""
+    house = await House(limits=HostLimits(hot_bytes=3 * weigh(describe(labels=DEAR).text))).start()
+    house.sender.hold("http://slow.test/")
+    await house.create("live", request=[{"url": "http://slow.test/"}], labels=DEAR)
+    await house.trigger("live")
+    for number in range(10):
+        await house.create(f"job{number}", labels=DEAR)
+    assert house.host.jobs_held <= 4
+    for number in range(10):
+        await house.trigger(f"job{number}")
+        await house.settle()
+        assert house.executions(f"job{number}") == {1: State.SUCCEEDED}
+        assert house.host.jobs_held <= 4
+    for number in range(10):
+        await house.create(f"small{number}")
+    assert house.host.jobs_held >= 11
+    assert house.host.running == 1
+
+
+async def test_a_job_weighs_what_its_definitions_do() -> None:
+    """Replaced by a small one, or destroyed, it makes room for others."""
+    house = await House(limits=HostLimits(hot_bytes=2 * weigh(describe(labels=DEAR).text) + 100)).start()
+    for number in range(4):
+        await house.create(f"job{number}", labels=DEAR)
+        small = describe(jobId=f"job{number}")
+        await house.host(f"job{number}", Command(Updated(0), definition=small))
+    assert house.host.jobs_held == 4
+    await house.create("first", labels=DEAR)
+    await house.create("second", labels=DEAR)
+    await house.deliver(Destroyed(), "first")
+    await house.create("third", labels=DEAR)
+    assert house.host.jobs_held == 6

@@ -65,7 +65,7 @@ async def test_a_ring_for_a_job_that_is_not_there_leaves_nothing() -> None:
     house = await House().start()
     assert isinstance(await house.trigger("nobody"), Refusal)
     assert house.host.jobs_held == 0
-    assert len(JobCache(most=1)) == 0
+    assert len(JobCache(most=1, most_bytes=1)) == 0
 
 
 async def test_an_answer_is_delivered_again_while_the_store_is_away() -> None:

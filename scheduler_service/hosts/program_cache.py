@@ -1,0 +1,86 @@
+"""The definitions that were compiled last, bounded by what they take in memory."""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable
+
+from scheduler_service.engine.program import Program
+from scheduler_service.ports.delivery import Compile
+from scheduler_service.ports.errors import StoreUnavailable
+
+MOST = 10_000
+MOST_BYTES = 16 << 20
+
+
+USUAL_BYTES = 6_144
+"""What any job may take: it is not counted, as the number of jobs is bounded."""
+
+
+def weigh(text: bytes) -> int:
+    """About how many bytes more than the usual a definition takes once it is compiled, by its JSON.
+
+    The figures are those of `tracemalloc`: a header takes 600 bytes, an empty list 64, an item that is a text
+    80. What comes out is at most three times of what there is, or a third of it.
+    """
+    brackets = text.count(b"[") + text.count(b"{")
+    strings = 40 * text.count(b'"') + 300 * text.count(b":") + 16 * text.count(b",")
+    return max(2 * len(text) + 60 * brackets + strings - USUAL_BYTES, 0)
+
+
+class ProgramCache:
+    """Compiles each definition that it reads once, as long as it is among those used last.
+
+    Those are at most `size`, and weigh at most about `most_bytes`.
+    """
+
+    def __init__(
+        self,
+        *,
+        read: Callable[[str, int], Awaitable[bytes | None]],
+        compiler: Compile,
+        size: int = MOST,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self._read = read
+        self._compile = compiler
+        self._size = size
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._known: OrderedDict[tuple[str, int], tuple[Program, int]] = OrderedDict()
+
+    async def load(self, uid: str, revisions: Iterable[int]) -> dict[int, Program]:
+        """The programs of `revisions`. Raises StoreUnavailable, DefinitionError where one is refused now."""
+        return {revision: await self._one(uid, revision) for revision in revisions}
+
+    def keep(self, uid: str, revision: int, program: Program, text: bytes) -> None:
+        """Caches the program of `text`, which has just been committed or read."""
+        self._forget(uid, revision)
+        weight = weigh(text)
+        self._known[uid, revision] = program, weight
+        self._bytes += weight
+        while len(self._known) > self._size or (self._bytes > self._most_bytes and len(self._known) > 1):
+            self._forget(*next(iter(self._known)))
+
+    def weight(self, uid: str, revisions: Iterable[int]) -> int:
+        """What those of `revisions` that are cached weigh together, in bytes."""
+        found = (self._known.get((uid, revision)) for revision in revisions)
+        return sum(kept[1] for kept in found if kept is not None)
+
+    def _forget(self, uid: str, revision: int) -> None:
+        dropped = self._known.pop((uid, revision), None)
+        if dropped is not None:
+            self._bytes -= dropped[1]
+
+    async def _one(self, uid: str, revision: int) -> Program:
+        known = self._known.get((uid, revision))
+        if known is not None:
+            self._known.move_to_end((uid, revision))
+            return known[0]
+        text = await self._read(uid, revision)
+        if text is None:
+            raise StoreUnavailable(
+                f"definition {revision} of job life {uid} is missing in the store: create the job again",
+                is_public=True,
+            )
+        program = await self._compile(text)
+        self.keep(uid, revision, program, text)
+        return program
