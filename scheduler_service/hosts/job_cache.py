@@ -12,7 +12,7 @@ from scheduler_service.engine.decision import Decision
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.states import LIVE
 from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.ports.state import Commit
+from scheduler_service.ports.state import Commit, StoredJob
 
 NEVER = Due()
 
@@ -29,6 +29,13 @@ class PendingCommit(msgspec.Struct, frozen=True, gc=False):
     programs: Mapping[int, Program]
     until: Now | None = None
     due: Due | None = None
+
+
+class LoadedJob(msgspec.Struct, frozen=True, gc=False):
+    """What the store had of a job just now, and its document, decoded."""
+
+    stored: StoredJob | None
+    document: Document | None
 
 
 class CachedJob:

@@ -22,7 +22,7 @@ from scheduler_service.hosts.commit_builder import (
     sort_effects,
 )
 from scheduler_service.hosts.host_parts import Act, TurnParts
-from scheduler_service.hosts.job_cache import CachedJob, PendingCommit, has_open_executions
+from scheduler_service.hosts.job_cache import CachedJob, LoadedJob, PendingCommit, has_open_executions
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.hosts.program_cache import ProgramCache
 from scheduler_service.hosts.revisions import accepted, bind
@@ -129,12 +129,15 @@ class Turn:
             cached.doubt = None
         self._alarms.again(cached.job_id)
 
-    async def read(self, cached: CachedJob) -> Job | None:
-        """The job as its latest turn left it, lost calls looked after first. Raises StoreError."""
-        await self._prepare(cached)
+    async def read(self, cached: CachedJob, loaded: LoadedJob | None = None) -> Job | None:
+        """The job as its latest turn left it, lost calls looked after first. Raises StoreError.
+
+        `loaded`: what the caller has just loaded; a job in memory is not loaded at all.
+        """
+        await self._prepare(cached, loaded)
         return None if cached.document is None else Job(cached.document, cached.programs, self._holder)
 
-    async def _prepare(self, cached: CachedJob) -> None:
+    async def _prepare(self, cached: CachedJob, loaded: LoadedJob | None = None) -> None:
         """Brings `cached` to where a turn may start: loaded, without doubt, its lost calls looked after."""
         if cached.is_ready:
             return
@@ -142,7 +145,7 @@ class Turn:
             if cached.doubt is not None:
                 await self._resolve(cached, cached.doubt)
             if not cached.loaded:
-                await self._load(cached)
+                await self._take_in(cached, loaded or await self._load(cached.job_id))
         except StateUnreadable:
             raise  # the store answered, and will answer the same in a second
         except StoreError:
@@ -299,11 +302,16 @@ class Turn:
                 is_public=True,
             ) from error
 
-    async def _load(self, cached: CachedJob) -> None:
-        stored = await self._store.load(cached.job_id)
-        document, programs = None, dict[int, Program]()
-        if stored is not None and stored.document is not None:
-            document = self._decode(cached.job_id, stored.document)
+    async def _load(self, job_id: str) -> LoadedJob:
+        stored = await self._store.load(job_id)
+        if stored is None or stored.document is None:
+            return LoadedJob(stored, None)
+        return LoadedJob(stored, self._decode(job_id, stored.document))
+
+    async def _take_in(self, cached: CachedJob, loaded: LoadedJob) -> None:
+        stored, document = loaded.stored, loaded.document
+        programs = dict[int, Program]()
+        if document is not None:
             programs = await self._programs.load(document.head.uid, revisions(document))
             cached.weight = self._programs.weight(document.head.uid, programs)
         cached.document, cached.programs = document, programs

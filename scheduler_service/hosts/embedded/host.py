@@ -13,7 +13,7 @@ from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
 from scheduler_service.hosts.embedded.bulk_creation import BulkCreation
 from scheduler_service.hosts.embedded.recovery import Recovery
 from scheduler_service.hosts.host_parts import HostParts
-from scheduler_service.hosts.job_cache import JobCache
+from scheduler_service.hosts.job_cache import JobCache, LoadedJob
 from scheduler_service.hosts.tasks import STARTING, STOPPING, Tasks, close_history, wait_for_rest
 from scheduler_service.hosts.timed_release import TimedRelease, ahead_of
 from scheduler_service.hosts.turn import Turn
@@ -57,12 +57,15 @@ class EmbeddedTurns:
         finally:
             self._jobs.leave(locked)
 
-    async def read(self, job_id: str) -> Job | None:
-        """The job as it stands after its latest turn, contexts of qos 0 as well. Raises StoreError."""
+    async def read(self, job_id: str, loaded: LoadedJob | None = None) -> Job | None:
+        """The job as it stands after its latest turn, contexts of qos 0 as well. Raises StoreError.
+
+        `loaded`: what the store has of it, where that is known.
+        """
         locked = self._jobs.enter(job_id)
         await locked.acquire()
         try:
-            return await self._turn.read(locked.cached)
+            return await self._turn.read(locked.cached, loaded)
         finally:
             self._jobs.leave(locked)
 
@@ -84,10 +87,10 @@ class EmbeddedTurns:
         except Exception as error:  # noqa: BLE001 - one broken job must not stop the others or the start
             self._look_later(job_id, error, self._not_taken)
 
-    async def wake(self, job_id: str) -> None:
-        """Loads a job that an earlier process left open. Never raises."""
+    async def wake(self, job_id: str, loaded: LoadedJob | None = None) -> None:
+        """Loads a job that an earlier process left open, unless it is `loaded`. Never raises."""
         try:
-            await self.read(job_id)
+            await self.read(job_id, loaded)
         except Exception as error:  # noqa: BLE001 - as above
             self._look_later(job_id, error, self._not_woken)
 

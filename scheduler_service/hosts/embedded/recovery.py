@@ -6,6 +6,7 @@ from itertools import compress
 
 from scheduler_service.domain.document import Calling, Checking, Document, PartsOpen, Resolving
 from scheduler_service.domain.effects import Delivery
+from scheduler_service.hosts.job_cache import LoadedJob
 from scheduler_service.hosts.notification_sender import NotificationSender
 from scheduler_service.ports.history import History
 from scheduler_service.ports.state import StateStore
@@ -17,15 +18,16 @@ WAITING_AT_ONCE = 16
 
 IN_FLIGHT = (Calling, Checking, PartsOpen, Resolving)
 
-Wake = Callable[[str], Awaitable[None]]
+Wake = Callable[[str, LoadedJob | None], Awaitable[None]]
 
 
 class Recovery:
     """Hands unwritten batches to the history and deliveries to their sender, and wakes every open job.
 
-    `wake` loads a job, so that its open calls are sent again or their execution is closed as lost; it never
-    raises. Jobs that had calls in flight are woken first, thousands within seconds (SPEC section 8), and the
-    others when firings have begun: they wait for something, and whatever reaches one wakes it before.
+    `wake` loads a job, unless it is given as loaded just now, so that its open calls are sent again or their
+    execution is closed as lost; it never raises. Jobs that had calls in flight are woken first, thousands
+    within seconds (SPEC section 8), and the others when firings have begun: they wait for something, and
+    whatever reaches one wakes it before.
     """
 
     def __init__(
@@ -54,7 +56,9 @@ class Recovery:
         """Wakes the open jobs that `run` has left. Never raises."""
         waiting, self._waiting = self._waiting, []
         for start in range(0, len(waiting), PAGE):
-            await self._wake_all(waiting[start : start + PAGE], WAITING_AT_ONCE)
+            await self._wake_all(
+                [(job_id, None) for job_id in waiting[start : start + PAGE]], WAITING_AT_ONCE
+            )
 
     async def _hand_over_batches(self) -> None:
         after = ("", 0)
@@ -81,8 +85,9 @@ class Recovery:
         after = ""
         while True:
             page = await self._store.open_jobs(after, PAGE)
-            in_flight = await asyncio.gather(*map(self._has_calls, page))
-            await self._wake_all(compress(page, in_flight), CALLS_AT_ONCE)
+            found = await asyncio.gather(*map(self._load, page))
+            in_flight = [_has_calls(loaded) for loaded in found]
+            await self._wake_all(compress(zip(page, found, strict=True), in_flight), CALLS_AT_ONCE)
             self._waiting += [
                 job_id for job_id, has_calls in zip(page, in_flight, strict=True) if not has_calls
             ]
@@ -90,22 +95,28 @@ class Recovery:
                 return
             after = page[-1]
 
-    async def _has_calls(self, job_id: str) -> bool:
+    async def _load(self, job_id: str) -> LoadedJob | None:
+        """The job; None: it cannot be read, and may have calls: `wake` meets the same error, and says so."""
         try:
             stored = await self._store.load(job_id)
-            if stored is None or stored.document is None:
-                return False
-            contexts = self._decode(stored.document).contexts
+            document = None if stored is None or stored.document is None else self._decode(stored.document)
         except Exception:  # noqa: BLE001 - one job that cannot be read must not end the start
-            return True  # it may have; `wake` meets the same error, and says so
-        return any(isinstance(context.phase, IN_FLIGHT) for context in contexts.values())
+            return None
+        return LoadedJob(stored, document)
 
-    async def _wake_all(self, job_ids: Iterable[str], at_once: int) -> None:
+    async def _wake_all(self, jobs: Iterable[tuple[str, LoadedJob | None]], at_once: int) -> None:
         """Wakes them in order, never with more than `at_once` tasks: each takes the next when one is done."""
-        rest = iter(job_ids)
+        rest = iter(jobs)
 
         async def wake_rest() -> None:
-            for job_id in rest:
-                await self._wake(job_id)
+            for job_id, loaded in rest:
+                await self._wake(job_id, loaded)
 
         await asyncio.gather(*(wake_rest() for _ in range(at_once)))
+
+
+def _has_calls(loaded: LoadedJob | None) -> bool:
+    if loaded is None:
+        return True
+    contexts = {} if loaded.document is None else loaded.document.contexts
+    return any(isinstance(context.phase, IN_FLIGHT) for context in contexts.values())

@@ -9,6 +9,7 @@ from scheduler_service.domain.records import ExecutionRecord, FiringRecord
 from scheduler_service.engine.snapshot import decode
 from scheduler_service.hosts.embedded.recovery import WAITING_AT_ONCE, Recovery
 from scheduler_service.hosts.host_parts import HostLimits
+from scheduler_service.hosts.job_cache import LoadedJob
 from scheduler_service.ports.errors import StateUnreadable, StoreError, StoreUnavailable
 from scheduler_service.ports.state import StoredJob
 from tests.unit.hosts.house import House, asynchronous, until
@@ -99,6 +100,26 @@ async def test_calls_in_flight_do_not_wait_for_jobs_that_wait() -> None:
     assert house.sender.urls() == [URL]
 
 
+async def test_each_job_in_flight_is_loaded_once() -> None:
+    """Whether it has calls is seen in what is then resumed; a job that waits is loaded again later."""
+    house = await House().start()
+    house.sender.hold(URL)
+    for number in range(600):
+        await house.create(f"a{number}", qos=1)
+        await house.trigger(f"a{number}")
+    await house.create("waits", qos=1, request=[{"url": "http://target.test/a"}], **asynchronous())
+    await house.trigger("waits")
+    await house.settle()
+    await house.crash()
+    house.sender.hold(URL)
+    await house.start()
+    assert house.store.loads == 600 + 2
+    assert house.sender.urls() == [URL] * 600
+    house.sender.release(URL)
+    await house.settle()
+    assert house.executions("a599") == {1: State.SUCCEEDED}
+
+
 class OpenJobs(MemoryStore):
     """A store of so many open jobs, none of which has a call in flight; loading some fails with `faults`."""
 
@@ -131,7 +152,7 @@ class Woken:
             wake=self._wake,
         )
 
-    async def _wake(self, job_id: str) -> None:
+    async def _wake(self, job_id: str, loaded: LoadedJob | None) -> None:
         self.ids.append(job_id)
         self.most_tasks = max(self.most_tasks, len(asyncio.all_tasks()))
         await asyncio.sleep(0)
