@@ -120,11 +120,12 @@ class PostgresDialect:
     def write_guarded(
         self, connection: sa.Connection, upsert: GuardedUpsert, rows: Sequence[Row]
     ) -> set[object]:
-        """Writes `rows` in the open transaction: one statement, as `insert_many` does."""
+        """Writes `rows` in the open transaction: as `insert_many`, in the order of keys."""
         raw = _driver(connection)
+        ordered = sorted(rows, key=itemgetter(0))
         written: set[object] = set()
-        for start in range(0, len(rows), CHUNK_ROWS):
-            columns = zip(*rows[start : start + CHUNK_ROWS], strict=True)
+        for start in range(0, len(ordered), CHUNK_ROWS):
+            columns = zip(*ordered[start : start + CHUNK_ROWS], strict=True)
             found = raw.execute(_compose_guarded(upsert), [list(column) for column in columns])
             written.update(key for (key,) in found)
         return written

@@ -131,6 +131,9 @@ class SharedDatabase:
         except self.dialect.value_errors as error:
             if len(items) == 1:
                 return [StoreUnavailable(self.dialect.explain(error))]
+        except Exception as error:  # noqa: BLE001 - a defect is told to its caller, and the thread goes on
+            if len(items) == 1:
+                return [error]
         # One of them may be what the database cannot store: alone, it fails alone.
         return [verdict for item in items for verdict in self._serve([item])]
 

@@ -15,6 +15,22 @@ pytestmark = pytest.mark.anyio
 VALUES = 100
 
 
+async def test_a_defect_of_one_write_is_told_to_its_caller() -> None:
+    """The others of its group are written, and the thread takes further ones."""
+
+    def break_down(connection: sa.Connection) -> None:
+        raise ZeroDivisionError
+
+    database = await SharedDatabase.open(url="sqlite://")
+    try:
+        works = [database.write(lambda connection: "written") for _ in range(2)]
+        ends = await asyncio.gather(works[0], database.write(break_down), works[1], return_exceptions=True)
+        assert [type(one) for one in ends] == [str, ZeroDivisionError, str]
+        assert await database.write(lambda connection: 7) == 7
+    finally:
+        await database.close()
+
+
 async def test_values_that_wait_together_are_one_call() -> None:
     """Each value has its own verdict, in its place, whatever else is in the group."""
     calls: list[Sequence[int]] = []

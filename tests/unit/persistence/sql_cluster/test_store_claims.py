@@ -1,0 +1,202 @@
+"""Claims that wait together are written together; each has its own verdict, and none is told too early."""
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.moments import Due
+from scheduler_service.persistence.sql_cluster.database import SharedDatabase
+from scheduler_service.persistence.sql_cluster.store import CLAIM_MS, SharedStore
+from scheduler_service.ports.cluster import TurnClaim
+from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.state import Remembered
+from tests.unit.persistence.samples import entry
+from tests.unit.persistence.sql_cluster.cluster_store import ONE, TWO, ClusterStore
+
+pytestmark = pytest.mark.anyio
+NOW = 100_000
+COUNT = 60
+
+
+def claim(job_id: str, expected: int, sequence: int, **changes: Any) -> TurnClaim:
+    """A claim of ONE, now."""
+    parts = {"holder": ONE, "at": NOW, "due": Due(), **changes}
+    given = parts.pop("entry", None) or entry(job_id)
+    return TurnClaim(given, parts.pop("due"), expected, sequence, **parts)
+
+
+async def take_all(store: ClusterStore, claims: Sequence[TurnClaim]) -> list[object]:
+    """All at the same moment; None, or the error, for each."""
+    found = await asyncio.gather(*(store.shared.claim(one) for one in claims), return_exceptions=True)
+    return list(found)
+
+
+async def test_each_claim_has_its_own_verdict(store: ClusterStore) -> None:
+    """New, followed, lost to a live claim, one's own, and left by a turn that can no longer end."""
+    at = {"lost": NOW - CLAIM_MS, "old": NOW - CLAIM_MS - 1}
+    holders = {"own": ONE}
+    first = [
+        claim(name, 0, 7, holder=holders.get(name, TWO), at=at.get(name, NOW))
+        for name in ("next", "lost", "own", "old")
+    ]
+    assert await take_all(store, first) == [None] * 4
+    claims = [
+        claim("lost", 1, 8),
+        claim("new", 0, 1),
+        claim("next", 7, 8),
+        claim("own", 1, 8),
+        claim("old", 1, 8),
+    ]
+    verdicts = await take_all(store, claims)
+    assert [type(one) for one in verdicts] == [StoreConflict] + [type(None)] * 4
+    assert "'lost'" in str(verdicts[0])
+    for name, sequence, holder in (("lost", 7, TWO), ("new", 1, ONE), ("next", 8, ONE), ("old", 8, ONE)):
+        row = await store.shared.find(name)
+        assert row is not None
+        assert (row.sequence, row.holder) == (sequence, holder), name
+
+
+async def test_all_that_an_entry_says_is_written(store: ClusterStore) -> None:
+    """As it was given, when it is new and when it has changed."""
+    given = entry("a", labels={"k": "ü"}, object_id="o", parent_job="p", parent_execution=3, system=True)
+    changed = entry("a", labels={}, state=JobState.PAUSED, next_fire=None, live=2, latest=b"\x01")
+    for sequence, one in ((1, given), (2, changed)):
+        due = Due(wall=sequence, steady=5)
+        assert await take_all(store, [claim("a", sequence - 1, sequence, entry=one, due=due)]) == [None]
+        row = await store.shared.find("a")
+        assert row is not None
+        assert (row.entry, row.due, row.at) == (one, due, NOW)
+
+
+async def test_what_a_lost_claim_brings_is_not_written(store: ClusterStore) -> None:
+    """No definition and no copy; of those that are taken all of them."""
+    await take_all(store, [claim("lost", 0, 7, holder=TWO)])
+    brought = {"definition": b"{}", "copy": b"state"}
+    await take_all(store, [claim("lost", 1, 8, **brought), claim("taken", 0, 8, **brought)])
+    assert await store.shared.definition("uid-lost", 1) is None
+    assert await store.shared.definition("uid-taken", 1) == b"{}"
+    assert await store.shared.latest("lost") == (TWO, None)
+    assert await store.shared.latest("taken") == (ONE, b"state")
+
+
+async def test_a_job_that_is_destroyed_rings_no_more(store: ClusterStore) -> None:
+    """Its due times go, and the answers that were kept for it; those of others in the group stay."""
+    await take_all(store, [claim("gone", 0, 1), claim("stays", 0, 1)])
+    kept = [Remembered("scope", name, b"d", b"a", 5, name) for name in ("gone", "stays")]
+    await store.shared.keep([], kept, ONE)
+    gone = entry("gone", state=JobState.DESTROYED)
+    claims = [claim("gone", 1, 2, entry=gone, due=Due(wall=5)), claim("stays", 1, 2, due=Due(wall=6))]
+    assert await take_all(store, claims) == [None, None]
+    row = await store.shared.find("gone")
+    assert row is not None
+    assert row.due == Due()
+    assert [await store.shared.recall("scope", one.key, 0) for one in kept] == [None, kept[1]]
+
+
+@pytest.mark.parametrize(
+    ("bad", "error"), [({"job_name": None}, StoreUnavailable), ({"job_name": object()}, Exception)]
+)
+async def test_a_claim_that_cannot_be_stored_fails_alone(
+    store: ClusterStore, bad: dict[str, Any], error: type[Exception]
+) -> None:
+    """With an error of the store, whatever the driver calls it; a defect is told to its caller, too."""
+    claims = [claim(f"j{number}", 0, 1) for number in range(5)]
+    claims[2] = claim("j2", 0, 1, entry=entry("j2", **bad))
+    verdicts = await take_all(store, claims)
+    assert isinstance(verdicts[2], error)
+    assert verdicts[:2] + verdicts[3:] == [None] * 4
+    assert await store.catalogue.get("j2") is None
+
+
+async def test_a_group_that_cannot_be_written_fails_for_each(tmp_path: Path) -> None:
+    """Nobody is told that a claim is taken; a repetition, when the table is there again, takes all."""
+    store = await ClusterStore.open(f"sqlite:///{tmp_path}/cluster.db")
+    try:
+        claims = [claim(f"j{number}", 0, 1) for number in range(5)]
+        await store.database.write(lambda connection: connection.exec_driver_sql(AWAY))
+        verdicts = await take_all(store, claims)
+        assert [type(one) for one in verdicts] == [StoreUnavailable] * 5
+        await store.database.write(lambda connection: connection.exec_driver_sql(BACK))
+        assert await take_all(store, claims) == [None] * 5
+    finally:
+        await store.close()
+
+
+async def test_a_commit_without_an_end_is_uncertain_for_each(postgres_url: str) -> None:
+    """The database refuses at the commit itself: no claim of the group is reported as taken."""
+    store = await ClusterStore.open(postgres_url)
+    try:
+        for statement in REFUSAL:
+            await store.database.write(lambda connection, text=statement: connection.exec_driver_sql(text))  # type: ignore[misc]
+        verdicts = await take_all(store, [claim(f"j{number}", 0, 1) for number in range(5)])
+        assert [type(one) for one in verdicts] == [StoreUncertain] * 5
+    finally:
+        await store.close()
+
+
+async def test_a_claim_is_durable_before_it_is_reported(tmp_path: Path) -> None:
+    """Who asks the database from elsewhere finds each one that was reported, in the moment of its report."""
+    url = f"sqlite:///{tmp_path}/cluster.db"
+    store, other = await ClusterStore.open(url), await SharedDatabase.open(url=url)
+    elsewhere = SharedStore(database=other)
+
+    async def take(number: int) -> int:
+        await store.shared.claim(claim(f"j{number}", 0, 1))
+        row = await elsewhere.find(f"j{number}")
+        assert row is not None
+        return row.sequence
+
+    try:
+        assert await asyncio.gather(*map(take, range(COUNT))) == [1] * COUNT
+    finally:
+        await other.close()
+        await store.close()
+
+
+async def test_two_nodes_that_claim_the_same_jobs_share_them(tmp_path: Path) -> None:
+    """In opposite orders and large groups: each job has one winner, and nobody waits for ever."""
+    url = f"sqlite:///{tmp_path}/cluster.db"
+    await share(url)
+
+
+async def test_two_nodes_share_in_a_server(postgres_url: str) -> None:
+    """The same, where both transactions are open at once: none waits for the other in a circle."""
+    for _ in range(3):
+        await share(postgres_url)
+    database = await SharedDatabase.open(url=postgres_url)
+    try:
+        assert await database.read(lambda connection: connection.exec_driver_sql(DEADLOCKS).scalar()) == 0
+    finally:
+        await database.close()
+
+
+async def share(url: str) -> None:
+    """Two stores over one database claim the same jobs."""
+    stores = [await ClusterStore.open(url), await ClusterStore.open(url)]
+    try:
+        first = uuid.uuid4()
+        mine = [claim(f"{first}-{number}", 0, 1) for number in range(COUNT)]
+        theirs = [claim(f"{first}-{number}", 0, 2, holder=TWO) for number in reversed(range(COUNT))]
+        ends = await asyncio.gather(take_all(stores[0], mine), take_all(stores[1], theirs))
+        ends[1].reverse()
+        for one, two in zip(*ends, strict=True):
+            assert {type(one), type(two)} == {type(None), StoreConflict}
+            assert not isinstance(one, StoreError) or isinstance(one, StoreConflict)
+    finally:
+        for store in stores:
+            await store.close()
+
+
+DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+AWAY = "ALTER TABLE jobs RENAME TO elsewhere"
+BACK = "ALTER TABLE elsewhere RENAME TO jobs"
+REFUSAL = (
+    "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$",
+    "CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON jobs DEFERRABLE INITIALLY DEFERRED "
+    "FOR EACH ROW EXECUTE FUNCTION refuse()",
+)
