@@ -42,7 +42,9 @@ async def _show_outlook(request: ApiRequest) -> Response:
     anchor = read_anchor(request, since, timer)
     if anchor >= END_OF_TIMERS:
         raise invalid("/from", "range", "from is after 2199, where timers end (SPEC section 3); look earlier")
-    ahead = await work_apart(lambda: look_ahead(timer, anchor=anchor, days=posted.days))
+    ahead = await work_apart(
+        lambda: look_ahead(timer, anchor=anchor, days=posted.days, language=request.language)
+    )
     starts = [anchor - anchor % HOUR + number * HOUR for number in range(DAY // HOUR)]
     others, is_capped = await count_planned(request, starts, HOUR, posted.job_id)
     own = await work_apart(lambda: _count_hours(timer, anchor, starts))

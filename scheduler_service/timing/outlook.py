@@ -10,7 +10,7 @@ import msgspec
 
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.moments import DAY, HOUR, MINUTE
-from scheduler_service.timing.english import note
+from scheduler_service.timing.languages import LANGUAGES
 from scheduler_service.timing.occurrences import begin, following, limit, preceding, tally
 from scheduler_service.timing.timer import Timer, TimerKind
 from scheduler_service.timing.zones import Zone, step_of_day
@@ -118,9 +118,12 @@ class FiringCounts:
         return (cron.pattern.seconds >> second).bit_count() + rest.bit_count() * each
 
 
-def look_ahead(timer: Timer, *, anchor: int, days: int) -> Outlook:
-    """The firings of so many local days, the first one that of `anchor`, the moment of creation."""
-    counts, zone = FiringCounts(timer, anchor), timer.zone
+def look_ahead(timer: Timer, *, anchor: int, days: int, language: str = "en") -> Outlook:
+    """The firings of so many local days, the first one that of `anchor`, the moment of creation.
+
+    Notes are in this one of `LANGUAGES`.
+    """
+    counts, zone, words = FiringCounts(timer, anchor), timer.zone, LANGUAGES[language]
     day = zone.to_local(anchor) // DAY
     by_hour = [0] * HOURS_A_DAY
     found: list[DayAhead] = []
@@ -134,7 +137,7 @@ def look_ahead(timer: Timer, *, anchor: int, days: int) -> Outlook:
         step = step_of_day(zone, start) if start < end else None
         if count or step is not None:
             first, last = (counts.first(start), counts.last(end)) if count else (None, None)
-            found.append(DayAhead(one, count, first, last, step, note(zone, start)))
+            found.append(DayAhead(one, count, first, last, step, words.note(zone, start)))
     return Outlook(tuple(found), tuple(by_hour), zone.after_gap((day + days) * DAY))
 
 

@@ -37,6 +37,14 @@ async def test_a_year_of_a_timer(client: httpx.AsyncClient) -> None:
     assert every_second["nextDay"][1]["count"] == 3_600
 
 
+async def test_notes_are_in_the_language_that_the_caller_prefers(client: httpx.AsyncClient) -> None:
+    """As the description of a timer is."""
+    body = {"timer": NIGHTLY, "from": "2026-03-29", "days": 1}
+    answer = await client.post("/timers/outlook", json=body, headers={"Accept-Language": "zh-CN"})
+    (day,) = answer.json()["data"]["days"]
+    assert (day["note"], day["noteText"]) == ("gap", "当天时钟拨快 1 小时")
+
+
 @pytest.mark.parametrize(
     ("timer", "codes"),
     [({}, []), ({"dueTime": "2h"}, ["due_time_ignored"]), ({"startAt": "2026-01-03T00:00:00Z"}, [])],
