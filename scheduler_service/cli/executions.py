@@ -20,6 +20,7 @@ from scheduler_service.cli.options import (
     Key,
     Limit,
     Output,
+    Parameters,
     Since,
     Timeout,
     Until,
@@ -161,7 +162,7 @@ def cancel(
 @app.command("replay")
 def replay(
     execution_id: ExecutionId,
-    parameters: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Parameters.")] = None,
+    parameters: Parameters = None,
     url: Url = None,
     key: Key = None,
     output: Output = Format.TABLE,

@@ -27,6 +27,7 @@ from scheduler_service.cli.job_reads import JobId, path_of
 from scheduler_service.cli.options import (
     Key,
     Output,
+    Parameters,
     Source,
     Timeout,
     Url,
@@ -90,7 +91,7 @@ def check_jobs(file: Source, url: Url = None, key: Key = None, output: Output = 
 @app.command("try")
 def try_job(
     file: Source,
-    parameters: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Parameters.")] = None,
+    parameters: Parameters = None,
     url: Url = None,
     key: Key = None,
     output: Output = Format.TABLE,
@@ -103,12 +104,7 @@ def try_job(
     """
     connection = connect(url, key)
     started = try_definition(connection, file, read_pairs(parameters or []))
-    if wait:
-        show_end(connection, started["executionId"], timeout, output)
-    elif output is Format.TABLE:
-        show_fields(list(started.items()))
-    else:
-        show(started, output)
+    _show_started(connection, started, started["jobId"], timeout if wait else None, output)
 
 
 @app.command("schema")
@@ -186,7 +182,7 @@ def resume_job(
 @app.command("trigger")
 def trigger_job(
     job_id: JobId,
-    parameters: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Parameters.")] = None,
+    parameters: Parameters = None,
     url: Url = None,
     key: Key = None,
     output: Output = Format.TABLE,
@@ -204,12 +200,7 @@ def trigger_job(
     connection = connect(url, key)
     body = read_pairs(parameters or [])
     started = connection.send("POST", f"{path_of(job_id)}/trigger", query={"delaySeconds": delay}, body=body)
-    if wait:
-        show_end(connection, started["executionId"], timeout, output)
-    elif output is Format.TABLE:
-        show_fields([("execution", f"{job_id}#{started['executeNumber']}"), *started.items()])
-    else:
-        show(started, output)
+    _show_started(connection, started, job_id, timeout if wait else None, output)
 
 
 @app.command("watch")
@@ -246,6 +237,18 @@ app.command("revisions")(job_reads.list_revisions)
 app.command("stats")(show_job_days)
 app.command("bulk")(bulk_jobs)
 app.command("retry-plan")(job_reads.show_retry_plan)
+
+
+def _show_started(
+    connection: ApiConnection, started: dict[str, Any], job_id: str, timeout: float | None, output: Format
+) -> None:
+    """Shows the execution that was started; its end, where that is waited for (`timeout` in seconds)."""
+    if timeout is not None:
+        show_end(connection, started["executionId"], timeout, output)
+    elif output is Format.TABLE:
+        show_fields([("execution", f"{job_id}#{started['executeNumber']}"), *started.items()])
+    else:
+        show(started, output)
 
 
 def _describe_ended(connection: ApiConnection, job_id: str, seen: set[str]) -> list[str]:

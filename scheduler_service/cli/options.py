@@ -43,6 +43,7 @@ Output = Annotated[Format, typer.Option("-o", "--output", help="The form of the 
 Source = Annotated[
     Path, typer.Option("-f", "--file", help="A file (.json, .json5, .yaml), or - for standard input.")
 ]
+Parameters = Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Parameters.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until the execution has ended.")]
 Timeout = Annotated[
     float,

@@ -21,12 +21,6 @@ from scheduler_service.telemetry.metrics.samples import Sample
 SWITCH_SECONDS = 0.000_2
 """While such a thread is at work, the loop gets the interpreter within this time; a firing asks ten times."""
 
-SLICE_ITEMS = 50
-SLICE_BYTES = 16_384
-SLICE_SECONDS = 0.004
-"""So many small items, or so many bytes of them, are worked on before the loop may do something else; after
-this time none is begun."""
-
 Result = TypeVar("Result")
 
 
@@ -117,23 +111,3 @@ async def work_by_size(size: int, work: Callable[[], Result]) -> Result:
     What is longer than `LARGE_BYTES` is; the way there costs about 0.1 ms.
     """
     return work() if size <= LARGE_BYTES else await work_apart(work)
-
-
-class Slices:
-    """Divides a long row of items: `pause` is awaited before each one. `timer` counts seconds."""
-
-    def __init__(self, timer: Callable[[], float] = time.perf_counter) -> None:
-        self._items = 0
-        self._bytes = 0
-        self._timer = timer
-        self._began = timer()
-
-    async def pause(self, size: int = 0) -> None:
-        """Lets the loop do other things once a slice is full; `size` is that of the next item, in bytes."""
-        is_late = self._timer() - self._began >= SLICE_SECONDS
-        if is_late or self._items >= SLICE_ITEMS or self._bytes >= SLICE_BYTES:
-            self._items = self._bytes = 0
-            await asyncio.sleep(0)
-            self._began = self._timer()
-        self._items += 1
-        self._bytes += size

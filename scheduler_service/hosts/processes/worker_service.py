@@ -10,7 +10,6 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.compile_cache import BatchLookup, CompileCache, read_members
 from scheduler_service.hosts.embedded.host import EmbeddedHost
-from scheduler_service.hosts.large_work import Slices
 from scheduler_service.hosts.messages import (
     event_of,
     read_ask,
@@ -35,6 +34,7 @@ from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import History
 from scheduler_service.ports.queues import ShardQueues
+from scheduler_service.ports.slices import Slices
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
