@@ -197,7 +197,7 @@ class ApiDependencies:
       since callers have a key.
     - `check_names`: None: names are not looked up before a request is made.
     - `nodes`: the scheduler processes; None: not available.
-    - `queues`: None: this host has no pull queues.
+    - `queues`: None: none are open here.
     - `log`: gets the warnings about declared jobs, which nobody may read in the answer.
     - `events`: None: there is no event stream.
     - `alerts`: None: this service has no alerts.

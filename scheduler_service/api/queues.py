@@ -159,7 +159,7 @@ async def _disconnect(request: ApiRequest) -> None:
 
 def _queues(deps: ApiDependencies) -> PullQueues:
     if deps.queues is None:
-        text = "the Dapr host has no pull queues; ask a scheduler on the embedded host"
+        text = "no queues are open here; ask a service that takes jobs"
         raise refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", "not_available", text)
     return deps.queues
 

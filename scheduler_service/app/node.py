@@ -165,6 +165,7 @@ class NodeService:
         parts.events.start()
         parts.services.start_sharing()
         await host.start()
+        await parts.services.start_queues(host)
         await install_patiently(host, parts.compiler, settings, clock=parts.clock, log=self._log)
         await self._alerts.start()
         self._trial_rounds.start()
@@ -192,6 +193,7 @@ class NodeService:
         """Drains for at most `grace` ms, then closes everything (SPEC section 14)."""
         parts = self._parts
         self._log("draining", graceMs=grace, running=parts.host.running)
+        parts.services.stop_claims()
         began = parts.clock.now().steady
         await asyncio.gather(
             self._alerts.stop(), self._trial_rounds.stop(), self._api_parts.operations.stop(grace)
@@ -265,9 +267,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
 
 def _make_compiler(loaded: Loaded, served: str) -> tuple[Surroundings, Compiler]:
     settings = loaded.settings
-    surroundings = msgspec.structs.replace(
-        make_surroundings(settings, served, judge_target=judge_of(loaded)), queues=False
-    )
+    surroundings = make_surroundings(settings, served, judge_target=judge_of(loaded))
     check_alerts(settings, surroundings)
     compiler = Compiler(
         defaults=settings.defaults,
@@ -309,7 +309,8 @@ def _make_host(
             cluster=cluster,
             sidecar=Sidecar(client=client),
             owner_of=services.owner_of,
-            **msgspec.structs.asdict(parts),
+            tend_queues=services.tend_queues,
+            **{**msgspec.structs.asdict(parts), "wake_claimers": services.wake_claimers},
         )
     )
 
@@ -361,7 +362,7 @@ def _make_exposition(parts: NodeParts) -> Exposition | None:
         counted={"history": parts.writer.samples, "state": parts.shared.samples},
         catalogue=parts.catalogue,
         deliveries=parts.host.store,
-        queues=None,
+        queues=parts.services.queues,
         instances=parts.services.registry.instances,
         clock=parts.clock,
         nodes=partial(_list_nodes, parts),
@@ -407,6 +408,7 @@ def _api_parts(loaded: Loaded, parts: NodeParts, readiness: Readiness, log: Log)
         clean=parts.cleaner,
         clock=parts.clock,
         registry=parts.services.registry,
+        queues=parts.services.queues,
         reconcile=parts.services.scan,
         drift=parts.services.drift,
         admit=admit_of(loaded),

@@ -16,9 +16,12 @@ from scheduler_service.hosts.dapr.node_events import NodeEvents
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.events import SharedEvents
+from scheduler_service.persistence.sql_cluster.queues import SqlQueues
 from scheduler_service.persistence.sql_cluster.shared_registry import SqlSharedRegistry
 from scheduler_service.ports.log import Log
 from scheduler_service.services.instances import Instances
+from scheduler_service.services.pull_queues import PullQueues
+from scheduler_service.services.queue_watch import DOWNTIME_MS, QueueWatch
 from scheduler_service.services.shared_view import SharedView
 from scheduler_service.settings import Settings
 from scheduler_service.telemetry.tally import Tally
@@ -67,12 +70,16 @@ def make_services(
             log=log,
         )
 
+    table = SqlQueues(database=stores.shared, downtime=DOWNTIME_MS)
+    queues = PullQueues(table=table, clock=stores.clock, log=log)
     services = ServiceRegistry(
         database=stores.database,
         settings=settings.services,
         clock=stores.clock,
         tenant=DEFAULT_TENANT,
         log=log,
+        queues=queues,
+        queue_watch=QueueWatch(queues=queues, table=table, clock=stores.clock, log=log),
         share=share,
     )
     directory = InvocationDirectory(known=services.directory, http_port=settings.dapr.http_port)

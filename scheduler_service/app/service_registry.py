@@ -20,6 +20,7 @@ from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.losses import Losses
 from scheduler_service.services.pull_queues import PullQueues
+from scheduler_service.services.queue_watch import QueueWatch
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.reconcile_inputs import ReconcileInputs
 from scheduler_service.services.registry import Registry
@@ -51,9 +52,11 @@ class ServiceRegistry:
         tenant: str,
         log: Log,
         queues: PullQueues | None = None,
+        queue_watch: QueueWatch | None = None,
         share: Share | None = None,
     ) -> None:
         self.queues = queues
+        self._queue_watch = queue_watch
         self._table = SqlServiceTable(database=database)
         self._clock = clock
         self._tenant = tenant
@@ -131,6 +134,13 @@ class ServiceRegistry:
         if self.queues is not None:
             rate = ClaimRate(router=self.router, clock=self._clock)
             await self.queues.start(deliver, self._allowance, rate)
+        if self._queue_watch is not None:
+            self._queue_watch.start()
+
+    async def tend_queues(self) -> None:
+        """One round over the queues of the whole cluster. Raises StoreError."""
+        if self._queue_watch is not None:
+            await self._queue_watch.tend()
 
     def start_sharing(self) -> None:
         """Begins to exchange registrations with the other nodes of a cluster."""
@@ -173,6 +183,8 @@ class ServiceRegistry:
         self._losses.close()
         if self._view is not None:
             await self._view.stop()
+        if self._queue_watch is not None:
+            await self._queue_watch.stop()
         if self.queues is not None:
             await self.queues.stop()
         await self._table.close()

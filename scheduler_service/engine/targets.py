@@ -221,14 +221,14 @@ class _Compiler:
         return max(given, 1)
 
     def _check_available(self, step: RequestStep, pointer: str) -> None:
-        """Refuses by name what this version or host does not have, so that nothing is silently ignored."""
+        """Refuses by name what this version or place does not have, so that nothing is silently ignored."""
         if step.sign is not None:
             text = "sign is not available in this version; remove it"
             self._problems.append(Problem(f"{pointer}/sign", "not_available", text))
         if not self._surroundings.queues and self._begin(step.url).lower().startswith("queue:"):
             text = (
-                "queue:// is not available on the Dapr host, where instances cannot claim; "
-                "use service:// or http(s)://, or run the embedded host"
+                "queue:// needs a service from which instances claim, and there is none here; "
+                "use service:// or http(s)://"
             )
             self._problems.append(Problem(f"{pointer}/url", "not_available", text))
 

@@ -67,10 +67,10 @@ class PartDelivery:
             part = one.part
             self.deliver_changes(ChangedPart(write_part_id(part.name), part.job_id, part.name, one.changes))
 
-    def deliver_changes(self, changed: ChangedPart) -> None:
+    def deliver_changes(self, changed: ChangedPart) -> "asyncio.Task[Reply]":
         """Delivers the lease changes of a part."""
         event = LeasesChanged(changed.name, changed.changes)
-        self.start(self.retry(lambda: self.deliver(changed.job_id, Command(event))))
+        return self.start(self.retry(lambda: self.deliver(changed.job_id, Command(event))))
 
     async def deliver_stored(self, table: Queues) -> None:
         """Begins to deliver all that `table` has and its jobs may not have. Raises StoreError."""

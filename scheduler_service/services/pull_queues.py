@@ -81,7 +81,7 @@ class PullQueues:
         self._new_lease = new_lease
         self._waiting: dict[tuple[str, ...], set[asyncio.Future[None]]] = {}
         self._wakeups = 0
-        self._delivery = PartDelivery(table=table, clock=clock, log=log)
+        self.delivery = PartDelivery(table=table, clock=clock, log=log)
         self._claiming: set[asyncio.Task[tuple[tuple[Leased, ...], int | None]]] = set()
         self._alarm: Alarm | None = None
         self._next_sweep: int | None = None
@@ -89,14 +89,24 @@ class PullQueues:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is on its way to a job."""
-        return self._delivery.is_idle
+        return self.delivery.is_idle
+
+    @property
+    def has_started(self) -> bool:
+        """Whether there are jobs to deliver to."""
+        return self._has_started
+
+    @property
+    def awaited(self) -> list[tuple[str, str]]:
+        """The queues (tenant, name) for whose parts claims wait."""
+        return [(key[0], key[1]) for key in self._waiting if len(key) > 1]
 
     async def start(self, deliver: Deliver, allowance: Allowance, rate: ClaimRate) -> None:
         """Connects to the jobs; extends the leases and delivers the ends that this process has stored.
 
         Those of other processes are delivered as soon as these answer. Raises StoreError.
         """
-        self._delivery.deliver, self._allowance, self._rate = deliver, allowance, rate
+        self.delivery.deliver, self._allowance, self._rate = deliver, allowance, rate
         self._has_started = True
         for part in self._others:
             self.recover(part)
@@ -112,7 +122,7 @@ class PullQueues:
         self.stop_claims()
         if self._alarm is not None:
             self._alarm.cancel()
-        await self._delivery.stop()
+        await self.delivery.stop()
         await asyncio.gather(*self._claiming, return_exceptions=True)
 
     async def claim(
@@ -166,7 +176,7 @@ class PullQueues:
         renewed = await self._table.renew(lease, self._clock.now().steady)
         if renewed is not None and not renewed.cancelled and (progress or message):
             event = PartProgressed(renewed.name, progress, message)
-            await self._delivery.deliver(renewed.job_id, Command(event))
+            await self.delivery.deliver(renewed.job_id, Command(event))
         return renewed
 
     async def complete(self, lease: str, end: PartEnd) -> Completed:
@@ -178,19 +188,20 @@ class PullQueues:
         try:
             result = await self._table.complete(lease, end, self._clock.now().steady)
         except StoreError as error:
-            self._delivery.note_failed_write(error)
+            self.delivery.note_failed_write(error)
             raise
         if not isinstance(result, EndedPart):
             return Completed.ACCEPTED if result else Completed.LOST
         if result.is_withdrawn:
             return Completed.STALE
-        delivering = self._delivery.deliver_end(result)
+        delivering = self.delivery.deliver_end(result)
         self._wakeups += 1
         self._wake(self._waiting.get((result.end.instance,), set()))  # it has room again
         await asyncio.wait({delivering}, timeout=self._effect_seconds)
-        if delivering.done() and not delivering.cancelled():
-            is_accepted = delivering.result()
-        else:  # by repeating it: so it stays accepted, whatever its job says later, over a crash too
+        is_accepted = delivering.done() and not delivering.cancelled() and delivering.result()
+        if not is_accepted:
+            # Its job may not have heard of it, or from another node: repeated it stays accepted, whatever its
+            # job says later, over a crash too. What the job did not want is not known any more.
             is_accepted = bool(await self._table.complete(lease, end, self._clock.now().steady))
         return Completed.ACCEPTED if is_accepted else Completed.STALE
 
@@ -208,7 +219,7 @@ class PullQueues:
         """
         if not self._is_stopping:
             for one in found:
-                self._delivery.start(self._hand_back(one))
+                self.delivery.start(self._hand_back(one))
 
     async def figures(self, query: QueueQuery) -> list[QueueFigures]:
         """How many parts wait in which queues, and how many are leased. Raises StoreError."""
@@ -242,7 +253,7 @@ class PullQueues:
     def recover(self, part: Queues) -> None:
         """A part of the table is available again: extends its leases, delivers its ends."""
         if self._has_started:
-            self._delivery.start(self._delivery.retry(lambda: self._resume(part)))
+            self.delivery.start(self.delivery.retry(lambda: self._resume(part)))
 
     def _drop_claimed(self, claiming: "asyncio.Task[tuple[tuple[Leased, ...], int | None]]") -> None:
         if not claiming.cancelled() and claiming.exception() is None:
@@ -260,11 +271,11 @@ class PullQueues:
         try:
             freed = await self._table.free(freeing)
         except StoreError as error:
-            self._delivery.note_failed_write(error)  # it may have become durable
-            self._delivery.start(self._sweep())
+            self.delivery.note_failed_write(error)  # it may have become durable
+            self.delivery.start(self._sweep())
             raise
         if freed is not None:
-            self._take(freed)
+            self.take(freed)
         return freed is not None
 
     async def _claim(self, claim: Claim) -> tuple[Leased, ...]:
@@ -272,10 +283,10 @@ class PullQueues:
         try:
             found = await self._table.claim(claim)
         except StoreError:
-            self._delivery.start(self._sweep())  # the claim may have become durable
+            self.delivery.start(self._sweep())  # the claim may have become durable
             raise
         if found:
-            self._delivery.deliver_claims(found)
+            self.delivery.deliver_claims(found)
             self._sweep_by(min(one.until for one in found))
         return found
 
@@ -317,7 +328,7 @@ class PullQueues:
             self._alarm.cancel()
         self._next_sweep = moment
         pause = max(moment - self._clock.now().steady, 1)
-        self._alarm = self._clock.call_after(pause, lambda: self._delivery.start(self._sweep()))
+        self._alarm = self._clock.call_after(pause, lambda: self.delivery.start(self._sweep()))
 
     async def _sweep(self) -> None:
         """Ends leases and queue timeouts, tells the jobs, and wakes claims for parts that are free."""
@@ -326,22 +337,22 @@ class PullQueues:
             swept = await self._table.sweep(self._clock.now().steady)
         except StoreError as error:
             self._log("leases_not_swept", error=str(error))
-            self._delivery.note_failed_write(error)
+            self.delivery.note_failed_write(error)
             self._sweep_by(self._clock.now().steady + SECOND)
             return
-        self._take(swept)
+        self.take(swept)
 
-    def _take(self, swept: Swept) -> None:
-        """Tells the jobs, and wakes claims for parts that are free."""
+    def take(self, swept: Swept) -> None:
+        """What a sweep has found: tells the jobs, and wakes claims for parts that are free."""
         for ended in swept.ended:
-            self._delivery.deliver_end(ended)
+            self.delivery.deliver_end(ended)
         for freed in swept.freed:
-            self._delivery.deliver_changes(freed)
+            self.delivery.deliver_changes(freed)
         if swept.next_look is not None:
             self._sweep_by(swept.next_look)
         self._wake_all()
 
     async def _resume(self, table: Queues) -> None:
         await table.extend(self._clock.now().steady)
-        await self._delivery.deliver_stored(table)
-        self._delivery.start(self._sweep())
+        await self.delivery.deliver_stored(table)
+        self.delivery.start(self._sweep())

@@ -114,6 +114,8 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "process_described": Word(
             WARNING, "What a part of the process is doing, asked for by SIGUSR1.", kind=("part",)
         ),
+        "queues_not_read": Word(WARNING, "Parts of queues that other nodes have published are not seen."),
+        "queues_read_again": Word(INFO, "The queues of the cluster are read again."),
         "ready": Word(INFO, "Jobs fire."),
         "records_changed": Word(ERROR, "A record that no database can hold was changed or left out."),
         "registry_not_shared": Word(ERROR, "Registrations of services are not shared with other nodes."),

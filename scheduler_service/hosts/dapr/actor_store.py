@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.effects import Delivery, QueueWrite
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.dapr.cached_state import CachedState
 from scheduler_service.hosts.dapr.node import NodeContext
@@ -21,7 +21,7 @@ from scheduler_service.persistence.common.actor_document import (
     unpack_batches,
     write_actor_document,
 )
-from scheduler_service.ports.cluster import TurnClaim
+from scheduler_service.ports.cluster import QueueTurn, TurnClaim
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered, Settlement, StoredJob
@@ -114,6 +114,7 @@ class ActorStore:
             await self._store.keep(document.deliveries, document.remembered, self._holder)
         state.sequence = document.sequence
         state.copies_until = began + LATEST_WRITE_MS if needs_copies else 0
+        await self._enqueue(document.entry.uid, document.sequence, document.queued)
         return StoredJob(document.entry, self._above(document.sequence), document.document, document.due)
 
     async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
@@ -125,7 +126,10 @@ class ActorStore:
         return await self._store.definition(uid, revision)
 
     async def commit(self, commit: Commit) -> None:
-        """Claims and writes one turn. Raises StoreConflict: another node has the job; other StoreErrors."""
+        """Claims and writes one turn. Raises StoreConflict: another node has the job; other StoreErrors.
+
+        StoreUncertain also where the queues do not have its part of the turn: whoever loads it brings it.
+        """
         job_id = commit.entry.job_id
         state = self._states.get(job_id)
         if state is None:
@@ -149,6 +153,10 @@ class ActorStore:
             raise
         await self._save(state, commit, raw)
         await self._keep(job_id, state, commit.deliveries, commit.remembered)
+        try:
+            await self._enqueue(commit.entry.uid, commit.sequence, commit.queued)
+        except StoreError as error:
+            raise StoreUncertain(f"the turn is written, its queues are not: {error}") from error
 
     def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
         """Writes the results of deliveries. Raises StoreError."""
@@ -250,6 +258,11 @@ class ActorStore:
             self._log("outbox_not_written", jobId=job_id, error=str(error))
         else:
             state.deliveries, state.answers = [], []
+
+    async def _enqueue(self, uid: str, sequence: int, writes: tuple[QueueWrite, ...]) -> None:
+        """Brings what a written turn wants in the queues there. Raises StoreError."""
+        if writes:
+            await self._store.enqueue(QueueTurn(uid, sequence, self._clock.now().steady, writes))
 
     def _check_age(self, state: CachedState, error: type[StoreError] = StoreUnavailable) -> int:
         """What is left of the turn, in ms. Raises `error` where it must not commit any more."""

@@ -13,7 +13,7 @@ from scheduler_service.hosts.dapr.node import Cluster, LocalJobs, NodeContext
 from scheduler_service.hosts.dapr.reminders import ReminderAlarms
 from scheduler_service.hosts.dapr.send_guard import NodeSendGuard
 from scheduler_service.hosts.dapr.sidecar import Sidecar
-from scheduler_service.hosts.dapr.sweep import Sweep
+from scheduler_service.hosts.dapr.sweep import Sweep, Tend, tend_nothing
 from scheduler_service.hosts.dapr.turns import ClusterTurns, OwnerOf, no_owner
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.host_parts import Act, HostParts
@@ -27,11 +27,15 @@ from scheduler_service.ports.history import Batch
 
 
 class DaprParts(HostParts, frozen=True, kw_only=True):
-    """What a dapr host is built from. `owner_of` is the service that a restored job belongs to."""
+    """What a dapr host is built from. `owner_of` is the service that a restored job belongs to.
+
+    `tend_queues` is called once a second, at one node at a time.
+    """
 
     cluster: Cluster
     sidecar: Sidecar
     owner_of: OwnerOf = no_owner
+    tend_queues: Tend = tend_nothing
 
 
 def build_dapr_host(parts: DaprParts) -> DaprHost:
@@ -75,7 +79,7 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
         deactivation=deactivation,
         send_guard=send_guard,
         effects=effects,
-        sweep=Sweep(node=node, ring=alarms.ring, take_over=take_over),
+        sweep=Sweep(node=node, ring=alarms.ring, take_over=take_over, tend=parts.tend_queues),
         history=parts.history,
         tasks=tasks,
     )

@@ -56,6 +56,7 @@ class CachedState:
             batches=pack_batches((*self.batches.values(), *own)),
             deliveries=(*self.deliveries, *commit.deliveries),
             remembered=(*self.answers, *(() if commit.remembered is None else (commit.remembered,))),
+            queued=commit.queued,
         )
 
     def inherit(self, before: "CachedState", document: ActorDocument) -> bool:

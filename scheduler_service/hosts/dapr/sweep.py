@@ -23,15 +23,23 @@ BATCH_SIZE = 500
 LEASE_NAME = "sweep"
 
 Ring = Callable[[str], Awaitable[None]]
+Tend = Callable[[], Awaitable[None]]
+
+
+async def tend_nothing() -> None:
+    """Where nothing else is to be looked after."""
 
 
 class Sweep:
     """`ring` takes a turn on a job wherever it lives, and never raises; at most 200 rings a second.
 
-    `take_over` gets the records and deliveries that dead nodes left. `rung` counts the rings.
+    `take_over` gets the records and deliveries that dead nodes left. `tend` looks after the queues, and may
+    raise StoreError. `rung` counts the rings.
     """
 
-    def __init__(self, *, node: NodeContext, ring: Ring, take_over: TakeOver) -> None:
+    def __init__(
+        self, *, node: NodeContext, ring: Ring, take_over: TakeOver, tend: Tend = tend_nothing
+    ) -> None:
         self._store = node.cluster.store
         self._nodes = node.cluster.nodes
         self._heartbeat = node.cluster.heartbeat
@@ -40,6 +48,7 @@ class Sweep:
         self._outage = Outage("sweep_failed", "sweep_repeated", log=node.log)
         self._ring = ring
         self._take_over = take_over
+        self._tend = tend
         self._rung_at: dict[str, int] = {}
         self._prune_at = 0
         self._task: asyncio.Task[None] | None = None
@@ -76,6 +85,7 @@ class Sweep:
         batches = await self._store.pending_history.adopt(alive, self._holder, BATCH_SIZE)
         deliveries = await self._store.adopt(alive, self._holder, BATCH_SIZE)
         self._take_over(batches, deliveries)
+        await self._tend()
         if now.steady >= self._prune_at:
             self._prune_at = now.steady + HOUR
             await self._store.prune(now)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.effects import Delivery, QueueWrite
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.writes import PackedBatch
@@ -19,7 +19,7 @@ FORMAT = 1
 class ActorDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     """A job's state after the turn `sequence` of `writer`. `document` None: the job is destroyed.
 
-    `batches`: those that the history has not confirmed.
+    `batches`: those that the history has not confirmed. `queued`: what the turn wants in the queues.
     """
 
     format: int
@@ -31,6 +31,7 @@ class ActorDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     batches: tuple[PackedBatch, ...] = ()
     deliveries: tuple[Delivery, ...] = ()
     remembered: tuple[Remembered, ...] = ()
+    queued: tuple[QueueWrite, ...] = ()
 
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -123,6 +123,7 @@ class DaprHouse(Handles):
             count=count_missed,
             new_identity=self._new_life,
             **self.options,
+            **self.make_parts(process, clock),
         )
         host = build_dapr_host(parts)
         history.store = host.store
@@ -130,6 +131,10 @@ class DaprHouse(Handles):
         await host.start()
         node = self.nodes[name] = DaprNode(process, host, client, history, shared, cluster)
         return node
+
+    def make_parts(self, process: Process, clock: ProcessClock) -> dict[str, Any]:
+        """What else a node is made of."""
+        return {}
 
     def route(self, clock: ProcessClock, heartbeat: NodeHeartbeat) -> MemoryRouter:
         """A node's router: every node knows all instances, and tells of each that is lost."""

@@ -9,7 +9,7 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.wire import Holder, OutboundRequest, Outcome
 from scheduler_service.persistence.sql_cluster.database import JointWork, SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
-from scheduler_service.ports.cluster import TurnClaim
+from scheduler_service.ports.cluster import QueueTurn, TurnClaim
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.sending import MayGo, Sender, always
 from scheduler_service.ports.state import Remembered, Settlement
@@ -106,6 +106,11 @@ class ProcessStore(SharedStore):
         """Keeps what a committed turn brought."""
         async with self._process.doing("outbox"):
             return await super().keep(deliveries, answers, holder)
+
+    async def enqueue(self, turn: QueueTurn) -> None:
+        """Writes into the queues what a committed turn brought."""
+        async with self._process.doing("queues"):
+            await super().enqueue(turn)
 
     async def settle(self, settlements: Sequence[Settlement], now: int, holder: Holder) -> None:
         """Writes what became of deliveries."""

@@ -23,8 +23,8 @@ def test_no_worker_can_say_what_it_cannot_know() -> None:
 
 
 @pytest.mark.parametrize("path", ["/queues/work/claim", "/leases/any/renew", "/leases/any/complete"])
-async def test_a_host_without_queues_says_so(client: httpx.AsyncClient, path: str) -> None:
-    """503 `not_available`, and where to go instead (SPEC sections 13, 15)."""
+async def test_where_no_queues_are_open_it_is_said(client: httpx.AsyncClient, path: str) -> None:
+    """503 `not_available`, and what to do instead."""
     answer = await client.post(path, json={"instanceId": "w", "status": "succeed"})
     assert (answer.status_code, pointers(answer)) == (503, [("", "not_available")])
-    assert "embedded host" in answer.json()["detail"]
+    assert "ask a service" in answer.json()["detail"]

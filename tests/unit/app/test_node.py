@@ -1,4 +1,4 @@
-"""What a node of a cluster refuses by name, asked without its sidecar (SPEC sections 13, 15)."""
+"""A node of a cluster, asked without its sidecar (SPEC sections 13, 15)."""
 
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -8,7 +8,13 @@ import pytest
 
 from scheduler_service import __version__
 from scheduler_service.app.node import open_node
+from scheduler_service.domain.effects import PublishParts
+from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
+from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.persistence.history.database import inspect
+from scheduler_service.persistence.sql_cluster.database import SharedDatabase
+from scheduler_service.persistence.sql_cluster.store import SharedStore
+from scheduler_service.ports.cluster import QueueTurn
 from scheduler_service.settings import load_settings
 from tests.unit.persistence.servers import postgres_server, shared_urls
 from tests.wire.metrics_text import read_text
@@ -19,26 +25,27 @@ assert postgres_server is not None
 postgres_url = shared_urls
 
 
-async def test_pull_queues_are_refused_by_name(tmp_path: Path) -> None:
-    """A definition at its creation, with what to do instead; a worker with 503 `not_available`."""
-    loaded = load_settings({"store.data": str(tmp_path)}, {})
-    node = await open_node(loaded, served=SERVED, log=lambda event, /, **keys: None)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(node.api), base_url=SERVED) as client:
-        posted = {
-            "jobName": "queued",
-            "creator": "1",
-            "creatorName": "one",
-            "timer": {"period": "external"},
-            "request": [{"url": "queue://work"}],
-        }
-        refused = await client.post("/jobs/j", json=posted)
-        claimed = await client.post("/queues/work/claim", json={"instanceId": "w"})
-    await node.stop(0)
-    assert refused.status_code == 422
-    (error,) = refused.json()["errors"]
-    assert (error["pointer"], error["code"]) == ("/request/0/url", "not_available")
-    assert "run the embedded host" in error["message"]
-    assert (claimed.status_code, claimed.json()["errors"][0]["code"]) == (503, "not_available")
+async def test_every_node_shows_the_queues_of_the_cluster(tmp_path: Path, postgres_url: str) -> None:
+    """What one has published, in `GET /queues` and in the figures of each; claims wait for its start."""
+    given = {"store.data": str(tmp_path / "one"), "database.url": postgres_url}
+    shared = await SharedDatabase.open(url=postgres_url)
+    request = OutboundRequest("POST", "queue://work", ())
+    part = QueuedPart(PartName("u", 1, 1, 0, 0), "work", 1, request, QueueOptions(), 0, 1, "job", "default")
+    await SharedStore(database=shared).enqueue(QueueTurn("u", 1, 0, (PublishParts((part,)),)))
+    await shared.close()
+    for name in ("one", "two"):
+        node = await open_node(load_settings({**given, "node.id": name}, {}), served=SERVED, log=_ignore)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(node.api), base_url=SERVED) as client:
+            (listed,) = (await client.get("/queues")).json()["data"]["items"]
+            read = (await client.get("/queues/work")).json()["data"]
+            figures = read_text((await client.get("/metrics")).text)
+            claimed = await client.post("/queues/work/claim", json={"instanceId": "w"})
+        await node.stop(0)
+        assert (listed["name"], listed["depth"], listed["held"]) == ("work", 1, 0)
+        assert (read["depth"], read["items"]) == (1, [])
+        assert figures.value("punctual_queue_depth", queue="work") == 1
+        assert claimed.status_code == 503
+        assert "not open yet" in claimed.json()["detail"]
 
 
 async def test_a_node_gives_its_figures(tmp_path: Path) -> None:

@@ -22,13 +22,13 @@ def problems(**members: Any) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("url", ["queue://work", "QUEUE://work"])
 def test_a_queue_is_refused_where_there_are_none(url: str) -> None:
-    """The Dapr host says so at creation, and what to do instead (SPEC sections 13, 15)."""
+    """Where jobs run without a server, with what to do instead."""
     posted = parse_definition(definition(request=[{"url": URL}, {"url": url}]))
     with pytest.raises(DefinitionError) as caught:
         compile_definition(posted, Surroundings(queues=False))
     (one,) = [one for one in caught.value.problems if one.code == "not_available"]
     assert one.pointer == "/request/1/url"
-    assert "run the embedded host" in one.message
+    assert "use service://" in one.message
     if url.startswith("queue"):
         assert compile_definition(posted, Surroundings()).program.job_id
 
