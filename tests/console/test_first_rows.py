@@ -9,7 +9,15 @@ from tests.console.browsing import Console, hold_up
 from tests.console.service import ConsoleService
 
 ROWS = 50
-FIRST = 20
+HEIGHTS = {900: 20, 720: 15}
+"""Of windows, in pixels, and how many rows are drawn first: those that such a window shows, or one more."""
+ASKED = """
+const ask = window.fetch;
+window.fetch = (url, options) => {
+  if (String(url).includes("/jobs?")) window.wasColumn ??= document.querySelector(".navigation") !== null;
+  return ask(url, options);
+};
+"""
 COUNT_ROWS = """
 new MutationObserver(() => {
   const rows = document.querySelectorAll("main tbody tr").length;
@@ -68,12 +76,23 @@ def test_counts_and_outcomes_come_after_the_rows(console: Console) -> None:
     assert len(counted) == 1
 
 
-def test_what_is_seen_of_a_long_list_is_drawn_first(console: Console, many: None) -> None:
-    """The first rows, and the others after the browser has drawn them."""
+@pytest.mark.parametrize(("height", "first"), HEIGHTS.items())
+def test_what_is_seen_of_a_long_list_is_drawn_first(
+    console: Console, many: None, height: int, first: int
+) -> None:
+    """The rows that the window shows, and the others after the browser has drawn them."""
     console.context.add_init_script(COUNT_ROWS)
-    page = console("#/jobs?label=of:many")
-    assert page.evaluate("firstRows") == FIRST
+    page = console("#/jobs?label=of:many", height=height)
+    assert page.evaluate("firstRows") == first
     assert page.locator("main tbody tr").count() == ROWS
+
+
+def test_a_screen_asks_before_the_column_is_drawn(console: Console) -> None:
+    """What is drawn beside the screen is drawn while its question is on its way."""
+    console.context.add_init_script(ASKED)
+    page = console("#/jobs")
+    assert page.evaluate("wasColumn") is False
+    expect(page.locator(".navigation")).to_be_visible()
 
 
 def test_the_first_frame_has_the_rows_where_they_come_soon(console: Console) -> None:

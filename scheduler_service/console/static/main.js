@@ -43,7 +43,10 @@ async function start() {
   startKeys();
   startClock();
   startReconnecting();
-  await Promise.all([startLanguage(), attempt(readSession), loadFirst()]);
+  const answers = Promise.all([startLanguage(), attempt(readSession), loadFirst()]);
+  // The first format of a page takes a browser 20 ms, and rows need one: here it has nothing else to do.
+  formatNumber(0);
+  await answers;
   session.isKnown = true;
   const page = document.getElementById("application");
   page.hidden = true;
@@ -55,8 +58,6 @@ async function start() {
 /** Until the first screen has its answers and has drawn them, or some time has gone. */
 async function firstAnswers() {
   await pause(0);
-  // The first format of a page takes a browser 20 ms, and rows need one: here it has nothing else to do.
-  formatNumber(0);
   await Promise.race([answersOfNow(), pause(FIRST_ANSWERS_MS)]);
   await nextTick();
 }

@@ -3,13 +3,17 @@
 import { counted } from "./api.js";
 import { computed, ref, watch } from "./vue.js";
 
-// More than a screen of 900 pixels shows of the densest table.
-const FIRST_ROWS = 20;
+// So much of the window is above the rows of every list.
+const HEAD_PIXELS = 130;
 const FRAME_MS = 100;
 
-/** Of `rows()` the first twenty until the browser has drawn them, then all (computed). For `setup` of a component. */
-export function useGradually(rows) {
+/**
+ * Of `rows()` as many as the window shows until the browser has drawn them, then all (computed); none of them is less than `pixels` high. For
+ * `setup` of a component.
+ */
+export function useGradually(rows, pixels) {
   const isWhole = ref(false);
+  const first = Math.ceil(Math.max(0, innerHeight - HEAD_PIXELS) / pixels);
   watch(
     () => rows().length > 0,
     async (hasRows) => {
@@ -19,7 +23,7 @@ export function useGradually(rows) {
     },
     { immediate: true },
   );
-  return computed(() => (isWhole.value ? rows() : rows().slice(0, FIRST_ROWS)));
+  return computed(() => (isWhole.value ? rows() : rows().slice(0, first)));
 }
 
 /** Until the next frame is drawn; a tab that is not seen has none, and waits a moment. */

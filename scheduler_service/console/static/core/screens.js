@@ -37,6 +37,11 @@ export function findPlace(segments) {
 
 const components = new Map();
 
+/** The component of a screen that was loaded before, or null. */
+export function loadedScreen(name) {
+  return components.get(name) ?? null;
+}
+
 /** The component of a screen, when its texts and styles are there too. Throws where its file cannot be loaded. */
 export async function loadScreen(name) {
   if (!components.has(name)) await counted(addTexts(name, (language) => load(name, language)));

@@ -6,7 +6,7 @@ import { useKeys } from "../core/keys.js";
 import { t } from "../core/language.js";
 import { dropNotice, notices } from "../core/notices.js";
 import { navigate, route } from "../core/router.js";
-import { findPlace, loadScreen } from "../core/screens.js";
+import { findPlace, loadScreen, loadedScreen } from "../core/screens.js";
 import { session } from "../core/session.js";
 import { showUnseen } from "../core/unseen.js";
 import { nextTick, onMounted, reactive, ref, shallowRef, watch, watchEffect } from "../core/vue.js";
@@ -24,13 +24,16 @@ const SETTLED_MS = 80;
 export const Application = {
   setup() {
     const open = reactive({ palette: false, help: false });
+    // The screen begins first: while its questions are on their way, the column is drawn.
+    const isBegun = ref(false);
+    onMounted(() => (isBegun.value = true));
     useShortcuts(open);
     useSettled();
     return () => {
       if (session.isKnown && session.role === null) return html`<${SignIn}/>`;
       return html`
         <a class="skip" href="#content" onClick=${toContent}>${t("navigation.skip")}</a>
-        <${Navigation} onSearch=${() => (open.palette = true)}/>
+        ${isBegun.value && html`<${Navigation} onSearch=${() => (open.palette = true)}/>`}
         <${Content}/>
         <${Notices}/>
         <${Confirmation}/>
@@ -45,6 +48,7 @@ export const Application = {
 const Content = {
   setup() {
     const screen = shallowRef(null);
+    const take = (place, component) => (screen.value = { component, name: place.screen, properties: place.properties });
     const failure = ref(null);
     const main = ref(null);
     let shown = "";
@@ -55,7 +59,7 @@ const Content = {
       try {
         const component = await loadScreen(place.screen);
         if (path !== route.path) return;
-        screen.value = { component, name: place.screen, properties: place.properties };
+        take(place, component);
         failure.value = null;
       } catch (error) {
         failure.value = error;
@@ -63,6 +67,9 @@ const Content = {
       if (shown !== "" && shown !== route.path) await toHead(main);
       shown = route.path;
     }
+    const place = findPlace(route.segments);
+    const begun = place && loadedScreen(place.screen);
+    if (begun) take(place, begun);
     watch(() => route.path, show, { immediate: true });
     watchEffect(() => (document.title = titleOf(findPlace(route.segments))));
     return () => html`<main id="content" ref=${main} tabindex="-1">${contentOf(screen.value, failure.value)}</main>`;

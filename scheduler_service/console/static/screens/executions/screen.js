@@ -32,6 +32,7 @@ import { Filters, filtersOf, hasFilters } from "./filters.js";
 import { ExecutionRow } from "./row.js";
 
 const FAILED_SHOWN = 25;
+const ROW_PIXELS = 34;
 // Counts look at many rows: they are asked for more rarely than the rows that are shown.
 const COUNTED_MS = 4_000;
 
@@ -47,7 +48,7 @@ export const Screen = {
     const failed = useResource(() => (isFailedFirst() ? { path: "executions", query: { ...filters(), state: "terminated", limit: FAILED_SHOWN } } : null), { live: true, keeps: true });
     const latest = computed(() => mergeFailed(listing, failed));
     const arrivals = useArrivals(() => latest.value, keyOf, () => JSON.stringify([filters(), listing.page.value, isFailedFirst()]));
-    const rows = useGradually(() => arrivals.rows.value);
+    const rows = useGradually(() => arrivals.rows.value, ROW_PIXELS);
     const selection = useSelection(
       () => arrivals.rows.value.map(keyOf),
       (id) => navigate(linkTo("executions", id)),

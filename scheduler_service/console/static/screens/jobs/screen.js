@@ -32,6 +32,7 @@ import { ImportDialog } from "./import_dialog.js";
 import { JobRow } from "./row.js";
 
 const COUNTED_EVERY_MS = 15_000;
+const ROW_PIXELS = 40;
 
 /** `#/jobs`. */
 export const Screen = {
@@ -45,7 +46,7 @@ export const Screen = {
       () => listing.items.value.map((job) => job.jobId),
       (jobId) => navigate(linkTo("jobs", jobId)),
     );
-    const rows = useGradually(() => listing.items.value);
+    const rows = useGradually(() => listing.items.value, ROW_PIXELS);
     const isImporting = ref(false);
     const bulk = useBulk("bulk/jobs", () => {
       listing.resource.reload();
