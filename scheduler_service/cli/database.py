@@ -44,7 +44,8 @@ def migrate(data: Data = None, config: Config = None) -> None:
 def check(data: Data = None, config: Config = None) -> None:
     """Check that the data folder's files have this version's formats and no damage; exit code 1 if not.
 
-    Reads the files whole, which takes a while where they are large.
+    Reads the files whole, which takes a while where they are large; where the jobs' state is in Redis, it
+    reads the row and the head of each job there.
 
     Example: punctual db check --data data
     """
@@ -62,6 +63,8 @@ def check(data: Data = None, config: Config = None) -> None:
         remedy = "restore a backup ('punctual db restore'), or save what can be read ('punctual db repair')"
         raise CommandError("; ".join(damage) + f"; {remedy}")
     note(f"{folder} is up to date")
+    if settings.store.url is not None:
+        _check_redis(settings.store.url)
 
 
 @app.command("repair")
@@ -152,6 +155,21 @@ def _find_damage(folder: Path, history: str) -> list[str]:
     from scheduler_service.app.folder_repair import find_folder_damage
 
     return find_folder_damage(folder, history)
+
+
+def _check_redis(url: str) -> None:
+    from scheduler_service.app.redis_damage import find_redis_damage
+
+    try:
+        damage, count = find_redis_damage(url)
+    except ModuleNotFoundError as error:
+        what = f"the jobs in Redis were not looked at: the package {error.name} is missing"
+        raise CommandError(f"{what}; pip install 'punctual-scheduler[service,redis]'") from None
+    except PunctualError as error:
+        raise CommandError(str(error), Exit.UNREACHABLE) from error
+    if damage:
+        raise CommandError(damage)
+    note(f"the rows and heads of {count} jobs in Redis are whole")
 
 
 def _remedy(settings: "Settings", folder: Path) -> str:

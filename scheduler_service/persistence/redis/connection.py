@@ -35,7 +35,7 @@ _CODES: dict[type[Exception], str] = {
     exceptions.AuthenticationError: "NOAUTH",
 }
 # Scripts that are made of several files, in this order.
-_MADE_OF = {"write": ("common", "parts", "turns", "write")}
+_MADE_OF = {"write": ("common", "parts", "turns", "write"), "damage": ("common", "parts", "turns", "damage")}
 # What scripts have from the domain: `@NAME@` in their text is written as the value when they are loaded.
 _FROM_THE_DOMAIN: dict[str, str | int] = {
     "CLAIMED": CLAIMED,

@@ -1,5 +1,6 @@
 """Retention: by age, by count, by outcome, by size, and on request (SPEC sections 10 and 12)."""
 
+import asyncio
 import secrets
 from typing import Any
 
@@ -7,12 +8,13 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler_service.domain.execution import FiringOutcome
-from scheduler_service.domain.moments import DAY
+from scheduler_service.domain.moments import DAY, HOUR
 from scheduler_service.domain.records import DeliveryRecord, FiringRecord, Noted
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from scheduler_service.persistence.history.removal import Removed
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.ports.history import Batch
+from tests.manual_clock import ManualClock
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.samples import START, attempt, batch, execution
 
@@ -135,6 +137,45 @@ async def test_after_a_flood_the_file_is_short_again(file_room: Room) -> None:
         assert await writer.perform(size_of_file) <= LIMIT
 
 
+async def test_under_steady_writers_the_bound_is_held(file_room: Room) -> None:
+    """Pass after pass, an hour apart, while others write: beyond it is at most what came meanwhile."""
+    writer, clock = file_room.writer, ManualClock(wall=START)
+    retention = Retention(writer=writer, count=100_000, max_bytes=BOUND)
+    written, enough = 0, asyncio.Event()
+
+    async def write_on(end: asyncio.Event) -> None:
+        # The rows of executions stay, so that the bound has to leave room for those of this test.
+        nonlocal written
+        while not end.is_set():
+            written += 1
+            note = Noted(written, clock.now().wall, "note", secrets.token_hex(5_000))
+            writer.append(batch(written, execution(written, "succeeded"), note), durable=False)
+            await writer.flush()
+            await asyncio.sleep(0)
+            if written % 200 == 0:
+                enough.set()
+
+    for _ in range(8):
+        end = asyncio.Event()
+        writing = asyncio.gather(write_on(end), write_on(end))
+        await enough.wait()
+        enough.clear()
+        before = written
+        await retention.run(clock.now().wall)
+        end.set()
+        await writing
+        await writer.flush()
+        meanwhile = (written - before) * 12_000
+        assert await writer.perform(writer.removal.measure) <= BOUND + meanwhile
+        clock.advance(HOUR)
+    await retention.run(clock.now().wall)
+    assert await writer.perform(writer.removal.measure) <= BOUND
+    counted = await writer.perform(lambda connection: connection.exec_driver_sql(COUNT).scalar_one())
+    assert counted == written
+
+
+BOUND = 4 << 20
+COUNT = "SELECT count(*) FROM executions"
 LIMIT = 1 << 20
 
 
