@@ -81,7 +81,7 @@ class JobCatalogue(ABC):
     async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
         found: dict[str, CatalogueEntry] = {}
         for start in range(0, len(job_ids), BATCH_SIZE):
-            wanted = {"job_ids": _write_ids(job_ids[start : start + BATCH_SIZE])}
+            wanted = {"job_ids": write_ids(job_ids[start : start + BATCH_SIZE])}
             entries = await self.read_entries([(_BY_IDS, wanted)], BATCH_SIZE)
             found.update({entry.job_id: entry for entry in entries})
         return found
@@ -103,7 +103,7 @@ class JobCatalogue(ABC):
 
     async def definitions(self, job_ids: Sequence[str]) -> Mapping[str, bytes]:
         batches = [job_ids[start : start + BATCH_SIZE] for start in range(0, len(job_ids), BATCH_SIZE)]
-        values = [{"job_ids": _write_ids(batch), "longest": LONGEST_READ} for batch in batches]
+        values = [{"job_ids": write_ids(batch), "longest": LONGEST_READ} for batch in batches]
         await self.catch_up()
         found = await self.read_rows([(_DEFINITIONS, wanted) for wanted in values])
         return {job_id: text for rows in found for job_id, text in rows}
@@ -138,7 +138,8 @@ class JobCatalogue(ABC):
         return JobCounts(due=due, waiting=waiting, running=running, by_state=by_state)
 
 
-def _write_ids(job_ids: Sequence[str]) -> str:
+def write_ids(job_ids: Sequence[str]) -> str:
+    """Ids as `expressions.IsIn` takes them."""
     return msgspec.json.encode(job_ids).decode()
 
 

@@ -1,4 +1,4 @@
-"""The shared database: one thread that writes in groups, others that read."""
+"""The shared database: a thread that writes in groups, one that reads in groups, and others that read."""
 
 import asyncio
 import time
@@ -52,6 +52,9 @@ class SharedDatabase:
         self._writer: WriteThread[Work | Part] = WriteThread(
             name="shared-writer", serve=self._serve, size=GROUP_SIZE, loop=loop
         )
+        self._reader: WriteThread[Part] = WriteThread(
+            name="shared-group-reader", serve=self._serve_reads, size=GROUP_SIZE, loop=loop
+        )
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="shared-reader")
 
     @classmethod
@@ -91,6 +94,13 @@ class SharedDatabase:
         """What `work` reads, all of one moment. Raises StoreUnavailable."""
         return await self._loop.run_in_executor(self._threads, self._read, work)
 
+    async def read_together(self, work: JointWork, value: object) -> Any:
+        """Runs `work` once for all values that wait for it; what it read for `value`.
+
+        Raises StoreUnavailable.
+        """
+        return await self._reader.put(Part(work, value))
+
     async def first(
         self, statement: sa.Select[Any], values: Mapping[str, Any] | None = None
     ) -> sa.Row[Any] | None:
@@ -108,6 +118,7 @@ class SharedDatabase:
     async def close(self) -> None:
         """Writes what was handed in, then closes the connections."""
         await self._writer.close()
+        await self._reader.close()
         await self._loop.run_in_executor(None, self._threads.shutdown)
         self._database.close()
 
@@ -118,6 +129,13 @@ class SharedDatabase:
     def _write_apart(self, work: Callable[[sa.Connection], T]) -> T:
         with self._database.writing() as connection:
             return work(connection)
+
+    def _serve_reads(self, items: list[Part]) -> list[Verdict]:
+        try:
+            with self._database.reading() as connection:
+                return _run(connection, items)
+        except StoreError as error:
+            return [error] * len(items)
 
     def _serve(self, items: list[Work | Part]) -> list[Verdict]:
         try:

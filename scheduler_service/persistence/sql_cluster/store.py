@@ -12,8 +12,8 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import HOUR, Due, Now
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.writes import pack, unpack_delivery
-from scheduler_service.persistence.sql.expressions import GuardedUpsert, Row, Upsert, overwrite
-from scheduler_service.persistence.sql.job_catalogue import JobCatalogue
+from scheduler_service.persistence.sql.expressions import GuardedUpsert, IsIn, Row, Upsert, overwrite
+from scheduler_service.persistence.sql.job_catalogue import JobCatalogue, write_ids
 from scheduler_service.persistence.sql.job_selections import Read
 from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, entry_values, jobs, read_entry
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
@@ -48,7 +48,15 @@ _COPIES = Upsert(
     columns=("job_id", "sequence", "state", "at"),
     conflict=f"(job_id) DO UPDATE SET {overwrite(('sequence', 'state', 'at'))}",
 )
-_FIND = sa.select(*ENTRY, *(jobs.c[name] for name in _CLAIM)).where(jobs.c.job_id == sa.bindparam("job_id"))
+_IDS: sa.BindParameter[str] = sa.bindparam("job_ids", type_=sa.Text)
+_FIND = sa.select(*ENTRY, *(jobs.c[name] for name in _CLAIM)).where(IsIn(jobs.c.job_id, _IDS))
+_LATEST = (
+    sa.select(jobs.c.job_id, jobs.c.node, jobs.c.boot, copies.c.state)
+    .select_from(
+        jobs.outerjoin(copies, (copies.c.job_id == jobs.c.job_id) & (copies.c.sequence == jobs.c.sequence))
+    )
+    .where(IsIn(jobs.c.job_id, _IDS))
+)
 
 
 class SharedStore:
@@ -62,20 +70,12 @@ class SharedStore:
         await self._database.write_together(self._claim_all, claim)
 
     async def find(self, job_id: str) -> ClaimedJob | None:
-        row = await self._database.first(_FIND, {"job_id": job_id})
-        if row is None:
-            return None
-        sequence, node, boot, at, wall, steady = row[len(ENTRY) :]
-        return ClaimedJob(read_entry(row[: len(ENTRY)]), sequence, Holder(node, boot), at, Due(wall, steady))
+        found: ClaimedJob | None = await self._database.read_together(_find_all, job_id)
+        return found
 
     async def latest(self, job_id: str) -> tuple[Holder, bytes | None] | None:
-        is_its = (copies.c.job_id == jobs.c.job_id) & (copies.c.sequence == jobs.c.sequence)
-        statement = sa.select(jobs.c.node, jobs.c.boot, copies.c.state)
-        statement = statement.select_from(jobs.outerjoin(copies, is_its)).where(jobs.c.job_id == job_id)
-        row = await self._database.first(statement)
-        if row is None:
-            return None
-        return Holder(row.node, row.boot), None if row.state is None else bytes(row.state)
+        found: tuple[Holder, bytes | None] | None = await self._database.read_together(_latest_all, job_id)
+        return found
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
         table = definitions.c
@@ -219,6 +219,27 @@ class SharedStore:
     def _add_delivery(self, connection: sa.Connection, delivery: Delivery, holder: Holder) -> bool:
         row = {"delivery_id": delivery.delivery_id, "content": pack(delivery), "done_at": None}
         return self._add(connection, outbox, row | {"node": holder.node, "boot": holder.boot})
+
+
+def _find_all(connection: sa.Connection, job_ids: Sequence[str]) -> list[ClaimedJob | None]:
+    """The row of each job, None where there is none."""
+    found = {}
+    for row in connection.execute(_FIND, {"job_ids": write_ids(job_ids)}):
+        sequence, node, boot, at, wall, steady = row[len(ENTRY) :]
+        entry = read_entry(row[: len(ENTRY)])
+        found[entry.job_id] = ClaimedJob(entry, sequence, Holder(node, boot), at, Due(wall, steady))
+    return [found.get(job_id) for job_id in job_ids]
+
+
+def _latest_all(
+    connection: sa.Connection, job_ids: Sequence[str]
+) -> list[tuple[Holder, bytes | None] | None]:
+    """Who claimed each job last, with the copy of its state, where there is one."""
+    found = {
+        job_id: (Holder(node, boot), None if state is None else bytes(state))
+        for job_id, node, boot, state in connection.execute(_LATEST, {"job_ids": write_ids(job_ids)})
+    }
+    return [found.get(job_id) for job_id in job_ids]
 
 
 def _row_of(claim: TurnClaim) -> Row:

@@ -79,6 +79,10 @@ class ProcessDatabase(SharedDatabase):
         """Runs `work` for this value alone. Raises StoreError."""
         return await self.write(lambda connection: work(connection, [value])[0])
 
+    async def read_together(self, work: JointWork, value: object) -> Any:
+        """What `work` reads for this value alone."""
+        return await self.read(lambda connection: work(connection, [value])[0])
+
     async def read(self, work: Work[T]) -> T:
         """What `work` reads."""
         await self._process.stillness.over()

@@ -1,4 +1,4 @@
-"""Writes to the shared database that wait together are one transaction, and joint ones one call."""
+"""What waits together at the shared database is one transaction, and what is joint one call."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
-from scheduler_service.ports.errors import StoreConflict
+from scheduler_service.ports.errors import StoreConflict, StoreUnavailable
 
 pytestmark = pytest.mark.anyio
 
@@ -50,3 +50,29 @@ async def test_values_that_wait_together_are_one_call() -> None:
     assert ends[::2] == list(range(0, VALUES, 2))
     assert {type(one) for one in ends[1::2]} == {StoreConflict}
     assert calls == [list(range(VALUES))]
+
+
+async def test_reads_that_wait_together_are_one_call() -> None:
+    """Each caller gets what was read for its value; where the database cannot read, none does."""
+    calls: list[Sequence[int]] = []
+
+    def double(connection: sa.Connection, values: list[int]) -> list[Any]:
+        calls.append(values)
+        return [2 * one for one in values]
+
+    def fail(connection: sa.Connection, values: list[int]) -> list[Any]:
+        connection.exec_driver_sql("SELECT * FROM nowhere")
+        return values
+
+    database = await SharedDatabase.open(url="sqlite://")
+    try:
+        work = [database.read_together(double, value) for value in range(VALUES)]
+        ends = await asyncio.gather(*work)
+        failed = await asyncio.gather(
+            *(database.read_together(fail, n) for n in (1, 2)), return_exceptions=True
+        )
+    finally:
+        await database.close()
+    assert ends == list(range(0, 2 * VALUES, 2))
+    assert calls == [list(range(VALUES))]
+    assert [type(one) for one in failed] == [StoreUnavailable] * 2
