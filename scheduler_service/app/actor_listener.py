@@ -1,10 +1,13 @@
 """The listener of a node that only daprd calls: the actors' routes of the SDK behind a door of their own."""
 
 import hmac
+import json
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from dapr.actor import ActorRuntime
+from dapr.clients.exceptions import ERROR_CODE_UNKNOWN
 from dapr.ext.fastapi import DaprActor
 from fastapi import FastAPI
 
@@ -20,6 +23,8 @@ TOKEN_HEADER = b"dapr-api-token"
 """By which daprd shows the token that it was started with (its `APP_API_TOKEN`)."""
 
 OF_BROWSERS = (b"origin", b"sec-fetch-site", b"referer")
+METHOD_PARTS, REMINDER_PARTS = 6, 7
+"""Parts of `/actors/TYPE/ID/method/NAME` and `/actors/TYPE/ID/method/remind/NAME`, the empty one first."""
 OPEN_PATHS = frozenset({"/healthz"})
 
 
@@ -35,7 +40,7 @@ class Actors(Protocol):
 
 
 def create_actor_app(host: Actors, *, token: str | None = None) -> Asgi:
-    """The routes of the SDK over `host`; `/healthz` answers 503 where the host is not healthy.
+    """The SDK's routes over `host`, its turns without their layers; `/healthz`: 503 where it is not healthy.
 
     Refused with 403 is what daprd never sends: a Host that is not of this machine, and what a browser says
     of the page that asks, so that no web page takes turns. With `token` everything but `/healthz` needs it.
@@ -59,7 +64,11 @@ def create_actor_app(host: Actors, *, token: str | None = None) -> Asgi:
             return
         if path == "/dapr/config":
             host.recheck_cache()  # daprd asks once per start: it started anew
-        await app(scope, _bounded(receive), send)
+        turn = _turn_of(scope)
+        if turn is None:
+            await app(scope, _bounded(receive), send)
+        elif (body := await _read(_bounded(receive))) is not None:
+            await _answer(send, *await _take(turn, body))
 
     return serve
 
@@ -94,6 +103,49 @@ def _bounded(receive: Receive) -> Receive:
     return take
 
 
-async def _answer(send: Any, status: int) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": []})
-    await send({"type": "http.response.body", "body": b""})
+Turn = tuple[str, str, str, str]
+"""Actor type, actor id, and the name of a method, or else that of a reminder."""
+
+
+def _turn_of(scope: Any) -> Turn | None:
+    """What goes to the SDK's runtime past its routes, which took a fifth of the loop; None: they answer."""
+    if scope["method"] != "PUT":
+        return None
+    parts = scope["path"].split("/")
+    if parts[1:2] != ["actors"] or parts[4:5] != ["method"]:
+        return None
+    if len(parts) == METHOD_PARTS:
+        return parts[2], parts[3], parts[5], ""
+    return (
+        (parts[2], parts[3], "", parts[6]) if len(parts) == REMINDER_PARTS and parts[5] == "remind" else None
+    )
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """The body; None: its sender is gone, or sent too much."""
+    pieces = []
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        pieces.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(pieces)
+
+
+async def _take(turn: Turn, body: bytes) -> tuple[int, bytes]:
+    """Status and body. An error is one of the type or of what was sent: jobs answer with their own."""
+    kind, actor_id, method, reminder = turn
+    try:
+        if reminder:
+            await ActorRuntime.fire_reminder(kind, actor_id, reminder, body)
+            return 200, b""
+        return 200, await ActorRuntime.dispatch(kind, actor_id, method, body)
+    except Exception as error:  # noqa: BLE001 - as the SDK's own routes answer
+        return 500, json.dumps({"message": repr(error), "errorCode": ERROR_CODE_UNKNOWN}).encode()
+
+
+async def _answer(send: Any, status: int, body: bytes = b"") -> None:
+    headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": status, "headers": headers if body else []})
+    await send({"type": "http.response.body", "body": body})

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -70,6 +71,40 @@ async def test_daprd_finds_its_routes_and_no_others(cluster: DaprHouse) -> None:
     assert read_reply(known[2].content).document
     for path in ("/", "/docs", "/openapi.json", "/jobs", "/health/ready", ACTOR):
         assert (await ask(cluster, "GET", path)).status_code in (404, 405)
+
+
+async def test_a_message_in_pieces_is_one_turn(cluster: DaprHouse) -> None:
+    """And one whose sender goes away before its end is none, and has no answer."""
+    await cluster.create()
+    message = write_ask(Command(Triggered()))
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for byte in message:
+            yield bytes([byte])
+
+    transport = httpx.ASGITransport(app=create_actor_app(cluster.host))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8001") as client:
+        answer = await client.put(f"{ACTOR}/method/take", content=pieces())
+    assert isinstance(read_reply(answer.content).reply, Started)
+    told: list[object] = []
+    left = [{"type": "http.request", "body": message, "more_body": True}, {"type": "http.disconnect"}]
+
+    async def receive() -> object:
+        return left.pop(0)
+
+    async def send(event: object) -> None:
+        told.append(event)
+
+    scope = {
+        "type": "http",
+        "method": "PUT",
+        "path": f"{ACTOR}/method/take",
+        "headers": [(b"host", b"127.0.0.1")],
+    }
+    await create_actor_app(cluster.host)(scope, receive, send)
+    await cluster.settle()
+    assert told == []
+    assert len(cluster.executions()) == 1
 
 
 @shows("da-00105")
