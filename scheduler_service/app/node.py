@@ -1,40 +1,33 @@
 """Builds one node of a cluster over its sidecar and the shared database (`--runtime dapr`)."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 
 import msgspec
 import uvloop
 
-from scheduler_service import __version__
 from scheduler_service.api.application import create_api
-from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.app.actor_listener import create_actor_app
 from scheduler_service.app.alert_jobs import check_alerts, headers_of, made_here, urls_of
 from scheduler_service.app.builders import (
     Outbox,
-    admit_of,
     judge_of,
-    machine_user,
     make_cleanup,
     make_host_parts,
     make_sender,
-    name_check_of,
     process_log,
     system_functions,
 )
-from scheduler_service.app.cluster_join import keep_app_id, node_wire
+from scheduler_service.app.cluster_join import keep_app_id
 from scheduler_service.app.descriptors import current_limit, divide
 from scheduler_service.app.history_opening import open_writer
 from scheduler_service.app.listener import listen
-from scheduler_service.app.metrics import ShownParts, make_exposition
 from scheduler_service.app.node_alerts import make_node_alerts
-from scheduler_service.app.node_figures import own_status, process_wire, versions_of
+from scheduler_service.app.node_api import make_api_parts, make_readiness
+from scheduler_service.app.node_parts import NodeParts
 from scheduler_service.app.node_stores import make_events, make_services, open_stores
 from scheduler_service.app.process_parts import describe_parts
-from scheduler_service.app.readiness import Readiness
 from scheduler_service.app.server import LAST_ANSWERS_SECONDS, serve
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler, Secrets, make_surroundings
@@ -43,62 +36,29 @@ from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.app.uvicorn_server import Server, make_server
 from scheduler_service.console.application import console_mounts
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.hosts.cleanup import Cleanup
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.dapr.actor import register
 from scheduler_service.hosts.dapr.build import DaprParts, build_dapr_host
 from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.node import Cluster
-from scheduler_service.hosts.dapr.node_events import NodeEvents
 from scheduler_service.hosts.dapr.sidecar import Sidecar, SidecarClient
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
 from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.large_work import short_turns
-from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.trials import TrialRounds
-from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
-from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedCatalogue, SharedStore
-from scheduler_service.ports.cluster import Node
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
-from scheduler_service.telemetry.metrics.exposition import Exposition
 from scheduler_service.transport.sender import SystemFunction
 from scheduler_service.transport.service_urls import InvocationDirectory, InvocationSender
 
+# That of the API, and that of daprd.
+LISTENERS = 2
 
-class NodeParts(msgspec.Struct, frozen=True):
-    """What a node has open, and what is built on it."""
-
-    shared: SharedDatabase
-    catalogue: SharedCatalogue
-    cluster: Cluster
-    database: HistoryDatabase
-    writer: HistoryWriter
-    reads: HistoryReads
-    sender: InvocationSender
-    client: SidecarClient
-    watch: SidecarWatch
-    host: DaprHost
-    compiler: Compiler
-    clock: SystemClock
-    services: ServiceRegistry
-    cleaner: Cleanup
-    surroundings: Surroundings
-    telemetry: Telemetry
-    events: NodeEvents
-
-    async def close(self) -> None:
-        """Closes all, after the host has stopped."""
-        await self.client.close()
-        await self.sender.close()
-        await self.reads.close()
-        await self.services.close()
-        self.database.close()
-        await self.shared.close()
-        self.telemetry.close()
+# daprd keeps its connections for minutes: one that this side closes before would lose a turn.
+SIDECAR_KEEP_ALIVE_SECONDS = 600
 
 
 class ClusterJobs:
@@ -119,7 +79,7 @@ class NodeService:
     """One running node: `api` is its ASGI application; the actors have a listener of their own."""
 
     def __init__(self, *, loaded: Loaded, parts: NodeParts, log: Log) -> None:
-        self._readiness = _make_readiness(parts)
+        self._readiness = make_readiness(parts)
         self._alerts = make_node_alerts(
             settings=loaded.settings,
             cluster=parts.cluster,
@@ -131,7 +91,7 @@ class NodeService:
             services=parts.services,
             telemetry=parts.telemetry,
         )
-        own = _api_parts(loaded, parts, self._readiness, log)
+        own = make_api_parts(loaded, parts, self._readiness, log)
         self._api_parts = replace(own, alerts=self._alerts)
         self.api = create_api(self._api_parts, mounts=console_mounts())
         self._trial_rounds = TrialRounds(trials=parts.cleaner.trials, clock=parts.clock, log=log)
@@ -330,112 +290,3 @@ async def _attach(
         definition=host.store.definition,
         compile_text=compiler.stored,
     )
-
-
-async def _list_nodes(parts: NodeParts) -> Sequence[Mapping[str, object]]:
-    now, skew = parts.clock.now().steady, parts.clock.skew
-    own = parts.cluster.heartbeat.holder
-    return [
-        {**node_wire(node, now, skew), **(_describe_own(parts, node) if node.holder == own else {})}
-        for node in await parts.cluster.nodes.list()
-    ]
-
-
-def _describe_own(parts: NodeParts, node: Node) -> Mapping[str, object]:
-    """What this node alone knows of itself: its process, and the versions of what it stands on."""
-    status = own_status(
-        held=parts.host.jobs_held,
-        running=parts.host.running,
-        started_at=node.started_at,
-        standstills=parts.telemetry.standstills,
-    )
-    daprd = str(parts.watch.metadata.get("runtimeVersion") or "unknown")
-    return {
-        "processes": [process_wire(0, status, node.state)],
-        "versions": versions_of([parts.database], {"daprd": daprd}),
-    }
-
-
-def _make_exposition(parts: NodeParts) -> Exposition | None:
-    shown = ShownParts(
-        host=parts.host,
-        counted={"history": parts.writer.samples, "state": parts.shared.samples},
-        catalogue=parts.catalogue,
-        deliveries=parts.host.store,
-        queues=parts.services.queues,
-        instances=parts.services.registry.instances,
-        clock=parts.clock,
-        nodes=partial(_list_nodes, parts),
-        node=parts.cluster.heartbeat.holder.node,
-        kind="dapr",
-    )
-    return make_exposition(parts.telemetry.metrics, shown)
-
-
-def _make_readiness(parts: NodeParts) -> Readiness:
-    return Readiness(
-        parts={
-            "host": lambda: [] if parts.host.is_ready else ["host"],
-            "sidecar": lambda: parts.watch.missing,
-            "history": parts.telemetry.history_watch.lacks,
-        },
-        clock=parts.clock,
-    )
-
-
-def _api_parts(loaded: Loaded, parts: NodeParts, readiness: Readiness, log: Log) -> ApiDependencies:
-    host = parts.host
-
-    async def flush(job_id: str | None = None) -> None:
-        await parts.writer.flush()
-
-    return ApiDependencies(
-        deliver=host,
-        create_all=host.create_all,
-        peek=host.peek,
-        read_job=host.read,
-        compile_definition=parts.compiler.posted,
-        compile_cache=parts.compiler.compile_cache,
-        surroundings=parts.surroundings,
-        catalogue=parts.catalogue,
-        store=host.store,
-        operations=Operations(
-            store=host.store, clock=parts.clock, holder=parts.cluster.heartbeat.holder, log=log
-        ),
-        trials=parts.cleaner.trials,
-        history=parts.reads,
-        outbox=host.notifications,
-        clean=parts.cleaner,
-        clock=parts.clock,
-        registry=parts.services.registry,
-        queues=parts.services.queues,
-        reconcile=parts.services.scan,
-        drift=parts.services.drift,
-        admit=admit_of(loaded),
-        check_names=name_check_of(loaded),
-        heartbeat_seconds=loaded.settings.services.heartbeat_seconds,
-        flush=flush,
-        ready=readiness.list_missing,
-        parts=readiness.describe,
-        standstills=parts.telemetry.standstills,
-        log=log,
-        nodes=partial(_list_nodes, parts),
-        events=parts.telemetry.feed_events(parts.events),
-        version=__version__,
-        admin_key=loaded.settings.server.key,
-        user=machine_user(),
-        body_bytes=loaded.settings.limits.body_bytes,
-        feedback_bytes=loaded.settings.limits.feedback_bytes,
-        options=parts.compiler.options,
-        settings=lambda: {
-            name: {"value": value, "source": source} for name, value, source in loaded.effective()
-        },
-        metrics=_make_exposition(parts),
-    )
-
-
-# That of the API, and that of daprd.
-LISTENERS = 2
-
-# daprd keeps its connections for minutes: one that this side closes before would lose a turn.
-SIDECAR_KEEP_ALIVE_SECONDS = 600
