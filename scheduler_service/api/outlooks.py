@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from client_sdk.models import OutlookRequest
 from scheduler_service.api.bodies import read_json_by_size, read_model
-from scheduler_service.api.planned_counts import count_planned
+from scheduler_service.api.planned_counts import END_OF_TIMERS, count_planned
 from scheduler_service.api.previews import read_anchor, softly
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import invalid, invalid_all, succeed
@@ -20,8 +20,6 @@ from scheduler_service.timing.occurrences import warnings_at
 from scheduler_service.timing.outlook import DayAhead, FiringCounts, Outlook, look_ahead
 from scheduler_service.timing.timer import Timer
 
-END_OF_TIMERS = 7_258_118_400_000
-"""2200-01-01T00:00:00Z in wall ms."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 

@@ -1,30 +1,40 @@
 """How many firings are planned in spans of time, over all jobs (SPEC section 10)."""
 
-import asyncio
 from collections.abc import Sequence
 
 from starlette.responses import Response
 
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import succeed
+from scheduler_service.api.responses import invalid, succeed
 from scheduler_service.domain.job_key import write_job_key
-from scheduler_service.domain.moments import SECOND, rfc3339
+from scheduler_service.domain.moments import HOUR, SECOND, rfc3339
+from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.slices import Slices
 from scheduler_service.timing.outlook import FiringCounts
 
 MOST_COUNTED = 10_000
 """Of so many jobs the next firing is counted."""
 MOST_READ = 200
-"""Of so many of them, those that fire soonest, all firings are counted."""
+"""Of so many of them, those that fire soonest, all firings are counted, where MOST_STEPS allows it."""
+MOST_STEPS = 50_000
+"""About a second of work for timers that fire in every span: so much is done for one question."""
 MOST_BUCKETS = 1_000
+END_OF_TIMERS = 7_258_118_400_000
+"""2200-01-01T00:00:00Z in wall ms."""
 
 
 async def count_upcoming(request: ApiRequest) -> Response:
-    """`GET /counts/upcoming`: firings in buckets of equal width, from now or `from` on."""
+    """`GET /counts/upcoming`: firings in buckets of equal width, from now or `from` on.
+
+    Raises ApiProblem (422) for buckets beyond the end of timers.
+    """
     query = request.query
     width = query["bucketSeconds"] * SECOND
     since = request.deps.clock.now().wall if query["from"] is None else query["from"]
     first = since - since % width
+    if first + width * query["buckets"] > END_OF_TIMERS:
+        raise invalid("/from", "range", "these buckets end after 2199, where timers end; look earlier")
     starts = [first + number * width for number in range(query["buckets"])]
     counts, is_capped = await count_planned(request, starts, width)
     data = {
@@ -48,27 +58,39 @@ async def count_planned(
     found = await request.deps.catalogue.upcoming(0, end, MOST_COUNTED + 1, tenant=tenant)
     own = None if left_out is None else write_job_key(tenant, left_out)
     entries = [entry for entry in found[:MOST_COUNTED] if entry.job_id != own]
-    spans = [0] * len(starts)
-    for entry in entries[:MOST_READ]:
-        await asyncio.sleep(0)
-        await _count_job(request, entry, starts[0], width, spans)
-    for entry in entries[MOST_READ:]:
+    spans, most = [0] * len(starts), most_read(len(starts), width)
+    slices, firings = Slices(), []
+    for entry in entries[:most]:
+        await slices.pause()
+        if (one := await _read_firings(request, entry)) is not None:
+            firings.append(one)
+    await work_apart(lambda: _add_all(firings, starts[0], width, spans))
+    for entry in entries[most:]:
         index = max(((entry.next_fire or 0) - starts[0]) // width, 0)
         spans[index] += 1
-    return spans, len(entries) > MOST_READ
+    return spans, len(entries) > most
 
 
-async def _count_job(
-    request: ApiRequest, entry: CatalogueEntry, begin: int, width: int, spans: list[int]
-) -> None:
-    """Adds what is planned of one job, from its next firing on; spans without any are passed over."""
+def most_read(count: int, width: int) -> int:
+    """Of how many jobs all firings in so many spans of `width` ms are counted; a step: a span, an hour."""
+    steps = count + count * width // HOUR
+    return max(1, min(MOST_READ, MOST_STEPS // steps))
+
+
+async def _read_firings(request: ApiRequest, entry: CatalogueEntry) -> tuple[FiringCounts, int] | None:
+    """What counts the firings of a job, and the next one of them; None: it has ended meanwhile."""
     job = await request.deps.read_job(entry.job_id)
     if job is None or job.document is None or entry.next_fire is None:
-        return
+        return None
     head = job.document.head
-    firings = FiringCounts(job.programs[head.revision].timer, head.cursor.anchor)
-    at: int | None = max(entry.next_fire, begin)
-    while at is not None and (index := (at - begin) // width) < len(spans):
-        stop = begin + (index + 1) * width
-        spans[index] += firings.within(at, stop)
-        at = firings.first(stop)
+    return FiringCounts(job.programs[head.revision].timer, head.cursor.anchor), entry.next_fire
+
+
+def _add_all(firings: Sequence[tuple[FiringCounts, int]], begin: int, width: int, spans: list[int]) -> None:
+    """Adds what is planned of jobs, each from its next firing on; spans without any are passed over."""
+    for counts, next_fire in firings:
+        at: int | None = max(next_fire, begin)
+        while at is not None and (index := (at - begin) // width) < len(spans):
+            stop = begin + (index + 1) * width
+            spans[index] += counts.within(at, stop)
+            at = counts.first(stop)

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler_service.api.planned_counts import MOST_READ
-from scheduler_service.domain.moments import MINUTE
+from scheduler_service.api.planned_counts import MOST_READ, MOST_STEPS, most_read
+from scheduler_service.domain.moments import DAY, HOUR, MINUTE
 from tests.unit.api.world import World, definition, pointers
 
 pytestmark = pytest.mark.anyio
@@ -63,3 +63,32 @@ async def test_a_wrong_question_is_refused(client: httpx.AsyncClient) -> None:
         refused = await client.get("/counts/upcoming", params={name: value})
         assert refused.status_code == 422
         assert pointers(refused)[0][0] == f"/{name}"
+
+
+@pytest.mark.parametrize("moment", ["9999-12-31T23:59:59Z", "2200-01-01T00:00:00Z", "2199-12-31T23:59:59Z"])
+async def test_buckets_after_the_end_of_timers_are_refused(client: httpx.AsyncClient, moment: str) -> None:
+    """Also where only the last one is; the last moment of all is still counted."""
+    refused = await client.get(f"/counts/upcoming?from={moment}&buckets=2")
+    assert (refused.status_code, pointers(refused)) == (422, [("/from", "range")])
+    answer = await client.get("/counts/upcoming?from=2199-12-31T23:59:59Z&buckets=1")
+    assert answer.json()["data"]["to"] == "2200-01-01T00:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("count", "width", "jobs"),
+    [(60, MINUTE, MOST_READ), (24, HOUR, MOST_READ), (7 * 24, HOUR, 148), (366, DAY, 5), (1_000, DAY, 2)],
+)
+def test_the_work_for_one_question_is_bounded(count: int, width: int, jobs: int) -> None:
+    """The longer the time, the fewer jobs: of 200 three years are 5,000,000 hours."""
+    assert most_read(count, width) == jobs
+    assert jobs == 1 or jobs * (count + count * width // HOUR) <= MOST_STEPS
+
+
+async def test_of_a_long_time_only_the_next_firing_of_most_jobs_is_counted(client: httpx.AsyncClient) -> None:
+    """And the answer says so."""
+    body = [{"jobId": f"j{n}", **definition(timer={"period": "0 0 0 * * ?"})} for n in range(9)]
+    await client.post("/jobs", json=body)
+    data = await count(client, bucketSeconds=86_400, buckets=366)
+    assert data["total"]["isCapped"]
+    assert data["total"]["value"] == 5 * data["counts"][2:].count(5) + sum(data["counts"][:2])
+    assert max(data["counts"]) == 9
