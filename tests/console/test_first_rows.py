@@ -136,6 +136,19 @@ def test_the_overview_begins_with_its_figures(console: Console) -> None:
     expect(errors.locator(".waiting")).to_be_visible()
 
 
+def test_a_job_is_asked_for_together_with_its_rows(console: Console) -> None:
+    """Neither waits for the other, and a part of the page without these rows does not ask for them."""
+    page = console("#/jobs/orders")
+    job, latest = hold_up(page, "**/jobs/orders"), hold_up(page, "**/executions?jobId=orders*limit=8*")
+    page.reload(wait_until="commit")
+    _until_held(page, [job, latest])
+    job[0].continue_()
+    latest[0].continue_()
+    expect(page.locator("main tbody tr").first).to_be_visible()
+    page = console("#/jobs/orders?tab=schedule")
+    assert not [one for one in console.answers if one.frame.page == page and "limit=8" in one.url]
+
+
 def test_the_rows_of_a_job_come_before_its_charts(console: Console) -> None:
     """Its latest executions first, then what is drawn of many."""
     page = console("#/jobs/orders")

@@ -33,13 +33,13 @@ const SHOWN_STEPS = 3;
 const DAY = 24 * 60 * MINUTE;
 const RANGES = { "1h": 60 * MINUTE, "24h": DAY, "7d": 7 * DAY, "30d": 30 * DAY };
 
-/** The part that is shown first. */
+/** The part that is shown first; `latest` is the resource of the job's latest executions. */
 export const OverviewTab = {
-  props: { job: Object, preview: Object, etag: String, onDone: Function },
+  props: { job: Object, preview: Object, latest: Object, etag: String, onDone: Function },
   setup(props) {
+    const { latest } = props;
     const own = { jobId: props.job.jobId };
     const path = pathOf("jobs", own.jobId);
-    const latest = useResource(() => ({ path: "executions", query: { ...own, limit: 8 } }));
     // Charts do not delay the rows.
     const then = (path, query) => (latest.data === null && latest.error === null ? null : { path, query });
     const statistics = useResource(() => then(`${path}/statistics`));

@@ -9,6 +9,8 @@ import { JobHead } from "./head.js";
 import { OverviewTab } from "./overview.js";
 import { ScheduleTab } from "./schedule.js";
 
+const LATEST = 8;
+
 const TABS = {
   overview: OverviewTab,
   executions: ExecutionsTab,
@@ -23,13 +25,16 @@ export const Screen = {
   props: { jobId: String },
   setup(props) {
     const job = useResource(() => ({ path: pathOf("jobs", props.jobId) }), { live: true });
+    // Together with the job: its rows are what the page is opened for.
+    const latest = useResource(() => (tabOf() === "overview" ? { path: "executions", query: { jobId: props.jobId, limit: LATEST } } : null));
     // Whether there is such a job is asked once.
     const isThere = () => job.data !== null;
     const preview = useResource(() => (isThere() ? { path: `${pathOf("jobs", props.jobId)}/next`, query: { count: 5 } } : null));
     reloadWith(() => [job.data?.nextFireTime, job.data?.state], preview, 1_000);
     return () => {
       if (job.data !== null && job.error?.status === 404) return gone(job.data);
-      const chosen = route.query.tab in TABS ? route.query.tab : "overview";
+      const chosen = tabOf();
+      const own = chosen === "overview" ? { latest } : {};
       const items = Object.keys(TABS).map((key) => ({ key, text: t(`job.${key}`) }));
       const choose = (key) => pushQuery({ tab: key === "overview" ? null : key, cursor: null });
       return html`
@@ -37,13 +42,17 @@ export const Screen = {
           default: (data) => html`
             <${JobHead} job=${data} preview=${preview.data} onDone=${job.reload}/>
             <div class="filters"><${Tabs} items=${items} chosen=${chosen} label=${t("job.parts")} onChoose=${choose}/></div>
-            <${TABS[chosen]} key=${chosen} job=${data} preview=${preview} etag=${job.etag} onDone=${job.reload}/>
+            <${TABS[chosen]} key=${chosen} job=${data} preview=${preview} etag=${job.etag} onDone=${job.reload} ...${own}/>
           `,
         }}<//>
       `;
     };
   },
 };
+
+function tabOf() {
+  return route.query.tab in TABS ? route.query.tab : "overview";
+}
 
 /** The job was there and is destroyed now: nothing can be done with it, and its executions are still listed. */
 function gone(job) {
