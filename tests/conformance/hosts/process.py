@@ -1,6 +1,7 @@
 """One process of a cluster as its world sees it: what it does is counted, and it can die at any of that."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -20,17 +21,22 @@ Work = Callable[[Any], T]
 
 
 class Points:
-    """Counts what all processes do to their world; at point `chosen` the process that comes there dies."""
+    """Counts what all processes do to their world; at point `chosen` the process that comes there dies.
+
+    `seen` has how often each kind of point was passed.
+    """
 
     def __init__(self, die: Callable[[str], None]) -> None:
         self._die = die
         self.chosen = 0
         self.count = 0
+        self.seen: Counter[str] = Counter()
         self.died: tuple[str, str] | None = None
 
     async def pass_by(self, process: str, what: str) -> None:
         """One more point; at the chosen one nothing follows."""
         self.count += 1
+        self.seen[what] += 1
         if self.count == self.chosen:
             self.died = (process, what)
             self._die(process)
