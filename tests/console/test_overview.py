@@ -1,4 +1,4 @@
-"""The overview counts what is planned (SPEC section 17)."""
+"""The overview counts what is planned and what waits (SPEC section 17)."""
 
 import re
 
@@ -6,6 +6,7 @@ from playwright.sync_api import expect
 
 from tests.console.browsing import Console
 from tests.console.service import ConsoleService
+from tests.console.starter import Starter
 
 OFTEN = [f"often-{number}" for number in range(20)]
 
@@ -22,3 +23,13 @@ def test_the_next_hour_is_counted_in_full(console: Console, service: ConsoleServ
         expect(shown).to_have_attribute("href", "#/upcoming?hours=1")
         for name in OFTEN:
             assert client.delete(f"/jobs/{name}").is_success
+
+
+def test_what_waits_is_counted(console: Console, started: Starter) -> None:
+    """Parts in queues: how many, and a way to them."""
+    started.job("posters", {"url": "queue://posters"}, overlapPolicy="allow")
+    for _ in range(2):
+        started.run("posters")
+    page = console("#/")
+    line = page.get_by_role("link", name=re.compile(r"^Queues \d+ parts wait"))
+    expect(line).to_have_attribute("href", "#/queues")
