@@ -34,6 +34,8 @@ CASE_SENSITIVE = frozenset({"env", "secrets"})
 SECRET = frozenset({"server.key", "dapr.app_token"})
 """Settings whose values are never shown."""
 COLLECTION_ERRORS = frozenset({"tuple_type", "dict_type", "model_type", "model_attributes_type"})
+LONGEST_FILE = 1 << 20
+"""In bytes: a device has no end."""
 NEXT_COMMAND = re.compile(r";(\s|$)")
 """In a line of a shell: what follows is another command."""
 Name = tuple[str, ...]
@@ -102,7 +104,7 @@ def load_settings(
 def read_env_file(path: Path) -> dict[str, str]:
     """The variables in a file of lines `[export ]NAME=value`, which is read and never executed."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = _read_limited(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"env_file {path} cannot be read: {error}") from error
     found: dict[str, str] = {}
@@ -112,7 +114,7 @@ def read_env_file(path: Path) -> dict[str, str]:
             continue
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier():
-            raise SettingsError(f"env_file {path}, line {number}: {line!r} is not [export ]NAME=value")
+            raise SettingsError(f"env_file {path}, line {number}: it is not [export ]NAME=value")
         found[name] = _unquote(value)
         if found[name] == value and NEXT_COMMAND.search(value):
             raise SettingsError(
@@ -120,6 +122,15 @@ def read_env_file(path: Path) -> dict[str, str]:
                 "and is text here: write one [export ]NAME=value a line, or put the whole value in quotes"
             )
     return found
+
+
+def _read_limited(path: Path) -> str:
+    """The text of a file, which may be a pipe. Raises OSError, UnicodeDecodeError, SettingsError."""
+    with path.open("rb") as file:
+        content = file.read(LONGEST_FILE + 1)
+    if len(content) > LONGEST_FILE:
+        raise SettingsError(f"{path} is larger than {LONGEST_FILE:,} bytes, so it is no file of settings")
+    return content.decode()
 
 
 def _unquote(value: str) -> str:
@@ -132,11 +143,13 @@ def _read_file(config: Path | None) -> list[tuple[Name, object]]:
     if config is None:
         return []
     try:
-        tree = tomllib.loads(config.read_text(encoding="utf-8"))
+        tree = tomllib.loads(_read_limited(config))
     except OSError as error:
         raise SettingsError(f"the configuration {config} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"the configuration {config} is not valid TOML: {error}") from error
+    except RecursionError:
+        raise SettingsError(f"the configuration {config} is not valid TOML: it is nested too deep") from None
     return [((group, *rest), value) for group in tree for rest, value in _leaves(tree[group])]
 
 

@@ -155,6 +155,33 @@ def test_a_file_that_is_wrong_is_refused(tmp_path: Path, text: str, said: str) -
     assert "punctual.toml" in message
 
 
+def test_a_file_without_an_end_is_refused(tmp_path: Path) -> None:
+    """It is read no further than a file of settings may be long; so is the file of variables."""
+    endless = tmp_path / "endless"
+    endless.symlink_to("/dev/zero")
+    for read in (lambda: load_settings({}, {}, endless), lambda: read_env_file(endless)):
+        with pytest.raises(SettingsError, match="larger than 1,048,576 bytes"):
+            read()
+
+
+def test_a_file_that_is_nested_too_deep_is_refused(tmp_path: Path) -> None:
+    """In words, and in few."""
+    config = tmp_path / "deep.toml"
+    config.write_text("a = " + "[" * 100_000)
+    with pytest.raises(SettingsError, match="nested too deep") as refused:
+        load_settings({}, {}, config)
+    assert len(str(refused.value)) < 500
+
+
+def test_a_line_of_variables_is_named_and_not_shown(tmp_path: Path) -> None:
+    """It may have a secret in it."""
+    variables = tmp_path / ".env"
+    variables.write_text("# ours\nPASSWORD: s3cret\n")
+    with pytest.raises(SettingsError, match="line 2") as refused:
+        read_env_file(variables)
+    assert "s3cret" not in str(refused.value)
+
+
 def test_a_file_that_is_missing_is_refused(tmp_path: Path) -> None:
     """A configuration that was named must be there (16)."""
     assert "cannot be read" in refusal({}, tmp_path / "none.toml")
