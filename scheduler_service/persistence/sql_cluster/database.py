@@ -136,6 +136,10 @@ class SharedDatabase:
                 return _run(connection, items)
         except StoreError as error:
             return [error] * len(items)
+        except Exception as error:  # noqa: BLE001 - what one row cannot be read as is told to who asked for it
+            if len(items) == 1:
+                return [error]
+        return [verdict for item in items for verdict in self._serve_reads([item])]
 
     def _serve(self, items: list[Work | Part]) -> list[Verdict]:
         try:

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+import sqlalchemy as sa
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
+from scheduler_service.persistence.sql.job_tables import jobs
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import CLAIM_MS, SharedStore
-from scheduler_service.ports.cluster import TurnClaim
+from scheduler_service.ports.cluster import ClaimedJob, TurnClaim
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Remembered
 from tests.unit.persistence.samples import entry
@@ -111,6 +114,20 @@ async def test_a_claim_that_cannot_be_stored_fails_alone(
     assert isinstance(verdicts[2], error)
     assert verdicts[:2] + verdicts[3:] == [None] * 4
     assert await store.catalogue.get("j2") is None
+
+
+async def test_a_row_that_cannot_be_read_is_told_to_who_asked_for_it(store: ClusterStore) -> None:
+    """Others that are loaded at the same moment are found, and so is what is asked for later."""
+    await take_all(store, [claim("damaged", 0, 1), claim("sound", 0, 1)])
+    damage = sa.update(jobs).where(jobs.c.job_id == "damaged").values(labels="{")
+    await store.database.write(lambda connection: connection.execute(damage))
+    async with asyncio.timeout(10):
+        asked = [store.shared.find(name) for name in ("damaged", "sound", "none")]
+        damaged, sound, none = await asyncio.gather(*asked, return_exceptions=True)
+        assert isinstance(damaged, msgspec.DecodeError)
+        assert isinstance(sound, ClaimedJob)
+        assert none is None
+        assert await store.shared.find("sound") == sound
 
 
 async def test_a_group_that_cannot_be_written_fails_for_each(tmp_path: Path) -> None:
