@@ -109,6 +109,8 @@ class AnsweringProtocol(HttpToolsProtocol):
         await self._end_with_fault(cycle)
 
     async def _end_with_fault(self, cycle: RequestResponseCycle) -> None:
+        if cycle.response_complete:
+            return
         if cycle.response_started:
             cycle.transport.close()
             return

@@ -60,6 +60,8 @@ class App:
         length = (b"content-length", b"%d" % len(answer))
         await send({"type": "http.response.start", "status": 200, "headers": [length]})
         await send({"type": "http.response.body", "body": answer})
+        if scope["path"] == "/told/fault":
+            raise KeyError("a fault that was answered")
 
     @staticmethod
     async def _read(receive: Any) -> bytes | None:
@@ -413,6 +415,15 @@ async def test_a_fault_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) 
     assert str(keys["error"]).startswith("KeyError")
     assert "test_limited_protocol.py" in str(keys["where"])
     assert caplog.records == []
+
+
+async def test_a_connection_outlives_a_fault_that_was_answered() -> None:
+    """The API answers 500 itself; what the caller sends next is not lost."""
+    async with served() as stage:
+        answer = await stage.exchange(get("/told/fault"), LAST)
+    assert statuses(answer) == [200, 200]
+    ((event, _),) = stage.lines
+    assert event == "requests_failed"
 
 
 @pytest.mark.parametrize("before", [0, 2, 40])
