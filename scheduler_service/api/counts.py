@@ -52,7 +52,7 @@ async def count_deliveries(request: ApiRequest) -> Response:
 
 
 async def count_queued(request: ApiRequest) -> Response:
-    """`GET /counts/queues`: parts that wait and parts that are held, over all queues; none on Dapr."""
+    """`GET /counts/queues`: parts that wait and parts that are held, over all queues."""
     queues, asked = request.deps.queues, QueueQuery(request.caller.tenant, limit=MOST_QUEUES + 1)
     found = [] if queues is None else await queues.figures(asked)
     oldest = min((one.oldest for one in found if one.oldest is not None), default=None)

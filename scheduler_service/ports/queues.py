@@ -20,10 +20,11 @@ from scheduler_service.domain.parts import PartEnd
 
 
 class Queues(Protocol):
-    """The parts in queues, beside the jobs' state; published and withdrawn in the turn's own transaction.
+    """The parts in queues, beside the jobs' state; published and withdrawn in the turn's own transaction,
+    in a cluster right after it.
 
-    Each method is one conditional write of the one writer: no other write comes between its read and its
-    write. Moments are steady ms. All raise StoreError.
+    Each method is one conditional write: no other write comes between its read and its write. Moments are
+    steady ms. All raise StoreError.
     """
 
     def claim(self, claim: Claim) -> Awaitable[tuple[Leased, ...]]:

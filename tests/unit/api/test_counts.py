@@ -65,7 +65,7 @@ async def test_notifications_are_counted(client: httpx.AsyncClient) -> None:
 
 
 async def test_without_queues_nothing_waits(client: httpx.AsyncClient, world: World) -> None:
-    """As on Dapr."""
+    """Where none are open."""
     assert world.deps.queues is None
     counted = (await client.get("/counts/queues")).json()["data"]
     nothing = {"queues": {"value": 0, "isCapped": False}, "waiting": 0, "held": 0, "oldestAt": None}

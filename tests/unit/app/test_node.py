@@ -38,11 +38,13 @@ async def test_every_node_shows_the_queues_of_the_cluster(tmp_path: Path, postgr
         async with httpx.AsyncClient(transport=httpx.ASGITransport(node.api), base_url=SERVED) as client:
             (listed,) = (await client.get("/queues")).json()["data"]["items"]
             read = (await client.get("/queues/work")).json()["data"]
+            counted = (await client.get("/counts/queues")).json()["data"]
             figures = read_text((await client.get("/metrics")).text)
             claimed = await client.post("/queues/work/claim", json={"instanceId": "w"})
         await node.stop(0)
         assert (listed["name"], listed["depth"], listed["held"]) == ("work", 1, 0)
         assert (read["depth"], read["items"]) == (1, [])
+        assert (counted["waiting"], counted["held"]) == (1, 0)
         assert figures.value("punctual_queue_depth", queue="work") == 1
         assert claimed.status_code == 503
         assert "not open yet" in claimed.json()["detail"]
