@@ -146,6 +146,8 @@ async def _take(turn: Turn, body: bytes) -> tuple[int, bytes]:
 
 
 async def _answer(send: Any, status: int, body: bytes = b"") -> None:
-    headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
-    await send({"type": "http.response.start", "status": status, "headers": headers if body else []})
+    headers = [(b"content-length", b"%d" % len(body))]
+    if body:
+        headers.append((b"content-type", b"application/json"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
