@@ -95,6 +95,8 @@ class Container:
         base.telemetry.occurrences.listen(self._worker_stores.take)
         self.has_started = False
         """Whether the start is over: only then is the service ready."""
+        self.is_stopping = False
+        """Whether it stops: it says so at once, though what it has begun may need the jobs for a while."""
 
     async def attach(self) -> None:
         """Binds to the jobs what had to be built before them. Raises StoreUnavailable."""
@@ -194,7 +196,7 @@ class Container:
         workers = {"workers": lambda: [name for remote in remotes for name in remote.missing]}
         return Readiness(
             parts={
-                "host": lambda: [] if self.host.is_ready else ["host"],
+                "host": lambda: [] if self.host.is_ready and not self.is_stopping else ["host"],
                 **(workers if remotes else {}),
                 "store": lambda: [*self.watch.missing, *name(STORE, len(remotes))],
                 "start": lambda: [] if self.has_started else ["start"],

@@ -79,7 +79,8 @@ class NodeService:
     """One running node: `api` is its ASGI application; the actors have a listener of their own."""
 
     def __init__(self, *, loaded: Loaded, parts: NodeParts, log: Log) -> None:
-        self._readiness = make_readiness(parts)
+        self._is_stopping = False
+        self._readiness = make_readiness(parts, lambda: self._is_stopping)
         self._alerts = make_node_alerts(
             settings=loaded.settings,
             cluster=parts.cluster,
@@ -151,7 +152,7 @@ class NodeService:
 
     async def stop(self, grace: int) -> None:
         """Drains for at most `grace` ms, then closes everything (SPEC section 14)."""
-        parts = self._parts
+        parts, self._is_stopping = self._parts, True
         self._log("draining", graceMs=grace, running=parts.host.running)
         parts.services.stop_claims()
         began = parts.clock.now().steady

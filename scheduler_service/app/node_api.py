@@ -1,5 +1,6 @@
 """What the API of a node of a cluster is made of: its readiness, its figures, and whom it asks."""
 
+from collections.abc import Callable
 from functools import partial
 
 from scheduler_service import __version__
@@ -34,11 +35,11 @@ def _make_exposition(parts: NodeParts) -> Exposition | None:
     return make_exposition(parts.telemetry.metrics, shown)
 
 
-def make_readiness(parts: NodeParts) -> Readiness:
-    """What a node needs before it is ready."""
+def make_readiness(parts: NodeParts, is_stopping: Callable[[], bool]) -> Readiness:
+    """What a node needs to be ready; one that stops is not, though what it has begun may need its jobs."""
     return Readiness(
         parts={
-            "host": lambda: [] if parts.host.is_ready else ["host"],
+            "host": lambda: [] if parts.host.is_ready and not is_stopping() else ["host"],
             "sidecar": lambda: parts.watch.missing,
             "history": parts.telemetry.history_watch.lacks,
         },

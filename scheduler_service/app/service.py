@@ -85,6 +85,7 @@ class Service:
 
         Without its store there is nothing to wait for: what runs can end nowhere.
         """
+        self.components.is_stopping = True
         grace = 0 if self.components.watch.is_lost else grace
         self._log("draining", graceMs=grace, running=self.components.host.running)
         self.components.services.stop_claims()

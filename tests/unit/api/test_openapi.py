@@ -110,8 +110,9 @@ checkDefinition
 claimWork
 cleanHistory
 completeWork
+countDeliveries
 countExecutions
-countJobs countUpcoming
+countJobs countQueued countUpcoming
 createJob
 createJobs
 destroyFamily
