@@ -156,10 +156,9 @@ class NodeService:
         self._log("draining", graceMs=grace, running=parts.host.running)
         parts.services.stop_claims()
         began = parts.clock.now().steady
-        await asyncio.gather(
-            self._alerts.stop(), self._trial_rounds.stop(), self._api_parts.operations.stop(grace)
-        )
-        await parts.host.stop(max(grace - (parts.clock.now().steady - began), 0))
+        await asyncio.gather(self._alerts.stop(), self._api_parts.operations.stop(grace))
+        left = max(grace - (parts.clock.now().steady - began), 0)
+        await asyncio.gather(parts.host.stop(left), self._trial_rounds.stop())
         await parts.events.stop()
         await parts.telemetry.end_events()
         await parts.watch.stop()

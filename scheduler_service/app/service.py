@@ -90,7 +90,8 @@ class Service:
         self._log("draining", graceMs=grace, running=self.components.host.running)
         self.components.services.stop_claims()
         grace = await self._stop_own_work(grace)
-        await asyncio.gather(self.components.host.stop(grace), self.components.workers.stop(grace))
+        rooms = self.components
+        await asyncio.gather(rooms.host.stop(grace), rooms.workers.stop(grace), rooms.trial_rounds.stop())
         await self.telemetry.end_events()
         await self.components.sender.close()
         await self.components.reads.close()
@@ -104,7 +105,7 @@ class Service:
         """Ends what needs the jobs; returns what is left of `grace`."""
         rooms = self.components
         began = rooms.clock.now().steady
-        await asyncio.gather(rooms.alerts.stop(), rooms.trial_rounds.stop(), rooms.operations.stop(grace))
+        await asyncio.gather(rooms.alerts.stop(), rooms.operations.stop(grace))
         return max(grace - (rooms.clock.now().steady - began), 0)
 
     def flush_log(self) -> None:
