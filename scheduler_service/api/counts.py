@@ -55,12 +55,13 @@ async def count_queued(request: ApiRequest) -> Response:
     """`GET /counts/queues`: parts that wait and parts that are held, over all queues."""
     queues, asked = request.deps.queues, QueueQuery(request.caller.tenant, limit=MOST_QUEUES + 1)
     found = [] if queues is None else await queues.figures(asked)
-    oldest = min((one.oldest for one in found if one.oldest is not None), default=None)
+    counted = found[:MOST_QUEUES]
+    oldest = min((one.oldest for one in counted if one.oldest is not None), default=None)
     return succeed(
         {
-            "queues": {"value": min(len(found), MOST_QUEUES), "isCapped": len(found) > MOST_QUEUES},
-            "waiting": sum(one.depth for one in found[:MOST_QUEUES]),
-            "held": sum(one.held for one in found[:MOST_QUEUES]),
+            "queues": {"value": len(counted), "isCapped": len(found) > len(counted)},
+            "waiting": sum(one.depth for one in counted),
+            "held": sum(one.held for one in counted),
             "oldestAt": None if oldest is None else rfc3339(oldest),
         }
     )
