@@ -287,7 +287,7 @@ class Container:
             body_bytes=settings.limits.body_bytes,
             feedback_bytes=settings.limits.feedback_bytes,
             options=self.compiler.options,
-            settings=self._show_settings,
+            settings=base.loaded.describe,
             events=self.events,
             metrics=self._exposition,
         )
@@ -387,7 +387,3 @@ class Container:
         if shard:
             return self._worker_stores.lacks(shard)
         return [*self.watch.missing, *self._base.telemetry.history_watch.lacks()]
-
-    def _show_settings(self) -> dict[str, object]:
-        effective = self._base.loaded.effective()
-        return {name: {"value": value, "source": source} for name, value, source in effective}

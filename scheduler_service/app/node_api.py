@@ -92,8 +92,6 @@ def make_api_parts(loaded: Loaded, parts: NodeParts, readiness: Readiness, log: 
         body_bytes=loaded.settings.limits.body_bytes,
         feedback_bytes=loaded.settings.limits.feedback_bytes,
         options=parts.compiler.options,
-        settings=lambda: {
-            name: {"value": value, "source": source} for name, value, source in loaded.effective()
-        },
+        settings=loaded.describe,
         metrics=_make_exposition(parts),
     )

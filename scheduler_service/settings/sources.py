@@ -71,6 +71,10 @@ class Loaded(msgspec.Struct, frozen=True):
             shown = "(set)" if _is_secret(name) and value else _hide_password(name, value)
             yield name, shown, self._source(name)
 
+    def describe(self) -> dict[str, object]:
+        """name → `value` and `source` of every setting, as `GET /settings` shows them."""
+        return {name: {"value": value, "source": source} for name, value, source in self.effective()}
+
     def _source(self, name: str) -> str:
         names = _enclosing(name.split("."))
         return next((self.sources[one] for one in names if one in self.sources), "default")
