@@ -1,9 +1,10 @@
-"""How soon pages show, in ms: `python -m tests.bench.console_pages [executions] [jobs] [folder]`.
+"""How soon pages show, in ms: `python -m tests.bench.console_pages [executions] [jobs] [folder] [screens]`.
 
 A service with so many jobs and a day of executions, and Chromium on the same machine. Of each screen: from
-the navigation to its first rows, in five new tabs that have come to rest and have the console's files
-already. Then what 50 open tabs cost the service, and how late firings are with and without the requests of
-20 people who click every two seconds. A folder is filled once, and kept.
+the navigation to the frame with its first rows, in five new tabs that have come to rest and have the
+console's files already; `blank` is a text of the same service, which is the floor. Then what 50 open tabs
+cost the service, and how late firings are with and without the requests of 20 people who click every two
+seconds. A folder is filled once, and kept. `screens`, as `jobs:job:blank`: these alone, and nothing else.
 """
 
 import contextlib
@@ -13,7 +14,7 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from scheduler_service.domain.moments import DAY, rfc3339
 from scheduler_service.persistence.history.coalesce import Rows
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.statements import insert_rows, write_together
+from tests.bench.page_clock import ROWS, time_rows, watch_rows
 from tests.bench.stage import Stage, show, stage
 from tests.console.chromium import MISSING, find_chromium, launch
 
@@ -35,9 +37,9 @@ CLICK_SECONDS = 2.0
 FIRING_JOBS = 200
 SPAN_SECONDS = 30
 REST_SECONDS = 1.5
-ROWS = "main tbody tr, main .figure, main .empty, main .waterfall tr"
 
 SCREENS = {
+    "blank": "a/no/such",
     "overview": "#/",
     "jobs": "#/jobs",
     "jobs, searched": "#/jobs?text=job-99",
@@ -58,8 +60,10 @@ CLICKS = (
 )
 
 
-def main(executions: int = 1_000_000, jobs: int = 10_000, folder: Path | None = None) -> None:
-    """Prints the figures."""
+def main(
+    executions: int = 1_000_000, jobs: int = 10_000, folder: Path | None = None, screens: str = ""
+) -> None:
+    """Prints the figures; of `screens` (names with colons between them) alone where some are named."""
     program = find_chromium()
     if program is None:
         sys.exit(MISSING)
@@ -72,13 +76,21 @@ def main(executions: int = 1_000_000, jobs: int = 10_000, folder: Path | None = 
         browser = launch(driver, program)
         context = browser.new_context()
         context.set_default_timeout(60_000)
-        for name, place in _places(on).items():
-            show(name, _visit(on, context, place))
+        _time_screens(on, context, screens.split(":") if screens else list(SCREENS))
+        if screens:
+            return
         show("tabs", _open_tabs(on, context))
         context.close()
         show("firings alone", _watch_firings(on, "alone"))
         with _people(on):
             show("firings, 20 people", _watch_firings(on, "watched"))
+
+
+def _time_screens(on: Stage, context: BrowserContext, names: Sequence[str]) -> None:
+    watch_rows(context)
+    places = _places(on)
+    for name in names:
+        show(name, _visit(on, context, places[name]))
 
 
 def _fill(on: Stage, executions: int, jobs: int) -> None:
@@ -139,10 +151,7 @@ def _visit(on: Stage, context: BrowserContext, place: str) -> dict[str, float]:
 def _first_rows(on: Stage, page: Page, place: str) -> float:
     # A new tab keeps Chromium busy with parts of its own window for about a second.
     time.sleep(REST_SECONDS)
-    began = time.perf_counter()
-    page.goto(f"{on.client.base_url}/console/{place}", wait_until="commit")
-    page.locator(ROWS).first.wait_for()
-    spent = (time.perf_counter() - began) * 1_000
+    spent = time_rows(page, f"{on.client.base_url}/console/{place}")
     page.close()
     return spent
 
@@ -207,4 +216,4 @@ def _people(on: Stage) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:3]), *map(Path, sys.argv[3:]))
+    main(*map(int, sys.argv[1:3]), *map(Path, sys.argv[3:4]), *sys.argv[4:5])
