@@ -25,6 +25,24 @@ new MutationObserver(() => {
 }).observe(document, { childList: true, subtree: true });
 """
 
+SHOWN_BEFORE = """
+let frames = 0;
+const count = () => {
+  const isDrawn = document.querySelector("main tbody tr, main .figure") !== null;
+  const page = document.getElementById("application");
+  if (isDrawn && !page.hidden) frames += 1;
+  requestAnimationFrame(count);
+};
+requestAnimationFrame(count);
+const ask = window.fetch;
+window.framesBefore = {};
+window.fetch = (url, options) => {
+  window.framesBefore[new URL(url).pathname] ??= frames;
+  return ask(url, options);
+};
+"""
+"""How many frames with rows had begun when something was asked for first."""
+
 FIRST_FRAME = """
 const look = () => {
   const page = document.getElementById("application");
@@ -74,6 +92,25 @@ def test_counts_and_outcomes_come_after_the_rows(console: Console) -> None:
     _until_held(page, [counted, seen])
     expect(page.locator("main tbody tr").first).to_be_visible()
     assert len(counted) == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "rows", "rest"),
+    [
+        ("jobs", "/jobs", ["/counts/jobs", "/outcomes"]),
+        ("executions", "/executions", ["/counts/executions"]),
+        ("", "/stats", ["/nodes", "/series/executions", "/counts/jobs", "/services", "/alerts"]),
+        ("jobs/orders", "/executions", ["/jobs/orders/statistics", "/outcomes", "/series/executions"]),
+    ],
+)
+def test_the_rest_is_asked_for_when_the_rows_are_seen(
+    console: Console, place: str, rows: str, rest: list[str]
+) -> None:
+    """Service and browser do nothing else until the frame with the rows is on the screen."""
+    console.context.add_init_script(SHOWN_BEFORE)
+    frames = console(f"#/{place}").evaluate("framesBefore")
+    assert frames[rows] == 0
+    assert min(frames[one] for one in rest) >= 2
 
 
 @pytest.mark.parametrize(("height", "first"), HEIGHTS.items())

@@ -8,7 +8,6 @@ import "./core/arrivals.js";
 import "./core/clipboard.js";
 import "./core/files.js";
 import "./core/following.js";
-import "./core/gradual.js";
 import "./core/listing.js";
 import "./core/selection.js";
 import "./components/charts.js";
@@ -20,7 +19,7 @@ import "./components/fields.js";
 import "./components/outlook.js";
 import "./components/tables.js";
 import { answersOfNow, counted } from "./core/api.js";
-import { formatNumber } from "./core/formats.js";
+import { untilShown } from "./core/gradual.js";
 import { startKeys } from "./core/keys.js";
 import { startLanguage } from "./core/language.js";
 import { startPreferences } from "./core/preferences.js";
@@ -28,7 +27,7 @@ import { startReconnecting } from "./core/reconnect.js";
 import { route, startRouter } from "./core/router.js";
 import { findPlace, loadScreen } from "./core/screens.js";
 import { readSession, session, startSession } from "./core/session.js";
-import { startClock } from "./core/times.js";
+import { nameOwnZone, startClock } from "./core/times.js";
 import { createApp, h, nextTick } from "./core/vue.js";
 import { attempt } from "./core/notices.js";
 import { Application } from "./shell/application.js";
@@ -43,16 +42,15 @@ async function start() {
   startKeys();
   startClock();
   startReconnecting();
-  const answers = Promise.all([startLanguage(), attempt(readSession), loadFirst()]);
-  // The first format of a page takes a browser 20 ms, and rows need one: here it has nothing else to do.
-  formatNumber(0);
-  await answers;
+  await Promise.all([startLanguage(), attempt(readSession), loadFirst()]);
   session.isKnown = true;
   const page = document.getElementById("application");
   page.hidden = true;
   createApp({ render: () => h(Application) }).mount(page);
   await counted(firstAnswers());
   page.hidden = false;
+  await counted(untilShown());
+  nameOwnZone();
 }
 
 /** Until the first screen has its answers and has drawn them, or some time has gone. */

@@ -1,35 +1,45 @@
-// Long tables: the rows that are seen first are drawn first.
+// What is seen first is drawn first: the rows that the window shows, and all else when the browser has shown them.
 
 import { counted } from "./api.js";
 import { computed, ref, watch } from "./vue.js";
 
 // So much of the window is above the rows of every list.
 const HEAD_PIXELS = 130;
-const FRAME_MS = 100;
+const HIDDEN_MS = 100;
+const LONGEST_MS = 2_000;
 
 /**
- * Of `rows()` as many as the window shows until the browser has drawn them, then all (computed); none of them is less than `pixels` high. For
- * `setup` of a component.
+ * Whether what is there since `isThere()` has been shown by the browser (a ref). What else a page asks for and draws waits for that: service and
+ * browser would otherwise work at it while the first rows are drawn. For `setup` of a component.
  */
-export function useGradually(rows, pixels) {
-  const isWhole = ref(false);
-  const first = Math.ceil(Math.max(0, innerHeight - HEAD_PIXELS) / pixels);
+export function useShown(isThere) {
+  const isShown = ref(false);
   watch(
-    () => rows().length > 0,
-    async (hasRows) => {
-      if (!hasRows || isWhole.value) return;
-      await counted(untilDrawn());
-      isWhole.value = true;
+    () => isThere(),
+    async (isDrawn) => {
+      if (!isDrawn || isShown.value) return;
+      await counted(untilShown());
+      isShown.value = true;
     },
     { immediate: true },
   );
+  return isShown;
+}
+
+/**
+ * Of `rows()` as many as the window shows until the browser has shown them, then all (computed); none of them is less than `pixels` high. For
+ * `setup` of a component.
+ */
+export function useGradually(rows, pixels) {
+  const isWhole = useShown(() => rows().length > 0);
+  const first = Math.ceil(Math.max(0, innerHeight - HEAD_PIXELS) / pixels);
   return computed(() => (isWhole.value ? rows() : rows().slice(0, first)));
 }
 
-/** Until the next frame is drawn; a tab that is not seen has none, and waits a moment. */
-function untilDrawn() {
+/** Until what is drawn now is on the screen: the frame after it begins then. A tab that is not seen has no frames, and waits a moment. */
+export function untilShown() {
   return new Promise((resolve) => {
-    setTimeout(resolve, FRAME_MS);
-    requestAnimationFrame(() => setTimeout(resolve));
+    setTimeout(resolve, document.hidden ? HIDDEN_MS : LONGEST_MS);
+    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve)));
   });
 }

@@ -1,12 +1,14 @@
 // A list with pages by cursor, whose filters live in the address.
 
+import { useShown } from "./gradual.js";
 import { useResource } from "./resource.js";
 import { pushQuery, route } from "./router.js";
 import { computed, ref, watch } from "./vue.js";
 
 /**
  * A page of the list at `path`; `filters()` gives its query. The cursors of the pages before are kept, so that one can go back; a change
- * of filters begins at the first page. Members: `resource` (of useResource), `items`, `page` (from 1), `hasNext`, `next()`, `back()`.
+ * of filters begins at the first page. Members: `resource` (of useResource), `items`, `page` (from 1), `hasNext`, `next()`, `back()`,
+ * `isShown` (whether the first rows, or why there are none, have been shown).
  */
 export function useListing(path, filters, { limit = 50, live = true } = {}) {
   const cursors = ref([null]);
@@ -22,6 +24,7 @@ export function useListing(path, filters, { limit = 50, live = true } = {}) {
   );
   return {
     resource,
+    isShown: useShown(() => resource.data !== null || resource.error !== null),
     items: computed(() => resource.data?.items ?? []),
     page: computed(() => cursors.value.length),
     hasNext: computed(() => Boolean(resource.data?.nextCursor)),
@@ -30,9 +33,9 @@ export function useListing(path, filters, { limit = 50, live = true } = {}) {
   };
 }
 
-/** `question` once the first rows of `listing` are there, and null before: what is not a row does not delay rows. */
+/** `question` once the first rows of `listing` have been shown, and null before: what is not a row does not delay rows. */
 export function behind(listing, question) {
-  return listing.resource.data === null && listing.resource.error === null ? null : question;
+  return listing.isShown.value ? question : null;
 }
 
 /** A filter that lives in the address: `[value, choose]`, "" where it is not given. */

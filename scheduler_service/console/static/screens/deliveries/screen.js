@@ -11,6 +11,7 @@ import {
   Panel,
   Tabs,
   TextFilter,
+  behind,
   formatNumber,
   html,
   linkTo,
@@ -66,7 +67,7 @@ export const Screen = {
 
 /** How many are in each of the states that want something done, for the tabs: a text, or undefined while it is not known. Asked for more rarely than the list. */
 function useCounts(listing) {
-  const counts = useResource(() => ({ path: "counts/deliveries", query: { jobId: route.query.jobId, event: route.query.event } }), { keeps: true });
+  const counts = useResource(() => behind(listing, { path: "counts/deliveries", query: { jobId: route.query.jobId, event: route.query.event } }), { keeps: true });
   reloadWith(() => listing.resource.loadedAt, counts, COUNTED_EVERY_MS);
   return (state) => (counts.data !== null && COUNTED.includes(state) ? formatNumber(counts.data.byState[state]) : undefined);
 }

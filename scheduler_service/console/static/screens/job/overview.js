@@ -23,6 +23,7 @@ import {
   route,
   t,
   useResource,
+  useShown,
 } from "../../core.js";
 import { JobFigures } from "./figures.js";
 import { executionTable } from "./execution_rows.js";
@@ -41,7 +42,8 @@ export const OverviewTab = {
     const own = { jobId: props.job.jobId };
     const path = pathOf("jobs", own.jobId);
     // Charts do not delay the rows.
-    const then = (path, query) => (latest.data === null && latest.error === null ? null : { path, query });
+    const isShown = useShown(() => latest.data !== null || latest.error !== null);
+    const then = (path, query) => (isShown.value ? { path, query } : null);
     const statistics = useResource(() => then(`${path}/statistics`));
     const outcomes = useResource(() => then("outcomes", { ...own, count: 50 }));
     const series = useResource(() => then("series/executions", { ...own, from: momentBefore(RANGES[rangeOf()]), buckets: 60 }), { keeps: true });

@@ -41,7 +41,7 @@ export const Screen = {
     const counts = useResource(() => behind(listing, { path: "counts/jobs", query: filtersOf(route.query) }), { keeps: true });
     // It reads all jobs that fit: with ten thousand of them that is too much for each second.
     reloadWith(() => listing.resource.loadedAt, counts, COUNTED_EVERY_MS);
-    const outcomes = useResource(() => outcomesOf(listing.items.value), { live: true, keeps: true });
+    const outcomes = useResource(() => behind(listing, outcomesOf(listing.items.value)), { live: true, keeps: true });
     const selection = useSelection(
       () => listing.items.value.map((job) => job.jobId),
       (jobId) => navigate(linkTo("jobs", jobId)),

@@ -1,6 +1,6 @@
 // The overview: how it goes, what needs attention, what comes.
 
-import { EmptyState, Loaded, PageHead, Panel, StackedBars, endOfSeries, html, may, navigate, placeOf, pushQuery, route, t, useResource } from "../../core.js";
+import { EmptyState, Loaded, PageHead, Panel, StackedBars, endOfSeries, html, may, navigate, placeOf, pushQuery, route, t, useResource, useShown } from "../../core.js";
 import { Attention } from "./attention.js";
 import { Errors } from "./errors.js";
 import { Figures } from "./figures.js";
@@ -17,8 +17,8 @@ export const Screen = {
     const hours = () => Number(route.query.hours ?? 24);
     const stats = useResource(() => ({ path: "stats" }), { live: true });
     // What costs more, or fills what is there already, does not delay the figures.
-    const isBegun = () => stats.data !== null || stats.error !== null;
-    const then = (path, query) => (isBegun() ? { path, query } : null);
+    const isBegun = useShown(() => stats.data !== null || stats.error !== null);
+    const then = (path, query) => (isBegun.value ? { path, query } : null);
     const nodes = useResource(() => then("nodes"), { live: true });
     const executions = useResource(() => then("counts/executions", { from: startOf(hours()) }), { live: true, keeps: true });
     const series = useResource(() => then("series/executions", { from: startOf(hours()), buckets: BUCKETS }), { live: true, keeps: true });
@@ -34,7 +34,7 @@ export const Screen = {
         default: (data) => html`<${Figures} stats=${data} nodes=${nodes.data} executions=${executions.data} services=${services.data} hours=${hours()}/>`,
       }}<//>
       ${jobs.data?.total.value === 0 && first()}
-      ${isBegun() && panels(jobs, series, executions, services, startOf(hours()))}
+      ${isBegun.value && panels(jobs, series, executions, services, startOf(hours()))}
     `;
   },
 };
