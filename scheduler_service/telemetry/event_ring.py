@@ -15,13 +15,9 @@ class RingEvent(msgspec.Struct, gc=False):
 
     position: int
     occurrence: Occurrence
+    size: int
+    """About how many bytes it takes."""
     frame: bytes = b""
-
-    @property
-    def size(self) -> int:
-        """About how many bytes it takes."""
-        occurrence = self.occurrence
-        return EVENT_BYTES + 2 * (len(occurrence.message or "") + len(occurrence.subject or ""))
 
 
 class EventRing:
@@ -50,11 +46,14 @@ class EventRing:
 
     def add(self, position: int, occurrence: Occurrence) -> None:
         """Adds the newest one."""
-        event = RingEvent(position, occurrence)
-        self._events[self.end] = event
-        self.end += 1
+        size = EVENT_BYTES
+        if occurrence.message is not None or occurrence.subject is not None:
+            size += 2 * (len(occurrence.message or "") + len(occurrence.subject or ""))
+        end = self.end
+        self._events[end] = RingEvent(position, occurrence, size)
+        self.end = end + 1
         self.newest = position
-        self.bytes += event.size
+        self.bytes += size
         while self.bytes > self._most_bytes or self.end - self.first > self._most:
             self._drop_oldest()
 

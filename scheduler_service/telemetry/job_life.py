@@ -21,7 +21,7 @@ class JobLife:
     def observe(self, before: CatalogueEntry | None, after: CatalogueEntry) -> None:
         """A turn made `after` of `before` (`hosts.host_parts.ObserveJob`). Never raises."""
         occurrences = self._occurrences
-        if occurrences.are_wanted:
+        if occurrences.are_wanted and not (before is not None and _is_alike(before, after)):
             for kind in changes_of(before, after):
                 occurrences.publish(
                     Occurrence(
@@ -34,6 +34,11 @@ class JobLife:
                         revision=after.revision,
                     )
                 )
+
+
+def _is_alike(before: CatalogueEntry, after: CatalogueEntry) -> bool:
+    """Whether the turn was about executions alone, as most are."""
+    return before.state is after.state and before.revision == after.revision and before.uid == after.uid
 
 
 def changes_of(before: CatalogueEntry | None, after: CatalogueEntry) -> Iterator[OccurrenceKind]:

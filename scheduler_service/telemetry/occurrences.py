@@ -1,6 +1,7 @@
 """Makes occurrences of records and log lines, and hands them to those who asked for them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from typing import Any
 
 from scheduler_service.domain.execution import DeliveryState, ExecutionState, FiringOutcome
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
@@ -9,7 +10,6 @@ from scheduler_service.domain.records import (
     DeliveryRecord,
     ExecutionRecord,
     FiringRecord,
-    Record,
 )
 from scheduler_service.ports.history import Batch
 from scheduler_service.telemetry.log_text import safe_message
@@ -32,6 +32,7 @@ _DELIVERIES = {
     DeliveryState.FAILED: OccurrenceKind.UNDELIVERABLE,
     DeliveryState.OUTBOX: OccurrenceKind.UNDELIVERABLE,
 }
+_MISFIRES = (FiringOutcome.SKIPPED, FiringOutcome.LATE)
 
 
 class Occurrences:
@@ -89,25 +90,15 @@ class Occurrences:
                 tell(self.are_wanted)
 
 
-def occurrences_of(batch: Batch) -> Iterator[Occurrence]:
+def occurrences_of(batch: Batch) -> list[Occurrence]:
     """What the records of one turn say, in their order."""
+    found = []
     for record in batch.records:
-        found = _occurrence_of(batch, record)
-        if found is not None:
-            yield found
-
-
-def _occurrence_of(batch: Batch, record: Record) -> Occurrence | None:
-    match record:
-        case ExecutionRecord():
-            return _execution(batch, record)
-        case AttemptEnded(error=str(), retry_in=int()):
-            return _failed_attempt(batch, record)
-        case DeliveryRecord() if record.state in _DELIVERIES:
-            return _delivery(batch, record)
-        case FiringRecord(outcome=FiringOutcome.SKIPPED | FiringOutcome.LATE):
-            return _misfire(batch, record)
-    return None
+        # By its type, not by `match`: each execution comes here while anybody follows.
+        make = _MAKERS.get(type(record))
+        if make is not None and (occurrence := make(batch, record)) is not None:
+            found.append(occurrence)
+    return found
 
 
 def _execution(batch: Batch, record: ExecutionRecord) -> Occurrence | None:
@@ -133,20 +124,21 @@ def _execution(batch: Batch, record: ExecutionRecord) -> Occurrence | None:
         planned_at=record.planned_at,
         lateness_ms=None if started is None else max(0, started - record.planned_at),
         count=record.attempt_count,
-        message=safe_message(_failure_of(batch, record)),
+        message=None if record.error is None else safe_message(_failure_of(batch, record)),
     )
 
 
 def _failure_of(batch: Batch, record: ExecutionRecord) -> AttemptEnded | None:
     """The attempt with which the execution failed in this turn."""
-    if record.error is not None:
-        for one in reversed(batch.records):
-            if type(one) is AttemptEnded and one.execute_number == record.execute_number:
-                return one
+    for one in reversed(batch.records):
+        if type(one) is AttemptEnded and one.execute_number == record.execute_number:
+            return one
     return None
 
 
-def _failed_attempt(batch: Batch, record: AttemptEnded) -> Occurrence:
+def _failed_attempt(batch: Batch, record: AttemptEnded) -> Occurrence | None:
+    if record.error is None or record.retry_in is None:
+        return None
     return Occurrence(
         kind=OccurrenceKind.ATTEMPT_FAILED,
         at=record.at,
@@ -161,9 +153,12 @@ def _failed_attempt(batch: Batch, record: AttemptEnded) -> Occurrence:
     )
 
 
-def _delivery(batch: Batch, record: DeliveryRecord) -> Occurrence:
+def _delivery(batch: Batch, record: DeliveryRecord) -> Occurrence | None:
+    kind = _DELIVERIES.get(record.state)
+    if kind is None:
+        return None
     return Occurrence(
-        kind=_DELIVERIES[record.state],
+        kind=kind,
         at=batch.at,
         tenant=batch.tenant,
         job_id=batch.job_id,
@@ -176,7 +171,9 @@ def _delivery(batch: Batch, record: DeliveryRecord) -> Occurrence:
     )
 
 
-def _misfire(batch: Batch, record: FiringRecord) -> Occurrence:
+def _misfire(batch: Batch, record: FiringRecord) -> Occurrence | None:
+    if record.outcome not in _MISFIRES:
+        return None
     return Occurrence(
         kind=OccurrenceKind.MISFIRED,
         at=batch.at,
@@ -189,3 +186,11 @@ def _misfire(batch: Batch, record: FiringRecord) -> Occurrence:
         planned_at=record.planned_at,
         count=record.count,
     )
+
+
+_MAKERS: dict[type, Callable[[Batch, Any], Occurrence | None]] = {
+    ExecutionRecord: _execution,
+    AttemptEnded: _failed_attempt,
+    DeliveryRecord: _delivery,
+    FiringRecord: _misfire,
+}

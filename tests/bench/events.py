@@ -2,15 +2,24 @@
 
 `python -m tests.bench.events [jobs] [readers]` runs a service in this process, triggers so many jobs, and
 prints for each kind of readers the time, the CPU per trigger and the memory. With `herd [jobs] [readers]
-[rounds]` it shows how late the firings of a herd are, without readers and with slow ones, in turns.
+[rounds]` it shows how late the firings of a herd are, without readers and with slow ones, in turns. With
+`making [batches]` it shows what the two turns of an execution take (`tests.bench.turns`) while nobody
+follows, and while events are made, batch by batch in turns.
 """
 
 import asyncio
+import gc
 import resource
+import statistics
 import sys
 import time
 from typing import Any
 
+from scheduler_service.app.telemetry import Telemetry
+from scheduler_service.settings import Settings
+from scheduler_service.telemetry.event_feed import EventFeed
+from scheduler_service.telemetry.event_source import LocalEvents
+from tests.bench import turns
 from tests.bench.stage import figures, one_shot, show, stage
 from tests.wire.event_stream import Listening, listening, open_silent
 from tests.wire.service import World, definition, running
@@ -92,6 +101,36 @@ def herd(jobs: int, readers: int, rounds: int) -> None:
                     one.close()
 
 
+async def making(batches: int) -> None:
+    """Prints the median of the batches of each kind, in µs of CPU per execution."""
+    telemetry = Telemetry(settings=Settings(), log=lambda event, /, **keys: print(event, keys))
+    loop = asyncio.get_running_loop()
+    feed = EventFeed(
+        source=LocalEvents(occurrences=telemetry.occurrences, line="1"),
+        most_readers=1,
+        later=lambda seconds, work: loop.call_later(0, work),
+    )
+    firing = turns.Firing(qos=0, steps=1, decorators=telemetry.decorators)
+    await firing.prepare(batches)
+    gc.collect()
+    gc.freeze()
+    found: dict[bool, list[float]] = {False: [], True: []}
+    for number in range(batches):
+        reader = await feed.follow() if number % 2 else None
+        begun = time.process_time()
+        await firing.fire()
+        found[reader is not None].append((time.process_time() - begun) * 1e6 / turns.SIZE)
+        if reader is not None:
+            reader.leave()
+            await asyncio.sleep(0.01)
+    print(
+        *(
+            f"{name} {statistics.median(found[key]):.1f} µs"
+            for key, name in ((False, "nobody"), (True, "made"))
+        )
+    )
+
+
 def numbers(given: list[str]) -> tuple[int, int]:
     """Jobs and readers."""
     values: list[Any] = [int(one) for one in given] + [2_000, 100][len(given) :]
@@ -101,5 +140,7 @@ def numbers(given: list[str]) -> tuple[int, int]:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["herd"]:
         herd(*[int(one) for one in sys.argv[2:]] + [2_000, 100, 3][len(sys.argv) - 2 :])
+    elif sys.argv[1:2] == ["making"]:
+        asyncio.run(making(int(([*sys.argv[2:], "200"])[0])))
     else:
         asyncio.run(main(*numbers(sys.argv[1:])))
