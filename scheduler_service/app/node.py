@@ -41,7 +41,8 @@ from scheduler_service.hosts.dapr.actor import register
 from scheduler_service.hosts.dapr.build import DaprParts, build_dapr_host
 from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.node import Cluster
-from scheduler_service.hosts.dapr.sidecar import Sidecar, SidecarClient
+from scheduler_service.hosts.dapr.sidecar import Sidecar
+from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
 from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.large_work import short_turns
@@ -182,7 +183,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     log, stores = telemetry.log, await open_stores(settings, served, telemetry.log)
     database, clock, own = stores.database, stores.clock, made_here(settings)
     telemetry.follow(clock)
-    client = SidecarClient(port=settings.dapr.grpc_port)
+    client = SidecarClient(http_port=settings.dapr.http_port, grpc_port=settings.dapr.grpc_port)
     surroundings, compiler = _make_compiler(loaded, served)
     # The host is built on the writer, which confirms what it has written to the host's store.
     writer = open_writer(lambda keys: host.store.written(keys), database, log, own, telemetry.history_watch)

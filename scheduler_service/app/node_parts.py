@@ -15,7 +15,7 @@ from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.node import Cluster
 from scheduler_service.hosts.dapr.node_events import NodeEvents
-from scheduler_service.hosts.dapr.sidecar import SidecarClient
+from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads

@@ -1,18 +1,14 @@
 """The sidecar: state, reminders and invocation of the jobs' actors, over an actor client of the SDK."""
 
-import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from typing import Protocol
 
 import grpc
-from dapr.clients.base import DaprActorClientBase
 from dapr.clients.exceptions import DaprInternalError
-from dapr.clients.grpc.dapr_actor_grpc_client import DaprActorGrpcClient
 
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 
 ACTOR_TYPE = "job_scheduler"
 STATE, ALARM, TAKE = "state", "alarm", "take"
@@ -22,14 +18,43 @@ REMINDER_TIMEOUT_SECONDS, TURN_TIMEOUT_SECONDS = 1.0, 20.0
 RETRY_POLICY = {"constant": {"interval": "5s"}}
 
 LARGEST_MESSAGE_BYTES = 16 << 20
-# A connection to a sidecar that was restarted is tried again within a second, not after two minutes.
-CHANNEL_OPTIONS = (
-    ("grpc.max_send_message_length", LARGEST_MESSAGE_BYTES),
-    ("grpc.max_receive_message_length", LARGEST_MESSAGE_BYTES),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1_000),
-)
+UPSERT = b'[{"operation":"upsert","request":{"key":"state","value":"%b"}}]'
+DELETE = b'[{"operation":"delete","request":{"key":"state"}}]'
+LEAST_SECONDS = 0.05
+FAILURES = (TimeoutError, grpc.aio.AioRpcError, DaprInternalError, OSError)
+
+
+class ActorMissing(DaprInternalError):
+    """daprd does not have the actor active here, and has written nothing."""
+
+
+class ActorCalls(Protocol):
+    """The SDK's actor client, each call within `seconds` of real time.
+
+    Raises TimeoutError, DaprInternalError, AioRpcError: but for ActorMissing it is unknown whether daprd has
+    acted.
+    """
+
+    async def get_state(self, actor_type: str, actor_id: str, name: str, *, seconds: float) -> bytes:
+        """A value as JSON, empty where there is none."""
+
+    async def save_state_transactionally(
+        self, actor_type: str, actor_id: str, data: bytes, *, seconds: float
+    ) -> None:
+        """Writes the operations in `data` (JSON) as one. Raises ActorMissing, too."""
+
+    async def register_reminder(
+        self, actor_type: str, actor_id: str, name: str, data: bytes, *, seconds: float
+    ) -> None:
+        """Registers or replaces a reminder, as `data` (JSON) says."""
+
+    async def unregister_reminder(self, actor_type: str, actor_id: str, name: str, *, seconds: float) -> None:
+        """Removes a reminder, if there is one."""
+
+    async def invoke_method(
+        self, actor_type: str, actor_id: str, method: str, data: bytes | None = None, *, seconds: float
+    ) -> bytes:
+        """The answer of an actor, wherever it lives."""
 
 
 class Sidecar:
@@ -38,68 +63,70 @@ class Sidecar:
     Timeouts are real time, whatever clock the host uses; all are multiplied by `timeout_factor`.
     """
 
-    def __init__(self, *, client: DaprActorClientBase, timeout_factor: float = 1.0) -> None:
+    def __init__(self, *, client: ActorCalls, timeout_factor: float = 1.0) -> None:
         self._client = client
         self._timeout_factor = timeout_factor
 
     async def get(self, actor_id: str) -> bytes:
         """The state of a job, empty where there is none. Raises StoreUnavailable."""
-        async with self._within(READ_TIMEOUT_SECONDS, "read the state of an actor", StoreUnavailable):
-            raw = await self._client.get_state(ACTOR_TYPE, actor_id, STATE)
+        seconds = self._real(READ_TIMEOUT_SECONDS)
+        try:
+            raw = await self._client.get_state(ACTOR_TYPE, actor_id, STATE, seconds=seconds)
+        except FAILURES as failure:
+            raise StoreUnavailable(_explain("read the state of an actor", failure, seconds)) from failure
         return base64.b64decode(json.loads(raw)) if raw else b""
 
     async def save(self, actor_id: str, state: bytes, timeout: int) -> None:
         """Writes the state within `timeout` ms. Raises StoreUncertain: it may be written, or will be."""
-        request = {"key": STATE, "value": base64.b64encode(state).decode()}
-        operations = json.dumps([{"operation": "upsert", "request": request}])
-        async with self._within(timeout / SECOND, "write the state of an actor", StoreUncertain):
-            await self._client.save_state_transactionally(ACTOR_TYPE, actor_id, operations.encode())
+        operations = UPSERT % base64.b64encode(state)
+        await self._write(actor_id, operations, "write the state of an actor", timeout / SECOND)
 
     async def drop(self, actor_id: str) -> None:
         """Removes the state. Raises StoreUncertain."""
-        operations = json.dumps([{"operation": "delete", "request": {"key": STATE}}])
-        async with self._within(WRITE_TIMEOUT_SECONDS, "remove the state of an actor", StoreUncertain):
-            await self._client.save_state_transactionally(ACTOR_TYPE, actor_id, operations.encode())
+        await self._write(actor_id, DELETE, "remove the state of an actor", WRITE_TIMEOUT_SECONDS)
 
     async def remind(self, actor_id: str, pause: int) -> None:
         """Registers the one reminder of a job, once, `pause` ms from now. Raises StoreUncertain."""
         reminder = {"dueTime": f"{max(pause, 0)}ms", "data": "", "failurePolicy": RETRY_POLICY}
-        async with self._within(REMINDER_TIMEOUT_SECONDS, "register a reminder", StoreUncertain):
-            await self._client.register_reminder(ACTOR_TYPE, actor_id, ALARM, json.dumps(reminder).encode())
+        data, seconds = json.dumps(reminder).encode(), self._real(REMINDER_TIMEOUT_SECONDS)
+        try:
+            await self._client.register_reminder(ACTOR_TYPE, actor_id, ALARM, data, seconds=seconds)
+        except FAILURES as failure:
+            raise StoreUncertain(_explain("register a reminder", failure, seconds)) from failure
 
     async def forget_reminder(self, actor_id: str) -> None:
         """Removes the reminder. Raises StoreUncertain."""
-        async with self._within(REMINDER_TIMEOUT_SECONDS, "remove a reminder", StoreUncertain):
-            await self._client.unregister_reminder(ACTOR_TYPE, actor_id, ALARM)
+        seconds = self._real(REMINDER_TIMEOUT_SECONDS)
+        try:
+            await self._client.unregister_reminder(ACTOR_TYPE, actor_id, ALARM, seconds=seconds)
+        except FAILURES as failure:
+            raise StoreUncertain(_explain("remove a reminder", failure, seconds)) from failure
 
     async def invoke(
         self, actor_id: str, message: bytes, *, timeout_seconds: float = TURN_TIMEOUT_SECONDS
     ) -> bytes:
         """The answer of the job's actor to `message`. Raises StoreUncertain."""
-        async with self._within(timeout_seconds, "reach an actor", StoreUncertain):
-            return await self._client.invoke_method(ACTOR_TYPE, actor_id, TAKE, message)
-
-    @asynccontextmanager
-    async def _within(self, seconds: float, what: str, error: type[StoreError]) -> AsyncIterator[None]:
+        seconds = self._real(timeout_seconds)
         try:
-            async with asyncio.timeout(max(seconds, 0.05) * self._timeout_factor):
-                yield
-        except TimeoutError:
-            raise error(f"the sidecar did not {what} within {seconds:.1f} s; is it overloaded?") from None
-        except grpc.aio.AioRpcError as failure:
-            reason = f"{failure.code().name}: {failure.details()}"
-            raise error(f"the sidecar could not {what}: {reason}; is daprd running?") from failure
-        except (DaprInternalError, OSError) as failure:
-            raise error(f"the sidecar could not {what}: {failure}; is daprd running?") from failure
+            return await self._client.invoke_method(ACTOR_TYPE, actor_id, TAKE, message, seconds=seconds)
+        except FAILURES as failure:
+            raise StoreUncertain(_explain("reach an actor", failure, seconds)) from failure
+
+    async def _write(self, actor_id: str, operations: bytes, what: str, limit: float) -> None:
+        seconds = self._real(limit)
+        try:
+            await self._client.save_state_transactionally(ACTOR_TYPE, actor_id, operations, seconds=seconds)
+        except FAILURES as failure:
+            raise StoreUncertain(_explain(what, failure, seconds)) from failure
+
+    def _real(self, seconds: float) -> float:
+        return max(seconds, LEAST_SECONDS) * self._timeout_factor
 
 
-class SidecarClient(DaprActorGrpcClient):
-    """The SDK's actor client to the daprd on `port`. Belongs to the event loop in which it is made."""
-
-    def __init__(self, *, port: int) -> None:
-        self._own_channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=CHANNEL_OPTIONS)
-        super().__init__(timeout=30, channel=self._own_channel)
-
-    async def close(self) -> None:
-        """Ends the connection."""
-        await self._own_channel.close()
+def _explain(what: str, failure: Exception, seconds: float) -> str:
+    if isinstance(failure, TimeoutError):
+        return f"the sidecar did not {what} within {seconds:.1f} s; is it overloaded?"
+    if isinstance(failure, grpc.aio.AioRpcError):
+        reason = f"{failure.code().name}: {failure.details()}"
+        return f"the sidecar could not {what}: {reason}; is daprd running?"
+    return f"the sidecar could not {what}: {failure}; is daprd running?"

@@ -119,8 +119,8 @@ class Bench:
         """Seconds of CPU of the nodes and of their sidecars."""
         cluster = self.stage.cluster
         return {
-            "nodes": sum(map(_cpu, cluster.apps.values())),
-            "daprd": sum(map(_cpu, cluster.sidecars.values())),
+            "nodes": sum(map(cpu_of, cluster.apps.values())),
+            "daprd": sum(map(cpu_of, cluster.sidecars.values())),
         }
 
     def said(self, word: str) -> int:
@@ -165,6 +165,7 @@ def each(spent: Mapping[str, float], before: Mapping[str, float], count: int) ->
     return {f"{name}_cpu_ms": round((spent[name] - before[name]) / count * 1_000, 2) for name in spent}
 
 
-def _cpu(part: Program) -> float:
+def cpu_of(part: Program) -> float:
+    """Seconds of CPU of a program that runs."""
     fields = Path(f"/proc/{part.pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -2,9 +2,11 @@
 
 import asyncio
 import base64
+import functools
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 from zlib import crc32
 
 from dapr.actor import ActorId, ActorRuntime
@@ -13,7 +15,7 @@ from dapr.clients.base import DaprActorClientBase
 from dapr.clients.exceptions import DaprInternalError
 
 from scheduler_service.hosts.dapr.actor import Turns, register
-from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE
+from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE, ActorMissing
 from scheduler_service.ports.clock import Alarm
 from tests.conformance.hosts.stillness import Stillness
 from tests.manual_clock import ManualClock
@@ -114,9 +116,9 @@ class StandIn:
             known[1].cancel()
 
     async def save(self, node: str, actor_id: str, value: bytes | None) -> None:
-        """Writes or removes the state, when it is let. Raises DaprInternalError: the actor is not here."""
+        """Writes or removes the state, when it is let. Raises ActorMissing: the actor is not here."""
         if self.active.get(actor_id) != node:
-            raise DaprInternalError("actor instance is missing")
+            raise ActorMissing("actor instance is missing")
         self.journal.append(("save", actor_id))
         gate = None if self.before_save is None else self.before_save(node, actor_id)
         if gate is not None:
@@ -159,8 +161,19 @@ class StandIn:
         return self._locks.setdefault(actor_id, asyncio.Lock())
 
 
+def bounded(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """A method of the SDK's client with the product's own `seconds`: then it raises TimeoutError."""
+
+    @functools.wraps(call)
+    async def within(*arguments: Any, seconds: float) -> Any:
+        async with asyncio.timeout(seconds):
+            return await call(*arguments)
+
+    return within
+
+
 class StandInClient(DaprActorClientBase):
-    """One node's client."""
+    """One node's client (`hosts.dapr.sidecar.ActorCalls`)."""
 
     def __init__(self, world: StandIn, node: str, doing: Doing | None = None) -> None:
         self.world = world
@@ -169,6 +182,7 @@ class StandInClient(DaprActorClientBase):
         self.node = node
         self.is_cut = False
 
+    @bounded
     async def invoke_method(
         self, actor_type: str, actor_id: str, method: str, data: bytes | None = None
     ) -> bytes:
@@ -181,6 +195,7 @@ class StandInClient(DaprActorClientBase):
         await self.stillness.over()
         return answer
 
+    @bounded
     async def save_state_transactionally(self, actor_type: str, actor_id: str, data: bytes) -> None:
         self._check(actor_type)
         (operation,) = json.loads(data)
@@ -189,6 +204,7 @@ class StandInClient(DaprActorClientBase):
             await self.world.save(self.node, actor_id, None if value is None else json.dumps(value).encode())
         await self.stillness.over()
 
+    @bounded
     async def get_state(self, actor_type: str, actor_id: str, name: str) -> bytes:
         self._check(actor_type)
         await asyncio.sleep(0)
@@ -196,6 +212,7 @@ class StandInClient(DaprActorClientBase):
         await self.stillness.over()
         return found
 
+    @bounded
     async def register_reminder(self, actor_type: str, actor_id: str, name: str, data: bytes) -> None:
         self._check(actor_type)
         reminder = json.loads(data)
@@ -204,6 +221,7 @@ class StandInClient(DaprActorClientBase):
             self.world.remind(actor_id, name, int(reminder["dueTime"].removesuffix("ms")))
         await self.stillness.over()
 
+    @bounded
     async def unregister_reminder(self, actor_type: str, actor_id: str, name: str) -> None:
         self._check(actor_type)
         async with self._doing("removal of a reminder"):

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from scheduler_service.demo.cluster import LocalCluster, NodePorts
 from scheduler_service.demo.programs import Program, free_ports
-from scheduler_service.hosts.dapr.sidecar import SidecarClient
+from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 
 T = TypeVar("T")
 PATIENCE = 30.0
@@ -181,7 +181,7 @@ class Node:
         """Uses the product's own client of the sidecar."""
 
         async def run() -> T:
-            client = SidecarClient(port=self.ports.grpc)
+            client = SidecarClient(http_port=self.ports.http, grpc_port=self.ports.grpc)
             try:
                 return await work(client)
             finally:

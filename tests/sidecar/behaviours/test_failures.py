@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE, ALARM, Sidecar, SidecarClient
+from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE, ALARM, Sidecar
+from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 from tests.shown import shows
 from tests.sidecar.behaviours.bare import Answer, Call, Node, Work, World
 from tests.sidecar.stage import until

@@ -9,7 +9,8 @@ from urllib.parse import quote
 import pytest
 from dapr.proto import api_v1
 
-from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE, ALARM, Sidecar, SidecarClient
+from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE, ALARM, Sidecar
+from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 from tests.shown import shows
 from tests.sidecar.behaviours.bare import Gate, Node
 from tests.sidecar.stage import until

@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from scheduler_service.hosts.dapr.sidecar import Sidecar, SidecarClient
+from scheduler_service.hosts.dapr.sidecar import Sidecar
+from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 from scheduler_service.ports.errors import StoreUncertain
 from tests.shown import shows
 from tests.sidecar.behaviours.bare import Node

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 class Unreachable:
     """An actor client whose daprd is gone."""
 
-    async def invoke_method(self, *_: object) -> bytes:
+    async def invoke_method(self, *_: object, **__: object) -> bytes:
         """Fails as gRPC does."""
         nothing = grpc.aio.Metadata()
         raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, nothing, nothing, details="refused")

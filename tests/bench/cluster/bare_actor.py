@@ -1,0 +1,81 @@
+"""A bare actor as its user writes it: `python -m tests.bench.cluster.bare_actor PORT grpc|http`."""
+
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import uvicorn
+from dapr.actor import Actor, ActorId, ActorInterface, Remindable, actormethod
+from dapr.actor.runtime.context import ActorRuntimeContext
+from dapr.clients.grpc.dapr_actor_grpc_client import DaprActorGrpcClient
+from dapr.ext.fastapi import DaprActor
+from fastapi import FastAPI
+
+STATE, ALARM, LATER = "state", "alarm", timedelta(hours=1)
+DOCUMENT = "x" * 1_000
+arrivals: list[tuple[str, float]] = []
+
+
+class Bare(ActorInterface):
+    """What can be asked of the actor."""
+
+    @actormethod(name="create")
+    async def create(self, moment: float) -> bool:
+        """Saves a state and registers the reminder for `moment` (s since the epoch)."""
+        raise NotImplementedError
+
+
+class BareActor(Actor, Bare, Remindable):
+    """Saves its state and registers its next reminder each time that one rings."""
+
+    def __init__(self, ctx: ActorRuntimeContext, actor_id: ActorId) -> None:
+        super().__init__(ctx, actor_id)
+
+    async def create(self, moment: float) -> bool:
+        """As above."""
+        await self._save(0)
+        await self.register_reminder(ALARM, b"", timedelta(seconds=moment - time.time()))
+        return True
+
+    async def receive_reminder(
+        self, name: str, state: bytes, due_time: timedelta, period: timedelta, ttl: timedelta | None = None
+    ) -> None:
+        """Notes when it came."""
+        arrivals.append((self.id.id, time.time() * 1_000))
+        found, known = await self._state_manager.try_get_state(STATE)
+        await self._save(known["count"] + 1 if found else 1)
+        await self.register_reminder(ALARM, b"", LATER)
+
+    async def _save(self, count: int) -> None:
+        await self._state_manager.set_state(STATE, {"count": count, "document": DOCUMENT})
+        await self._state_manager.save_state()
+
+
+def make_app(client: str) -> FastAPI:
+    """The application; `client` is `http`, the SDK's default, or `grpc`, which costs less."""
+
+    @asynccontextmanager
+    async def register(app: FastAPI) -> AsyncIterator[None]:
+        given = {"actor_client": DaprActorGrpcClient()} if client == "grpc" else {}
+        await actors.register_actor(BareActor, **given)
+        yield
+
+    app = FastAPI(lifespan=register)
+    actors = DaprActor(app)
+
+    @app.get("/count")
+    async def count() -> int:
+        return len(arrivals)
+
+    @app.get("/arrivals")
+    async def list_arrivals() -> Any:
+        return arrivals
+
+    return app
+
+
+if __name__ == "__main__":
+    uvicorn.run(make_app(sys.argv[2]), host="127.0.0.1", port=int(sys.argv[1]), log_level="warning")

@@ -1,0 +1,119 @@
+"""The calls of the sidecar as they are sent, and what daprd's refusals become."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from scheduler_service.hosts.dapr.sidecar import ActorMissing, Sidecar
+from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
+from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
+from tests.unit.transport.servers import Handler, Peer, Server, Stage, answering, repeating
+
+pytestmark = pytest.mark.anyio
+
+MISSING = b'{"errorCode":"ERR_ACTOR_INSTANCE_MISSING","message":"actor instance is missing"}'
+
+
+def answer(status: int, body: bytes = b"") -> bytes:
+    """An answer of daprd."""
+    return b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body)
+
+
+class Bench:
+    """A server in daprd's place, and the sidecar that talks to it."""
+
+    def __init__(self, stack: AsyncExitStack) -> None:
+        self._stack = stack
+        self._stage = Stage(stack)
+
+    async def set(self, handler: Handler) -> tuple[Sidecar, Server]:
+        server = await self._stage.server(handler)
+        client = SidecarClient(http_port=server.port, grpc_port=server.port)
+        self._stack.push_async_callback(client.close)
+        return Sidecar(client=client), server
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    async with AsyncExitStack() as stack:
+        yield Bench(stack)
+
+
+async def test_each_call_has_its_path(bench: Bench) -> None:
+    """The id of an actor is one part of it, whatever signs it has; a state is JSON, a message is not."""
+    sidecar, server = await bench.set(
+        answering(answer(204), answer(200, b'"AAE="'), answer(204), answer(204))
+    )
+    await sidecar.save("tenant|job/1", b"\x00\x01", 2_000)
+    assert await sidecar.get("job") == b"\x00\x01"
+    assert await sidecar.get("job") == b""
+    await sidecar.drop("job")
+    heads, bodies = zip(*(one.split(b"\r\n\r\n") for one in server.requests), strict=True)
+    actors = b"/v1.0/actors/job_scheduler/"
+    assert [head.split(b" HTTP/1.1\r\n")[0] for head in heads] == [
+        b"POST " + actors + b"tenant%7Cjob%2F1/state",
+        b"GET " + actors + b"job/state/state",
+        b"GET " + actors + b"job/state/state",
+        b"POST " + actors + b"job/state",
+    ]
+    assert bodies == (
+        b'[{"operation":"upsert","request":{"key":"state","value":"AAE="}}]',
+        b"",
+        b"",
+        b'[{"operation":"delete","request":{"key":"state"}}]',
+    )
+
+
+async def test_a_turn_is_a_put_of_its_message(bench: Bench) -> None:
+    """Answer and message are bytes."""
+    sidecar, server = await bench.set(repeating(answer(200, b"\xff")))
+    assert await sidecar.invoke("job", b"\x00") == b"\xff"
+    assert server.requests[0].startswith(b"PUT /v1.0/actors/job_scheduler/job/method/take HTTP/1.1\r\n")
+    assert server.requests[0].endswith(b"\r\n\r\n\x00")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (400, MISSING, "ERR_ACTOR_INSTANCE_MISSING: actor instance is missing"),
+        (500, b"<html>", "status 500"),
+        (302, b"", "status 302"),
+        (500, b"[]", "status 500"),
+    ],
+)
+async def test_a_refusal_is_a_store_error_that_says_why(
+    bench: Bench, status: int, body: bytes, reason: str
+) -> None:
+    """What was read is unavailable, what was written is uncertain."""
+    sidecar, _ = await bench.set(repeating(answer(status, body)))
+    with pytest.raises(StoreUnavailable, match=f"{reason}; is daprd running"):
+        await sidecar.get("job")
+    with pytest.raises(StoreUncertain, match=f"{reason}; is daprd running") as raised:
+        await sidecar.save("job", b"x", 2_000)
+    assert isinstance(raised.value.__cause__, ActorMissing) is (body == MISSING)
+    with pytest.raises(StoreUncertain, match=f"{reason}; is daprd running"):
+        await sidecar.invoke("job", b"x")
+
+
+async def test_a_daprd_that_hangs_is_given_up(bench: Bench) -> None:
+    """After the time of the call."""
+    sidecar, _ = await bench.set(answering())
+    with pytest.raises(StoreUncertain, match=r"did not write the state of an actor within 0\.1 s"):
+        await sidecar.save("job", b"x", 100)
+    with pytest.raises(StoreUncertain, match=r"did not reach an actor within 0\.1 s"):
+        await sidecar.invoke("job", b"x", timeout_seconds=0.1)
+
+
+async def test_a_connection_that_breaks_is_uncertain(bench: Bench) -> None:
+    """The call may have been taken."""
+
+    sidecar, server = await bench.set(_break_off)
+    with pytest.raises(StoreUncertain, match="closed the connection before it answered"):
+        await sidecar.save("job", b"x", 2_000)
+    assert len(server.requests) == 1
+
+
+async def _break_off(peer: Peer) -> None:
+    await peer.read()
+    peer.reset()

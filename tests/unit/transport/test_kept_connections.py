@@ -1,0 +1,148 @@
+"""Connections to one server of this machine: kept, bounded, and closed where an exchange did not end."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from scheduler_service.transport.errors import ConnectFailed, TimedOut, Unreached
+from scheduler_service.transport.kept_connections import KeptConnections
+from tests.unit.transport.exchanges import OK
+from tests.unit.transport.servers import Peer, Stage, answering, repeating
+
+pytestmark = pytest.mark.anyio
+
+ASK = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n"
+PATIENCE = 10.0
+
+
+class Opener:
+    """Makes connections that end with the test."""
+
+    def __init__(self, stack: AsyncExitStack) -> None:
+        self._stack = stack
+
+    def open(self, port: int, most: int = 8) -> KeptConnections:
+        connections = KeptConnections(port=port, most=most, response_bytes=1_024)
+        self._stack.push_async_callback(connections.close)
+        return connections
+
+
+@pytest.fixture
+async def opener(stage: Stage) -> AsyncIterator[Opener]:
+    async with AsyncExitStack() as stack:
+        yield Opener(stack)
+
+
+async def test_exchanges_one_after_the_other_share_a_connection(stage: Stage, opener: Opener) -> None:
+    """The request comes as it was given, the answer whole."""
+    server = await stage.server(repeating(OK))
+    connections = opener.open(server.port)
+    for _ in range(5):
+        answer = await connections.exchange(ASK, method="GET", seconds=PATIENCE)
+        assert (answer.status, answer.body) == (200, b"ok")
+    assert (server.connections, server.requests) == (1, [ASK] * 5)
+
+
+async def test_one_that_the_server_closed_is_not_used(stage: Stage, opener: Opener) -> None:
+    """A server that was started again gets the next exchange over a new connection."""
+    hung_up = asyncio.Event()
+
+    async def handle(peer: Peer) -> None:
+        await peer.read()
+        await peer.say(OK)
+        peer.writer.close()
+        await peer.writer.wait_closed()
+        hung_up.set()
+
+    server = await stage.server(handle)
+    connections = opener.open(server.port)
+    for _ in range(3):
+        assert (await connections.exchange(ASK, method="GET", seconds=PATIENCE)).status == 200
+        await hung_up.wait()
+        hung_up.clear()
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("most", [1, 3])
+async def test_no_more_than_said_are_open(stage: Stage, opener: Opener, most: int) -> None:
+    """Those that wait are sent when one is free, the first to come first."""
+    server = await stage.server(repeating(OK))
+    connections = opener.open(server.port, most)
+    asks = [ASK.replace(b"/ ", b"/%02d " % number) for number in range(20)]
+    tasks = [connections.exchange(ask, method="GET", seconds=PATIENCE) for ask in asks]
+    assert [answer.status for answer in await asyncio.gather(*tasks)] == [200] * 20
+    assert server.connections == most
+    assert sorted(server.requests) == asks
+    assert most > 1 or server.requests == asks
+
+
+async def test_an_answer_that_does_not_come_ends_in_time(stage: Stage, opener: Opener) -> None:
+    """As does the wait for a connection; the exchange after them has one of its own."""
+    server = await stage.server(answering())
+    connections = opener.open(server.port, most=1)
+    first = asyncio.create_task(connections.exchange(ASK, method="GET", seconds=0.2))
+    await asyncio.sleep(0)
+    with pytest.raises(Unreached, match="are in use"):
+        await connections.exchange(ASK, method="GET", seconds=0.05)
+    with pytest.raises(TimedOut):
+        await first
+    with pytest.raises(TimedOut):
+        await connections.exchange(ASK, method="GET", seconds=0.05)
+    assert server.connections == 2
+
+
+async def test_who_is_cancelled_leaves_no_answer_behind(stage: Stage, opener: Opener) -> None:
+    """Its connection is closed: the late answer never becomes that of another exchange."""
+    arrived = asyncio.Event()
+
+    async def handle(peer: Peer) -> None:
+        while True:
+            request = await peer.read()
+            if b"/hangs" not in request:
+                await peer.say(OK)
+            arrived.set()
+
+    server = await stage.server(handle)
+    connections = opener.open(server.port)
+    hanging = asyncio.create_task(
+        connections.exchange(ASK.replace(b"/ ", b"/hangs "), method="GET", seconds=PATIENCE)
+    )
+    await arrived.wait()
+    hanging.cancel()
+    await asyncio.gather(hanging, return_exceptions=True)
+    assert (await connections.exchange(ASK, method="GET", seconds=PATIENCE)).body == b"ok"
+    assert server.connections == 2
+
+
+async def test_a_server_that_is_not_there_is_unreached(opener: Opener) -> None:
+    """At once, and again each time: nothing was sent."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    connections = opener.open(port)
+    for _ in range(2):
+        with pytest.raises(Unreached, match=f"http://127.0.0.1:{port} cannot be reached"):
+            await connections.exchange(ASK, method="GET", seconds=PATIENCE)
+
+
+async def test_a_close_ends_what_is_under_way(stage: Stage, opener: Opener) -> None:
+    """And what comes later."""
+    arrived = asyncio.Event()
+
+    async def handle(peer: Peer) -> None:
+        await peer.read()
+        arrived.set()
+        await peer.reader.read()
+
+    server = await stage.server(handle)
+    connections = opener.open(server.port)
+    task = asyncio.create_task(connections.exchange(ASK, method="GET", seconds=PATIENCE))
+    await arrived.wait()
+    await connections.close()
+    with pytest.raises(ConnectFailed, match="it stops"):
+        await task
+    with pytest.raises(ConnectFailed, match="it stops"):
+        await connections.exchange(ASK, method="GET", seconds=PATIENCE)
