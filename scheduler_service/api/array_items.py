@@ -6,14 +6,10 @@ from http import HTTPStatus
 import msgspec
 
 from scheduler_service.api.responses import ApiProblem, invalid, refuse
+from scheduler_service.language.json_scan import TEXT, end_of_value, skip_blanks
 
 NOT_AN_ARRAY = "the body must be an array of definitions; one alone goes to POST /jobs/{jobId}"
-_TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:' + _TEXT + rb'[^"\[\]{}]*+)*+[\[\]{}]', re.DOTALL)
-"""The next bracket outside of texts, with what stands before it."""
-_SCALAR = re.compile(_TEXT + rb'|[^",:\[\]{}\s]++', re.DOTALL)
-_BLANKS = re.compile(rb"[ \t\r\n]*")
-_KEY = re.compile(rb"(" + _TEXT + rb")[ \t\r\n]*:[ \t\r\n]*", re.DOTALL)
+_KEY = re.compile(rb"(" + TEXT + rb")[ \t\r\n]*:[ \t\r\n]*", re.DOTALL)
 
 
 def split_array(body: bytes, *, most: int, longest: int) -> list[bytes]:
@@ -22,11 +18,11 @@ def split_array(body: bytes, *, most: int, longest: int) -> list[bytes]:
     Raises ApiProblem: 400 for what is no array with an end, 422 for what is not an array or has more than
     `most` items, 413 for an item of more than `longest` bytes. Reads no further than to the first of these.
     """
-    place = _skip(body, 0)
+    place = skip_blanks(body, 0)
     if body[place : place + 1] != b"[":
         raise invalid("", "type", NOT_AN_ARRAY)
     items, place = _read_items(body, place + 1, most, longest)
-    if _skip(body, place) < len(body):
+    if skip_blanks(body, place) < len(body):
         raise _malformed(place)
     return items
 
@@ -49,12 +45,12 @@ def split_member(body: bytes, name: str, *, most: int, longest: int) -> SplitObj
     Raises ApiProblem as `split_array`, with pointers below `/NAME`; 413 where the other members have more
     than `longest` bytes. Reads no further than to the first of these.
     """
-    place = _skip(body, 0)
+    place = skip_blanks(body, 0)
     if body[place : place + 1] != b"{":
         raise _too_large_beside(name, longest) if len(body) > longest else _malformed(place)
     members: dict[str, bytes] = {}
     found = SplitObject(b"")
-    place = _skip(body, place + 1)
+    place = skip_blanks(body, place + 1)
     is_over = body[place : place + 1] == b"}"
     while not is_over:
         key, place = _read_key(body, place, longest)
@@ -64,14 +60,14 @@ def split_member(body: bytes, name: str, *, most: int, longest: int) -> SplitObj
             items, place = _within(name, body, place + 1, most, longest)
             found = SplitObject(b"", items, begin, place)
         else:
-            end = _end_of_item(body, place, min(place + longest + 1, len(body)))
+            end = end_of_value(body, place, min(place + longest + 1, len(body)))
             if end is None:
                 raise _too_large_beside(name, longest) if len(body) - place > longest else _malformed(place)
             members[key] = body[place:end]
             found = SplitObject(b"") if key == name else found
             place = end
         place, is_over = _go_on(body, place, b"}")
-    if _skip(body, place + 1) < len(body):
+    if skip_blanks(body, place + 1) < len(body):
         raise _malformed(place + 1)
     if len(body) - (found.end - found.begin) > longest:
         raise _too_large_beside(name, longest)
@@ -92,14 +88,14 @@ def too_many_items(most: int) -> ApiProblem:
 
 def _read_items(body: bytes, place: int, most: int, longest: int) -> tuple[list[bytes], int]:
     """The items of the array that begins before `place`, and the place behind it."""
-    place = _skip(body, place)
+    place = skip_blanks(body, place)
     items: list[bytes] = []
     if body[place : place + 1] == b"]":
         return items, place + 1
     while True:
         if len(items) == most:
             raise too_many_items(most)
-        end = _end_of_item(body, place, min(place + longest + 1, len(body)))
+        end = end_of_value(body, place, min(place + longest + 1, len(body)))
         if end is None or end - place > longest:
             raise _no_end(body, place, len(items), longest)
         items.append(body[place:end])
@@ -130,32 +126,13 @@ def _read_key(body: bytes, place: int, longest: int) -> tuple[str, int]:
 
 def _go_on(body: bytes, place: int, close: bytes) -> tuple[int, bool]:
     """Behind a value: where the next one begins; or that of the bracket `close`, and True."""
-    place = _skip(body, place)
+    place = skip_blanks(body, place)
     follows = body[place : place + 1]
     if follows == close:
         return place, True
     if follows != b",":
         raise _malformed(place)
-    return _skip(body, place + 1), False
-
-
-def _end_of_item(body: bytes, place: int, limit: int) -> int | None:
-    """The place after the item at `place`; None: it does not end before `limit`."""
-    if body[place : place + 1] not in (b"[", b"{"):
-        found = _SCALAR.match(body, place, limit)
-        return None if found is None else found.end()
-    depth, match = 0, _BRACKET.match
-    while (found := match(body, place, limit)) is not None:
-        place = found.end()
-        depth += 1 if body[place - 1] in b"[{" else -1
-        if not depth:
-            return place
-    return None
-
-
-def _skip(body: bytes, place: int) -> int:
-    found = _BLANKS.match(body, place)
-    return place if found is None else found.end()
+    return skip_blanks(body, place + 1), False
 
 
 def _no_end(body: bytes, place: int, index: int, longest: int) -> ApiProblem:

@@ -13,10 +13,10 @@ from scheduler_service.api.array_items import NOT_AN_ARRAY, locate, split_array,
 from scheduler_service.api.body_room import SMALL_BYTES, WHOLE_MAX
 from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, refuse
 from scheduler_service.hosts.large_work import work_apart, work_by_size
+from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.values import LARGE_BYTES, is_shallow
 
 MAX_DEPTH = 64
-_DECODER = msgspec.json.Decoder()
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 COMMAS_DECODED = 50_000
 JOINED_AT_ONCE = 1 << 20
@@ -158,7 +158,7 @@ def _decode(body: bytes) -> object:
     if not body:
         raise _malformed("the body is empty; send a JSON value")
     try:
-        value: object = _DECODER.decode(body)
+        value: object = decode_json(body)
     except msgspec.ValidationError:
         raise invalid("", "range", "a number is too large for any use here; send a smaller one") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

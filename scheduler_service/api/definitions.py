@@ -19,6 +19,7 @@ from scheduler_service.engine.compile_cache import (
     read_members,
 )
 from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.ports.delivery import Definition
 
@@ -162,7 +163,7 @@ def _conclude(raw: bytes, posted: _Posted, found: CachedDefinition) -> CheckedDe
     return CheckedDefinition(
         found.program.job_id,
         Definition(add_members(raw, posted.added), found.program),
-        _point(found.warnings, msgspec.json.decode(raw)) if found.warnings else (),
+        _point(found.warnings, decode_json(raw)) if found.warnings else (),
         found.active,
         has_creator=CREATOR.isdisjoint(posted.added),
     )

@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, islice
 from urllib.parse import urlsplit
 
-import msgspec
-
 from client_sdk.models import ModelError, parse_definition, point_to_posted
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.domain.errors import Problem
 from scheduler_service.engine.posting import literal_targets
 from scheduler_service.hosts.large_work import work_by_size
+from scheduler_service.language.json_pieces import decode_json
 
 # A quick look at the posted text: most definitions name services, addresses or this machine.
 # It begins with letters, which are found faster than a quotation mark.
@@ -48,7 +47,7 @@ def _names_in(raws: Sequence[bytes]) -> list[str]:
 
 
 def _warn(raw: bytes, refused: Mapping[str, str]) -> tuple[Problem, ...]:
-    value = msgspec.json.decode(raw)
+    value = decode_json(raw)
     try:
         definition = parse_definition({"jobId": "job", **value}, is_json=True)
     except ModelError:

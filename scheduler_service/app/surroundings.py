@@ -17,6 +17,7 @@ from scheduler_service.engine.compile_cache import CompileCache, posted_active, 
 from scheduler_service.engine.posting import find_refused
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.settings import Settings
 from scheduler_service.settings.model import Defaults
@@ -112,7 +113,7 @@ class Compiler:
         return compiled.program
 
     def _compile_stored(self, text: bytes) -> tuple[JobDefinition, Compiled]:
-        definition = parse_definition(msgspec.json.decode(text), is_json=True)
+        definition = parse_definition(decode_json(text), is_json=True)
         system = any(step.url.startswith("system://") for step in definition.request)
         if system:
             definition = self._reveal(definition)

@@ -27,6 +27,7 @@ from scheduler_service.engine.compile import (
     join,
 )
 from scheduler_service.engine.program import Program, Step
+from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.template import constant_json
 from scheduler_service.timing.occurrences import warnings_at
 from scheduler_service.timing.timer import Timer
@@ -128,7 +129,7 @@ class CompileCache:
             return None
         timer = self._timer(bytes(members.get("timer", _NULL)))
         own = self._read_own(members)
-        bodies = [[] if raw is None else [_ANY.decode(raw)] for raw in posted.bodies]
+        bodies = [[] if raw is None else [decode_json(raw)] for raw in posted.bodies]
         program = msgspec.structs.replace(
             shape.program,
             job_id=job_id,

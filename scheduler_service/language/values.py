@@ -6,6 +6,8 @@ from decimal import Decimal, InvalidOperation
 
 import msgspec
 
+from scheduler_service.language.json_pieces import decode_in_pieces, decode_json
+
 DEPTH_MAX = 64
 """How deep arrays and objects may nest; a deeper text is not read as JSON (SPEC section 10)."""
 
@@ -26,7 +28,7 @@ def parse_json(body: bytes) -> object:
     mark is ignored; bytes of a text that are not UTF-8 become U+FFFD.
     """
     try:
-        value = msgspec.json.decode(body)
+        value = decode_json(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _parse_slowly(body)
     except RecursionError:
@@ -83,11 +85,16 @@ def _containers_in(values: list[object]) -> list[object]:
 def _parse_slowly(body: bytes) -> object:
     """Reads what msgspec refuses and RFC 8259 allows: lone surrogates, huge numbers, a byte order mark."""
     try:
-        text = body.removeprefix(_BOM).decode()
-        value = json.loads(text, parse_float=_decimal, parse_int=_integer, parse_constant=_refuse_constant)
+        value = decode_in_pieces(body.removeprefix(_BOM), _read_slowly)
     except (ValueError, RecursionError, InvalidOperation):
         return body.decode("utf-8", "replace")
     return value if is_shallow(value) else body.decode("utf-8", "replace")
+
+
+def _read_slowly(text: bytes) -> object:
+    return json.loads(
+        text.decode(), parse_float=_decimal, parse_int=_integer, parse_constant=_refuse_constant
+    )
 
 
 def _decimal(text: str) -> float | Decimal:

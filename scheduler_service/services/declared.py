@@ -9,6 +9,8 @@ import msgspec
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.services import Applied, Service
+from scheduler_service.language.json_pieces import decode_json
+from scheduler_service.language.json_scan import items_of
 from scheduler_service.services.registry import Registry
 
 Apart = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -19,7 +21,6 @@ class _Named(msgspec.Struct, rename="camel"):
     job_id: str
 
 
-_RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 _NAMED = msgspec.json.Decoder(_Named)
 _CANONICAL = msgspec.json.Encoder(order="sorted")
 
@@ -265,11 +266,11 @@ def _note(case: Case, digest: bytes, uid: str, revision: int, state: JobState | 
 
 
 def _read_texts(timers: bytes) -> dict[str, bytes]:
-    return {_NAMED.decode(raw).job_id: bytes(raw) for raw in _RAWS.decode(timers)}
+    return {_NAMED.decode(text).job_id: text for text in items_of(timers)}
 
 
 def _describe(text: bytes) -> DeclaredJob:
-    value: dict[str, Any] = msgspec.json.decode(text)
+    value: dict[str, Any] = decode_json(text)
     active = value.get("active")
     return DeclaredJob(
         job_id=value["jobId"],

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from client_sdk.models import ModelError, parse_definition
 from scheduler_service.domain.differences import Difference, find_differences
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.services import Service
+from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.services.declared import Case, DriftKind
 from scheduler_service.services.reconcile_inputs import Finding, ReconcileInputs
 
@@ -91,7 +90,7 @@ def _compare_switch(case: Case) -> list[Difference]:
 
 def _fill(text: bytes) -> Any:
     """The definition with its defaults; as posted if this version refuses it."""
-    value = msgspec.json.decode(text)
+    value = decode_json(text)
     try:
         return parse_definition(value).model_dump(mode="json", by_alias=True, exclude={"active"})
     except ModelError:

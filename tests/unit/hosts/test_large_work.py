@@ -1,6 +1,7 @@
 """Large work runs beside the loop (decision 28)."""
 
 import asyncio
+import gc
 import sys
 import threading
 
@@ -48,3 +49,20 @@ async def test_turns_are_short_until_the_last_thread_has_ended() -> None:
     assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
     second.__exit__(None, None, None)
     assert sys.getswitchinterval() == usual
+
+
+async def test_the_collector_rests_meanwhile() -> None:
+    """A body is hundreds of thousands of objects without a cycle: a round over them would hold the loop."""
+    assert gc.isenabled()
+    assert not await work_by_size(LARGE_BYTES + 1, gc.isenabled)
+    assert gc.isenabled()
+
+
+async def test_a_collector_that_rests_is_not_woken() -> None:
+    """Whoever has told it to rest, as a recovery, tells it to go on."""
+    gc.disable()
+    try:
+        assert not await work_by_size(LARGE_BYTES + 1, gc.isenabled)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
