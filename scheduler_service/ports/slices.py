@@ -2,7 +2,9 @@
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 SLICE_ITEMS = 50
 SLICE_BYTES = 16_384
@@ -12,7 +14,10 @@ this time none is begun."""
 
 
 class Slices:
-    """Divides a long row of items: `pause` is awaited before each one. `timer` counts seconds."""
+    """Divides a long row of items: `pause` is awaited before each one. `timer` counts seconds.
+
+    Of all the rows that a loop works on, one goes on in each of its rounds.
+    """
 
     def __init__(self, timer: Callable[[], float] = time.perf_counter) -> None:
         self._items = 0
@@ -23,9 +28,49 @@ class Slices:
     async def pause(self, size: int = 0) -> None:
         """Lets the loop do other things once a slice is full; `size` is that of the next item, in bytes."""
         is_late = self._timer() - self._began >= SLICE_SECONDS
-        if is_late or self._items >= SLICE_ITEMS or self._bytes >= SLICE_BYTES:
+        is_full = self._items >= SLICE_ITEMS or self._bytes >= SLICE_BYTES
+        if is_late or is_full or (size > SLICE_BYTES and not self._items):
             self._items = self._bytes = 0
-            await asyncio.sleep(0)
+            await _turnstile().go_through()
             self._began = self._timer()
         self._items += 1
         self._bytes += size
+
+
+class _Turnstile:
+    """Lets one slice go on in each round of its loop, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_taken = False
+
+    async def go_through(self) -> None:
+        """Returns in one of the next rounds."""
+        loop = asyncio.get_running_loop()
+        if not self._is_taken:
+            self._take(loop)
+            await asyncio.sleep(0)
+            return
+        place = loop.create_future()
+        self._waiting.append(place)
+        await place
+
+    def _take(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._is_taken = True
+        loop.call_soon(self._turn, loop)
+
+    def _turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._is_taken = False
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():  # it is where its row was cancelled
+                place.set_result(None)
+                self._take(loop)
+                return
+
+
+_TURNSTILES: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turnstile] = WeakKeyDictionary()
+
+
+def _turnstile() -> _Turnstile:
+    return _TURNSTILES.setdefault(asyncio.get_running_loop(), _Turnstile())

@@ -77,7 +77,11 @@ class BulkCreation:
         errors = await self._commit([pending.commit for pending in begun.values()])
         for (place, pending), error in zip(begun.items(), errors, strict=True):
             await slices.pause()
-            await self._turn.settle(fresh[place].cached, pending, error)
+            locked = fresh.pop(place)
+            try:
+                await self._turn.settle(locked.cached, pending, error)
+            finally:
+                self._jobs.leave(locked)  # not all at the end: who waits for them all goes on at once then
             if not isinstance(error, StoreConflict):
                 answers[place] = error or pending.decision.reply
         return answers

@@ -48,3 +48,39 @@ async def count_pauses(slices: Slices, sizes: list[int]) -> int:
         await slices.pause(size)
     other.cancel()
     return counted - before
+
+
+async def test_of_several_rows_one_goes_on_in_each_round() -> None:
+    """Ten rows of four milliseconds each would be forty, before the loop comes to anything else."""
+    rounds = await count_slices([1_000_000] * 20, rows=10)
+    assert max(rounds) == 1
+    assert sum(rounds) == 200
+
+
+async def test_a_row_that_is_cancelled_lets_the_others_go_on() -> None:
+    """Also where it was the one to go on next."""
+    rows = [asyncio.ensure_future(work([1_000_000] * 5, [])) for _ in range(3)]
+    await asyncio.sleep(0)
+    rows[1].cancel()
+    await asyncio.wait_for(asyncio.gather(*rows, return_exceptions=True), 5)
+    assert [row.cancelled() for row in rows] == [False, True, False]
+
+
+async def work(sizes: list[int], done: list[int]) -> None:
+    """Notes each item in `done`."""
+    slices = Slices(timer=lambda: 0)
+    for size in sizes:
+        await slices.pause(size)
+        done.append(size)
+
+
+async def count_slices(sizes: list[int], *, rows: int) -> list[int]:
+    """How many items were worked on in each round."""
+    done: list[int] = []
+    counts = []
+    running = asyncio.gather(*(work(sizes, done) for _ in range(rows)))
+    while not running.done():
+        before = len(done)
+        await asyncio.sleep(0)
+        counts.append(len(done) - before)
+    return counts

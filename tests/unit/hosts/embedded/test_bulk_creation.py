@@ -2,12 +2,13 @@
 
 import asyncio
 import threading
+from collections import Counter
 from typing import Any
 
 import msgspec
 import pytest
 
-from scheduler_service.domain.events import Created, Destroyed, Event, Updated
+from scheduler_service.domain.events import Created, Destroyed, Event, Paused, Updated
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Refusal, Reply, Taken, Unchanged
@@ -16,6 +17,7 @@ from scheduler_service.engine.machine import decide
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.slices import SLICE_ITEMS
 from tests.unit.hosts.house import CORE, House, describe, until
 from tests.unit.hosts.memory_store import Fate
 
@@ -198,3 +200,28 @@ async def test_a_node_that_stops_creates_nothing() -> None:
     house = await House().start()
     await house.host.stop(0)
     assert all(isinstance(reply, StoreUnavailable) for reply in await create(house, "a"))
+
+
+async def test_a_job_is_free_when_its_own_turn_is_settled() -> None:
+    """Two hundred that are paused meanwhile are not all paused in one round of the loop."""
+    job_ids = [f"job-{number}" for number in range(200)]
+    rounds: Counter[int] = Counter()
+    now_round = 0
+
+    def note(job: Job, event: Event, now: Now, *, is_short: bool = False) -> Decision:
+        if isinstance(event, Paused):
+            rounds[now_round] += 1
+        return decide(job, event, now, is_short=is_short)
+
+    house = await House(core=msgspec.structs.replace(CORE, decide=note)).start()
+    house.store.hold()
+    creating = asyncio.ensure_future(create(house, *job_ids))
+    await until(lambda: len(house.journal) >= 200)
+    pausing = asyncio.gather(*(house.deliver(Paused(), job_id) for job_id in job_ids))
+    await asyncio.sleep(0)
+    house.store.release()
+    while not pausing.done():
+        await asyncio.sleep(0)
+        now_round += 1
+    assert len(await creating) == rounds.total() == 200
+    assert max(rounds.values()) <= SLICE_ITEMS
