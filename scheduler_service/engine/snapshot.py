@@ -4,6 +4,8 @@ A document is written as `{format, head, contexts}` in MessagePack. Contexts of 
 exist only in memory (SPEC section 8). An older format is upgraded on load; a newer one is refused.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 from scheduler_service.domain.document import (
@@ -17,6 +19,7 @@ from scheduler_service.domain.document import (
     PartsAwaited,
     PartsOpen,
     PartsQueued,
+    Phase,
     Resolving,
     Retrying,
 )
@@ -83,6 +86,14 @@ def durable_contexts(document: Document) -> dict[int, Context]:
         if run.qos and run.execute_number in contexts:
             kept[run.execute_number] = contexts[run.execute_number]
     return kept
+
+
+def marks_of(phases: Iterable[type[Phase]]) -> tuple[bytes, ...]:
+    """Bytes of which `encode` writes at least one where a context is in one of `phases`.
+
+    A document may have them by chance too, in a body: whoever finds them there looks at the document itself.
+    """
+    return tuple(_ENCODER.encode("type") + _ENCODER.encode(phase.__name__) for phase in phases)
 
 
 def needs_commit(before: Document | None, after: Document | None) -> bool:

@@ -72,6 +72,13 @@ class StoredJob(msgspec.Struct, frozen=True, gc=False):
     due: Due
 
 
+class OpenJob(msgspec.Struct, frozen=True, gc=False):
+    """A job with executions that are processing or wait for a retry; `is_marked`: as was asked."""
+
+    job_id: str
+    is_marked: bool
+
+
 class RequestStore(Protocol):
     """What requests need of a store: definitions, and the answers kept under Idempotency-Keys."""
 
@@ -124,8 +131,11 @@ class StateStore(RequestStore, Protocol):
     async def due_steady(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
         """The same for alarms of the steady clock."""
 
-    async def open_jobs(self, after: str, limit: int) -> list[str]:
-        """Ids, in order, of jobs with executions that are processing or wait for a retry (recovery)."""
+    async def open_jobs(self, after: str, limit: int, marks: Sequence[bytes]) -> list[OpenJob]:
+        """Jobs with open executions, in order of id; marked: their document has one of `marks` in it.
+
+        Documents are searched where they lie, and not handed out. Raises StoreUnavailable.
+        """
 
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
         """Durable deliveries in order of id. Raises StoreUnavailable."""

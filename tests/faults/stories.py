@@ -247,7 +247,7 @@ async def check_tidy(home: Home) -> None:
     async with home.open() as store:
         assert await store.unwritten(("", 0), 10) == []
         assert await store.deliveries("", 10) == []
-        assert await store.open_jobs("", 10) == []
+        assert await store.open_jobs("", 10, ()) == []
 
 
 async def in_full(run: Caller) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from scheduler_service.persistence.common.actor_document import (
 from scheduler_service.ports.cluster import QueueTurn, TurnClaim
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.state import Commit, Remembered, Settlement, StoredJob
+from scheduler_service.ports.state import Commit, OpenJob, Remembered, Settlement, StoredJob
 
 LONGEST_TURN_MS = 2 * SECOND
 FRESH_FOR_MS = SECOND
@@ -197,7 +197,7 @@ class ActorStore:
         """None: alarms are reminders here."""
         return []
 
-    async def open_jobs(self, after: str, limit: int) -> list[str]:
+    async def open_jobs(self, after: str, limit: int, marks: Sequence[bytes]) -> list[OpenJob]:
         """None: the sweep finds what a node left open."""
         return []
 

@@ -2,21 +2,24 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from itertools import compress
 
 from scheduler_service.domain.document import Calling, Checking, Document, PartsOpen, Resolving
 from scheduler_service.domain.effects import Delivery
+from scheduler_service.engine.snapshot import marks_of
 from scheduler_service.hosts.job_cache import LoadedJob
 from scheduler_service.hosts.notification_sender import NotificationSender
 from scheduler_service.ports.history import History
 from scheduler_service.ports.state import StateStore
 
 PAGE = 500
+GROUP = 250
+"""Jobs with calls that are loaded at a time: so many definitions a store keeps that it read with them."""
 CALLS_AT_ONCE = 128
 WAITING_AT_ONCE = 16
 """Firings have begun by then, and must not wait for these."""
 
 IN_FLIGHT = (Calling, Checking, PartsOpen, Resolving)
+MARKS = marks_of(IN_FLIGHT)
 
 Wake = Callable[[str, LoadedJob | None], Awaitable[None]]
 
@@ -26,8 +29,9 @@ class Recovery:
 
     `wake` loads a job, unless it is given as loaded just now, so that its open calls are sent again or their
     execution is closed as lost; it never raises. Jobs that had calls in flight are woken first, thousands
-    within seconds (SPEC section 8), and the others when firings have begun: they wait for something, and
-    whatever reaches one wakes it before.
+    within seconds (SPEC section 8): the store finds them by marks in their documents, and of the others
+    nothing is loaded until firings have begun. They wait for something, and whatever reaches one wakes it
+    before.
     """
 
     def __init__(
@@ -82,18 +86,24 @@ class Recovery:
         self._notifications.adopt(found)
 
     async def _wake_calls(self) -> None:
+        in_flight = await self._find_calls()
+        for start in range(0, len(in_flight), GROUP):
+            group = in_flight[start : start + GROUP]
+            found = list(zip(group, await asyncio.gather(*map(self._load, group)), strict=True))
+            await self._wake_all((job for job in found if _has_calls(job[1])), CALLS_AT_ONCE)
+            self._waiting += [job_id for job_id, loaded in found if not _has_calls(loaded)]
+
+    async def _find_calls(self) -> list[str]:
+        """The jobs that may have calls in flight. The others wait, and nothing of them is loaded yet."""
+        in_flight: list[str] = []
         after = ""
         while True:
-            page = await self._store.open_jobs(after, PAGE)
-            found = await asyncio.gather(*map(self._load, page))
-            in_flight = [_has_calls(loaded) for loaded in found]
-            await self._wake_all(compress(zip(page, found, strict=True), in_flight), CALLS_AT_ONCE)
-            self._waiting += [
-                job_id for job_id, has_calls in zip(page, in_flight, strict=True) if not has_calls
-            ]
+            page = await self._store.open_jobs(after, PAGE, MARKS)
+            for job in page:
+                (in_flight if job.is_marked else self._waiting).append(job.job_id)
             if len(page) < PAGE:
-                return
-            after = page[-1]
+                return in_flight
+            after = page[-1].job_id
 
     async def _load(self, job_id: str) -> LoadedJob | None:
         """The job; None: it cannot be read, and may have calls: `wake` meets the same error, and says so."""

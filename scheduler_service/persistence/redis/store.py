@@ -1,7 +1,7 @@
 """The state store of the embedded host over one Redis database."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Self
 
 import msgspec
@@ -24,6 +24,7 @@ from scheduler_service.persistence.redis.encoding import (
     read_batch,
     read_definition,
     read_number,
+    search_document,
 )
 from scheduler_service.persistence.redis.lease import LeaseKeeper, Taken, take_lease
 from scheduler_service.persistence.redis.queues import RedisQueues
@@ -32,7 +33,7 @@ from scheduler_service.persistence.redis.server import check, inspect
 from scheduler_service.persistence.redis.session import Session
 from scheduler_service.persistence.redis.writer import Writer
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.state import Remembered, StoredJob
+from scheduler_service.ports.state import OpenJob, Remembered, StoredJob
 
 Release = Callable[[], None]
 
@@ -151,9 +152,13 @@ class RedisStateStore(StoreWrites[Writer]):
     async def due_steady(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
         return await self._due(DUE_STEADY, before, limit, after)
 
-    async def open_jobs(self, after: str, limit: int) -> list[str]:
+    async def open_jobs(self, after: str, limit: int, marks: Sequence[bytes]) -> list[OpenJob]:
         found = await self._reader.members(Range(OPEN, _after(after.encode())), limit)
-        return [member.decode() for member in found]
+        rows = await self._reader.command("HMGET", "jobs", *found) if found else []
+        return [
+            OpenJob(member.decode(), search_document(row, marks))
+            for member, row in zip(found, rows, strict=True)
+        ]
 
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
         wanted = Range("deliveries:ids", _after(after.encode()))

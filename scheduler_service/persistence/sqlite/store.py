@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,7 +21,7 @@ from scheduler_service.persistence.sqlite.rows import read_batch, select
 from scheduler_service.persistence.sqlite.writer import OnTrouble, Writer
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.state import Remembered, StoredJob
+from scheduler_service.ports.state import OpenJob, Remembered, StoredJob
 
 
 class SqliteStateStore(StoreWrites[Writer]):
@@ -128,10 +129,12 @@ class SqliteStateStore(StoreWrites[Writer]):
     async def due_steady(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
         return await self._due("due_steady", before, limit, after)
 
-    async def open_jobs(self, after: str, limit: int) -> list[str]:
+    async def open_jobs(self, after: str, limit: int, marks: Sequence[bytes]) -> list[OpenJob]:
         await self._catch_up()
+        is_marked = " + ".join(["ifnull(instr(document, ?), 0)"] * len(marks)) or "0"
         source = "jobs WHERE live > 0 AND job_id > ? ORDER BY job_id LIMIT ?"
-        return [row[0] for row in await self._select("job_id", source, after, limit)]
+        rows = await self._select(f"job_id, {is_marked}", source, *marks, after, limit)
+        return [OpenJob(row[0], row[1] > 0) for row in rows]
 
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
         source = "deliveries WHERE delivery_id > ? ORDER BY delivery_id LIMIT ?"

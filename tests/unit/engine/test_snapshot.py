@@ -1,11 +1,35 @@
 """The codec of a job's state: what is written is read back, and older formats too."""
 
+from typing import get_args
+
 import msgspec
 import pytest
 
-from scheduler_service.domain.document import Context, Document
+from scheduler_service.domain.document import (
+    Calling,
+    Checking,
+    CheckWaiting,
+    Context,
+    Document,
+    FeedbackAwaited,
+    PartsAwaited,
+    PartsOpen,
+    PartsQueued,
+    Phase,
+    Resolving,
+    Retrying,
+)
 from scheduler_service.domain.events import Triggered
-from scheduler_service.engine.snapshot import FORMAT, SnapshotError, decode, encode, needs_commit
+from scheduler_service.domain.wire import OutboundRequest
+from scheduler_service.engine.snapshot import (
+    FORMAT,
+    Phases,
+    SnapshotError,
+    decode,
+    encode,
+    marks_of,
+    needs_commit,
+)
 from tests.unit.engine.chains import running
 from tests.unit.engine.parts.service_rig import SHARDED, answer, report
 from tests.unit.engine.rig import Rig
@@ -51,6 +75,34 @@ def test_snapshot_drops_contexts_of_qos_0() -> None:
         again = decode(encode(rig.document))
         assert again.head == rig.document.head
         assert len(again.contexts) == kept
+
+
+EACH_PHASE: tuple[Phase, ...] = (
+    Calling(0, OutboundRequest("POST", "http://a.test", ()), 1),
+    Checking(OutboundRequest("GET", "http://a.test", ()), 1),
+    CheckWaiting(5),
+    FeedbackAwaited(),
+    Retrying(5),
+    Resolving(0, "shop", 1),
+    PartsOpen(0, "shop", "shard", 1, ()),
+    PartsQueued(0, "work", "queue://work", 1, (None,)),
+    PartsAwaited((None,)),
+)
+
+
+@pytest.mark.parametrize("phase", EACH_PHASE, ids=lambda phase: type(phase).__name__)
+def test_marks_tell_phases_apart(phase: Phase) -> None:
+    """What is written has the mark of its own phase, and of no other."""
+    document = running(1).document
+    assert document is not None
+    text = encode(Document(document.head, {1: Context(phase, 9)}))
+    marked = [one for one in EACH_PHASE for mark in marks_of([type(one)]) if mark in text]
+    assert marked == [phase]
+
+
+def test_every_phase_of_a_stored_context_has_its_mark_shown() -> None:
+    """A phase that is added later has to be looked at above."""
+    assert {type(one) for one in EACH_PHASE} == set(get_args(Phases))
 
 
 @pytest.mark.parametrize("stored", [b"", b"\xc1", b"\x80", b"\x93"])

@@ -11,7 +11,15 @@ from scheduler_service.domain.document import Head
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.state import NOTHING, Commit, Remembered, Settlement, StateStore, StoredJob
+from scheduler_service.ports.state import (
+    NOTHING,
+    Commit,
+    OpenJob,
+    Remembered,
+    Settlement,
+    StateStore,
+    StoredJob,
+)
 
 Entry = tuple[object, ...]
 
@@ -114,10 +122,11 @@ class MemoryStore(StateStore):
         found = [(job.due.steady, name) for name, job in self.disk.jobs.items() if job.due.steady is not None]
         return await self._select(found, before, limit, after)
 
-    async def open_jobs(self, after: str, limit: int) -> list[str]:
+    async def open_jobs(self, after: str, limit: int, marks: Sequence[bytes]) -> list[OpenJob]:
         self._check()
-        found = [name for name, job in self.disk.jobs.items() if job.entry.live and name > after]
-        return sorted(found)[:limit]
+        found = sorted(name for name, job in self.disk.jobs.items() if job.entry.live and name > after)
+        documents = {name: self.disk.jobs[name].document or b"" for name in found[:limit]}
+        return [OpenJob(name, any(mark in text for mark in marks)) for name, text in documents.items()]
 
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
         self._check()

@@ -10,7 +10,7 @@ from scheduler_service.domain.records import Record
 from scheduler_service.hosts.light_tasks import LightTasks
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable
-from scheduler_service.ports.state import NOTHING, OpenStore, Remembered, Settlement
+from scheduler_service.ports.state import NOTHING, OpenJob, OpenStore, Remembered, Settlement
 from tests.unit.persistence.samples import RECORDS, batch, commit, delivery
 
 pytestmark = pytest.mark.anyio
@@ -196,10 +196,24 @@ async def test_open_jobs_are_those_with_live_executions(store: OpenStore) -> Non
     """Recovery finds each job with an execution that runs or waits for a retry, page by page."""
     for number in range(4):
         await store.commit(commit(f"job-{number}", live=number % 2, waiting=1))
-    assert await store.open_jobs("", 1) == ["job-1"]
-    assert await store.open_jobs("job-1", 10) == ["job-3"]
+    assert await store.open_jobs("", 1, ()) == [OpenJob("job-1", is_marked=False)]
+    assert await store.open_jobs("job-1", 10, ()) == [OpenJob("job-3", is_marked=False)]
     await store.commit(commit("job-1", expected=1, live=0))
-    assert await store.open_jobs("", 10) == ["job-3"]
+    assert await store.open_jobs("", 10, ()) == [OpenJob("job-3", is_marked=False)]
+
+
+async def test_open_jobs_are_marked_by_bytes_of_their_documents(store: OpenStore) -> None:
+    """Any of the marks anywhere in a document counts, and none in what else is stored of the job."""
+    documents = (b"calling\x00\xff", b"\x00\xff waits", b"waits\x00", b"calling\x00 and checking")
+    for number, document in enumerate(documents):
+        await store.commit(commit(f"job-{number}", live=1, document=document, job_name="checking"))
+    found = await store.open_jobs("", 10, (b"calling\x00", b"checking", b"\xff w"))
+    assert [(one.job_id, one.is_marked) for one in found] == [
+        ("job-0", True),
+        ("job-1", True),
+        ("job-2", False),
+        ("job-3", True),
+    ]
 
 
 async def test_deliveries_are_kept_until_they_are_done(store: OpenStore) -> None:

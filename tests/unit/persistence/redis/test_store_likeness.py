@@ -29,7 +29,8 @@ async def read_all(store: OpenStore) -> list[Any]:
     found: list[Any] = [await store.load(job_id) for job_id in "ab"]
     found += [await store.definition(uid, revision) for uid in "uvwx" for revision in (1, 2)]
     found += [await store.recall("s", key, 0) for key in "kl"]
-    found += [await store.due_wall(100, 10), await store.due_steady(100, 10), await store.open_jobs("", 10)]
+    found += [await store.due_wall(100, 10), await store.due_steady(100, 10)]
+    found += [await store.open_jobs("", 10, (b"doc",))]
     found += [await store.deliveries("", 10), await store.unwritten(("", 0), 10), await store.clock_skew()]
     for sort in JobSort:
         query = JobQuery(states=(), sort=sort, descending=sort is JobSort.JOB_NAME)
