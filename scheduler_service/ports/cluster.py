@@ -96,6 +96,12 @@ class ClusterStore(Protocol):
         job's lock; or where the present claim is older than 5 s: its turn can no longer end.
         """
 
+    async def release(self, claim: TurnClaim) -> None:
+        """Makes the job's row expect what it did before `claim`, where that is still the latest.
+
+        For a turn that was certainly not written. The next claim brings the catalogue to what it is then.
+        """
+
     async def find(self, job_id: str) -> ClaimedJob | None:
         """The row of a job, destroyed ones too, or None."""
 

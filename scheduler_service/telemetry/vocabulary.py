@@ -50,6 +50,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "answer_not_taken": Word(WARNING, "The answer of a target was not delivered to its job in time."),
         "attempt_failed": Word(DEBUG, "An attempt failed and is retried.", kind=("error",)),
         "call_failed": Word(ERROR, "A call between the service process and a worker process met a defect."),
+        "claim_not_released": Word(WARNING, "A claim whose turn was not written could not be taken back."),
         "call_not_sent": Word(WARNING, "A request was held back, because this node had no heartbeat."),
         "calls_delayed": Word(WARNING, "Calls wait, because few descriptors are left for calls."),
         "claim_not_returned": Word(WARNING, "A part that nobody heard of could not be handed back."),

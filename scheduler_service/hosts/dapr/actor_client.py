@@ -1,9 +1,9 @@
 """Delivers events to jobs through the sidecar, wherever their actors live, and reads jobs there."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
-from scheduler_service.domain.events import AlarmRang, Created
+from scheduler_service.domain.events import AlarmRang, CallEnded, Created
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
@@ -20,16 +20,22 @@ CREATIONS_AT_ONCE = 64
 # A ring only makes the job look again: one that hangs on a dead node is better repeated.
 RING_TIMEOUT_SECONDS = 5.0
 
+TakeHere = Callable[[str, Command], Awaitable[Reply | None]]
+"""Takes a turn on a job that lives here, past the sidecar (`LocalTurns`); None: it does not."""
+
 
 class ActorClient:
-    """`ports.Deliver` over the sidecar."""
+    """`ports.Deliver` over the sidecar; rings and answers of jobs that live here do without it."""
 
-    def __init__(self, *, node: NodeContext, programs: ProgramCache, tasks: Tasks) -> None:
+    def __init__(
+        self, *, node: NodeContext, programs: ProgramCache, tasks: Tasks, take_here: TakeHere
+    ) -> None:
         self._sidecar = node.sidecar
         self._store = node.cluster.store
         self._holder = node.holder
         self._programs = programs
         self._tasks = tasks
+        self._take_here = take_here
 
     async def __call__(self, job_id: str, command: Command) -> Reply:
         """Takes the turn. Raises StoreError. What is kept under an Idempotency-Key is the reply as JSON."""
@@ -39,12 +45,19 @@ class ActorClient:
 
     async def deliver(self, job_id: str, command: Command) -> Reply:
         """The same from a light task, as a task: timeouts need one. Raises StoreError."""
+        if isinstance(command.event, CallEnded):
+            taken = await self._take_here(job_id, command)
+            if taken is not None:
+                return taken
         reply: Reply = await self._tasks.start(self(job_id, command))
         return reply
 
     async def ring(self, job_id: str) -> None:
-        """Delivers AlarmRang to the job within 5 s. Raises StoreError."""
-        message = write_ask(Command(AlarmRang()))
+        """Delivers AlarmRang to the job; by the sidecar within 5 s. Raises StoreError."""
+        command = Command(AlarmRang())
+        if await self._take_here(job_id, command) is not None:
+            return
+        message = write_ask(command)
         read_reply(await self._sidecar.invoke(job_id, message, timeout_seconds=RING_TIMEOUT_SECONDS))
 
     async def create_all(self, definitions: Sequence[Definition], owner: str) -> Sequence[Reply | StoreError]:

@@ -12,8 +12,10 @@ from typing import TypeVar
 
 from scheduler_service.domain.effects import Delivery, QueueWrite
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.hosts.dapr.backlog import NoBacklog
 from scheduler_service.hosts.dapr.cached_state import CachedState
 from scheduler_service.hosts.dapr.node import NodeContext
+from scheduler_service.hosts.dapr.sidecar import StateNotWritten
 from scheduler_service.hosts.dapr.state_repair import LATEST_WRITE_MS, StateRepair
 from scheduler_service.persistence.common.actor_document import (
     ActorDocument,
@@ -24,7 +26,7 @@ from scheduler_service.persistence.common.actor_document import (
 from scheduler_service.ports.cluster import QueueTurn, TurnClaim
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.state import Commit, OpenJob, Remembered, Settlement, StoredJob
+from scheduler_service.ports.state import Commit, Remembered, Settlement, StoredJob
 
 LONGEST_TURN_MS = 2 * SECOND
 FRESH_FOR_MS = SECOND
@@ -37,7 +39,7 @@ TakeOver = Callable[[Sequence[Batch], Sequence[Delivery]], None]
 """Takes over records and deliveries that another writer may not have finished; a repetition does nothing."""
 
 
-class ActorStore:
+class ActorStore(NoBacklog):
     """`ports.state.StateStore` over actors. `begin` opens each turn.
 
     `saves` counts the states that were written. Sequences begin above the number of this start of a node (its
@@ -82,6 +84,12 @@ class ActorStore:
             return False
         state.checked_at, state.generation = now, self._generation
         return True
+
+    def leave(self, job_id: str) -> None:
+        """Whoever loads the job reads its state again, whatever `begin` has found."""
+        state = self._states.get(job_id)
+        if state is not None:
+            state.found = None
 
     def period_of(self, job_id: str) -> int:
         """The liveness period in which the job's present turn was begun; -1: there is none."""
@@ -128,6 +136,7 @@ class ActorStore:
     async def commit(self, commit: Commit) -> None:
         """Claims and writes one turn. Raises StoreConflict: another node has the job; other StoreErrors.
 
+        StateNotWritten: nothing was, and the claim is taken back.
         StoreUncertain also where the queues do not have its part of the turn: whoever loads it brings it.
         """
         job_id = commit.entry.job_id
@@ -151,7 +160,16 @@ class ActorStore:
         except StoreConflict:
             self._states.pop(job_id, None)
             raise
-        await self._save(state, commit, raw)
+        try:
+            await self._save(state, commit, raw)
+        except StateNotWritten:
+            await self._repair.take_back(claim, is_first=not state.raw)
+            if commit.batch is not None:
+                self._forget_batch((commit.batch.uid, commit.batch.sequence))
+            raise
+        except StoreUncertain:
+            self._repair.note_uncertain()
+            raise
         await self._keep(job_id, state, commit.deliveries, commit.remembered)
         try:
             await self._enqueue(commit.entry.uid, commit.sequence, commit.queued)
@@ -185,28 +203,7 @@ class ActorStore:
             except StoreError as error:
                 self._log("confirmation_not_written", error=str(error))
         for key in keys:
-            state = self._states.get(self._job_ids.pop(key, ""))
-            if state is not None:
-                state.batches.pop(key, None)
-
-    async def due_wall(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
-        """None: alarms are reminders here."""
-        return []
-
-    async def due_steady(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
-        """None: alarms are reminders here."""
-        return []
-
-    async def open_jobs(self, after: str, limit: int, marks: Sequence[bytes]) -> list[OpenJob]:
-        """None: the sweep finds what a node left open."""
-        return []
-
-    async def unwritten(self, after: tuple[str, int], limit: int) -> list[Batch]:
-        """None: batches are in their job's state, and found when it is loaded."""
-        return []
-
-    async def close(self) -> None:
-        """Nothing is open here."""
+            self._forget_batch(key)
 
     async def _load_entry(self, job_id: str, state: CachedState) -> StoredJob | None:
         row = await self._store.find(job_id)
@@ -280,6 +277,12 @@ class ActorStore:
         key = (batch.uid, batch.sequence)
         state.batches[key] = batch
         self._job_ids[key] = batch.job_id
+
+    def _forget_batch(self, key: tuple[str, int]) -> None:
+        """No later state has it: it is in the history, or its turn was not written."""
+        state = self._states.get(self._job_ids.pop(key, ""))
+        if state is not None:
+            state.batches.pop(key, None)
 
     def _evict_oldest(self) -> None:
         while len(self._states) > self._size:

@@ -3,12 +3,15 @@
 from collections.abc import Iterable, Sequence
 
 from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Token
+from scheduler_service.hosts.dapr.active_actors import ActiveActors
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.deactivation import Deactivation
 from scheduler_service.hosts.dapr.handover import Handovers
 from scheduler_service.hosts.dapr.host import DaprHost, HostComponents
+from scheduler_service.hosts.dapr.local_turns import LocalTurns
 from scheduler_service.hosts.dapr.node import Cluster, LocalJobs, NodeContext
 from scheduler_service.hosts.dapr.reminders import ReminderAlarms
 from scheduler_service.hosts.dapr.send_guard import NodeSendGuard
@@ -23,6 +26,7 @@ from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.hosts.timed_release import TimedRelease
 from scheduler_service.hosts.turn import Turn
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.history import Batch
 
 
@@ -42,23 +46,23 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
     """One node's host; it writes no heartbeat and takes no turn before `start`."""
     node = NodeContext(cluster=parts.cluster, sidecar=parts.sidecar, clock=parts.clock, log=parts.log)
 
-    # Calls go out through the send guard, which needs the handovers, which need the calls in flight: what is
-    # built later is used by these functions.
+    # Calls go out through the send guard, which needs the handovers, which need the calls in flight, and the
+    # turns need the alarms, whose rings are turns: what is built later is used by these functions.
     def own_calls(uid: str) -> tuple[Token, ...]:
         return effects.alive(uid)
-
-    def end_watches(uid: str) -> None:
-        effects.watches.end_all(uid)
 
     def take_over(batches: Sequence[Batch], deliveries: Iterable[Delivery]) -> None:
         for batch in batches:
             parts.history.append(batch, durable=True)
         effects.notifications.adopt(deliveries)
 
+    async def take_here(job_id: str, command: Command) -> Reply | None:
+        return await local_turns.take(job_id, command)
+
     tasks = Tasks()
     store = ActorStore(node=node, take_over=take_over)
     programs = ProgramCache(read=store.definition, compiler=parts.core.compile)
-    client = ActorClient(node=node, programs=programs, tasks=tasks)
+    client = ActorClient(node=node, programs=programs, tasks=tasks, take_here=take_here)
     redelivery = Redelivery(take=client.deliver, clock=node.clock, lease=parts.limits.lease)
     alarms = ReminderAlarms(sidecar=node.sidecar, clock=node.clock, ring=client.ring, log=node.log)
     local = LocalJobs(
@@ -66,16 +70,19 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
         alarms=alarms,
         handovers=Handovers(others=node.others),
         own_calls=own_calls,
-        end_watches=end_watches,
+        end_watches=lambda uid: effects.watches.end_all(uid),
+        active=ActiveActors(liveness=node.cluster.heartbeat.liveness),
     )
     deactivation = Deactivation(node=node, local=local, redelivery=redelivery, tasks=tasks)
     send_guard = NodeSendGuard(node=node, store=store, deactivation=deactivation, redelivery=redelivery)
     effects = EffectHandlers(parts, store=store, send_guard=send_guard, redelivery=redelivery)
+    turns, local_turns = _make_turns(parts, node, local, store, effects.act, tasks)
     components = HostComponents(
         client=client,
         local=local,
         store=store,
-        turns=_make_turns(parts, node, local, store, effects.act),
+        turns=turns,
+        local_turns=local_turns,
         deactivation=deactivation,
         send_guard=send_guard,
         effects=effects,
@@ -87,9 +94,9 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
 
 
 def _make_turns(
-    parts: DaprParts, node: NodeContext, local: LocalJobs, store: ActorStore, act: Act
-) -> ClusterTurns:
-    """The turns on this node's jobs; `act` starts their effects."""
+    parts: DaprParts, node: NodeContext, local: LocalJobs, store: ActorStore, act: Act, tasks: Tasks
+) -> tuple[ClusterTurns, LocalTurns]:
+    """The turns on this node's jobs, by daprd and past it; `act` starts their effects."""
     turn = Turn(
         parts,
         store=store,
@@ -101,7 +108,7 @@ def _make_turns(
         wait_until=TimedRelease(clock=node.clock).wait_until,
         away=local.handovers.possible_from,
     )
-    return ClusterTurns(
+    turns = ClusterTurns(
         node=node,
         local=local,
         core=parts.core,
@@ -110,3 +117,4 @@ def _make_turns(
         owner_of=parts.owner_of,
         flush=parts.history.flush,
     )
+    return turns, LocalTurns(node=node, local=local, store=store, turn=turn, tasks=tasks)

@@ -11,6 +11,7 @@ from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.deactivation import Deactivation
 from scheduler_service.hosts.dapr.heartbeat import HeartbeatListener
 from scheduler_service.hosts.dapr.liveness import CUT_OFF, DRAINING, RUNNING
+from scheduler_service.hosts.dapr.local_turns import LocalTurns
 from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
 from scheduler_service.hosts.dapr.send_guard import NodeSendGuard
 from scheduler_service.hosts.dapr.sweep import Sweep
@@ -30,6 +31,7 @@ class HostComponents(msgspec.Struct, frozen=True, kw_only=True):
     local: LocalJobs
     store: ActorStore
     turns: ClusterTurns
+    local_turns: LocalTurns
     deactivation: Deactivation
     send_guard: NodeSendGuard
     effects: EffectHandlers
@@ -52,6 +54,7 @@ class DaprHost:
         self._components = components
         self._client = components.client
         self._cache = components.local.cache
+        self._active = components.local.active
         self._turns = components.turns
         self._tasks = components.tasks
         self.heartbeat = node.cluster.heartbeat
@@ -61,7 +64,6 @@ class DaprHost:
         self.notifications = components.effects.notifications
         self.create_all = components.client.create_all
         self.read = components.client.read
-        self.deactivate = components.deactivation.deactivate
 
     async def __call__(self, job_id: str, command: Command) -> Reply:
         """Takes the turn. Raises StoreError. What is kept under an Idempotency-Key is the reply as JSON."""
@@ -106,7 +108,7 @@ class DaprHost:
         self.heartbeat.start(
             HeartbeatListener(
                 figures=lambda: (self.jobs_held, self.running),
-                on_standstill=self.store.recheck_all,
+                on_standstill=self.recheck_cache,
                 on_refresh=self._ring_jobs_with_lost_calls,
             )
         )
@@ -115,22 +117,35 @@ class DaprHost:
 
     async def take(self, job_id: str, message: bytes) -> bytes:
         """Takes the turn of a message to its end, even if the caller is cancelled. Never raises."""
+        self._active.add(job_id)
         return await asyncio.shield(self._tasks.start(self._turns.take(job_id, message)))
 
     async def remind(self, job_id: str) -> None:
         """The job's reminder rang. Raises StoreUnavailable while the node stops: another one takes it."""
+        self._active.add(job_id)
         self.alarms.rang(job_id)
         if self._is_draining and not self._cache.is_live(job_id):
             raise StoreUnavailable("this node is stopping; ask again in a moment", is_public=True)
         await asyncio.shield(self._tasks.start(self._turns.look(job_id)))
 
+    async def deactivate(self, job_id: str) -> None:
+        """The job leaves this process. Never raises; returns within a second (`Deactivation`)."""
+        self._active.remove(job_id)
+        await self._components.deactivation.deactivate(job_id)
+
     async def report_missing(self, missing: Sequence[str]) -> None:
         """Without its sidecar a node reaches no job: it reports that, so that the others take over."""
+        if missing:
+            self._active.clear()
         if not self._is_draining:
             await self.heartbeat.report(CUT_OFF if "sidecar" in missing else RUNNING)
 
     def recheck_cache(self) -> None:
-        """daprd started anew: cached states are compared with the store before they are used."""
+        """daprd started anew, or this process stood still: no actor is taken to be active here.
+
+        Cached states are compared with the store before they are used.
+        """
+        self._active.clear()
         self.store.recheck_all()
 
     async def stop(self, grace: int) -> None:
@@ -140,6 +155,7 @@ class DaprHost:
         self._is_ready = False
         self._is_draining = True
         self._turns.stop_starting()
+        self._active.close()
         await self.heartbeat.report(DRAINING)
         await wait_for_rest(self._is_at_work, clock=self._node.clock, end=end)
         await self._components.sweep.stop()

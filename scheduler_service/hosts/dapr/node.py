@@ -5,6 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from scheduler_service.domain.wire import Holder, Token
+from scheduler_service.hosts.dapr.active_actors import ActiveActors
 from scheduler_service.hosts.dapr.handover import Handovers
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.reminders import ReminderAlarms
@@ -53,6 +54,7 @@ class LocalJobs(msgspec.Struct, frozen=True, kw_only=True):
     handovers: Handovers
     own_calls: Callable[[str], tuple[Token, ...]]
     end_watches: Callable[[str], None]
+    active: ActiveActors
 
     def calls_in_flight(self, uid: str) -> tuple[Token, ...]:
         """The calls of a life that are in flight from this node, or from one that handed the job over."""

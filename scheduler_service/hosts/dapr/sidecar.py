@@ -28,6 +28,10 @@ class ActorMissing(DaprInternalError):
     """daprd does not have the actor active here, and has written nothing."""
 
 
+class StateNotWritten(StoreUnavailable):
+    """Certainly not: daprd does not have the actor active here. It moved, rests, or daprd started anew."""
+
+
 class ActorCalls(Protocol):
     """The SDK's actor client, each call within `seconds` of real time.
 
@@ -77,12 +81,15 @@ class Sidecar:
         return base64.b64decode(json.loads(raw)) if raw else b""
 
     async def save(self, actor_id: str, state: bytes, timeout: int) -> None:
-        """Writes the state within `timeout` ms. Raises StoreUncertain: it may be written, or will be."""
+        """Writes the state within `timeout` ms. Raises StateNotWritten.
+
+        Raises StoreUncertain: it may be written, or will be.
+        """
         operations = UPSERT % base64.b64encode(state)
         await self._write(actor_id, operations, "write the state of an actor", timeout / SECOND)
 
     async def drop(self, actor_id: str) -> None:
-        """Removes the state. Raises StoreUncertain."""
+        """Removes the state. Raises StateNotWritten, StoreUncertain."""
         await self._write(actor_id, DELETE, "remove the state of an actor", WRITE_TIMEOUT_SECONDS)
 
     async def remind(self, actor_id: str, pause: int) -> None:
@@ -116,6 +123,8 @@ class Sidecar:
         seconds = self._real(limit)
         try:
             await self._client.save_state_transactionally(ACTOR_TYPE, actor_id, operations, seconds=seconds)
+        except ActorMissing as refusal:
+            raise StateNotWritten(f"the sidecar did not {what}: {refusal}") from refusal
         except FAILURES as failure:
             raise StoreUncertain(_explain(what, failure, seconds)) from failure
 

@@ -8,10 +8,14 @@ from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.hosts.dapr.cached_state import CachedState
 from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.persistence.common.actor_document import read_actor_document
+from scheduler_service.ports.cluster import TurnClaim
+from scheduler_service.ports.errors import StoreError, StoreUncertain
 
 REPAIR_TIMEOUT_MS = 2 * SECOND
 LATEST_WRITE_MS = 10 * MINUTE
 """How long after its node counts as dead a sidecar may still write."""
+UNCERTAIN_MS = 5 * SECOND
+"""As long as a claim holds: what this node's sidecar may have held back can still be written."""
 
 
 class StateRepair:
@@ -23,6 +27,8 @@ class StateRepair:
         self._store = node.cluster.store
         self._holder = node.holder
         self._log = node.log
+        self._clock = node.clock
+        self._uncertain_until = 0
 
     async def newest(self, job_id: str, raw: bytes) -> tuple[bytes, bool]:
         """The newest state where `raw` was found, and whether an older one may still be written over it.
@@ -54,6 +60,25 @@ class StateRepair:
             return False
         await self._replace(job_id, state.raw)
         return True
+
+    def note_uncertain(self) -> None:
+        """A state of this node may be written, or may be yet: until that is over no claim is undone."""
+        self._uncertain_until = self._clock.now().steady + UNCERTAIN_MS
+
+    async def take_back(self, claim: TurnClaim, *, is_first: bool) -> None:
+        """Undoes a claim whose state daprd has refused, so that no node waits until it is 5 s old.
+
+        Never where it is the job's first, or where an earlier state of this node may still come. Raises
+        StoreUncertain where the claim has a copy of the state: then it counts. An error is only logged.
+        """
+        if claim.copy is not None:
+            raise StoreUncertain("the sidecar did not write the state of an actor, and its claim has it")
+        if is_first or self._clock.now().steady < self._uncertain_until:
+            return
+        try:
+            await self._store.release(claim)
+        except StoreError as error:
+            self._log("claim_not_released", jobId=claim.entry.job_id, error=str(error))
 
     async def _replace(self, job_id: str, raw: bytes) -> None:
         await self._sidecar.save(job_id, raw, REPAIR_TIMEOUT_MS)

@@ -1,7 +1,6 @@
 """What turns and sweeps write and read in the shared database; a claim comes before every state's commit."""
 
 from collections.abc import Iterable, Sequence
-from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -12,10 +11,18 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import HOUR, Due, Now
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.writes import pack, unpack_delivery
-from scheduler_service.persistence.sql.expressions import GuardedUpsert, IsIn, Row, Upsert, overwrite
+from scheduler_service.persistence.sql.expressions import IsIn
 from scheduler_service.persistence.sql.job_catalogue import JobCatalogue, write_ids
 from scheduler_service.persistence.sql.job_selections import Read
-from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, entry_values, jobs, read_entry
+from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, jobs, read_entry
+from scheduler_service.persistence.sql_cluster.claim_rows import (
+    CLAIMS,
+    COPIES,
+    DEFINITIONS,
+    copy_of,
+    definition_of,
+    row_of,
+)
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.pending_history import PendingHistory
 from scheduler_service.persistence.sql_cluster.queue_writes import forget_turns, write_turn
@@ -25,29 +32,8 @@ from scheduler_service.ports.cluster import ClaimedJob, QueueTurn, TurnClaim
 from scheduler_service.ports.errors import StoreConflict
 from scheduler_service.ports.state import Remembered, Settlement
 
-# A claim counts as long as the turn behind it can still write: 2 s of turn, and what a sidecar may add.
-CLAIM_MS = 5_000
 ANSWER_KEPT_MS = 24 * HOUR
 _CLAIM = ("sequence", "node", "boot", "claimed_at", "due_wall", "due_steady")
-_JOBS = tuple(column.name for column in jobs.c)
-_values_of = itemgetter(*_JOBS)
-_CLAIMS = GuardedUpsert(
-    table=jobs,
-    columns=_JOBS,
-    given=("expected",),
-    guard="jobs.sequence = given.expected OR (jobs.node = given.node AND jobs.boot = given.boot) "
-    f"OR jobs.claimed_at < given.claimed_at - {CLAIM_MS}",
-)
-_DEFINITIONS = Upsert(
-    table=definitions,
-    columns=("uid", "revision", "job_id", "created_at", "text"),
-    conflict=f"(uid, revision) DO UPDATE SET {overwrite(('job_id', 'created_at', 'text'))}",
-)
-_COPIES = Upsert(
-    table=copies,
-    columns=("job_id", "sequence", "state", "at"),
-    conflict=f"(job_id) DO UPDATE SET {overwrite(('sequence', 'state', 'at'))}",
-)
 _IDS: sa.BindParameter[str] = sa.bindparam("job_ids", type_=sa.Text)
 _FIND = sa.select(*ENTRY, *(jobs.c[name] for name in _CLAIM)).where(IsIn(jobs.c.job_id, _IDS))
 _LATEST = (
@@ -68,6 +54,13 @@ class SharedStore:
 
     async def claim(self, claim: TurnClaim) -> None:
         await self._database.write_together(self._claim_all, claim)
+
+    async def release(self, claim: TurnClaim) -> None:
+        row, holder = jobs.c, claim.holder
+        is_latest = (row.sequence == claim.sequence) & (row.node == holder.node) & (row.boot == holder.boot)
+        statement = sa.update(jobs).where(row.job_id == claim.entry.job_id, is_latest)
+        released = statement.values(sequence=claim.expected)
+        await self._database.write(lambda connection: connection.execute(released) and None)
 
     async def find(self, job_id: str) -> ClaimedJob | None:
         found: ClaimedJob | None = await self._database.read_together(_find_all, job_id)
@@ -192,11 +185,11 @@ class SharedStore:
     def _take(self, connection: sa.Connection, claims: Sequence[TurnClaim]) -> set[object]:
         """The jobs that were claimed, with all that a claim brings."""
         dialect = self._database.dialect
-        taken = dialect.write_guarded(connection, _CLAIMS, [_row_of(claim) for claim in claims])
+        taken = dialect.write_guarded(connection, CLAIMS, [row_of(claim) for claim in claims])
         won = [claim for claim in claims if claim.entry.job_id in taken]
-        texts = [_definition_of(claim) for claim in won if claim.definition is not None]
-        states = [_copy_of(claim) for claim in won if claim.copy is not None]
-        for upsert, rows in ((_DEFINITIONS, texts), (_COPIES, states)):
+        texts = [definition_of(claim) for claim in won if claim.definition is not None]
+        states = [copy_of(claim) for claim in won if claim.copy is not None]
+        for upsert, rows in ((DEFINITIONS, texts), (COPIES, states)):
             if rows:
                 dialect.insert_many(connection, upsert, rows)
         for claim in won:
@@ -240,29 +233,6 @@ def _latest_all(
         for job_id, node, boot, state in connection.execute(_LATEST, {"job_ids": write_ids(job_ids)})
     }
     return [found.get(job_id) for job_id in job_ids]
-
-
-def _row_of(claim: TurnClaim) -> Row:
-    """The row of `jobs` that a claim leaves, and what it expects to be there."""
-    due = Due() if claim.entry.state is JobState.DESTROYED else claim.due
-    row = entry_values(claim.entry) | {
-        "sequence": claim.sequence,
-        "due_wall": due.wall,
-        "due_steady": due.steady,
-        "node": claim.holder.node,
-        "boot": claim.holder.boot,
-        "claimed_at": claim.at,
-    }
-    return (*_values_of(row), claim.expected)
-
-
-def _definition_of(claim: TurnClaim) -> Row:
-    entry = claim.entry
-    return entry.uid, entry.revision, entry.job_id, entry.updated_at, claim.definition
-
-
-def _copy_of(claim: TurnClaim) -> Row:
-    return claim.entry.job_id, claim.sequence, claim.copy, claim.at
 
 
 def _other_was_first(job_id: str) -> StoreConflict:

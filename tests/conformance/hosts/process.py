@@ -110,6 +110,11 @@ class ProcessStore(SharedStore):
         async with self._process.doing("claim"):
             await super().claim(claim)
 
+    async def release(self, claim: TurnClaim) -> None:
+        """Takes a claim back."""
+        async with self._process.doing("release"):
+            await super().release(claim)
+
     async def keep(
         self, deliveries: Sequence[Delivery], answers: Sequence[Remembered], holder: Holder
     ) -> list[Delivery]:

@@ -29,6 +29,9 @@ class StandIn:
 
     One turn of an actor at a time; an actor lives on one of the nodes that are up, and moves when they
     change. State and reminders outlive every node. A reminder's callback that fails comes again after 5 s.
+    While actors move, turns wait, and so do the states that belong to no turn of a sidecar; what was written
+    is refused then, if its actor has moved (`tests/sidecar/behaviours/test_local_writes.py`). `turns` counts
+    those that a sidecar delivered, `refused` the states that it did not write.
     """
 
     def __init__(self, clock: ManualClock) -> None:
@@ -43,6 +46,8 @@ class StandIn:
         self.before_save: Callable[[str, str], asyncio.Future[None] | None] | None = None
         self.after_save: Callable[[str, str], None] | None = None
         self.journal: list[Line] = []
+        self.turns = self.refused = 0
+        self._moved: asyncio.Future[None] | None = None
         self._locks: dict[str, asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -78,10 +83,23 @@ class StandIn:
                 await manager.deactivate_actor(ActorId(actor_id))
 
     async def rebalance(self) -> None:
-        """Moves each active actor to where it belongs now."""
-        for actor_id, owner in list(self.active.items()):
-            if owner in self.nodes and owner != self.place(actor_id):
-                await self.deactivate(actor_id, self.nodes[owner])
+        """Moves each active actor to where it belongs now, all of them at once."""
+        moving = [
+            self.deactivate(actor_id, self.nodes[owner])
+            for actor_id, owner in self.active.items()
+            if owner in self.nodes and owner != self.place(actor_id)
+        ]
+        if moving:
+            self._moved = asyncio.get_running_loop().create_future()
+            try:
+                await asyncio.gather(*moving)
+            finally:
+                self._moved.set_result(None)
+                self._moved = None
+
+    def restart(self, node: str) -> None:
+        """The sidecar of a node starts anew: it has no actor active, and none is told."""
+        self.active = {one: owner for one, owner in self.active.items() if owner != node}
 
     def place(self, actor_id: str) -> str:
         """The node on which an actor lives. Raises DaprInternalError where there is none."""
@@ -91,9 +109,11 @@ class StandIn:
 
     async def invoke(self, actor_id: str, method: str, data: bytes) -> bytes:
         """One turn."""
+        await self._settled()
         async with self._lock(actor_id):
             node = self.place(actor_id)
             self.active[actor_id] = node
+            self.turns += 1
             try:
                 return await self.nodes[node].dispatch(ActorId(actor_id), method, data)
             except asyncio.CancelledError:
@@ -117,7 +137,9 @@ class StandIn:
 
     async def save(self, node: str, actor_id: str, value: bytes | None) -> None:
         """Writes or removes the state, when it is let. Raises ActorMissing: the actor is not here."""
+        await self.await_move(actor_id)
         if self.active.get(actor_id) != node:
+            self.refused += 1
             raise ActorMissing("actor instance is missing")
         self.journal.append(("save", actor_id))
         gate = None if self.before_save is None else self.before_save(node, actor_id)
@@ -132,6 +154,15 @@ class StandIn:
         if self.after_save is not None:
             self.after_save(node, actor_id)
 
+    async def await_move(self, actor_id: str) -> None:
+        """A state that belongs to no turn of a sidecar waits while actors move."""
+        if not self._lock(actor_id).locked():
+            await self._settled()
+
+    async def _settled(self) -> None:
+        while self._moved is not None:
+            await asyncio.wait({self._moved})
+
     def _plan(self, actor_id: str, name: str, pause: int) -> Alarm:
         return self.clock.call_after(pause, lambda: self._fire_soon(actor_id, name))
 
@@ -144,9 +175,11 @@ class StandIn:
         fired = self.reminders.pop(actor_id, None)
         body = json.dumps({"dueTime": "", "period": ""}).encode()
         try:
+            await self._settled()
             async with self._lock(actor_id):
                 node = self.place(actor_id)
                 self.active[actor_id] = node
+                self.turns += 1
                 await self.nodes[node].fire_reminder(ActorId(actor_id), name, body)
         except Exception:  # noqa: BLE001 - whatever the callback raised, the policy says: again
             if actor_id not in self.reminders and fired is not None:
@@ -208,6 +241,7 @@ class StandInClient(DaprActorClientBase):
     async def get_state(self, actor_type: str, actor_id: str, name: str) -> bytes:
         self._check(actor_type)
         await asyncio.sleep(0)
+        await self.world.await_move(actor_id)
         found = self.world.state.get(actor_id, b"")
         await self.stillness.over()
         return found

@@ -59,7 +59,13 @@ Work = Callable[[Call], Answer]
 
 
 class BareApp:
-    """Hosts what its configuration names; answers 200 unless a test gave the actor something to do."""
+    """Hosts what its configuration names; answers 200 unless a test gave the actor something to do.
+
+    Healthy while it `is_well`; a deactivation `lingers` so many seconds.
+    """
+
+    is_well = True
+    lingers = 0.0
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.config = config
@@ -99,11 +105,13 @@ class BareApp:
     def hear(self, verb: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Writes a request down and answers it."""
         if path == "/healthz":
-            return Answer()
+            return Answer(200 if self.is_well else 503)
         call = Call(verb, path, headers, body)
         self.calls.append(call)
         if path == "/dapr/config":
             return Answer(body=json.dumps(self.config).encode())
+        if verb == "DELETE":
+            time.sleep(self.lingers)
         answer = self.works.get(call.actor, _do_nothing)(call) if call.what else Answer()
         call.ended = time.monotonic()
         return answer

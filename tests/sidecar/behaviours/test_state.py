@@ -4,9 +4,8 @@ import time
 
 import pytest
 
-from scheduler_service.hosts.dapr.sidecar import Sidecar
+from scheduler_service.hosts.dapr.sidecar import Sidecar, StateNotWritten
 from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
-from scheduler_service.ports.errors import StoreUncertain
 from tests.shown import shows
 from tests.sidecar.behaviours.bare import Node
 from tests.sidecar.stage import until
@@ -14,7 +13,7 @@ from tests.sidecar.stage import until
 
 @shows("da-00090")
 def test_only_an_active_actor_has_its_state_written(node: Node) -> None:
-    """Refused with 400 over HTTP; the product's own write is uncertain, and nothing is there."""
+    """Refused with 400 over HTTP; the product knows that nothing is written, and nothing is."""
     reply = node.save("job_scheduler/inactive", {"key": "state", "value": "eA=="})
     assert (reply.status, reply.json["errorCode"]) == (400, "ERR_ACTOR_INSTANCE_MISSING")
     assert reply.json["message"] == "actor instance is missing"
@@ -22,7 +21,7 @@ def test_only_an_active_actor_has_its_state_written(node: Node) -> None:
     async def write(client: SidecarClient) -> None:
         await Sidecar(client=client).save("inactive", b"x", 2_000)
 
-    with pytest.raises(StoreUncertain, match="actor instance is missing"):
+    with pytest.raises(StateNotWritten, match="actor instance is missing"):
         node.over_grpc(write)
     assert node.ask("GET", "job_scheduler/inactive/state/state").status == 204
 

@@ -13,8 +13,9 @@ import sqlalchemy as sa
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.sql.job_tables import jobs
+from scheduler_service.persistence.sql_cluster.claim_rows import CLAIM_MS
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
-from scheduler_service.persistence.sql_cluster.store import CLAIM_MS, SharedStore
+from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import ClaimedJob, TurnClaim
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Remembered
@@ -62,6 +63,25 @@ async def test_each_claim_has_its_own_verdict(store: ClusterStore) -> None:
         row = await store.shared.find(name)
         assert row is not None
         assert (row.sequence, row.holder) == (sequence, holder), name
+
+
+async def test_a_claim_that_is_taken_back_is_as_if_it_never_was(store: ClusterStore) -> None:
+    """Another node claims what was read before it; the next claim brings the entry. A later claim stands."""
+    first, second = claim("a", 0, 1), claim("a", 1, 2)
+    assert await take_all(store, [first]) == [None]
+    assert await take_all(store, [second]) == [None]
+    (refused,) = await take_all(store, [claim("a", 1, 3, holder=TWO)])
+    assert isinstance(refused, StoreConflict)
+    for released in (first, claim("a", 1, 2, holder=TWO), second):
+        row = await store.shared.find("a")
+        assert row is not None
+        assert (row.sequence, row.holder) == (2, ONE)
+        await store.shared.release(released)
+    assert await take_all(store, [claim("a", 1, 3, holder=TWO)]) == [None]
+    await store.shared.release(second)
+    row = await store.shared.find("a")
+    assert row is not None
+    assert (row.sequence, row.holder) == (3, TWO)
 
 
 async def test_all_that_an_entry_says_is_written(store: ClusterStore) -> None:

@@ -1,0 +1,109 @@
+"""Turns that this node takes past daprd: rings and answers of jobs whose actors are active here.
+
+Such a turn is one whose request daprd has given up: daprd neither waits for it nor knows of it, and refuses
+its state once the actor has moved. Decision 51 has each order of it and what daprd does.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+
+from scheduler_service.domain.moments import MINUTE
+from scheduler_service.domain.replies import Reply
+from scheduler_service.hosts.dapr.actor_store import ActorStore
+from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
+from scheduler_service.hosts.dapr.sidecar import StateNotWritten
+from scheduler_service.hosts.job_cache import CachedJob
+from scheduler_service.hosts.tasks import Tasks
+from scheduler_service.hosts.turn import Turn
+from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
+
+LOCAL_TURNS_AT_ONCE = 64
+"""So many are caught at most where daprd stands still or moves their actors."""
+
+
+class LocalTurns:
+    """Takes turns under the job's own lock, which orders them with those of daprd.
+
+    `taken` counts them.
+    """
+
+    def __init__(
+        self,
+        *,
+        node: NodeContext,
+        local: LocalJobs,
+        store: ActorStore,
+        turn: Turn,
+        tasks: Tasks,
+    ) -> None:
+        self._holder = node.holder
+        self._log = node.log
+        self._local = local
+        self._active = local.active
+        self._store = store
+        self._turn = turn
+        self._tasks = tasks
+        self._slots = asyncio.Semaphore(LOCAL_TURNS_AT_ONCE)
+        self.taken = 0
+
+    async def take(self, job_id: str, command: Command) -> Reply | None:
+        """Takes the turn to its end, even if the caller is cancelled. Raises StoreError.
+
+        None: nothing was done here, and daprd is to deliver the event.
+        """
+        if job_id not in self._active:
+            return None
+        return await asyncio.shield(self._tasks.start(self._take(job_id, command)))
+
+    async def _take(self, job_id: str, command: Command) -> Reply | None:
+        async with self._slots:
+            locked = self._local.cache.find(job_id)
+            if locked is None:
+                return None
+            await locked.acquire()
+            try:
+                if not await self._is_current(locked.cached):
+                    return None
+                self.taken += 1
+                return await self._judge(job_id, self._turn.run(locked.cached, command))
+            finally:
+                self._local.cache.leave(locked)
+
+    async def _is_current(self, cached: CachedJob) -> bool:
+        """Whether the job in memory is the one in the store, here, and nobody else's in part.
+
+        All else is left to the turn that daprd delivers: loads, repairs, handovers, lost calls.
+        """
+        job_id, handovers = cached.job_id, self._local.handovers
+        if job_id not in self._active or not cached.is_ready or cached.document is None:
+            return False
+        if handovers.has_dead_holder(self._holder, cached.document):
+            return False
+        if handovers.is_expected(job_id, cached.document):
+            return False
+        try:
+            is_current = await self._store.begin(job_id)
+        except StoreError:
+            self._active.clear()
+            return False
+        if not is_current:
+            self._store.leave(job_id)
+        return is_current and job_id in self._active
+
+    async def _judge(self, job_id: str, turn: Coroutine[object, object, Reply]) -> Reply | None:
+        """The reply; None where nothing was written because the job lives elsewhere. Raises StoreError."""
+        try:
+            return await turn
+        except (StoreConflict, StateNotWritten):
+            self._active.clear()
+            return None
+        except StoreUncertain:
+            self._active.clear()
+            raise
+        except StoreError:
+            raise
+        except Exception as error:  # one broken job must not look like a broken node
+            self._log("turn_failed", jobId=job_id, error=repr(error))
+            self._local.alarms.again(job_id, MINUTE)
+            raise StoreUnavailable(f"the turn broke: {type(error).__name__}", is_public=True) from error

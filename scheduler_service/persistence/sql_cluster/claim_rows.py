@@ -1,0 +1,57 @@
+"""What a claim leaves in the shared database: the statements and their rows."""
+
+from operator import itemgetter
+
+from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.moments import Due
+from scheduler_service.persistence.sql.expressions import GuardedUpsert, Row, Upsert, overwrite
+from scheduler_service.persistence.sql.job_tables import definitions, entry_values, jobs
+from scheduler_service.persistence.sql_cluster.schema import copies
+from scheduler_service.ports.cluster import TurnClaim
+
+# A claim counts as long as the turn behind it can still write: 2 s of turn, and what a sidecar may add.
+CLAIM_MS = 5_000
+_JOBS = tuple(column.name for column in jobs.c)
+_values_of = itemgetter(*_JOBS)
+CLAIMS = GuardedUpsert(
+    table=jobs,
+    columns=_JOBS,
+    given=("expected",),
+    guard="jobs.sequence = given.expected OR (jobs.node = given.node AND jobs.boot = given.boot) "
+    f"OR jobs.claimed_at < given.claimed_at - {CLAIM_MS}",
+)
+DEFINITIONS = Upsert(
+    table=definitions,
+    columns=("uid", "revision", "job_id", "created_at", "text"),
+    conflict=f"(uid, revision) DO UPDATE SET {overwrite(('job_id', 'created_at', 'text'))}",
+)
+COPIES = Upsert(
+    table=copies,
+    columns=("job_id", "sequence", "state", "at"),
+    conflict=f"(job_id) DO UPDATE SET {overwrite(('sequence', 'state', 'at'))}",
+)
+
+
+def row_of(claim: TurnClaim) -> Row:
+    """The row of `jobs` that a claim leaves, and what it expects to be there."""
+    due = Due() if claim.entry.state is JobState.DESTROYED else claim.due
+    row = entry_values(claim.entry) | {
+        "sequence": claim.sequence,
+        "due_wall": due.wall,
+        "due_steady": due.steady,
+        "node": claim.holder.node,
+        "boot": claim.holder.boot,
+        "claimed_at": claim.at,
+    }
+    return (*_values_of(row), claim.expected)
+
+
+def definition_of(claim: TurnClaim) -> Row:
+    """The row of `definitions` that a claim brings."""
+    entry = claim.entry
+    return entry.uid, entry.revision, entry.job_id, entry.updated_at, claim.definition
+
+
+def copy_of(claim: TurnClaim) -> Row:
+    """The row of `copies` that a claim brings."""
+    return claim.entry.job_id, claim.sequence, claim.copy, claim.at
