@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from scheduler_service.domain.effects import QueueWrite
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.decision import Job
-from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.hosts.large_work import short_turns, work_apart
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.ports.catalogue import Catalogue
@@ -57,7 +57,7 @@ class ServiceRegistry:
     ) -> None:
         self.queues = queues
         self._queue_watch = queue_watch
-        self._table = SqlServiceTable(database=database)
+        self._table = SqlServiceTable(database=database, working=short_turns)
         self._clock = clock
         self._tenant = tenant
         self._log = log

@@ -1,8 +1,9 @@
 """Services and their declared timers in SQL: `ports.ServiceTable` in the history's database."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,6 +16,8 @@ from scheduler_service.persistence.sql.expressions import text
 T = TypeVar("T")
 KEEP, UPDATE = "keep", "update"
 NO_TIMERS = b"[]"
+PIECE_BYTES = 2 << 20
+"""So much of a declaration is read at a time: 1 ms."""
 _LIMIT = msgspec.json.Decoder(RateLimit | None)
 _TAGS = msgspec.json.Decoder(tuple[str, ...])
 _encode = msgspec.json.Encoder().encode
@@ -24,10 +27,14 @@ class SqlServiceTable:
     """ports.ServiceTable over the history's database, in a thread of its own; one write at a time.
 
     Writes are rare: a service that changes what it declares, and a job that is created, changed or removed.
+    The thread works within `working()`, which may see to it that others get the interpreter meanwhile.
     """
 
-    def __init__(self, *, database: Database) -> None:
+    def __init__(
+        self, *, database: Database, working: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
         self._database = database
+        self._working = working
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="services")
 
     async def services(self) -> Sequence[Service]:
@@ -36,9 +43,8 @@ class SqlServiceTable:
         return await self._read(lambda connection: [_read_service(row) for row in connection.execute(wanted)])
 
     async def timers(self, tenant: str, name: str) -> bytes:
-        wanted = sa.select(services.c.timers).where(services.c.tenant == tenant, services.c.name == name)
-        found = await self._read(lambda connection: connection.execute(wanted).scalar())
-        return NO_TIMERS if found is None else bytes(found)
+        pieces = await self._read(lambda connection: list(_read_timers(connection, tenant, name)))
+        return b"".join(pieces) or NO_TIMERS
 
     async def declared_bytes(self, tenant: str, name: str) -> tuple[int, int]:
         size = sa.func.length(services.c.timers)
@@ -104,7 +110,8 @@ class SqlServiceTable:
     ) -> None:
         """Writes the row of `key`, a new one with `first` where `values` lack a column; the last one wins."""
         insert = self._database.dialect.insert(table).values(**{**first, **values, **key})
-        connection.execute(insert.on_conflict_do_update(index_elements=list(key), set_=values))
+        again = {name: insert.excluded[name] for name in values}  # 16 MiB are handed over once
+        connection.execute(insert.on_conflict_do_update(index_elements=list(key), set_=again))
 
     async def close(self) -> None:
         """Ends the thread; the database is its opener's to close."""
@@ -112,17 +119,32 @@ class SqlServiceTable:
 
     async def _read(self, read: Callable[[sa.Connection], T]) -> T:
         def work() -> T:
-            with self._database.reading() as connection:
+            with self._working(), self._database.reading() as connection:
                 return read(connection)
 
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def _write(self, write: Callable[[sa.Connection], None]) -> None:
         def work() -> None:
-            with self._database.writing() as connection:
+            with self._working(), self._database.writing() as connection:
                 write(connection)
 
         await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _read_timers(connection: sa.Connection, tenant: str, name: str) -> Iterator[bytes]:
+    """Up to 16 MiB: the driver copies each piece while it keeps the interpreter to itself."""
+    start = 1
+    while True:
+        piece = sa.func.substr(services.c.timers, start, PIECE_BYTES, type_=sa.LargeBinary)
+        wanted = sa.select(piece).where(services.c.tenant == tenant, services.c.name == name)
+        found = connection.execute(wanted).scalar()
+        if not found:
+            return
+        yield bytes(found)
+        if len(found) < PIECE_BYTES:
+            return
+        start += PIECE_BYTES
 
 
 def _is(one: Applied) -> tuple[sa.ColumnElement[bool], ...]:

@@ -1,6 +1,8 @@
 """The table of services: what is put is read back, and a job has one owner (SPEC sections 11, 12)."""
 
-from collections.abc import AsyncIterator
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import msgspec
@@ -8,7 +10,7 @@ import pytest
 
 from scheduler_service.domain.services import Applied
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.services.table import SqlServiceTable
+from scheduler_service.persistence.services.table import PIECE_BYTES, SqlServiceTable
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence.services.samples import FULL, PLAIN
 
@@ -50,6 +52,34 @@ async def test_timers_stay_where_none_are_given(table: SqlServiceTable) -> None:
     await table.put(msgspec.structs.replace(FULL, address=None))
     assert await table.timers("default", "shop") == b"[1]"
     assert [one.address for one in await table.services()] == [None]
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+async def test_a_large_declaration_is_read_in_pieces(table: SqlServiceTable, more: int) -> None:
+    """It is whole, wherever its last piece ends; a second declaration replaces it."""
+    timers = bytes(range(256)) * (2 * PIECE_BYTES // 256) + b"x"
+    await table.put(FULL, timers[: 2 * PIECE_BYTES + more])
+    assert await table.timers("default", "shop") == timers[: 2 * PIECE_BYTES + more]
+    await table.put(FULL, b"[2]")
+    assert await table.timers("default", "shop") == b"[2]"
+
+
+async def test_the_thread_works_within_what_is_given(url: str) -> None:
+    """Reads and writes: there the interpreter is left to others sooner."""
+    entered = []
+
+    @contextlib.contextmanager
+    def working() -> Iterator[None]:
+        entered.append(threading.current_thread().name)
+        yield
+
+    database = HistoryDatabase(url=url, durability="process")
+    table = SqlServiceTable(database=database, working=working)
+    await table.put(FULL, b"[1]")
+    await table.services()
+    await table.close()
+    database.close()
+    assert entered == ["services_0"] * 2
 
 
 async def test_what_was_done_is_read_back_per_service(table: SqlServiceTable) -> None:
