@@ -2,6 +2,8 @@
 
 import gc
 
+from scheduler_service.app.heap_tuning import return_large_blocks
+
 # Hardly anything here is ever part of a cycle: looking for cycles less often costs little memory.
 COLLECT_AFTER = (25_000, 80, 20)
 """One round over so many young objects takes 1 ms, and several on a processor with other work."""
@@ -14,6 +16,7 @@ def freeze_memory() -> None:
     so there is next to nothing to find; in a herd of 4,000 its rounds took 30 of 240 µs an execution, and the
     longest of them were felt as lateness.
     """
+    return_large_blocks()
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
