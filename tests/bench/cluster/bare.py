@@ -1,7 +1,8 @@
-"""Bare actors in Punctual's place: `python -m tests.bench.cluster.bare [count] [grpc|http]`.
+"""Bare actors in Punctual's place: `python -m tests.bench.cluster.bare [count] [grpc|http] [again|once]`.
 
 The same daprd, nodes, Redis and scheduler service as in `tests.bench.cluster.herd`, and what a user of the
-SDK writes: each firing saves its state and registers its next reminder, a creation does the same.
+SDK writes: a creation saves a state and registers a reminder, each firing does the same (`again`), or saves
+its state alone (`once`).
 """
 
 import asyncio
@@ -34,9 +35,9 @@ PATIENCE = 60.0
 class BareNode:
     """An application of bare actors and its daprd."""
 
-    def __init__(self, cluster: LocalCluster, name: str, client: str) -> None:
+    def __init__(self, cluster: LocalCluster, name: str, kind: Sequence[str]) -> None:
         self.ports = NodePorts(*free_ports(5))
-        command = [sys.executable, "-m", "tests.bench.cluster.bare_actor", str(self.ports.app), client]
+        command = [sys.executable, "-m", "tests.bench.cluster.bare_actor", str(self.ports.app), *kind]
         environ = {"DAPR_HTTP_PORT": str(self.ports.http), "DAPR_GRPC_PORT": str(self.ports.grpc)}
         up = listens(self.ports.app)
         self.app = Program(name, command, folder=cluster.folder, is_up=up, environ=environ)
@@ -47,9 +48,9 @@ class BareNode:
         return httpx.get(f"http://127.0.0.1:{self.ports.app}{path}", timeout=60, trust_env=False).json()
 
 
-def main(count: int = 5_000, client: str = "grpc") -> None:
+def main(count: int = 5_000, client: str = "grpc", next_one: str = "again") -> None:
     """Prints creations and executions a second, lateness, and the CPU of both."""
-    with bare_nodes(client) as nodes:
+    with bare_nodes(client, next_one) as nodes:
         moment = int(time.time()) + PAUSE + count // 150
         names = [f"bare-{number}" for number in range(count)]
         before = cpu(nodes)
@@ -63,7 +64,7 @@ def main(count: int = 5_000, client: str = "grpc") -> None:
         before = cpu(nodes)
         arrivals = await_arrivals(nodes, count)
         spent = each(cpu(nodes), before, count)
-        title = f"herd of {count} bare actors over {client}, two nodes"
+        title = f"herd of {count} bare actors over {client}, {next_one}, two nodes"
         last = max(when for _, _, when in arrivals) / 1_000
         show(title, {"created/s": round(rate)} | {f"creation_{name}": one for name, one in created.items()})
         rates = {"executions/s": round(count / (last - moment))}
@@ -108,14 +109,14 @@ def cpu(nodes: Sequence[BareNode]) -> dict[str, float]:
 
 
 @contextlib.contextmanager
-def bare_nodes(client: str) -> Iterator[list[BareNode]]:
+def bare_nodes(*kind: str) -> Iterator[list[BareNode]]:
     """Two nodes over a fresh folder, ready for calls, gone afterwards."""
     programs = find_programs(os.environ)
     if missing := describe_missing(programs):
         raise SystemExit("\n".join(missing))
     with tempfile.TemporaryDirectory() as folder:
         cluster = LocalCluster(folder=Path(folder), programs=programs)
-        nodes = [BareNode(cluster, name, client) for name in ("one", "two")]
+        nodes = [BareNode(cluster, name, kind) for name in ("one", "two")]
         programs_of_nodes = [part for node in nodes for part in (node.sidecar, node.app)]
         try:
             for part in cluster.shared():
@@ -134,4 +135,4 @@ def bare_nodes(client: str) -> Iterator[list[BareNode]]:
 
 
 if __name__ == "__main__":
-    main(*(int(argument) for argument in sys.argv[1:2]), *sys.argv[2:3])
+    main(*(int(argument) for argument in sys.argv[1:2]), *sys.argv[2:4])

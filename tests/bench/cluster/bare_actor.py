@@ -1,4 +1,4 @@
-"""A bare actor as its user writes it: `python -m tests.bench.cluster.bare_actor PORT grpc|http`."""
+"""A bare actor as users write it: `python -m tests.bench.cluster.bare_actor PORT grpc|http again|once`."""
 
 import sys
 import time
@@ -29,10 +29,11 @@ class Bare(ActorInterface):
 
 
 class BareActor(Actor, Bare, Remindable):
-    """Saves its state and registers its next reminder each time that one rings."""
+    """Saves its state when its reminder rings, and, if it `repeats`, registers the next one."""
 
-    def __init__(self, ctx: ActorRuntimeContext, actor_id: ActorId) -> None:
+    def __init__(self, ctx: ActorRuntimeContext, actor_id: ActorId, repeats: bool) -> None:
         super().__init__(ctx, actor_id)
+        self._repeats = repeats
 
     async def create(self, moment: float) -> bool:
         """As above."""
@@ -47,20 +48,24 @@ class BareActor(Actor, Bare, Remindable):
         arrivals.append((self.id.id, time.time() * 1_000))
         found, known = await self._state_manager.try_get_state(STATE)
         await self._save(known["count"] + 1 if found else 1)
-        await self.register_reminder(ALARM, b"", LATER)
+        if self._repeats:
+            await self.register_reminder(ALARM, b"", LATER)
 
     async def _save(self, count: int) -> None:
         await self._state_manager.set_state(STATE, {"count": count, "document": DOCUMENT})
         await self._state_manager.save_state()
 
 
-def make_app(client: str) -> FastAPI:
+def make_app(client: str, repeats: bool) -> FastAPI:
     """The application; `client` is `http`, the SDK's default, or `grpc`, which costs less."""
+
+    def make(ctx: ActorRuntimeContext, actor_id: ActorId) -> BareActor:
+        return BareActor(ctx, actor_id, repeats)
 
     @asynccontextmanager
     async def register(app: FastAPI) -> AsyncIterator[None]:
         given = {"actor_client": DaprActorGrpcClient()} if client == "grpc" else {}
-        await actors.register_actor(BareActor, **given)
+        await actors.register_actor(BareActor, actor_factory=make, **given)
         yield
 
     app = FastAPI(lifespan=register)
@@ -78,4 +83,5 @@ def make_app(client: str) -> FastAPI:
 
 
 if __name__ == "__main__":
-    uvicorn.run(make_app(sys.argv[2]), host="127.0.0.1", port=int(sys.argv[1]), log_level="warning")
+    _, port, client, kind = sys.argv
+    uvicorn.run(make_app(client, kind == "again"), host="127.0.0.1", port=int(port), log_level="warning")
