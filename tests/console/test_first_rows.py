@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.console.browsing import Console, hold_up
+from tests.console.browsing import Console, evaluate, hold_up
 from tests.console.service import ConsoleService
 
 ROWS = 50
@@ -156,6 +156,17 @@ def test_only_what_there_is_has_a_bar(console: Console, many: None) -> None:
     page = console("#/jobs?label=of:many")
     assert page.locator("main .outcomes").count() == ROWS
     assert page.locator("main .outcomes *").count() == 0
+
+
+def test_marks_are_no_components(console: Console) -> None:
+    """Rows have ten of them each: they are drawn where they stand."""
+    page = console("#/jobs")
+    drawn = [
+        '`<${core.Icon} name="play"/>`', '`<${core.StateBadge} state="active"/>`',
+        "`<${core.Duration} ms=${5}/>`", "`<${core.OutcomeBars} items=${[]}/>`",
+    ]  # fmt: skip
+    types = [evaluate(page, f"return core.html{one}.type") for one in drawn]
+    assert types == ["svg", "span", "span", "span"]
 
 
 def test_the_overview_begins_with_its_figures(console: Console) -> None:

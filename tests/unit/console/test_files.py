@@ -41,6 +41,16 @@ def test_the_real_sources_are_taken() -> None:
         assert gzip.decompress(asset.compressed) == asset.content
 
 
+def test_what_each_page_runs_is_compiled_beside_it() -> None:
+    """The first line of Vue and of the core says so to browsers; files of screens are too small for it."""
+    found = read_files(own_files())
+    lines = {
+        name: one.content.partition(b"\n")[0] for name, one in found.assets.items() if name.endswith("js")
+    }
+    compiled = {name for name, line in lines.items() if line == b"//# allFunctionsCalledOnLoad"}
+    assert compiled == {"vue.js", "core.js"}
+
+
 def test_each_module_is_in_a_bundle() -> None:
     """One that nobody imports would be missing in the browser: main.js imports it, or it goes."""
     with as_file(own_files()) as real:

@@ -54,4 +54,4 @@ export function Icon({ name, size = 16 }) {
   return h("svg", { class: ["icon", { filled: FILLED.has(name) }], ...attributes }, h("path", { d: PATHS[name] }));
 }
 
-Icon.props = ["name", "size"];
+Icon.isMark = true;

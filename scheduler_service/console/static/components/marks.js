@@ -52,7 +52,7 @@ export function StateBadge({ state }) {
   return html`<span class=${["badge", tone]}><${Icon} name=${icon} size=${12}/>${text}</span>`;
 }
 
-StateBadge.props = ["state"];
+StateBadge.isMark = true;
 
 /** A moment (RFC 3339 or ms), relative with the absolute one as its title; `absolute` the other way round. */
 export function Moment({ at, zone, absolute = false, withMs = false }) {
@@ -70,7 +70,7 @@ export function Duration({ ms }) {
   return html`<span class="number">${formatDuration(ms)}</span>`;
 }
 
-Duration.props = ["ms"];
+Duration.isMark = true;
 
 /** Labels as small tags; each a link that filters the list of jobs, with `linked`. */
 export function Labels({ labels, linked = false }) {
@@ -81,7 +81,7 @@ export function Labels({ labels, linked = false }) {
   });
 }
 
-Labels.props = { labels: Object, linked: Boolean };
+Labels.isMark = true;
 
 /**
  * The last outcomes as bars, the newest on the right: `items` are `{executionId, state, error, durationMs, endedAt}`. Height says duration
@@ -92,7 +92,7 @@ export function OutcomeBars({ items, slots = 20 }) {
   return html`<span class="outcomes" style=${{ "--slots": slots }}>${items.map((one) => outcomeBar(one, longest))}</span>`;
 }
 
-OutcomeBars.props = { items: Array, slots: Number };
+OutcomeBars.isMark = true;
 
 function outcomeBar(one, longest) {
   const height = 30 + Math.round((70 * (one.durationMs ?? 0)) / longest);

@@ -86,7 +86,9 @@ function build(node, values) {
   const props = node.attributes.length === 0 ? null : buildProps(node.attributes, values);
   const children = node.children.map((child) => build(child, values));
   if (node.component === undefined) return h(node.name, props, children);
-  return h(values[node.component], props, slotsOf(children));
+  const component = values[node.component];
+  // A mark has neither state nor slots: a list has ten of them in each row, and to make a component of one costs more than to draw it.
+  return component.isMark ? component(props ?? {}) : h(component, props, slotsOf(children));
 }
 
 function readable(value) {
