@@ -62,8 +62,12 @@ class ProgramCache:
 
     def weight(self, uid: str, revisions: Iterable[int]) -> int:
         """What those of `revisions` that are cached weigh together, in bytes."""
-        found = (self._known.get((uid, revision)) for revision in revisions)
-        return sum(kept[1] for kept in found if kept is not None)
+        weight = 0
+        for revision in revisions:  # a loop, as each creation comes here
+            kept = self._known.get((uid, revision))
+            if kept is not None:
+                weight += kept[1]
+        return weight
 
     def _forget(self, uid: str, revision: int) -> None:
         dropped = self._known.pop((uid, revision), None)
