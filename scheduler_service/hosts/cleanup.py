@@ -81,8 +81,9 @@ class Cleanup:
 
     async def sweep(self) -> Mapping[str, int]:
         """`system://clean`: what retention says may go, and trials that are over. Raises StoreError."""
-        await self.trials.sweep()
         removed = await self._retention.run(self._clock.now().wall)
+        # Last, since a trial that cannot be read fails it, every time.
+        await self.trials.sweep()
         return {"executions": removed.executions, "notifications": removed.notifications}
 
     async def _lives(self, buried: Sequence[CatalogueEntry]) -> list[str]:

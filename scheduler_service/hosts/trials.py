@@ -11,7 +11,7 @@ from scheduler_service.domain.trials import KEPT_MS, TRIALS, is_trial
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
 from scheduler_service.ports.clock import Alarm, Clock, Timekeeper
 from scheduler_service.ports.delivery import Command, Deliver
-from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.errors import StateUnreadable, StoreError
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.outage import Outage
 
@@ -41,16 +41,24 @@ class Trials:
     async def sweep(self) -> int:
         """Destroys those that are over and older than `KEPT_MS`; how many live on. Raises StoreError.
 
-        What a crash left of one is removed as well.
+        What a crash left of one is removed as well. StateUnreadable is raised when all have been looked at:
+        one that is damaged keeps no other from its end.
         """
         living, after = 0, ""
+        damage: StateUnreadable | None = None
         while True:
             page = await self._store.catalogue.children(TRIALS, None, after=after, limit=PAGE)
             for entry in page:
-                living += is_trial(entry.job_id, entry.parent_job) and not await self._end(entry)
+                try:
+                    living += is_trial(entry.job_id, entry.parent_job) and not await self._end(entry)
+                except StateUnreadable as error:
+                    damage = error
             if len(page) < PAGE:
-                return living
+                break
             after = page[-1].job_id
+        if damage is not None:
+            raise damage
+        return living
 
     async def _end(self, entry: CatalogueEntry) -> bool:
         """Whether nothing of the trial is left."""

@@ -13,7 +13,7 @@ from scheduler_service.domain.trials import KEPT_MS, TRIALS
 from scheduler_service.hosts.trials import PAGE, ROUND, TrialRounds, Trials
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command
-from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.errors import StateUnreadable, StoreUnavailable
 from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import until
 
@@ -29,6 +29,7 @@ class Shelf:
         self.destroyed: list[str] = []
         self.wall = START + KEPT_MS
         self.is_down = False
+        self.damaged = ""
 
     @property
     def catalogue(self) -> Any:
@@ -56,6 +57,8 @@ class Shelf:
     async def deliver(self, job_id: str, command: Command) -> Any:
         if self.is_down:
             raise StoreUnavailable("away")
+        if job_id == self.damaged:
+            raise StateUnreadable("the state of this job is damaged")
         assert isinstance(command.event, Destroyed)
         self.destroyed.append(job_id)
 
@@ -119,6 +122,17 @@ async def test_a_store_that_is_away_is_told() -> None:
     with pytest.raises(StoreUnavailable):
         await shelf.trials().sweep()
     assert list(shelf.entries) == ["trial:a"]
+
+
+async def test_a_damaged_one_keeps_no_other_from_its_end() -> None:
+    """It is told when all have been looked at, and stays."""
+    shelf = Shelf()
+    shelf.add("trial:a")
+    shelf.add("trial:b")
+    shelf.damaged = "trial:a"
+    with pytest.raises(StateUnreadable, match="damaged"):
+        await shelf.trials().sweep()
+    assert (shelf.destroyed, list(shelf.entries)) == (["trial:b"], ["trial:a"])
 
 
 class Rounds:
