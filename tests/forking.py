@@ -27,6 +27,7 @@ from scheduler_service.settings import load_settings
 from scheduler_service.telemetry.logs import EventLog
 
 LONGEST_ORDER = 1 << 17
+THREADS_END_SECONDS = 30.0
 
 
 class Order(msgspec.Struct):
@@ -128,6 +129,10 @@ def warm_up() -> None:
 
     with Path(os.devnull).open("w") as nowhere:
         uvloop.run(serve(loaded, log=EventLog(stream=nowhere), began=end))
+    # The thread that watches the loop was told to end, and on a crowded machine it has not yet.
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join(THREADS_END_SECONDS)
     assert threading.active_count() == 1, "a fork has no thread but the one that forks"
     gc.collect()
     gc.freeze()

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from scheduler_service.hosts.dapr.sidecar import ActorMissing, Sidecar
+from scheduler_service.hosts.dapr.sidecar import ActorMissing, Sidecar, StateNotWritten
 from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from tests.unit.transport.servers import Handler, Peer, Server, Stage, answering, repeating
@@ -76,7 +76,7 @@ async def test_a_turn_is_a_put_of_its_message(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("status", "body", "reason"),
     [
-        (400, MISSING, "ERR_ACTOR_INSTANCE_MISSING: actor instance is missing"),
+        (400, b'{"errorCode":"ERR_BUSY","message":"later"}', "ERR_BUSY: later"),
         (500, b"<html>", "status 500"),
         (302, b"", "status 302"),
         (500, b"[]", "status 500"),
@@ -89,11 +89,20 @@ async def test_a_refusal_is_a_store_error_that_says_why(
     sidecar, _ = await bench.set(repeating(answer(status, body)))
     with pytest.raises(StoreUnavailable, match=f"{reason}; is daprd running"):
         await sidecar.get("job")
-    with pytest.raises(StoreUncertain, match=f"{reason}; is daprd running") as raised:
+    with pytest.raises(StoreUncertain, match=f"{reason}; is daprd running"):
         await sidecar.save("job", b"x", 2_000)
-    assert isinstance(raised.value.__cause__, ActorMissing) is (body == MISSING)
     with pytest.raises(StoreUncertain, match=f"{reason}; is daprd running"):
         await sidecar.invoke("job", b"x")
+
+
+async def test_a_state_of_an_actor_that_is_not_here_is_certainly_not_written(bench: Bench) -> None:
+    """As the code of its refusal says."""
+    sidecar, _ = await bench.set(repeating(answer(400, MISSING)))
+    with pytest.raises(
+        StateNotWritten, match="ERR_ACTOR_INSTANCE_MISSING: actor instance is missing"
+    ) as raised:
+        await sidecar.save("job", b"x", 2_000)
+    assert isinstance(raised.value.__cause__, ActorMissing)
 
 
 async def test_a_daprd_that_hangs_is_given_up(bench: Bench) -> None:
