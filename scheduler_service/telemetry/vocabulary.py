@@ -151,6 +151,9 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "store_written_again": Word(INFO, "The files of the jobs can be written again."),
         "sweep_failed": Word(WARNING, "The search for overdue jobs failed; it is repeated."),
         "sweep_repeated": Word(INFO, "The search for overdue jobs works again."),
+        "task_failed": Word(
+            ERROR, "Work of the service met a defect; it begins again in a second.", kind=("task",)
+        ),
         "traces_exported_again": Word(INFO, "The collector of traces takes spans again."),
         "traces_not_exported": Word(WARNING, "The collector of traces does not take spans."),
         "trials_ended_again": Word(INFO, "Trials that are over are removed again."),

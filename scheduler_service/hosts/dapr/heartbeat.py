@@ -15,6 +15,7 @@ from scheduler_service.hosts.dapr.liveness import (
     Liveness,
 )
 from scheduler_service.hosts.dapr.membership import Membership
+from scheduler_service.hosts.lasting_work import keep_at
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.cluster import ClusterNodes, Node
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
@@ -89,7 +90,7 @@ class NodeHeartbeat:
         """Begins to write heartbeats."""
         self._listener = listener
         self._polled_at = self._clock.now().steady
-        self._task = asyncio.create_task(self._run())
+        self._task = keep_at(self._run, name="heartbeat", clock=self._clock, log=self._log)
 
     async def report(self, state: str) -> None:
         """Writes a new state at once; where that fails, the next heartbeat has it."""

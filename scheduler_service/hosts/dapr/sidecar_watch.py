@@ -3,12 +3,14 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import httpx
 
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE
+from scheduler_service.hosts.lasting_work import keep_at
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
@@ -56,7 +58,8 @@ class SidecarWatch:
 
     def start(self, on_change: OnChange) -> None:
         """Goes on polling, so that readiness names what is missing; calls `on_change` with it."""
-        self._task = asyncio.create_task(self._run(on_change))
+        watching = partial(self._run, on_change)
+        self._task = keep_at(watching, name="sidecar_watch", clock=self._clock, log=self._log)
 
     async def stop(self) -> None:
         """Ends the polling."""

@@ -10,6 +10,7 @@ from scheduler_service.domain.moments import HOUR, MINUTE, SECOND, Now
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.actor_store import TakeOver
 from scheduler_service.hosts.dapr.node import NodeContext
+from scheduler_service.hosts.lasting_work import keep_at
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.telemetry.outage import Outage
 
@@ -45,6 +46,7 @@ class Sweep:
         self._heartbeat = node.cluster.heartbeat
         self._holder = node.holder
         self._clock = node.clock
+        self._log = node.log
         self._outage = Outage("sweep_failed", "sweep_repeated", log=node.log)
         self._ring = ring
         self._take_over = take_over
@@ -56,7 +58,7 @@ class Sweep:
 
     def start(self) -> None:
         """Begins to sweep, once a second, while this node has the lease."""
-        self._task = asyncio.create_task(self._run())
+        self._task = keep_at(self._run, name="sweep", clock=self._clock, log=self._log)
 
     async def stop(self) -> None:
         """Ends; another node takes the lease when it has run out."""

@@ -9,6 +9,7 @@ from scheduler_service.domain.moments import SECOND, Due, Now
 from scheduler_service.hosts.embedded.alarm_queue import AlarmQueue, DueWindow
 from scheduler_service.hosts.embedded.early_commit import EarlyCommit
 from scheduler_service.hosts.embedded.wakeup import Wakeup
+from scheduler_service.hosts.lasting_work import keep_at
 from scheduler_service.hosts.light_tasks import LightTasks
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreError
@@ -125,7 +126,10 @@ class EmbeddedAlarms:
         now = self._clock.now()
         self._windows[0].begin(now.wall)
         self._windows[1].begin(now.steady)
-        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._run())]
+        work = {"alarms_read": self._read, "alarms_ring": self._run}
+        self._tasks = [
+            keep_at(run, name=name, clock=self._clock, log=self._log) for name, run in work.items()
+        ]
 
     def is_settled(self, early: int) -> bool:
         """Whether no alarm is due and no job rings, except `early` rings that wait for their moment."""

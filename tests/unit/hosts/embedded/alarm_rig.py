@@ -27,10 +27,11 @@ class Tower:
         early_commit: int = 0,
         burst_lead: int = 0,
         spent: Callable[[], float] = lambda: 0.0,
+        clock: ManualClock | None = None,
     ) -> None:
         self.disk = Disk()
         self.store = MemoryStore(self.disk, [])
-        self.clock = ManualClock(wall=START, skew=SKEW)
+        self.clock = clock or ManualClock(wall=START, skew=SKEW)
         self.rung: list[str] = []
         self.moments: dict[str, int | None] = {}
         self.log: list[str] = []
