@@ -2,17 +2,21 @@
 
 `python -m tests.bench.events [jobs] [readers]` runs a service in this process, triggers so many jobs, and
 prints for each kind of readers the time, the CPU per trigger and the memory. With `herd [jobs] [readers]
-[rounds]` it shows how late the firings of a herd are, without readers and with slow ones, in turns. With
-`making [batches]` it shows what the two turns of an execution take (`tests.bench.turns`) while nobody
+[rounds]` it shows how late the firings of a herd are without readers, with one and with slow ones, in turns.
+With `making [batches]` it shows what the two turns of an execution take (`tests.bench.turns`) while nobody
 follows, and while events are made, batch by batch in turns.
 """
 
 import asyncio
+import contextlib
 import gc
 import resource
+import socket
 import statistics
 import sys
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from scheduler_service.app.telemetry import Telemetry
@@ -73,32 +77,57 @@ async def read(api: Listening) -> None:
 
 
 def herd(jobs: int, readers: int, rounds: int) -> None:
-    """Prints a line for each round without readers, and for each with slow ones.
+    """Prints a line for each round: without readers, with one that reads, and with slow ones.
 
     The readers come for a smaller herd: what it costs to fill their connections is a figure of its own.
     """
     for _ in range(rounds):
-        for slow in (0, readers):
-            with stage() as on:
-                first = int(time.time()) + 4 + jobs // 400
-                moment = first + GAP_SECONDS
-                on.create([one_shot(f"first-{number}", first, on.target, 0) for number in range(FILLING)])
-                on.create([one_shot(f"herd-{number}", moment, on.target, 0) for number in range(jobs)])
-                time.sleep(max(0, first - 2 - time.time()))
-                before = on.cpu()
-                # They come late: who reads nothing for half a minute is cut off.
-                sockets = [open_silent(str(on.client.base_url).rstrip("/")) for _ in range(slow)]
-                time.sleep(max(0, moment - 1 - time.time()))
-                filled = on.cpu()
-                arrivals = on.await_arrivals(jobs + FILLING, 60 + moment - time.time())
-                found = figures(arrivals, {f"herd-{number}": moment * 1_000.0 for number in range(jobs)})
-                costs = {
-                    "first_cpu_ms": round((filled - before) * 1e3),
-                    "cpu_us": round((on.cpu() - filled) / jobs * 1e6),
-                }
-                show(f"herd of {jobs}, {slow} slow readers", {**found, **costs})
-                for one in sockets:
-                    one.close()
+        for name, open_readers in (
+            ("nobody", lambda url: []),
+            ("one that reads", lambda url: [open_reading(url)]),
+            (f"{readers} slow readers", lambda url: [open_silent(url) for _ in range(readers)]),
+        ):
+            show(f"herd of {jobs}, {name}", follow_herd(jobs, open_readers))
+
+
+def follow_herd(jobs: int, open_readers: Callable[[str], list[socket.socket]]) -> dict[str, Any]:
+    """How late the firings are, and the CPU of an execution, beside readers of the service at an address."""
+    with stage() as on:
+        first = int(time.time()) + 4 + jobs // 400
+        moment = first + GAP_SECONDS
+        on.create([one_shot(f"first-{number}", first, on.target, 0) for number in range(FILLING)])
+        on.create([one_shot(f"herd-{number}", moment, on.target, 0) for number in range(jobs)])
+        time.sleep(max(0, first - 2 - time.time()))
+        before = on.cpu()
+        # They come late: who reads nothing for half a minute is cut off.
+        sockets = open_readers(str(on.client.base_url).rstrip("/"))
+        time.sleep(max(0, moment - 1 - time.time()))
+        filled = on.cpu()
+        arrivals = on.await_arrivals(jobs + FILLING, 60 + moment - time.time())
+        found = figures(arrivals, {f"herd-{number}": moment * 1_000.0 for number in range(jobs)})
+        costs = {
+            "first_cpu_ms": round((filled - before) * 1e3),
+            "cpu_us": round((on.cpu() - filled) / jobs * 1e6),
+        }
+        for one in sockets:
+            one.shutdown(socket.SHUT_RDWR)
+            one.close()
+    return found | costs
+
+
+def open_reading(url: str) -> socket.socket:
+    """A reader that asks for all events and takes them as they come, until it is shut down."""
+    host, port = url.removeprefix("http://").split(":")
+    one = socket.create_connection((host, int(port)))
+    one.sendall(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+
+    def read_on() -> None:
+        with contextlib.suppress(OSError):
+            while one.recv(1 << 16):
+                pass
+
+    threading.Thread(target=read_on, daemon=True).start()
+    return one
 
 
 async def making(batches: int) -> None:
