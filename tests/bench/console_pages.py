@@ -71,6 +71,7 @@ def main(
     with stage(kept=folder) as on, sync_playwright() as driver:
         if not is_full:
             _fill(on, executions, jobs)
+        _destroy_left(on)
         on.settle()
         show("filled", {"executions": executions, "jobs": jobs, "disk_mib": round(on.disk())})
         browser = launch(driver, program)
@@ -102,6 +103,12 @@ def _fill(on: Stage, executions: int, jobs: int) -> None:
     uids = {job["jobId"]: job["uid"] for job in _all_jobs(on)}
     folder = on.folder
     on.restart(lambda: _fill_history(f"sqlite:///{folder}/history.db", executions, names, uids))
+
+
+def _destroy_left(on: Stage) -> None:
+    """Ends the jobs of an earlier run that was broken off: what they fire delays reads of executions."""
+    for job_id in [job["jobId"] for job in _all_jobs(on) if not job["jobId"].startswith("job-")]:
+        on.client.delete(f"/jobs/{job_id}").raise_for_status()
 
 
 def _all_jobs(on: Stage) -> Iterator[dict[str, Any]]:

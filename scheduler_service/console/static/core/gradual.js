@@ -36,10 +36,23 @@ export function useGradually(rows, pixels) {
   return computed(() => (isWhole.value ? rows() : rows().slice(0, first)));
 }
 
-/** Until what is drawn now is on the screen: the frame after it begins then. A tab that is not seen has no frames, and waits a moment. */
+/**
+ * Until what is drawn now is on the screen: the browser tells that of the first frame with anything in it; after later ones the next frame
+ * begins. A tab that is not seen has no frames, and waits a moment.
+ */
 export function untilShown() {
   return new Promise((resolve) => {
     setTimeout(resolve, document.hidden ? HIDDEN_MS : LONGEST_MS);
-    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve)));
+    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => whenPainted(resolve))));
   });
+}
+
+/** Calls `go` when the page has shown anything. The threads that paint its first frame need 30 ms after the page has handed it over. */
+function whenPainted(go) {
+  const observer = new PerformanceObserver((paints) => {
+    if (paints.getEntriesByName("first-contentful-paint").length === 0) return;
+    observer.disconnect();
+    go();
+  });
+  observer.observe({ type: "paint", buffered: true });
 }
