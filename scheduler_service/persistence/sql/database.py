@@ -66,6 +66,25 @@ class Database:
                 self.dialect.rollback(connection)
                 raise
 
+    @contextlib.contextmanager
+    def writing_once(self) -> Iterator[sa.Connection]:
+        """The same for a single statement: without a way of its own to a server for begin and commit.
+
+        `unconfirmed` is raised where it may be durable, and nobody has said so.
+        """
+        dialect = self.dialect
+        if dialect.single is None:
+            with self.writing() as connection:
+                yield connection
+            return
+        with (
+            self._gate,
+            translated(dialect),
+            dialect.engine.connect() as connection,
+            dialect.single(connection, self._unconfirmed),
+        ):
+            yield connection
+
     @property
     def version(self) -> tuple[str, str]:
         """The name of the database program and its version, as it was when it was first connected to."""

@@ -4,18 +4,25 @@ A further database is one file beside `sqlite` and `postgres` with a `Dialect` a
 `expressions` names, and a line in `open_dialect`. It needs ON CONFLICT, RETURNING and comparisons of rows.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
 import sqlalchemy as sa
 
 from scheduler_service.persistence.sql.expressions import GuardedUpsert, Row, Upsert
-from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.errors import StoreError, StoreUnavailable
 
 Durability = Literal["full", "process"]
 # An insert of SQLAlchemy that has `on_conflict_do_update`: each database has a class of its own for it.
 Insert = Any
+
+
+Single = Callable[[sa.Connection, type[StoreError]], AbstractContextManager[None]]
+"""A transaction of one statement, which is durable as it returns.
+
+Raises the error given where it may be durable, and nobody has said so.
+"""
 
 
 class Dialect(Protocol):
@@ -25,6 +32,10 @@ class Dialect(Protocol):
     # Errors of the driver; those among them that `value_errors` names are the fault of a value.
     errors: tuple[type[Exception], ...]
     value_errors: tuple[type[Exception], ...]
+
+    @property
+    def single(self) -> Single | None:
+        """None: a transaction of one statement is as any other."""
 
     def reading(self) -> AbstractContextManager[sa.Connection]:
         """A connection on which everything read is of one moment."""

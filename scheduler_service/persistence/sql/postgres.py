@@ -4,11 +4,10 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
 import psycopg
 import sqlalchemy as sa
-from psycopg.types.string import StrBinaryDumper, StrDumperUnknown
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -28,7 +27,14 @@ from scheduler_service.persistence.sql.expressions import (
     Upsert,
     json_rows,
 )
-from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.persistence.sql.postgres_connections import (
+    driver_of,
+    prepare,
+    replace_ended,
+    roll_back,
+    single_statement,
+)
+from scheduler_service.ports.errors import StoreError, StoreUnavailable
 
 DRIVER = "postgresql+psycopg"
 # A server that has vanished is noticed in seconds, not after the kernel's quarter of an hour.
@@ -63,9 +69,10 @@ class PostgresDialect:
         self._subject = f"{subject} in PostgreSQL at {address.host or 'this machine'}:{address.port or 5432}"
         given = {name: value for name, value in CONNECTION.items() if name not in address.query}
         self.engine = sa.create_engine(
-            address.set(drivername=DRIVER), pool_pre_ping=True, connect_args=given, hide_parameters=True
+            address.set(drivername=DRIVER), connect_args=given, hide_parameters=True
         )
-        sa.event.listen(self.engine, "connect", _prepare)
+        sa.event.listen(self.engine, "connect", prepare)
+        sa.event.listen(self.engine, "checkout", replace_ended)
         self._reader = self.engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
@@ -80,16 +87,16 @@ class PostgresDialect:
 
     def commit(self, connection: sa.Connection) -> None:
         """Makes the transaction durable, if one is open. After an error it may be durable or not."""
-        _driver(connection).commit()
+        driver_of(connection).commit()
+
+    def single(
+        self, connection: sa.Connection, unconfirmed: type[StoreError]
+    ) -> contextlib.AbstractContextManager[None]:
+        return single_statement(connection, lambda error: unconfirmed(self.explain(error)))
 
     def rollback(self, connection: sa.Connection) -> None:
         """Takes the transaction back; a broken connection does not return to the pool."""
-        if connection.invalidated:  # SQLAlchemy has seen that it is broken
-            return
-        try:
-            _driver(connection).rollback()
-        except psycopg.Error:
-            connection.invalidate()
+        roll_back(connection)
 
     def lock(self, connection: sa.Connection, number: int) -> None:
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({number})")
@@ -109,7 +116,7 @@ class PostgresDialect:
 
         Always in the order of their keys: of two nodes one waits for the other, never both.
         """
-        raw = _driver(connection)
+        raw = driver_of(connection)
         ordered = sorted(rows, key=_key_of(upsert.table))
         written = 0
         for start in range(0, len(ordered), CHUNK_ROWS):
@@ -121,7 +128,7 @@ class PostgresDialect:
         self, connection: sa.Connection, upsert: GuardedUpsert, rows: Sequence[Row]
     ) -> set[object]:
         """Writes `rows` in the open transaction: as `insert_many`, in the order of keys."""
-        raw = _driver(connection)
+        raw = driver_of(connection)
         ordered = sorted(rows, key=itemgetter(0))
         written: set[object] = set()
         for start in range(0, len(ordered), CHUNK_ROWS):
@@ -162,34 +169,6 @@ class PostgresDialect:
             f"{self._subject} cannot be reached: {said}; "
             "check that the server runs and database.url names its user and database"
         )
-
-
-def _driver(connection: sa.Connection) -> psycopg.Connection[Any]:
-    return cast("psycopg.Connection[Any]", connection.connection.driver_connection)
-
-
-class _Text(StrBinaryDumper):
-    """A text as PostgreSQL can hold it: the character NUL becomes U+FFFD."""
-
-    def dump(self, obj: str) -> Any:
-        return super().dump(_without_nul(obj))
-
-
-class _UnknownText(StrDumperUnknown):
-    """The same for a text whose type the server infers."""
-
-    def dump(self, obj: str) -> Any:
-        return super().dump(_without_nul(obj))
-
-
-def _without_nul(text: str) -> str:
-    return text.replace("\0", "\ufffd") if "\0" in text else text
-
-
-def _prepare(raw: Any, _record: object) -> None:
-    # Where the driver has a choice, it takes what was registered last.
-    raw.adapters.register_dumper(str, _Text)
-    raw.adapters.register_dumper(str, _UnknownText)
 
 
 def _read_address(url: str) -> sa.URL:

@@ -39,9 +39,8 @@ JOURNAL_BYTES = 64 << 20
 # Both double the writer's pace: the same pages of an index are read and written back less often.
 CACHE_KIB = 16 << 10
 CHECKPOINT_PAGES = 8_000
-# What `PRAGMA auto_vacuum` returns where pages are given back a few at a time.
+# What `PRAGMA auto_vacuum` returns where pages are given back a few at a time, and how many those are.
 INCREMENTAL = (2,)
-# Pages that are given back at once.
 VACUUM_PAGES = 2_000
 _HELD = sa.table("held", sa.column("name"), sa.column("number"), sa.column("other"))
 # One statement for many rows lets go of the interpreter once, not once a row, and is prepared once.
@@ -57,6 +56,7 @@ class SqliteDialect:
         sqlite3.DataError,
         sqlite3.InterfaceError,
     )
+    single = None
 
     def __init__(self, *, url: str, subject: str, durability: Durability) -> None:
         self.engine = _open_engine(url, durability)

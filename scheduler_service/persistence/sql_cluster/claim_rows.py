@@ -1,5 +1,6 @@
 """What a claim leaves in the shared database: the statements and their rows."""
 
+from collections.abc import Sequence
 from operator import itemgetter
 
 from scheduler_service.domain.execution import JobState
@@ -30,6 +31,16 @@ COPIES = Upsert(
     columns=("job_id", "sequence", "state", "at"),
     conflict=f"(job_id) DO UPDATE SET {overwrite(('sequence', 'state', 'at'))}",
 )
+
+
+def is_single_statement(claims: Sequence[TurnClaim]) -> bool:
+    """Whether `claims` are one statement: each of another job, and none brings or removes anything else."""
+    if len({claim.entry.job_id for claim in claims}) < len(claims):
+        return False
+    return all(
+        claim.definition is None and claim.copy is None and claim.entry.state is not JobState.DESTROYED
+        for claim in claims
+    )
 
 
 def row_of(claim: TurnClaim) -> Row:

@@ -18,15 +18,20 @@ from scheduler_service.telemetry.metrics.samples import Sample
 T = TypeVar("T")
 Work = Callable[[sa.Connection], Any]
 JointWork = Callable[[sa.Connection, list[Any]], Sequence[Verdict]]
+IsSingle = Callable[[Sequence[Any]], bool]
 GROUP_SIZE = 128
 READERS = 2
 
 
 class Part(NamedTuple):
-    """A value that `work` takes together with the others of its group; it has a verdict for each."""
+    """A value that `work` takes together with the others of its group; it has a verdict for each.
+
+    `is_single` says of which values it makes one statement.
+    """
 
     work: JointWork
     value: Any
+    is_single: IsSingle | None = None
 
 
 class SharedDatabase:
@@ -76,12 +81,13 @@ class SharedDatabase:
         """
         return cast("T", await self._writer.put(work))
 
-    async def write_together(self, work: JointWork, value: object) -> Any:
+    async def write_together(self, work: JointWork, value: object, is_single: IsSingle | None = None) -> Any:
         """Runs `work` once for all values that wait for it; the verdict on `value`, as `write` gives it.
 
-        Other writes of the same transaction are done before.
+        Other writes of the same transaction are done before. `is_single` says whether `work` makes one
+        statement of some values: where nothing else waits, that needs no transaction around it.
         """
-        return await self._writer.put(Part(work, value))
+        return await self._writer.put(Part(work, value, is_single))
 
     async def write_apart(self, work: Callable[[sa.Connection], T]) -> T:
         """Runs `work` in a transaction of its own, for which no other write waits in this process.
@@ -143,7 +149,8 @@ class SharedDatabase:
 
     def _serve(self, items: list[Work | Part]) -> list[Verdict]:
         try:
-            with self._database.writing() as connection:
+            opened = self._database.writing_once() if _is_single(items) else self._database.writing()
+            with opened as connection:
                 return _run(connection, items)
         except StoreUncertain as error:
             return [error] * len(items)
@@ -158,6 +165,15 @@ class SharedDatabase:
                 return [error]
         # One of them may be what the database cannot store: alone, it fails alone.
         return [verdict for item in items for verdict in self._serve([item])]
+
+
+def _is_single(items: Sequence[Work | Part]) -> bool:
+    """Whether all that waits is one statement."""
+    first = items[0]
+    if not isinstance(first, Part) or first.is_single is None:
+        return False
+    parts = [item for item in items if isinstance(item, Part) and item.work == first.work]
+    return len(parts) == len(items) and first.is_single([part.value for part in parts])
 
 
 def _run(connection: sa.Connection, items: Sequence[Work | Part]) -> list[Verdict]:

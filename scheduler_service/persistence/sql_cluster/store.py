@@ -21,6 +21,7 @@ from scheduler_service.persistence.sql_cluster.claim_rows import (
     DEFINITIONS,
     copy_of,
     definition_of,
+    is_single_statement,
     row_of,
 )
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
@@ -53,7 +54,7 @@ class SharedStore:
         self.pending_history = PendingHistory(database=database)
 
     async def claim(self, claim: TurnClaim) -> None:
-        await self._database.write_together(self._claim_all, claim)
+        await self._database.write_together(self._claim_all, claim, is_single_statement)
 
     async def release(self, claim: TurnClaim) -> None:
         row, holder = jobs.c, claim.holder

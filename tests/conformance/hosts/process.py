@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.wire import Holder, OutboundRequest, Outcome
-from scheduler_service.persistence.sql_cluster.database import JointWork, SharedDatabase
+from scheduler_service.persistence.sql_cluster.database import IsSingle, JointWork, SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import QueueTurn, TurnClaim
 from scheduler_service.ports.errors import StoreError
@@ -81,7 +81,7 @@ class ProcessDatabase(SharedDatabase):
 
     write_apart = write
 
-    async def write_together(self, work: JointWork, value: object) -> Any:
+    async def write_together(self, work: JointWork, value: object, is_single: IsSingle | None = None) -> Any:
         """Runs `work` for this value alone. Raises StoreError."""
         return await self.write(lambda connection: work(connection, [value])[0])
 

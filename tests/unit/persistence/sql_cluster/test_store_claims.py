@@ -1,8 +1,9 @@
 """Claims that wait together are written together; each has its own verdict, and none is told too early."""
 
 import asyncio
+import contextlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -166,12 +167,39 @@ async def test_a_group_that_cannot_be_written_fails_for_each(tmp_path: Path) -> 
 
 async def test_a_commit_without_an_end_is_uncertain_for_each(postgres_url: str) -> None:
     """The database refuses at the commit itself: no claim of the group is reported as taken."""
-    store = await ClusterStore.open(postgres_url)
+    async with refusing(postgres_url, "RAISE 'refused'") as store:
+        claims = [claim(f"j{number}", 0, 1, definition=b"{}") for number in range(5)]
+        assert [type(one) for one in await take_all(store, claims)] == [StoreUncertain] * 5
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        ("RAISE 'refused'", StoreUnavailable),
+        ("PERFORM pg_terminate_backend(pg_backend_pid())", StoreUncertain),
+    ],
+)
+async def test_a_claim_that_is_one_statement_is_certain_where_the_server_says_so(
+    postgres_url: str, answer: str, error: type[StoreError]
+) -> None:
+    """A refusal is certain; where the connection ends instead, nobody knows. The next one is taken."""
+    async with refusing(postgres_url, answer) as store:
+        claims = [claim(f"j{number}", 0, 1) for number in range(5)]
+        assert [type(one) for one in await take_all(store, claims)] == [error] * 5
+        await store.database.write(
+            lambda connection: connection.exec_driver_sql("DROP TRIGGER at_commit ON jobs")
+        )
+        assert await take_all(store, claims) == [None] * 5
+
+
+@contextlib.asynccontextmanager
+async def refusing(url: str, answer: str) -> AsyncIterator[ClusterStore]:
+    """A store whose server does `answer` when a job is to be committed."""
+    store = await ClusterStore.open(url)
     try:
-        for statement in REFUSAL:
-            await store.database.write(lambda connection, text=statement: connection.exec_driver_sql(text))  # type: ignore[misc]
-        verdicts = await take_all(store, [claim(f"j{number}", 0, 1) for number in range(5)])
-        assert [type(one) for one in verdicts] == [StoreUncertain] * 5
+        for text in (REFUSAL[0].replace("RAISE 'refused'", answer), REFUSAL[1]):
+            await store.database.write(lambda connection, text=text: connection.exec_driver_sql(text))  # type: ignore[misc]
+        yield store
     finally:
         await store.close()
 
