@@ -7,7 +7,7 @@ from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.dapr.active_actors import ActiveActors
 from scheduler_service.hosts.dapr.actor_client import ActorClient
-from scheduler_service.hosts.dapr.actor_store import ActorStore
+from scheduler_service.hosts.dapr.actor_store import ActorStore, TakeOver
 from scheduler_service.hosts.dapr.deactivation import Deactivation
 from scheduler_service.hosts.dapr.handover import Handovers
 from scheduler_service.hosts.dapr.host import DaprHost, HostComponents
@@ -86,11 +86,21 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
         deactivation=deactivation,
         send_guard=send_guard,
         effects=effects,
-        sweep=Sweep(node=node, ring=alarms.ring, take_over=take_over, tend=parts.tend_queues),
+        sweep=_make_sweep(parts, node, alarms, take_over),
         history=parts.history,
         tasks=tasks,
     )
     return DaprHost(node=node, components=components)
+
+
+def _make_sweep(parts: DaprParts, node: NodeContext, alarms: ReminderAlarms, take_over: TakeOver) -> Sweep:
+    return Sweep(
+        node=node,
+        ring=alarms.ring,
+        lag=lambda: alarms.lag,
+        take_over=take_over,
+        tend=parts.tend_queues,
+    )
 
 
 def _make_turns(

@@ -20,6 +20,9 @@ NEAR_MS = 30 * SECOND
 NEAR_DEADLINE_MS = 90 * SECOND
 RING_RETRY_PAUSE_MS = SECOND
 REGISTRATION_RETRY_PAUSE_MS = SECOND
+# Rings that are late by less say nothing of those that are to come.
+LEAST_LAG_MS = SECOND // 2
+LAG_KEPT_MS = SECOND
 # Fewer than daprd runs at once (100): a ring that waits in daprd times out and is repeated, one here is not.
 RINGS_AT_ONCE = 64
 
@@ -40,6 +43,7 @@ class ReminderAlarms:
         self._waiting: set[str] = set()
         self._slots = asyncio.Semaphore(RINGS_AT_ONCE)
         self._no_registration_until = 0
+        self._lag = self._lag_until = 0
         self.registered = 0
 
     async def expect(self, job_id: str, due: Due) -> None:
@@ -76,10 +80,12 @@ class ReminderAlarms:
         if job_id in self._waiting:
             return  # the turn of the ring that waits sees whatever is due by then
         self._waiting.add(job_id)
+        asked_at = self._clock.now().steady
         try:
             await self._slots.acquire()
         finally:
             self._waiting.discard(job_id)
+        self._note_lag(asked_at)
         try:
             await self._ring(job_id)
         except StoreError as error:
@@ -90,7 +96,14 @@ class ReminderAlarms:
 
     def rang(self, job_id: str) -> None:
         """The reminder has rung, and is removed by that."""
-        self._reminders.pop(job_id, None)
+        moment = self._reminders.pop(job_id, None)
+        if moment is not None:
+            self._note_lag(moment)
+
+    @property
+    def lag(self) -> int:
+        """By how much (ms) the latest rings were late; 0 where none was in the last second."""
+        return self._lag if self._clock.now().steady < self._lag_until else 0
 
     def forget(self, job_id: str) -> None:
         """The job has moved to another node: drops its timer."""
@@ -115,6 +128,12 @@ class ReminderAlarms:
     def is_ringing(self) -> bool:
         """Whether a ring is under way: its turn may be about to start a call that is not counted yet."""
         return bool(self._tasks)
+
+    def _note_lag(self, moment: int) -> None:
+        """A ring that was due at `moment` (steady) is here."""
+        now = self._clock.now().steady
+        if now - moment >= LEAST_LAG_MS:
+            self._lag, self._lag_until = now - moment, now + LAG_KEPT_MS
 
     def _cancel_timers(self) -> None:
         for _, timer in self._timers.values():

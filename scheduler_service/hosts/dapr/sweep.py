@@ -16,6 +16,7 @@ from scheduler_service.telemetry.outage import Outage
 
 PERIOD_MS = SECOND
 OVERDUE_AFTER_MS = 2 * SECOND
+MOST_LAG_MS = 30 * SECOND
 LEASE_MS = 5 * SECOND
 RINGS_PER_SECOND = 200
 RINGS_AT_ONCE = 32
@@ -24,6 +25,9 @@ BATCH_SIZE = 500
 LEASE_NAME = "sweep"
 
 Ring = Callable[[str], Awaitable[None]]
+Lag = Callable[[], int]
+"""By how much (ms) rings come late at the moment (`ReminderAlarms.lag`)."""
+
 Tend = Callable[[], Awaitable[None]]
 
 
@@ -34,12 +38,14 @@ async def tend_nothing() -> None:
 class Sweep:
     """`ring` takes a turn on a job wherever it lives, and never raises; at most 200 rings a second.
 
+    While rings come late (`lag`), what is later than they are by 2 s is overdue.
+
     `take_over` gets the records and deliveries that dead nodes left. `tend` looks after the queues, and may
     raise StoreError. `rung` counts the rings.
     """
 
     def __init__(
-        self, *, node: NodeContext, ring: Ring, take_over: TakeOver, tend: Tend = tend_nothing
+        self, *, node: NodeContext, ring: Ring, lag: Lag, take_over: TakeOver, tend: Tend = tend_nothing
     ) -> None:
         self._store = node.cluster.store
         self._nodes = node.cluster.nodes
@@ -49,6 +55,7 @@ class Sweep:
         self._log = node.log
         self._outage = Outage("sweep_failed", "sweep_repeated", log=node.log)
         self._ring = ring
+        self._lag = lag
         self._take_over = take_over
         self._tend = tend
         self._rung_at: dict[str, int] = {}
@@ -79,7 +86,9 @@ class Sweep:
     async def sweep(self) -> None:
         """One round. Raises StoreError."""
         now = self._clock.now()
-        late = Now(now.wall - OVERDUE_AFTER_MS, now.steady - OVERDUE_AFTER_MS)
+        # What comes late but comes is not rung a second time: in a herd that took a way through daprd each.
+        after = OVERDUE_AFTER_MS + min(self._lag(), MOST_LAG_MS)
+        late = Now(now.wall - after, now.steady - after)
         job_ids = dict.fromkeys(await self._store.overdue(late, RINGS_PER_SECOND))
         alive = (self._holder, *self._heartbeat.others)
         job_ids |= dict.fromkeys(await self._abandoned(alive, now))

@@ -67,6 +67,22 @@ async def test_a_herd_waits_here_and_not_in_the_sidecar() -> None:
     assert not slow.alarms.is_ringing
 
 
+async def test_rings_say_by_how_much_they_are_late() -> None:
+    """Those that waited for their turn, until none was late for a second; small delays say nothing."""
+    slow = Slow()
+    await slow.hold(*(f"job{number}" for number in range(2 * RINGS_AT_ONCE)))
+    await slow.advance(10)
+    assert slow.alarms.lag == 0
+    await slow.advance(3_000)
+    slow.gate.set()
+    await slow.settle()
+    assert slow.alarms.lag == 3_000
+    await slow.advance(999)
+    assert slow.alarms.lag == 3_000
+    await slow.advance(1)
+    assert slow.alarms.lag == 0
+
+
 async def test_a_job_waits_in_line_once() -> None:
     """Whatever else rings it meanwhile (the sweep): one turn sees all that is due."""
     slow = Slow()

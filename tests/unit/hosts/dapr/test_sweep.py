@@ -3,6 +3,7 @@
 import pytest
 
 from scheduler_service.domain.execution import ExecutionState as State
+from scheduler_service.hosts.dapr.sidecar import ALARM
 from scheduler_service.ports.errors import StoreError
 from tests.conformance.hosts.houses import DaprHouse, moved
 
@@ -10,6 +11,7 @@ pytestmark = pytest.mark.anyio
 
 
 URL = "http://target.test/run"
+HERD = 20
 
 
 async def test_a_call_that_flies_on_a_node_that_dies_is_sent_again(cluster: DaprHouse) -> None:
@@ -58,3 +60,21 @@ async def test_a_sidecar_that_is_away_costs_no_firing(cluster: DaprHouse) -> Non
     await cluster.advance(5_000)
     planned = [record.planned_at for record in cluster.finished("job")]
     assert len(planned) == len(set(planned)) >= 9
+
+
+async def test_what_comes_late_but_comes_is_not_rung_a_second_time(cluster: DaprHouse) -> None:
+    """A herd's reminders come two a second: each job fires by its own; one without, when the herd is over."""
+    jobs = [f"job{number}" for number in range(HERD)]
+    for job in (*jobs, "lost"):
+        await cluster.create(job, timer={"dueTime": "60s", "period": "1h"})
+    due = min(moment for moment, _ in cluster.world.reminders.values())
+    for number, job in enumerate(jobs):
+        pause = due - cluster.clock.now().steady + (number + 1) * 500
+        cluster.world.remind(job, ALARM, pause)
+    cluster.world.forget("lost")
+    await cluster.advance(60_000 + HERD * 500 + 4_000)
+    late = [record.started_at - record.planned_at for job in jobs for record in cluster.finished(job)]
+    assert len(late) == HERD
+    assert [one // 500 for one in late] == [number + 1 for number in range(HERD)]
+    (lost,) = cluster.finished("lost")
+    assert HERD * 500 < lost.started_at - lost.planned_at <= HERD * 500 + 4_000
