@@ -1,31 +1,27 @@
 """The rooms of one service: each is built when it is first asked for, out of those that it names."""
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from secrets import token_hex
 
 import msgspec
 
-from scheduler_service import __version__
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.app.alert_jobs import made_here
 from scheduler_service.app.alerts import Alerts, AlertSurroundings
+from scheduler_service.app.api_parts import ServedJobs, ServedRooms, make_api_parts
 from scheduler_service.app.builders import (
     Outbox,
-    admit_of,
     holder_of,
-    machine_user,
     make_cleanup,
     make_embedded_host,
     make_host_parts,
     make_sender,
-    name_check_of,
     system_functions,
 )
 from scheduler_service.app.history_opening import open_writer
 from scheduler_service.app.metrics import ShownParts, make_exposition
-from scheduler_service.app.node_figures import own_status, process_wire, versions_of
+from scheduler_service.app.own_node import OwnNode
 from scheduler_service.app.readiness import Readiness
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.sharding import worker_configs
@@ -33,7 +29,6 @@ from scheduler_service.app.store_opening import ServiceState, StoreWatch, data_f
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.job_key import DEFAULT_TENANT
-from scheduler_service.domain.moments import rfc3339
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.cleanup import Cleanup
 from scheduler_service.hosts.embedded.host import EmbeddedHost
@@ -41,7 +36,6 @@ from scheduler_service.hosts.large_work import short_turns
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.processes.build import Processes, build_processes
 from scheduler_service.hosts.processes.parent_service import ParentService
-from scheduler_service.hosts.processes.rpc_methods import ShardStatus
 from scheduler_service.hosts.processes.sharding import ShardOf
 from scheduler_service.hosts.processes.shards import OwnShard, Shards
 from scheduler_service.hosts.processes.worker_process import WorkerProcess
@@ -249,48 +243,37 @@ class Container:
     @cached_property
     def api_parts(self) -> ApiDependencies:
         """What the API uses."""
-        base, settings = self._base, self._base.loaded.settings
-        return ApiDependencies(
+        base = self._base
+        rooms = ServedRooms(
+            loaded=base.loaded,
+            compiler=self.compiler,
+            surroundings=base.surroundings,
+            services=self.services,
+            operations=self.operations,
+            cleaner=self._cleaner,
+            reads=self.reads,
+            readiness=self.readiness,
+            nodes=self._node.list,
+            telemetry=base.telemetry,
+            events=self.events,
+            metrics=self._exposition,
+            alerts=self.alerts,
+            clock=base.clock,
+            log=base.log,
+        )
+        jobs = ServedJobs(
             deliver=self.jobs.deliver,
             create_all=self.jobs.create_all,
             peek=self.jobs.peek,
-            read_job=self.jobs.read,
-            compile_definition=self.compiler.posted,
-            compile_cache=self.compiler.compile_cache,
-            surroundings=base.surroundings,
+            read=self.jobs.read,
+            flush=self.jobs.flush,
             catalogue=self.processes.store.catalogue,
             store=self.processes.store,
-            operations=self.operations,
-            trials=self._cleaner.trials,
-            history=self.reads,
             outbox=self.jobs,
-            clean=self._cleaner,
-            clock=base.clock,
-            registry=self.services.registry,
-            reconcile=self.services.scan,
-            drift=self.services.drift,
             queues=self.services.queues,
-            flush=self.jobs.flush,
-            ready=self.readiness.list_missing,
-            parts=self.readiness.describe,
-            standstills=base.telemetry.standstills,
-            nodes=self._list_nodes,
             offload=self.processes.offload,
-            alerts=self.alerts,
-            version=__version__,
-            log=base.log,
-            admit=admit_of(base.loaded),
-            check_names=name_check_of(base.loaded),
-            heartbeat_seconds=settings.services.heartbeat_seconds,
-            admin_key=settings.server.key,
-            user=machine_user(),
-            body_bytes=settings.limits.body_bytes,
-            feedback_bytes=settings.limits.feedback_bytes,
-            options=self.compiler.options,
-            settings=base.loaded.describe,
-            events=self.events,
-            metrics=self._exposition,
         )
+        return make_api_parts(rooms, jobs)
 
     @cached_property
     def events(self) -> EventFeed:
@@ -319,6 +302,21 @@ class Container:
         )
 
     @cached_property
+    def _node(self) -> OwnNode:
+        return OwnNode(
+            node_id=self.store.node_id,
+            address=self._base.served,
+            began=self._began,
+            host=self.host,
+            remotes=self.processes.remotes,
+            database=self.database,
+            watch=self.watch,
+            worker_stores=self._worker_stores,
+            telemetry=self._base.telemetry,
+            clock=self._base.clock,
+        )
+
+    @cached_property
     def _exposition(self) -> Exposition | None:
         base, remotes = self._base, enumerate(self.processes.remotes, start=1)
         parts = ShownParts(
@@ -333,7 +331,7 @@ class Container:
             queues=self.store.queues,
             instances=self.services.registry.instances,
             clock=base.clock,
-            nodes=self._list_nodes,
+            nodes=self._node.list,
             node=self.store.node_id,
             kind="embedded",
             others={str(number): remote.collect for number, remote in remotes},
@@ -351,39 +349,3 @@ class Container:
             wake_claimers=self._queues.wake,
             publish=self._base.telemetry.occurrences.publish,
         )
-
-    async def _list_nodes(self) -> Sequence[Mapping[str, object]]:
-        """This service, as one node, whatever the number of its processes."""
-        remotes = self.processes.remotes
-        others = await asyncio.gather(*(remote.status() for remote in remotes), return_exceptions=True)
-        state = "draining" if self.host.is_draining else "running"
-        own = own_status(
-            held=self.host.jobs_held,
-            running=self.host.running,
-            started_at=self._began,
-            standstills=self._base.telemetry.standstills,
-        )
-        found = [own, *(one if isinstance(one, ShardStatus) else ShardStatus() for one in others)]
-        return [
-            {
-                "nodeId": self.store.node_id,
-                "address": self._base.served,
-                "version": __version__,
-                "state": state,
-                "startedAt": rfc3339(self._began),
-                "lastHeartbeat": rfc3339(self._base.clock.now().wall),
-                "jobsHeld": sum(one.held for one in found),
-                "running": sum(one.running for one in found),
-                "processes": [
-                    process_wire(shard, one, state if one.pid else "missing", self._lacks(shard))
-                    for shard, one in enumerate(found)
-                ],
-                "versions": versions_of([self.database]),
-            }
-        ]
-
-    def _lacks(self, shard: int) -> Sequence[str]:
-        """What a process cannot write now."""
-        if shard:
-            return self._worker_stores.lacks(shard)
-        return [*self.watch.missing, *self._base.telemetry.history_watch.lacks()]

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 import msgspec
 import uvloop
@@ -24,7 +23,7 @@ from scheduler_service.app.descriptors import current_limit, divide
 from scheduler_service.app.history_opening import open_writer
 from scheduler_service.app.listener import listen
 from scheduler_service.app.node_alerts import make_node_alerts
-from scheduler_service.app.node_api import make_api_parts, make_readiness
+from scheduler_service.app.node_api import make_node_api, make_readiness
 from scheduler_service.app.node_parts import NodeParts
 from scheduler_service.app.node_stores import make_events, make_services, open_stores
 from scheduler_service.app.process_parts import describe_parts
@@ -93,8 +92,7 @@ class NodeService:
             services=parts.services,
             telemetry=parts.telemetry,
         )
-        own = make_api_parts(loaded, parts, self._readiness, log)
-        self._api_parts = replace(own, alerts=self._alerts)
+        self._api_parts = make_node_api(loaded, parts, self._readiness, self._alerts, log)
         self.api = create_api(self._api_parts, mounts=console_mounts())
         self._trial_rounds = TrialRounds(trials=parts.cleaner.trials, clock=parts.clock, log=log)
         self.telemetry = parts.telemetry

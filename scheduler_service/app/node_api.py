@@ -3,13 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
-from scheduler_service import __version__
-from scheduler_service.api.dependencies import ApiDependencies
-from scheduler_service.app.builders import (
-    admit_of,
-    machine_user,
-    name_check_of,
-)
+from scheduler_service.api.dependencies import AlertReader, ApiDependencies
+from scheduler_service.app.api_parts import ServedJobs, ServedRooms, make_api_parts
 from scheduler_service.app.metrics import ShownParts, make_exposition
 from scheduler_service.app.node_parts import NodeParts, list_nodes
 from scheduler_service.app.readiness import Readiness
@@ -47,51 +42,43 @@ def make_readiness(parts: NodeParts, is_stopping: Callable[[], bool]) -> Readine
     )
 
 
-def make_api_parts(loaded: Loaded, parts: NodeParts, readiness: Readiness, log: Log) -> ApiDependencies:
+def make_node_api(
+    loaded: Loaded, parts: NodeParts, readiness: Readiness, alerts: AlertReader, log: Log
+) -> ApiDependencies:
     """What the API of a node asks and commands."""
     host = parts.host
 
     async def flush(job_id: str | None = None) -> None:
         await parts.writer.flush()
 
-    return ApiDependencies(
-        deliver=host,
-        create_all=host.create_all,
-        peek=host.peek,
-        read_job=host.read,
-        compile_definition=parts.compiler.posted,
-        compile_cache=parts.compiler.compile_cache,
+    rooms = ServedRooms(
+        loaded=loaded,
+        compiler=parts.compiler,
         surroundings=parts.surroundings,
-        catalogue=parts.catalogue,
-        store=host.store,
+        services=parts.services,
         operations=Operations(
             store=host.store, clock=parts.clock, holder=parts.cluster.heartbeat.holder, log=log
         ),
-        trials=parts.cleaner.trials,
-        history=parts.reads,
-        outbox=host.notifications,
-        clean=parts.cleaner,
-        clock=parts.clock,
-        registry=parts.services.registry,
-        queues=parts.services.queues,
-        reconcile=parts.services.scan,
-        drift=parts.services.drift,
-        admit=admit_of(loaded),
-        check_names=name_check_of(loaded),
-        heartbeat_seconds=loaded.settings.services.heartbeat_seconds,
-        flush=flush,
-        ready=readiness.list_missing,
-        parts=readiness.describe,
-        standstills=parts.telemetry.standstills,
-        log=log,
+        cleaner=parts.cleaner,
+        reads=parts.reads,
+        readiness=readiness,
         nodes=partial(list_nodes, parts),
+        telemetry=parts.telemetry,
         events=parts.telemetry.feed_events(parts.events),
-        version=__version__,
-        admin_key=loaded.settings.server.key,
-        user=machine_user(),
-        body_bytes=loaded.settings.limits.body_bytes,
-        feedback_bytes=loaded.settings.limits.feedback_bytes,
-        options=parts.compiler.options,
-        settings=loaded.describe,
         metrics=_make_exposition(parts),
+        alerts=alerts,
+        clock=parts.clock,
+        log=log,
     )
+    jobs = ServedJobs(
+        deliver=host,
+        create_all=host.create_all,
+        peek=host.peek,
+        read=host.read,
+        flush=flush,
+        catalogue=parts.catalogue,
+        store=host.store,
+        outbox=host.notifications,
+        queues=parts.services.queues,
+    )
+    return make_api_parts(rooms, jobs)
