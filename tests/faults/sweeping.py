@@ -15,6 +15,8 @@ from tests.faults.target import Target, open_target
 
 # What lies between these is not durable and was not sent: BEGIN and WRITE are for the long sweep.
 DURABLE = ("state.commit", "history.commit", "send")
+EVERYWHERE = tuple(f"{side} {point}" for point in DURABLE for side in ("before", "after"))
+"""Each kind of place."""
 AT_ONCE = 5
 SETTINGS = {"notification.interval_seconds": 0.2, "store.durability": "process"}
 
@@ -31,22 +33,21 @@ async def sweep_group(
     stride: int,
     only: Sequence[str] = DURABLE,
     house: House = SqliteHome,
-) -> int:
+) -> list[str]:
     """Kills at point `first`, then `stride` further on, and so on, until a story ends before its point.
 
-    Returns how many points were swept.
+    Returns where it was killed, a place for each point.
     """
     places = asyncio.Semaphore(AT_ONCE)
     ended = asyncio.Event()
-    swept = 0
+    swept: list[str] = []
 
     async def sweep(point: int) -> None:
-        nonlocal swept
         async with places:
             if ended.is_set():
                 return
             killed = await survive(fleet, house(folder / str(point)), tell, (point,), only=only)
-            swept += len(killed)
+            swept.extend(killed)
             if not killed:
                 ended.set()
 

@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 CROWD = 600
 BEGINS = 4.0
 """Seconds until the moment, at least: the crowd is created long before, also on a busy machine."""
-POINTS = range(1, 15, 2)
-"""Before and after commits: the first ones are those of the firings, ahead of the moment."""
+POINTS = (1, 5, 9, 13)
+"""Between before and after of a commit: the first ones are those of the firings, ahead of the moment."""
 BEARABLE = 0.002
 """Seconds by which two clocks of this machine may differ when one is read after the other."""
 AT_ONCE = 2

@@ -16,6 +16,7 @@ from tests.faults.target import open_target
 
 pytestmark = pytest.mark.anyio
 AT_ONCE = 5
+STRIDE = 7
 
 
 class Breaking:
@@ -75,7 +76,9 @@ async def fail_once(folder: Path, place: str, passage: int, qos: int) -> bool:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("first", [1, *(pytest.param(one, marks=pytest.mark.long) for one in (2, 3, 4))])
+@pytest.mark.parametrize(
+    "first", [1, *(pytest.param(one, marks=pytest.mark.long) for one in range(2, STRIDE + 1))]
+)
 @pytest.mark.parametrize("qos", [0, 1])
 @pytest.mark.parametrize("place", ["before state.commit", "after state.commit", "before history.commit"])
 async def test_a_write_that_fails_once_changes_no_outcome(
@@ -94,8 +97,8 @@ async def test_a_write_that_fails_once_changes_no_outcome(
                 ended.set()  # the story has no further passages
             return has_broken
 
-    broken = await asyncio.gather(*map(fail, range(first, 60, 4)))
-    assert sum(broken) >= 2
+    broken = await asyncio.gather(*map(fail, range(first, 60, STRIDE)))
+    assert any(broken)
 
 
 async def start_over(folder: Path, place: str, passage: int) -> bool:

@@ -34,6 +34,7 @@ LONGEST_ORDER = 65_536
 class Order(msgspec.Struct):
     """One service to run. `point` 0: nothing is killed; `tells`: each point is told on its way.
 
+    `only` has places (`before send`) and what is done there (`send`).
     `victim` is the process that is killed; 0: the service itself. `limits` are soft and hard limits of its
     process by name (`NOFILE`, `AS`).
     """
@@ -50,7 +51,7 @@ class Order(msgspec.Struct):
 
 
 class Points:
-    """Counts the passages of the points whose name is one of `only` (none: all), and kills at the chosen one.
+    """Counts the passages of the points that are in `only` (none: all), and kills at the chosen one.
 
     Implements the fault points of store and history, on their threads, and serves the sender, on the loop.
     """
@@ -68,7 +69,7 @@ class Points:
 
     def _pass(self, name: str) -> None:
         order = self._order
-        if order.only and name.split()[1] not in order.only:
+        if order.only and name not in order.only and name.split()[1] not in order.only:
             return
         with self._gate:
             self._count += 1

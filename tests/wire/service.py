@@ -17,6 +17,9 @@ START = 1_767_225_600_000
 """2026-01-01T00:00:00Z."""
 SERVED = "http://127.0.0.1:8000"
 QUIET_ROUNDS = 8
+BUSY_ROUNDS = 24
+"""After so many rounds of the loop another thread is awaited: it is left the processor for `REST`."""
+REST = 0.001
 PATIENCE = 60.0
 
 
@@ -69,18 +72,19 @@ class World:
     async def settle(self) -> None:
         """Returns when everything that can go on without the clock has, held answers left out."""
         async with asyncio.timeout(PATIENCE):
-            quiet = 0
+            quiet = busy = 0
             while quiet < QUIET_ROUNDS:
-                await asyncio.sleep(0)
-                quiet = quiet + 1 if self._is_quiet else 0
+                await asyncio.sleep(REST if busy >= BUSY_ROUNDS else 0)
+                quiet, busy = (quiet + 1, 0) if self._is_quiet else (0, busy + 1)
 
     async def until(self, condition: Callable[[], Awaitable[Any]]) -> Any:
         """What `condition` gives once it is true; real time passes meanwhile, the clock stands."""
         async with asyncio.timeout(PATIENCE):
-            while True:
-                if found := await condition():
-                    return found
-                await asyncio.sleep(0)
+            rounds = 0
+            while not (found := await condition()):
+                await asyncio.sleep(REST if rounds >= BUSY_ROUNDS else 0)
+                rounds += 1
+            return found
 
     async def stop(self, grace: int = 0) -> None:
         """Stops the service, once; the clock runs while it drains."""

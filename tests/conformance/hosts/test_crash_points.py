@@ -214,20 +214,19 @@ async def live_through(point: int, qos: int, nodes: int) -> tuple[str, str] | No
 
 
 def groups() -> list[Any]:
-    """Every point with two nodes; a quarter with one, where the next start goes on; `--long`: all.
+    """Every point at qos 1 with two nodes; of the rest, where less goes on, some groups; `--long`: all.
 
     Points before and after a doing take turns, so each choice has odd and even ones.
     """
-    usual = {2: range(1, GROUPS + 1), 1: (1, 6)}
+    usual = {(1, 2): range(1, GROUPS + 1), (0, 2): (1, 4, 6), (1, 1): (6,), (0, 1): (1,)}
     return [
-        pytest.param(nodes, first, marks=() if first in usual[nodes] else pytest.mark.long)
+        pytest.param(qos, nodes, first, marks=() if first in usual[qos, nodes] else pytest.mark.long)
         for first in range(1, GROUPS + 1)
-        for nodes in (2, 1)
+        for qos, nodes in usual
     ]
 
 
-@pytest.mark.parametrize(("nodes", "first"), groups())
-@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize(("qos", "nodes", "first"), groups())
 async def test_whatever_a_node_is_killed_at_nothing_is_lost_or_doubled(
     qos: int, nodes: int, first: int
 ) -> None:
