@@ -31,6 +31,7 @@ from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.queues import Queues
 from scheduler_service.services.claim_rate import ClaimRate
+from scheduler_service.services.claim_waits import ClaimWaits
 from scheduler_service.services.part_delivery import PartDelivery
 
 DRAINING_POLL_MS = SECOND
@@ -79,8 +80,7 @@ class PullQueues:
         self._clock = clock
         self._log = log
         self._new_lease = new_lease
-        self._waiting: dict[tuple[str, ...], set[asyncio.Future[None]]] = {}
-        self._wakeups = 0
+        self._waits = ClaimWaits(clock=clock)
         self.delivery = PartDelivery(table=table, clock=clock, log=log)
         self._claiming: set[asyncio.Task[tuple[tuple[Leased, ...], int | None]]] = set()
         self._alarm: Alarm | None = None
@@ -99,7 +99,7 @@ class PullQueues:
     @property
     def awaited(self) -> list[tuple[str, str]]:
         """The queues (tenant, name) for whose parts claims wait."""
-        return [(key[0], key[1]) for key in self._waiting if len(key) > 1]
+        return self._waits.queues
 
     async def start(self, deliver: Deliver, allowance: Allowance, rate: ClaimRate) -> None:
         """Connects to the jobs; extends the leases and delivers the ends that this process has stored.
@@ -115,7 +115,7 @@ class PullQueues:
     def stop_claims(self) -> None:
         """Ends waiting claims and gives out no more parts; leases can still be renewed and completed."""
         self._is_stopping = True
-        self._wake_all()
+        self._waits.wake_all()
 
     async def stop(self) -> None:
         """Stops; ends that are not delivered yet are delivered after the next start."""
@@ -133,7 +133,7 @@ class PullQueues:
             raise StoreUnavailable("the queues are not open yet; ask again in a moment", is_public=True)
         end = self._clock.now().steady + wait
         while not self._is_stopping:
-            wakeups = self._wakeups
+            wakeups = self._waits.wakeups
             allowed = self._allowance(tenant, queue, instance)
             pause: int | None = DRAINING_POLL_MS
             if allowed != 0:
@@ -143,9 +143,9 @@ class PullQueues:
             left = end - self._clock.now().steady
             if left <= 0:
                 break
-            if wakeups == self._wakeups:
+            if wakeups == self._waits.wakeups:
                 pause = left if pause is None else min(left, pause)
-                await self._wait(((tenant, queue), (instance,)), pause)
+                await self._waits.wait(((tenant, queue), (instance,)), pause)
         return ()
 
     async def _lease(
@@ -195,8 +195,7 @@ class PullQueues:
         if result.is_withdrawn:
             return Completed.STALE
         delivering = self.delivery.deliver_end(result)
-        self._wakeups += 1
-        self._wake(self._waiting.get((result.end.instance,), set()))  # it has room again
+        self._waits.wake([(result.end.instance,)])  # it has room again
         await asyncio.wait({delivering}, timeout=self._effect_seconds)
         is_accepted = delivering.done() and not delivering.cancelled() and delivering.result()
         if not is_accepted:
@@ -244,11 +243,9 @@ class PullQueues:
         if check_at is not None and self._has_started:
             self._sweep_by(check_at)
         if keys is None:
-            self._wake_all()
-            return
-        self._wakeups += 1
-        for key in keys:
-            self._wake(self._waiting.get(key, set()))
+            self._waits.wake_all()
+        else:
+            self._waits.wake(keys)
 
     def recover(self, part: Queues) -> None:
         """A part of the table is available again: extends its leases, delivers its ends."""
@@ -290,36 +287,6 @@ class PullQueues:
             self._sweep_by(min(one.until for one in found))
         return found
 
-    async def _wait(self, keys: tuple[tuple[str, ...], ...], left: int) -> None:
-        """Returns when the queue has work, the instance has room again, or `left` ms have passed."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        for key in keys:
-            self._waiting.setdefault(key, set()).add(waiter)
-        alarm = self._clock.call_after(left, lambda: self._wake({waiter}))
-        try:
-            await waiter
-        finally:
-            alarm.cancel()
-            for key in keys:
-                self._stop_waiting(key, waiter)
-
-    def _stop_waiting(self, key: tuple[str, ...], waiter: asyncio.Future[None]) -> None:
-        waiters = self._waiting.get(key, set())
-        waiters.discard(waiter)
-        if not waiters:
-            self._waiting.pop(key, None)
-
-    def _wake_all(self) -> None:
-        self._wakeups += 1
-        for waiters in list(self._waiting.values()):
-            self._wake(waiters)
-
-    @staticmethod
-    def _wake(waiters: set[asyncio.Future[None]]) -> None:
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
     def _sweep_by(self, moment: int) -> None:
         """Schedules a sweep of the leases at `moment` or earlier."""
         if self._is_stopping or (self._next_sweep is not None and self._next_sweep <= moment):
@@ -350,7 +317,7 @@ class PullQueues:
             self.delivery.deliver_changes(freed)
         if swept.next_look is not None:
             self._sweep_by(swept.next_look)
-        self._wake_all()
+        self._waits.wake_all()
 
     async def _resume(self, table: Queues) -> None:
         await table.extend(self._clock.now().steady)

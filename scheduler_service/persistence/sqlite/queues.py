@@ -19,13 +19,13 @@ from scheduler_service.domain.leases import (
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.persistence.common.writes import MAX_COMPLETIONS
 from scheduler_service.persistence.sqlite.commit_group import Step
+from scheduler_service.persistence.sqlite.queue_choice import look_at_parts
 from scheduler_service.persistence.sqlite.queue_parts import (
     claim_parts,
     complete_lease,
     drop_part,
     extend_leases,
     free_part,
-    look_at_parts,
     renew_lease,
     sweep_leases,
 )
