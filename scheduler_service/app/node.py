@@ -102,6 +102,9 @@ class NodeService:
         self._server: Server | None = None
         self._serving: asyncio.Task[None] | None = None
 
+    async def resumed(self) -> None:
+        """Returns at once: what waits for daprd may wait long, and the API answers meanwhile."""
+
     async def start(self) -> None:
         """Answers daprd, waits until actors can be used, takes turns. Raises StoreError, SettingsError."""
         parts, settings = self._parts, self._loaded.settings

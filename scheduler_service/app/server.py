@@ -10,19 +10,15 @@ from functools import partial
 from typing import Any, Protocol
 
 import uvloop
-from fastapi import FastAPI
-from starlette.types import ASGIApp
 
-from scheduler_service.api.access_log import AccessLog
 from scheduler_service.api.authentication import is_loopback
-from scheduler_service.api.pages.front import CONSOLE
+from scheduler_service.api.pages import CONSOLE
+from scheduler_service.app.api_server import ApiServer, ServedService
 from scheduler_service.app.builders import log_egress, process_log
 from scheduler_service.app.descriptors import divide, raise_limit
 from scheduler_service.app.gc_tuning import freeze_memory
 from scheduler_service.app.listener import address_of, listen
 from scheduler_service.app.service import open_service
-from scheduler_service.app.telemetry import Telemetry
-from scheduler_service.app.uvicorn_server import Server, make_server
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.ports.errors import StoreUnavailable
@@ -37,11 +33,8 @@ LAST_ANSWERS_SECONDS = 1.0
 OnListening = Callable[[str], Awaitable[None]]
 
 
-class RunningService(Protocol):
-    """A service that is open; `api` is its ASGI application, `telemetry` what its process shows."""
-
-    api: FastAPI
-    telemetry: Telemetry
+class RunningService(ServedService, Protocol):
+    """A service that is open; `telemetry` is what its process shows."""
 
     async def start(self) -> None:
         """Begins to take firings. Raises StoreError."""
@@ -57,9 +50,6 @@ class RunningService(Protocol):
 
     async def stop(self, grace: int) -> None:
         """Drains for at most `grace` ms, then closes everything."""
-
-    def flush_log(self) -> None:
-        """Writes the lines that the API still sums up, after its last answer."""
 
 
 class OpenService(Protocol):
@@ -120,36 +110,24 @@ async def _serve(
     served = address_of(settings, listener, log=log)
     service = await _open(opening, loaded, served, log, listener)
     reports.parts, reports.others = service.describe, service.processes
-    server = make_server(
-        application_of(service, settings, log),
-        log=log,
-        connections=shares.api,
-        head_seconds=settings.limits.head_seconds,
-    )
-    service.telemetry.show_connections("api", server.connections)
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    server = ApiServer(service=service, listener=listener, settings=settings, connections=shares.api, log=log)
     signals, breaking = Signals(), asyncio.create_task(service.breaks())
     watched = contextlib.ExitStack()  # from the start to the end of the drain
     try:
-        if await _start(service, signals, serving, breaking):
+        if await _start(service, server, signals, breaking):
             freeze_memory()
             log("listening", url=served, console=f"{served}{CONSOLE}/")
             shown = service.telemetry
             watched.enter_context(watching(log, shown.standstills, note_lag=shown.note_lag))
             if began is not None:
                 await began(served)
-            await signals.wait_for_stop(serving, breaking)
+            await signals.wait_for_stop(server.serving, breaking)
     finally:
         breaking.cancel()
         with watched:
-            await _stop(service, server, serving, signals, settings)
+            await _stop(service, server, signals, settings)
     if not breaking.cancelled():
         raise StoreUnavailable(breaking.result())
-
-
-def application_of(service: RunningService, settings: Settings, log: Log) -> ASGIApp:
-    """The API, with a line of the log for each request where the settings ask for it."""
-    return AccessLog(app=service.api, log=log) if settings.log.access else service.api
 
 
 def check_exposure(settings: Settings) -> None:
@@ -194,10 +172,17 @@ async def _open(
         raise
 
 
-async def _start(service: RunningService, signals: Signals, *ends: "asyncio.Task[Any]") -> bool:
-    """Whether the service has started before it was told to stop. Raises StoreError."""
-    starting = asyncio.create_task(service.start())
-    await signals.wait_for_stop(starting, *ends)
+async def _start(
+    service: RunningService, server: ApiServer, signals: Signals, breaking: "asyncio.Task[str]"
+) -> bool:
+    """Whether the service fires and answers before it was told to stop. Raises StoreError."""
+
+    async def begin() -> None:
+        await service.start()
+        await server.up()
+
+    starting = asyncio.create_task(begin())
+    await signals.wait_for_stop(starting, server.serving, breaking)
     if starting.done():
         starting.result()
         return True
@@ -206,15 +191,9 @@ async def _start(service: RunningService, signals: Signals, *ends: "asyncio.Task
     return False
 
 
-async def _stop(
-    service: RunningService,
-    server: Server,
-    serving: "asyncio.Task[None]",
-    signals: Signals,
-    settings: Settings,
-) -> None:
+async def _stop(service: RunningService, server: ApiServer, signals: Signals, settings: Settings) -> None:
     """Drains and ends; a second signal exits at once with 1, whatever is waited for. Raises StoreError."""
-    ending = asyncio.create_task(_drain(service, server, serving, seconds=settings.server.drain_seconds))
+    ending = asyncio.create_task(_drain(service, server, seconds=settings.server.drain_seconds))
     hurry = asyncio.create_task(signals.hurry.wait())
     await asyncio.wait({ending, hurry}, return_when=asyncio.FIRST_COMPLETED)
     if not ending.done():
@@ -223,9 +202,7 @@ async def _stop(
     await ending
 
 
-async def _drain(
-    service: RunningService, server: Server, serving: "asyncio.Task[None]", *, seconds: float
-) -> None:
+async def _drain(service: RunningService, server: ApiServer, *, seconds: float) -> None:
     """Readiness goes first, the API last: feedback of what still runs is taken while it may end.
 
     Callers that neither send nor read hold it up to the deadline of the drain at most. The API ends also
@@ -235,7 +212,6 @@ async def _drain(
     deadline = loop.time() + seconds
     # No `finally`: at a second signal this is cancelled, and waits for nobody any more.
     (fault,) = await asyncio.gather(service.stop(round(seconds * SECOND)), return_exceptions=True)
-    await server.end(serving, seconds=max(deadline - loop.time(), LAST_ANSWERS_SECONDS))
-    service.flush_log()
+    await server.end(seconds=max(deadline - loop.time(), LAST_ANSWERS_SECONDS))
     if fault is not None:
         raise fault

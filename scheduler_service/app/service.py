@@ -2,11 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 
-from fastapi import FastAPI
-
-from scheduler_service.api.application import create_api
 from scheduler_service.app.alert_jobs import check_alerts, headers_of, urls_of
 from scheduler_service.app.builders import judge_of
 from scheduler_service.app.container import Container, ContainerBase
@@ -17,7 +15,6 @@ from scheduler_service.app.store_opening import StoreWatch, data_folder, open_st
 from scheduler_service.app.surroundings import Compiler, Secrets, make_surroundings
 from scheduler_service.app.system_jobs import install
 from scheduler_service.app.telemetry import Telemetry
-from scheduler_service.console.application import console_mounts
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.processes.worker_process import WorkerProcess
 from scheduler_service.persistence.common.fault_points import FaultPoints
@@ -26,6 +23,9 @@ from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 
 class KeepTime(Protocol):
@@ -36,14 +36,26 @@ class KeepTime(Protocol):
 
 
 class Service:
-    """One running service: `api` is its ASGI application, `components` is what it is made of, for tests."""
+    """One running service; `components` is what it is made of, for tests."""
 
-    def __init__(self, *, loaded: Loaded, rooms: Container, api: FastAPI, telemetry: Telemetry) -> None:
-        self.api = api
+    def __init__(self, *, loaded: Loaded, rooms: Container, telemetry: Telemetry) -> None:
+        self._resumed = asyncio.Event()
         self._loaded = loaded
         self.components = rooms
         self.telemetry = telemetry
         self._log = telemetry.log
+
+    @cached_property
+    def api(self) -> "FastAPI":
+        """Its ASGI application; what that is made of is loaded when it is first asked for."""
+        from scheduler_service.api.application import create_api
+        from scheduler_service.console.application import console_mounts
+
+        return create_api(self.components.api_parts, mounts=console_mounts())
+
+    async def resumed(self) -> None:
+        """Returns when what was in flight has been sent again."""
+        await self._resumed.wait()
 
     async def start(self) -> None:
         """Recovers, installs the system jobs, takes firings; is ready at last. Raises StoreError."""
@@ -51,6 +63,7 @@ class Service:
         # First, for the jobs of this process may want those of the others at once.
         await rooms.workers.start()
         await rooms.host.start()
+        self._resumed.set()
         await rooms.services.start_queues(rooms.jobs.deliver)
         await install(rooms.host, rooms.compiler, self._loaded.settings)
         await rooms.alerts.start()
@@ -110,7 +123,8 @@ class Service:
 
     def flush_log(self) -> None:
         """Writes the lines that the API still sums up, after its last answer."""
-        self.components.api_parts.store_faults.flush()
+        if "api" in vars(self):
+            self.components.api_parts.store_faults.flush()
 
 
 async def open_service(
@@ -146,8 +160,7 @@ async def open_service(
     except BaseException:
         await asyncio.gather(*map(WorkerProcess.end, launched))
         raise
-    api = create_api(rooms.api_parts, mounts=console_mounts())
-    return Service(loaded=loaded, rooms=rooms, api=api, telemetry=telemetry)
+    return Service(loaded=loaded, rooms=rooms, telemetry=telemetry)
 
 
 async def _open_base(

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from scheduler_service import __version__
 from scheduler_service.api.bodies import header
-from scheduler_service.api.pages.front import CONSOLE
+from scheduler_service.api.pages import CONSOLE
 from scheduler_service.console.errors import ConsoleError, VueMissing
 from scheduler_service.console.files import Asset, ConsoleFiles, own_files, read_files
 from scheduler_service.console.page import FILE_HEADERS, HEADERS, base_of, write_lacking, write_page

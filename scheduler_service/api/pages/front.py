@@ -7,13 +7,13 @@ from http import HTTPStatus
 from starlette.responses import RedirectResponse, Response
 
 from scheduler_service.api.bodies import header
+from scheduler_service.api.pages import CONSOLE
 from scheduler_service.api.pages.markup import Html, headers, join, page, table, tag
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import succeed
 
 NAME = "Punctual"
 WHAT = "Jobs as REST resources: timers, chains of HTTP requests, retries, and nothing lost in a crash."
-CONSOLE = "/console"
 DESCRIPTIONS: Mapping[str, str] = {
     "/docs": "every route with its parameters, shapes and examples",
     "/openapi.json": "the same for programs, in OpenAPI 3.1",

@@ -34,6 +34,9 @@ class EndlessStart:
         self.api = FastAPI()
         self.stopped = False
 
+    async def resumed(self) -> None:
+        pass
+
     async def start(self) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.get_running_loop().create_future()
@@ -88,6 +91,9 @@ class Held:
         self.held.set()
         await self.release.wait()
         return "ok"
+
+    async def resumed(self) -> None:
+        pass
 
     async def start(self) -> None:
         pass
