@@ -5,31 +5,11 @@ import asyncio
 import pytest
 
 from scheduler_service.hosts.operations.pace import REST_SECONDS, WORK_SECONDS, Pace
+from tests.unit.hosts.operations.line import Line
 
 pytestmark = pytest.mark.anyio
 PIECE_SECONDS = WORK_SECONDS / 4
 SPAN = 100 * (WORK_SECONDS + REST_SECONDS)
-
-
-class Line:
-    """A time line that moves when somebody sleeps or works; it knows how long nobody worked."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.idle = 0.0
-
-    def tell(self) -> float:
-        """The present, in seconds."""
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        """Returns at once, so much later."""
-        self.now += seconds
-        self.idle += seconds
-
-    def work(self, seconds: float) -> None:
-        """So much is done."""
-        self.now += seconds
 
 
 @pytest.fixture
@@ -94,3 +74,11 @@ async def test_all_rest_together() -> None:
     over.set()
     await asyncio.gather(*waiting)
     assert (rests, begun) == ([REST_SECONDS], [0, 2, 3])
+
+
+async def test_others_come_before_each_piece(pace: Pace) -> None:
+    """What the loop has to do already is done first, with a rest and without."""
+    done: list[str] = []
+    asyncio.get_running_loop().call_soon(done.append, "a firing")
+    await pace.wait()
+    assert done == ["a firing"]
