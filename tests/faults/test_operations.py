@@ -1,6 +1,7 @@
 """A service or a worker process is killed in the middle of an operation (SPEC section 10)."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -215,3 +216,49 @@ async def test_executions_over_worker_processes(home: Home) -> None:
     assert report["succeeded"] + report["failed"] == report["done"]
     cancelled = await home.ended(await home.begin("cancel", kind="executions"))
     assert cancelled["state"] == "done"
+
+
+async def test_a_stop_amid_an_operation_halves_no_command(home: Home) -> None:
+    """SIGTERM amid an operation, with commands of others and a further operation on their way.
+
+    What was acknowledged is done, what was refused is not; sent again, each operation does the rest once.
+    """
+    await with_jobs(home)
+    begun = await home.begin("trigger", key="k")
+    await home.under_way(begun)
+    acknowledged = asyncio.Event()
+    statuses: dict[str, int] = {}
+
+    async def pause_each() -> None:
+        for number in range(MANY):
+            answer = await home.client.put(f"/jobs/j{number}", json={"active": 0})
+            statuses[f"j{number}"] = answer.status_code
+            acknowledged.set()
+
+    pausing = asyncio.create_task(pause_each())
+    await acknowledged.wait()
+    home.process.send(signal.SIGTERM)
+    body = {"action": "label", "select": {"filter": {}}, "labels": {"team": "ops"}}
+    further = None
+    with contextlib.suppress(httpx.TransportError):
+        further = await home.client.post("/bulk/jobs", json=body, headers={"Idempotency-Key": "l"})
+        # Accepted: it came before the signal was seen.
+        assert further.is_success or further.status_code == 429, further.text
+    with contextlib.suppress(httpx.TransportError):
+        await pausing
+    assert await asyncio.to_thread(home.process.wait_for_exit) == 0
+    await home.start()
+    jobs_left = await home.all("/jobs")
+    triggered = sum(job["executeNumber"] for job in jobs_left)
+    left = await home.read(begun)
+    assert (left["state"], left["succeeded"]) == ("interrupted", triggered)
+    paused = {job["jobId"] for job in jobs_left if job["state"] == "paused"}
+    said = {job_id for job_id, status in statuses.items() if status == 200}
+    assert said <= paused <= said | {f"j{len(statuses)}"}  # the last answer may have been lost
+    assert set(statuses.values()) <= {200, 503}
+    assert (further is not None and further.is_success) or not [job for job in jobs_left if job["labels"]]
+    for key, action, members in (("k", "trigger", {}), ("l", "label", {"labels": {"team": "ops"}})):
+        whole = await home.ended(await home.begin(action, key=key, **members))
+        assert (whole["state"], whole["succeeded"], whole["failed"]) == ("done", MANY, 0), action
+    jobs_now = await home.all("/jobs?label=team:ops")
+    assert [job["executeNumber"] for job in jobs_now] == [1] * MANY
