@@ -40,7 +40,8 @@ class TurnClaim(msgspec.Struct, frozen=True):
     """One turn before its commit: `sequence` follows `expected`, the one that was read, by `holder`.
 
     `at` is the steady moment of the claim. `definition`: the text, where the turn brings a revision. `copy`:
-    the state that will be written, where another node may overwrite it late.
+    the state that will be written, where another node may overwrite it late. `is_exact`: nobody has compared
+    the state that was read with the store's, so the claim is taken from `expected` alone.
     """
 
     entry: CatalogueEntry
@@ -51,6 +52,7 @@ class TurnClaim(msgspec.Struct, frozen=True):
     at: int
     definition: bytes | None = None
     copy: bytes | None = None
+    is_exact: bool = False
 
 
 class QueueTurn(msgspec.Struct, frozen=True):
@@ -93,7 +95,8 @@ class ClusterStore(Protocol):
         """Claims a turn and brings the catalogue to it. Raises StoreConflict: nothing was written.
 
         It is taken from the sequence that was read; or where the row is this very holder's, who holds the
-        job's lock; or where the present claim is older than 5 s: its turn can no longer end.
+        job's lock; or where the present claim is older than 5 s: its turn can no longer end. The two latter
+        not where it `is_exact`.
         """
 
     async def release(self, claim: TurnClaim) -> None:

@@ -29,7 +29,6 @@ from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered, Settlement, StoredJob
 
 LONGEST_TURN_MS = 2 * SECOND
-FRESH_FOR_MS = SECOND
 SHORTEST_WRITE_MS = 100
 EPOCH_BITS = 32
 CACHED_STATES = 50_000
@@ -63,10 +62,11 @@ class ActorStore(NoBacklog):
         self._generation = 0
         self.saves = 0
 
-    async def begin(self, job_id: str) -> bool:
+    async def begin(self, job_id: str, *, will_commit: bool = False) -> bool:
         """Opens a turn; False: the cached state is not the one in the store. Raises StoreError.
 
-        A state that was read or written within the last second is not compared: the claim guards it.
+        What was read or written within the last second is not compared: the claim guards it. Nor is an older
+        state where the turn `will_commit`: its claim is taken over that state alone.
         """
         now = self._clock.now().steady
         state = self._states.get(job_id)
@@ -74,7 +74,7 @@ class ActorStore(NoBacklog):
             return False
         self._states.move_to_end(job_id)
         state.began, state.period = now, self._liveness.period
-        if state.generation == self._generation and now - state.checked_at < FRESH_FOR_MS:
+        if not state.is_to_compare(now, self._generation, will_commit=will_commit):
             return True
         raw = await self._sidecar.get(job_id)
         if raw != state.raw and not await self._repair.heal(job_id, state, raw):
@@ -154,6 +154,7 @@ class ActorStore(NoBacklog):
             at=self._clock.now().steady,
             definition=commit.definition,
             copy=raw if state.began < state.copies_until else None,
+            is_exact=not state.is_compared,
         )
         try:
             await self._store.claim(claim)

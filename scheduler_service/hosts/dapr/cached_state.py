@@ -1,20 +1,23 @@
 """What the actor store of a node keeps of a job between two turns."""
 
 from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.actor_document import FORMAT, ActorDocument, pack_batches
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered
+
+FRESH_FOR_MS = SECOND
 
 
 class CachedState:
     """`raw` is the state in the store as of `checked_at` (steady ms), `sequence` the one of its turn.
 
     `found` is another state that was read since, until it is loaded. `began` is the start of the present
-    turn, `period` the liveness period of that moment; a state of an older `generation` is compared with the
-    store before it is used. `batches` are those that the history has not confirmed, `deliveries` and
-    `answers` those that SQL does not have yet. Until `copies_until` (steady ms) a node that counts as dead
-    may write over the state.
+    turn, `period` the liveness period of that moment, `is_compared` whether it goes on from a state that was
+    compared with the store's within the second; a state of an older `generation` always is. `batches` are
+    those that the history has not confirmed, `deliveries` and `answers` those that SQL does not have yet.
+    Until `copies_until` (steady ms) a node that counts as dead may write over the state.
     """
 
     __slots__ = (
@@ -26,6 +29,7 @@ class CachedState:
         "deliveries",
         "found",
         "generation",
+        "is_compared",
         "period",
         "raw",
         "sequence",
@@ -37,11 +41,18 @@ class CachedState:
         self.period = period
         self.generation = generation
         self.found: bytes | None = None
+        self.is_compared = True
         self.copies_until = 0
         self.sequence = 0
         self.batches: dict[tuple[str, int], Batch] = {}
         self.deliveries: list[Delivery] = []
         self.answers: list[Remembered] = []
+
+    def is_to_compare(self, now: int, generation: int, *, will_commit: bool) -> bool:
+        """Whether the turn that begins has to compare it; a claim over an older one is to be exact."""
+        is_fresh, is_trusted = now - self.checked_at < FRESH_FOR_MS, self.generation == generation
+        self.is_compared = is_fresh or not (is_trusted and will_commit)
+        return not is_trusted or (not is_fresh and not will_commit)
 
     def document_of(self, commit: Commit, writer: Holder) -> ActorDocument:
         """The document of a turn, with all that the history and SQL may not have yet."""

@@ -7,9 +7,11 @@ its state once the actor has moved. Decision 51 has each order of it and what da
 import asyncio
 from collections.abc import Coroutine
 
+from scheduler_service.domain.events import Event
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.dapr.actor_store import ActorStore
+from scheduler_service.hosts.dapr.firings import is_firing
 from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
 from scheduler_service.hosts.dapr.sidecar import StateNotWritten
 from scheduler_service.hosts.job_cache import CachedJob
@@ -39,6 +41,7 @@ class LocalTurns:
     ) -> None:
         self._holder = node.holder
         self._log = node.log
+        self._clock = node.clock
         self._local = local
         self._active = local.active
         self._store = store
@@ -63,14 +66,14 @@ class LocalTurns:
                 return None
             await locked.acquire()
             try:
-                if not await self._is_current(locked.cached):
+                if not await self._is_current(locked.cached, command.event):
                     return None
                 self.taken += 1
                 return await self._judge(job_id, self._turn.run(locked.cached, command))
             finally:
                 self._local.cache.leave(locked)
 
-    async def _is_current(self, cached: CachedJob) -> bool:
+    async def _is_current(self, cached: CachedJob, event: Event) -> bool:
         """Whether the job in memory is the one in the store, here, and nobody else's in part.
 
         All else is left to the turn that daprd delivers: loads, repairs, handovers, lost calls.
@@ -83,7 +86,9 @@ class LocalTurns:
         if handovers.is_expected(job_id, cached.document):
             return False
         try:
-            is_current = await self._store.begin(job_id)
+            is_current = await self._store.begin(
+                job_id, will_commit=is_firing(cached, event, self._clock.now())
+            )
         except StoreError:
             self._active.clear()
             return False

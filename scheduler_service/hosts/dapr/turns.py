@@ -22,6 +22,7 @@ from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import Reply, Unchanged
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.dapr.actor_store import ActorStore
+from scheduler_service.hosts.dapr.firings import is_firing
 from scheduler_service.hosts.dapr.history_wait import HistoryWait
 from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
 from scheduler_service.hosts.host_parts import Core
@@ -151,7 +152,7 @@ class ClusterTurns:
         await locked.acquire()
         try:
             cached = locked.cached
-            await self._prepare(cached)
+            await self._prepare(cached, will_commit=is_firing(cached, event, self._clock.now()))
             if isinstance(event, Adopted):
                 self._handovers.accept(job_id, event)
             else:
@@ -167,9 +168,10 @@ class ClusterTurns:
         self._handovers.drop_call(event.token.uid, event.holder, event.token)
         return event.token in self._local.calls_in_flight(event.token.uid)
 
-    async def _prepare(self, cached: CachedJob) -> None:
+    async def _prepare(self, cached: CachedJob, *, will_commit: bool = False) -> None:
         """Loads what is in the store; restores a lost state from the catalogue. Raises StoreError."""
-        if cached.loaded and cached.doubt is None and not await self._store.begin(cached.job_id):
+        is_known = cached.loaded and cached.doubt is None
+        if is_known and not await self._store.begin(cached.job_id, will_commit=will_commit):
             cached.forget()
         if self._handovers.has_dead_holder(self._holder, cached.document):
             cached.cut_off = True

@@ -17,9 +17,9 @@ _values_of = itemgetter(*_JOBS)
 CLAIMS = GuardedUpsert(
     table=jobs,
     columns=_JOBS,
-    given=("expected",),
-    guard="jobs.sequence = given.expected OR (jobs.node = given.node AND jobs.boot = given.boot) "
-    f"OR jobs.claimed_at < given.claimed_at - {CLAIM_MS}",
+    given=("expected", "is_exact"),
+    guard="jobs.sequence = given.expected OR (given.is_exact = 0 AND ((jobs.node = given.node "
+    f"AND jobs.boot = given.boot) OR jobs.claimed_at < given.claimed_at - {CLAIM_MS}))",
 )
 DEFINITIONS = Upsert(
     table=definitions,
@@ -54,7 +54,7 @@ def row_of(claim: TurnClaim) -> Row:
         "boot": claim.holder.boot,
         "claimed_at": claim.at,
     }
-    return (*_values_of(row), claim.expected)
+    return (*_values_of(row), claim.expected, int(claim.is_exact))
 
 
 def definition_of(claim: TurnClaim) -> Row:

@@ -31,7 +31,7 @@ class StandIn:
     change. State and reminders outlive every node. A reminder's callback that fails comes again after 5 s.
     While actors move, turns wait, and so do the states that belong to no turn of a sidecar; what was written
     is refused then, if its actor has moved (`tests/sidecar/behaviours/test_local_writes.py`). `turns` counts
-    those that a sidecar delivered, `refused` the states that it did not write.
+    those that a sidecar delivered, `refused` the states that it did not write, `reads` those asked for.
     """
 
     def __init__(self, clock: ManualClock) -> None:
@@ -46,7 +46,7 @@ class StandIn:
         self.before_save: Callable[[str, str], asyncio.Future[None] | None] | None = None
         self.after_save: Callable[[str, str], None] | None = None
         self.journal: list[Line] = []
-        self.turns = self.refused = 0
+        self.turns = self.refused = self.reads = 0
         self._moved: asyncio.Future[None] | None = None
         self._locks: dict[str, asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -242,6 +242,7 @@ class StandInClient(DaprActorClientBase):
         self._check(actor_type)
         await asyncio.sleep(0)
         await self.world.await_move(actor_id)
+        self.world.reads += 1
         found = self.world.state.get(actor_id, b"")
         await self.stillness.over()
         return found

@@ -7,10 +7,8 @@ import pytest
 from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Started
-from scheduler_service.hosts.dapr.actor_store import (
-    FRESH_FOR_MS,
-    LONGEST_TURN_MS,
-)
+from scheduler_service.hosts.dapr.actor_store import LONGEST_TURN_MS
+from scheduler_service.hosts.dapr.cached_state import FRESH_FOR_MS
 from scheduler_service.persistence.sql_cluster.claim_rows import CLAIM_MS
 from scheduler_service.ports.delivery import Command
 from tests.conformance.hosts.houses import DaprHouse
@@ -49,3 +47,30 @@ async def test_a_turn_over_an_older_state_is_taken_anew(cluster: DaprHouse, paus
     assert isinstance(reply, Started)
     assert isinstance(again, Started)
     assert (reply.execute_number, again.execute_number) == (1, 2)
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_a_firing_over_an_older_state_is_taken_anew(cluster: DaprHouse, qos: int) -> None:
+    """The same for what is compared with its claim alone, whose row nobody has written for a minute."""
+    await cluster.create(timer={"dueTime": "60s", "period": "60s"}, qos=qos)
+    await cluster.advance(61_000)
+    one = cluster.world.nodes.pop("one")
+    await cluster.add("two")
+    await cluster.advance(60_000)
+    assert cluster.world.active == {"job": "two"}
+    assert [record.execute_number for record in cluster.finished("job")] == [1, 2]
+    cluster.world.nodes = {"one": one}
+    await cluster.advance(60_000)
+    records = cluster.finished("job")
+    assert [record.execute_number for record in records] == [1, 2, 3]
+    assert len({record.planned_at for record in records}) == 3
+
+
+async def test_what_the_store_lost_is_written_by_the_firing(cluster: DaprHouse) -> None:
+    """It is not looked at before: the claim says that nobody went on, and the state is written anew."""
+    await cluster.create(timer={"dueTime": "60s", "period": "60s"})
+    await cluster.advance(61_000)
+    cluster.world.state.clear()
+    await cluster.advance(60_000)
+    assert [record.execute_number for record in cluster.finished("job")] == [1, 2]
+    assert "job" in cluster.world.state

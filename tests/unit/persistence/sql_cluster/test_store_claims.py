@@ -66,6 +66,17 @@ async def test_each_claim_has_its_own_verdict(store: ClusterStore) -> None:
         assert (row.sequence, row.holder) == (sequence, holder), name
 
 
+async def test_an_exact_claim_is_taken_from_what_was_read_alone(store: ClusterStore) -> None:
+    """Not from another turn, be it the holder's own or one that can no longer end."""
+    old = NOW - CLAIM_MS - 1
+    first = [claim("next", 0, 7, holder=TWO), claim("own", 0, 7), claim("old", 0, 7, holder=TWO, at=old)]
+    assert await take_all(store, first) == [None] * 3
+    claims = [claim("next", 7, 8), claim("own", 1, 8), claim("old", 1, 8), claim("new", 0, 8)]
+    verdicts = await take_all(store, [msgspec.structs.replace(one, is_exact=True) for one in claims])
+    assert [type(one) for one in verdicts] == [type(None), StoreConflict, StoreConflict, type(None)]
+    assert await take_all(store, claims[1:3]) == [None, None]
+
+
 async def test_a_claim_that_is_taken_back_is_as_if_it_never_was(store: ClusterStore) -> None:
     """Another node claims what was read before it; the next claim brings the entry. A later claim stands."""
     first, second = claim("a", 0, 1), claim("a", 1, 2)
