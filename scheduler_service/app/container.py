@@ -39,7 +39,8 @@ from scheduler_service.hosts.processes.parent_service import ParentService
 from scheduler_service.hosts.processes.sharding import ShardOf
 from scheduler_service.hosts.processes.shards import OwnShard, Shards
 from scheduler_service.hosts.processes.worker_process import WorkerProcess
-from scheduler_service.hosts.processes.worker_supervisor import WorkerContext, WorkerProcesses
+from scheduler_service.hosts.processes.worker_processes import WorkerProcesses
+from scheduler_service.hosts.processes.worker_supervisor import WorkerContext
 from scheduler_service.hosts.trials import TrialRounds
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads

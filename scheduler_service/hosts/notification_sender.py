@@ -14,11 +14,11 @@ from scheduler_service.engine.notification_retry import (
     INTERVAL,
     RETRIES,
     after_try,
-    may_be_superseded,
     record_of,
     request_of_try,
 )
 from scheduler_service.hosts.host_parts import Redact
+from scheduler_service.hosts.pending_notifications import PendingNotifications
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.errors import StoreError
@@ -269,66 +269,3 @@ class NotificationSender:
 def _sequence(delivery: Delivery) -> int:
     """The sequence of a try's batch: below 0, where no turn of the job has a sequence."""
     return -(delivery.execute_number << 32 | (delivery.ordinal & 0xFFFFFF) << 8 | delivery.tries & 0xFF) - 1
-
-
-MOST = 100
-
-
-class PendingNotifications:
-    """Values by id; each life's in the order in which they came."""
-
-    def __init__(self) -> None:
-        self._by_uid: dict[str, dict[str, Delivery]] = {}
-        self._uids: dict[str, str] = {}
-        self._sending: set[str] = set()
-
-    def __len__(self) -> int:
-        return len(self._uids)
-
-    def __contains__(self, delivery_id: str) -> bool:
-        return delivery_id in self._uids
-
-    def get(self, delivery_id: str) -> Delivery | None:
-        """The delivery, or None when it is not pending (any more)."""
-        uid = self._uids.get(delivery_id)
-        return None if uid is None else self._by_uid[uid][delivery_id]
-
-    def put(self, delivery: Delivery) -> None:
-        """Adds it, or gives it new values in its old place."""
-        self._uids[delivery.delivery_id] = delivery.uid
-        self._by_uid.setdefault(delivery.uid, {})[delivery.delivery_id] = delivery
-
-    def drop(self, delivery_id: str) -> None:
-        """Forgets it."""
-        uid = self._uids.pop(delivery_id, None)
-        if uid is None:
-            return
-        siblings = self._by_uid[uid]
-        del siblings[delivery_id]
-        if not siblings:
-            del self._by_uid[uid]
-
-    def begin(self, delivery_id: str) -> bool:
-        """Marks it as being sent; False when it is being sent already."""
-        if delivery_id in self._sending:
-            return False
-        self._sending.add(delivery_id)
-        return True
-
-    def end(self, delivery_id: str) -> None:
-        """It is not being sent any more."""
-        self._sending.discard(delivery_id)
-
-    def superfluous(self, uid: str) -> Delivery | None:
-        """The oldest that may be dropped where more than 100 of a job are pending (SPEC section 7)."""
-        siblings = self._by_uid.get(uid, {})
-        if len(siblings) <= MOST:
-            return None
-        return next(
-            (
-                one
-                for one in siblings.values()
-                if may_be_superseded(one) and one.delivery_id not in self._sending
-            ),
-            None,
-        )
