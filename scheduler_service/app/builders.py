@@ -2,8 +2,7 @@
 
 import os
 import pwd
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -39,8 +38,6 @@ from scheduler_service.ports.state import OpenStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
-from scheduler_service.telemetry.library_logs import take_library_logs
-from scheduler_service.telemetry.logs import EventLog, stderr_log
 from scheduler_service.timing.misfire import count_missed
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.guard import EgressPolicy
@@ -50,23 +47,6 @@ from scheduler_service.transport.resolver import Guard, Route, SystemResolver
 from scheduler_service.transport.sender import HttpSender, SystemFunction
 from scheduler_service.transport.service_urls import Directory
 from scheduler_service.transport.spare_resolver import SpareResolver
-
-
-def log_of(settings: Settings, **bound: object) -> EventLog:
-    """The log of this process, as the settings have it, for its libraries too, whose lines have `bound`."""
-    log = stderr_log(level=settings.log.level, form=settings.log.format)
-    take_library_logs(partial(log, **bound))
-    return log
-
-
-@contextmanager
-def process_log(settings: Settings) -> Iterator[EventLog]:
-    """`log_of`, which has written all that it summed up when the block ends, however it does."""
-    log = log_of(settings)
-    try:
-        yield log
-    finally:
-        log.flush()
 
 
 class Resending(Protocol):

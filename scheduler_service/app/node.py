@@ -15,7 +15,6 @@ from scheduler_service.app.builders import (
     make_cleanup,
     make_host_parts,
     make_sender,
-    process_log,
     system_functions,
 )
 from scheduler_service.app.cluster_join import keep_app_id
@@ -26,6 +25,7 @@ from scheduler_service.app.node_alerts import make_node_alerts
 from scheduler_service.app.node_api import make_node_api, make_readiness
 from scheduler_service.app.node_parts import NodeParts
 from scheduler_service.app.node_stores import make_events, make_services, open_stores
+from scheduler_service.app.process_log import process_log
 from scheduler_service.app.process_parts import describe_parts
 from scheduler_service.app.server import LAST_ANSWERS_SECONDS, serve
 from scheduler_service.app.service_registry import ServiceRegistry

@@ -20,7 +20,6 @@ from scheduler_service.app import alert_jobs
 from scheduler_service.app.alert_jobs import made_here
 from scheduler_service.app.builders import (
     judge_of,
-    log_of,
     make_embedded_host,
     make_host_parts,
     make_sender,
@@ -31,6 +30,7 @@ from scheduler_service.app.gc_tuning import freeze_memory
 from scheduler_service.app.history_opening import open_writer
 from scheduler_service.app.metrics import add_host, add_stored
 from scheduler_service.app.node_figures import own_status
+from scheduler_service.app.process_log import log_of
 from scheduler_service.app.process_parts import describe_parts
 from scheduler_service.app.surroundings import Compiler, Secrets, make_surroundings
 from scheduler_service.app.telemetry import Telemetry

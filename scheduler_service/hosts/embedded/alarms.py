@@ -2,11 +2,11 @@
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from scheduler_service.domain.moments import SECOND, Due, Now
 from scheduler_service.hosts.embedded.alarm_queue import AlarmQueue, DueWindow
+from scheduler_service.hosts.embedded.due_jobs import DueJobs
 from scheduler_service.hosts.embedded.early_commit import EarlyCommit
 from scheduler_service.hosts.embedded.wakeup import Wakeup
 from scheduler_service.hosts.lasting_work import keep_at
@@ -71,15 +71,13 @@ class EmbeddedAlarms:
             DueWindow(queue=self._wall, read=store.due_wall, is_ringing=seen, page=page, room=ready // 2),
             DueWindow(queue=self._steady, read=store.due_steady, is_ringing=seen, page=page, room=ready // 2),
         )
-        self._overdue: deque[str] = deque()
-        self._punctual: deque[tuple[str, int | None]] = deque()
+        self._due = DueJobs()
         self._ringing_now = LightTasks()
         self._early = LightTasks()
         self._chunk = SMALLEST_SLICE
         self._wakeup = Wakeup(clock=clock, ahead=early_commit.longest)
         self._tasks: list[asyncio.Task[None]] = []
         self._follow_at = 0
-        self._late_turn = False
         self._draining = False
 
     def __len__(self) -> int:
@@ -138,7 +136,7 @@ class EmbeddedAlarms:
         if any((moment := queue.next()) is not None and moment <= reach for queue, reach in due):
             return False
         is_ringing = len(self._ringing_now) + len(self._early) > early
-        return not (is_ringing or self._overdue or self._punctual)
+        return not (is_ringing or self._due)
 
     def abort(self) -> None:
         """Cancels all rings where they are, as the death of the process does."""
@@ -204,7 +202,7 @@ class EmbeddedAlarms:
         while True:
             await self._follow_clock()
             self._collect(self._clock.now())
-            if self._overdue or self._punctual:
+            if self._due:
                 await self._ring_slice()
             else:
                 await self._sleep()
@@ -238,19 +236,19 @@ class EmbeddedAlarms:
                 return
             moment, job_id = due
             if moment < now - OVERDUE_AFTER_MS:
-                self._overdue.append(job_id)
+                self._due.overdue.append(job_id)
             else:
-                self._punctual.append((job_id, moment if moment > now else None))
+                self._due.punctual.append((job_id, moment if moment > now else None))
 
     def _lead(self) -> EarlyCommit:
-        is_room = len(self._early) + len(self._punctual) < MOST_EARLY_RINGS
+        is_room = len(self._early) + len(self._due.punctual) < MOST_EARLY_RINGS
         return self._early_commit if is_room else NO_EARLY_COMMIT
 
     async def _ring_slice(self) -> None:
         """Starts as many rings as fill about 2 ms, then yields to the event loop."""
         began = self._elapsed()
         for _ in range(min(self._chunk, MOST_RINGS - len(self._ringing_now))):
-            picked = self._pick()
+            picked = self._due.pick()
             if picked is None:
                 break
             if picked[0] not in self._ringing:  # else that ring has not ended, and will set the alarm anew
@@ -265,13 +263,6 @@ class EmbeddedAlarms:
             if spent > SLICE_SECONDS
             else min(self._chunk * 2, LARGEST_SLICE)
         )
-
-    def _pick(self) -> tuple[str, int | None] | None:
-        """Alternates between the queues: a backlog does not delay punctual jobs, nor the other way round."""
-        self._late_turn = not self._late_turn
-        if self._overdue and (self._late_turn or not self._punctual):
-            return self._overdue.popleft(), None
-        return self._punctual.popleft() if self._punctual else None
 
     def _ring_soon(self, job_id: str, moment: int | None) -> None:
         self._ringing.add(job_id)

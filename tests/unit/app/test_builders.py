@@ -129,7 +129,7 @@ def test_who_vouches_for_a_service() -> None:
 def test_lines_of_libraries_have_what_is_bound() -> None:
     """In a process of its own, since there is one log of libraries in each."""
     script = (
-        "import logging; from scheduler_service.app.builders import log_of; "
+        "import logging; from scheduler_service.app.process_log import log_of; "
         "from scheduler_service.settings import Settings; "
         "log = log_of(Settings(), worker=2); logging.getLogger('lib').warning('trouble'); log.flush()"
     )
