@@ -14,7 +14,7 @@ from scheduler_service.settings import Settings
 if TYPE_CHECKING:
     from scheduler_service.app.uvicorn_server import Server
 
-LOADED_WITHIN_SECONDS = 3.0
+LOADED_WITHIN_SECONDS = 10.0
 """However many calls there are to send again: whoever asks whether the process lives does not wait longer."""
 
 

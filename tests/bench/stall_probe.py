@@ -98,6 +98,11 @@ class Probe(Stage):
         held, busy = self.service.stdout.readline().split()
         return float(held), float(busy)
 
+    def peak(self) -> float:
+        """The most resident memory that the service has had since its start, in MiB."""
+        lines = Path(f"/proc/{self.service.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
+
     def lateness(self) -> list[float]:
         """The gaps between arrivals beyond the period, in ms, in order."""
         moments = Answers.arrivals
