@@ -8,8 +8,9 @@ from tests.conformance.hosts.houses import HOUSES, AnyHouse, DaprHouse
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    """uvloop, as in service: tests with a clock that jumps make millions of its rounds."""
+    return ("asyncio", {"use_uvloop": True})
 
 
 @pytest.fixture(params=HOUSES)

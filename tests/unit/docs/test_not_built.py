@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, get_args
 
 import pytest
@@ -59,7 +60,8 @@ def spans() -> Iterator[tuple[str, str]]:
                 yield page, span
 
 
-def commands() -> set[str]:
+@cache
+def commands() -> frozenset[str]:
     """`punctual jobs list` and so on, and the groups."""
     found: set[str] = set()
 
@@ -69,32 +71,40 @@ def commands() -> set[str]:
             walk(inner, f"{name} {word}")
 
     walk(typer.main.get_command(make_app()), "punctual")
-    return found
+    return frozenset(found)
 
 
-def settings() -> set[str]:
+@cache
+def settings() -> frozenset[str]:
     """`group.name`; a group alone where it is a setting itself."""
     given = Settings.model_validate({"egress": {}}).model_dump(mode="json")
     groups = {group: values for group, values in given.items() if isinstance(values, dict)}
-    return {f"{group}.{name}" for group, values in groups.items() for name in values} | set(given)
+    return frozenset(f"{group}.{name}" for group, values in groups.items() for name in values) | set(given)
 
 
-def words() -> set[str]:
+@cache
+def words() -> frozenset[str]:
     """Members of a definition, and codes."""
     schema = JobDefinition.model_json_schema(by_alias=True)
     fields = {name for one in (schema, *schema["$defs"].values()) for name in one.get("properties", {})}
     codes = {str(word) for word in get_args(get_args(answers.FailureType)[0])} | {*map(str, RESERVED)}
-    return (fields - REFUSED_BY_NAME) | codes
+    return frozenset((fields - REFUSED_BY_NAME) | codes)
+
+
+@cache
+def paths() -> dict[str, Any]:
+    """The paths of the description and their methods."""
+    described: dict[str, Any] = describe(OPERATIONS, version="1")["paths"]
+    return described
 
 
 @pytest.mark.parametrize(("page", "span"), sorted(set(spans())))
 def test_what_is_listed_as_missing_is_missing(page: str, span: str) -> None:
     """No route, command, setting, member of a definition or error code of that name is there."""
-    paths = describe(OPERATIONS, version="1")["paths"]
     method, _, path = span.rpartition(" ")
     if path.startswith("/"):
-        assert method.lower() not in paths.get(path, {}), f"{page} says that {span} is missing"
-        assert method or path not in paths, f"{page} says that {span} is missing"
+        assert method.lower() not in paths().get(path, {}), f"{page} says that {span} is missing"
+        assert method or path not in paths(), f"{page} says that {span} is missing"
     assert span not in commands() | settings() | words(), f"{page} says that {span} is missing"
 
 
