@@ -3,12 +3,13 @@
 import { get, pathOf, post } from "../core/api.js";
 import { formatNumber } from "../core/formats.js";
 import { t } from "../core/language.js";
-import { attempt, sayFailed } from "../core/notices.js";
+import { attempt } from "../core/notices.js";
 import { onUnmounted, shallowReactive } from "../core/vue.js";
 import { confirm } from "./dialogs.js";
 
 const FIRST_FOLLOW_MS = 250;
 const SLOWEST_FOLLOW_MS = 2_000;
+const SLOWEST_RETRY_MS = 5_000;
 const SLOWER_BY = 1.5;
 const SHOWN_IDS = 10;
 
@@ -16,12 +17,17 @@ const SHOWN_IDS = 10;
  * Bulk actions at `path` (bulk/jobs or bulk/executions). Members: `operation` (the API's, of the last action; null: none), `isRunning`,
  * `start(body, asked)`, `cancel()`, `close()`. `start` sends `body` (`{action, select, …}`) as a dry run, asks, and carries it out;
  * `asked` has `title(count)`, `text` and `action` of the question, and `isDangerous`, where the count must be typed. It gives whether the action was
- * begun; `onDone(operation)` is called at its end. For `setup` of a component.
+ * begun; `onDone(operation)` is called at its end. A service that does not answer, or not now, is asked again until it does, while the page is there; of an
+ * operation that cannot be read any more the `state` is `gone` (404) or `unseen`, with the figures of the last answer. For `setup` of a component.
  */
 export function useBulk(path, onDone = () => {}) {
   const state = shallowReactive({ operation: null, isRunning: false, start, cancel, close: () => (state.operation = null) });
   let timer = 0;
-  onUnmounted(() => clearTimeout(timer));
+  let isLeft = false;
+  onUnmounted(() => {
+    isLeft = true;
+    clearTimeout(timer);
+  });
 
   async function start(body, asked) {
     const found = await attempt(() => post(path, { ...body, dryRun: true }));
@@ -35,16 +41,21 @@ export function useBulk(path, onDone = () => {}) {
   function take(operation, pause) {
     state.operation = operation;
     state.isRunning = operation.state === "running";
-    if (state.isRunning) timer = setTimeout(() => follow(pause), pause);
+    if (state.isRunning) followIn(pause);
     else onDone(operation);
+  }
+
+  function followIn(pause) {
+    clearTimeout(timer);
+    if (!isLeft) timer = setTimeout(() => follow(pause), pause);
   }
 
   async function follow(pause) {
     try {
       take(await get(pathOf("operations", state.operation.operationId)), Math.min(pause * SLOWER_BY, SLOWEST_FOLLOW_MS));
     } catch (error) {
-      state.isRunning = false;
-      sayFailed(error);
+      if (isPassing(error)) followIn(Math.min(pause * SLOWER_BY, SLOWEST_RETRY_MS));
+      else take({ ...state.operation, state: error.status === 404 ? "gone" : "unseen" });
     }
   }
 
@@ -53,6 +64,11 @@ export function useBulk(path, onDone = () => {}) {
   }
 
   return state;
+}
+
+/** Whether the operation may run on, and tell so later: nobody answered, the session is over, or the service has no time or no store now. */
+function isPassing({ status }) {
+  return status === 0 || status === 401 || status === 429 || status >= 500;
 }
 
 /** Asks whether to go on with what a dry run has `found`: how many, and the first of them. */

@@ -1,0 +1,93 @@
+"""An action on many in a browser, while the service goes away and comes back."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, Route, expect
+
+from tests.console.browsing import Console
+
+ID = "0" * 32
+RUNNING: dict[str, Any] = {
+    "operationId": ID,
+    "kind": "jobs",
+    "action": "trigger",
+    "state": "running",
+    "total": 4000,
+    "done": 10,
+    "succeeded": 10,
+    "failed": 0,
+    "problems": [],
+    "moreProblems": 0,
+    "started": [],
+    "moreStarted": 0,
+}
+SEEN_LAST = "10 done, 0 failed"
+
+
+class Scripted:
+    """A service whose operation gives these answers, one by one; `begun` are the requests that began it."""
+
+    def __init__(self, page: Page, answers: list[Callable[[Route], None]]) -> None:
+        self.begun: list[tuple[str | None, str | None]] = []
+        self._answers: Iterator[Callable[[Route], None]] = iter(answers)
+        page.route("**/bulk/jobs", self._begin)
+        page.route("**/operations/*", lambda route: next(self._answers)(route))
+
+    def _begin(self, route: Route) -> None:
+        is_dry = route.request.post_data_json["dryRun"]
+        if not is_dry:
+            self.begun.append((route.request.headers.get("idempotency-key"), route.request.post_data))
+        data = {"dryRun": is_dry, "count": 1, "first": ["nightly"], "operation": None if is_dry else RUNNING}
+        route.fulfill(json={"data": data})
+
+
+def answer(**members: Any) -> Callable[[Route], None]:
+    """An operation as it stands, with these members."""
+    return lambda route: route.fulfill(json={"data": {**RUNNING, **members}})
+
+
+def refuse(status: int) -> Callable[[Route], None]:
+    """A problem of this status."""
+    problem = {"type": "about:blank", "title": "refused", "status": status}
+    return lambda route: route.fulfill(status=status, json=problem)
+
+
+def silent(route: Route) -> None:
+    """Nobody answers."""
+    route.abort()
+
+
+def run_nightly(page: Page) -> Locator:
+    """Runs one job as an action on many; the report of it."""
+    page.get_by_role("checkbox", name="Choose nightly", exact=True).click()
+    page.get_by_role("region", name="Actions on what is chosen").get_by_role("button", name="Run").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run").click()
+    return page.get_by_role("region", name="Report of the action")
+
+
+def test_an_operation_is_followed_over_a_crash(console: Console) -> None:
+    """A connection that breaks and a service that is not ready end nothing: it is followed to its end."""
+    console.expect("Failed to load resource", "net::ERR")
+    page = console("#/jobs?text=nightly")
+    Scripted(page, [silent, refuse(503), answer(done=20), silent, answer(state="interrupted", succeeded=20)])
+    report = run_nightly(page)
+    expect(report).to_contain_text("The service ended in the middle")
+    expect(report).to_contain_text("20 done, 0 failed")
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(404, "The service knows nothing of it any more"), (403, "It could not be followed to its end")],
+)
+def test_an_operation_that_cannot_be_read_is_told_in_words(console: Console, status: int, words: str) -> None:
+    """Its report has the figures that were seen last, and no text without its figures."""
+    console.expect("Failed to load resource")
+    page = console("#/jobs?text=nightly")
+    Scripted(page, [refuse(status)])
+    report = run_nightly(page)
+    expect(report).to_contain_text(f"{words}; seen last: {SEEN_LAST}")
+    expect(report).not_to_contain_text(re.compile(r"[{}]"))
