@@ -79,6 +79,25 @@ def test_an_operation_is_followed_over_a_crash(console: Console) -> None:
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+def test_an_interrupted_operation_goes_on_under_its_key(console: Console) -> None:
+    """*Go on* sends the same body under the same key, so nothing is done twice; others have other keys."""
+    page = console("#/jobs?text=nightly")
+    ends = [answer(state="interrupted"), answer(state="done", succeeded=4000), answer(state="interrupted")]
+    service = Scripted(page, ends)
+    report = run_nightly(page)
+    expect(report).to_contain_text("Go on does the rest, and nothing twice")
+    report.get_by_role("button", name="Go on").click()
+    expect(report).to_contain_text("4,000 done, 0 failed")
+    expect(report.get_by_role("button", name="Go on")).to_have_count(0)
+    first, again = service.begun
+    assert first[0]
+    assert again == first
+    run_nightly(page)
+    expect(report.get_by_role("button", name="Go on")).to_be_visible()
+    assert service.begun[2][1] == first[1]
+    assert service.begun[2][0] not in (None, first[0])
+
+
 @pytest.mark.parametrize(
     ("status", "words"),
     [(404, "The service knows nothing of it any more"), (403, "It could not be followed to its end")],

@@ -12,17 +12,20 @@ const SLOWEST_FOLLOW_MS = 2_000;
 const SLOWEST_RETRY_MS = 5_000;
 const SLOWER_BY = 1.5;
 const SHOWN_IDS = 10;
+const KEY_BYTES = 16;
 
 /**
  * Bulk actions at `path` (bulk/jobs or bulk/executions). Members: `operation` (the API's, of the last action; null: none), `isRunning`,
- * `start(body, asked)`, `cancel()`, `close()`. `start` sends `body` (`{action, select, …}`) as a dry run, asks, and carries it out;
+ * `start(body, asked)`, `goOn()`, `cancel()`, `close()`. `goOn` does the rest of an operation that was interrupted, and nothing twice: it sends the same
+ * body under the same Idempotency-Key. `start` sends `body` (`{action, select, …}`) as a dry run, asks, and carries it out;
  * `asked` has `title(count)`, `text` and `action` of the question, and `isDangerous`, where the count must be typed. It gives whether the action was
  * begun; `onDone(operation)` is called at its end. A service that does not answer, or not now, is asked again until it does, while the page is there; of an
  * operation that cannot be read any more the `state` is `gone` (404) or `unseen`, with the figures of the last answer. For `setup` of a component.
  */
 export function useBulk(path, onDone = () => {}) {
-  const state = shallowReactive({ operation: null, isRunning: false, start, cancel, close: () => (state.operation = null) });
+  const state = shallowReactive({ operation: null, isRunning: false, start, goOn, cancel, close: () => (state.operation = null) });
   let timer = 0;
+  let sent = null;
   let isLeft = false;
   onUnmounted(() => {
     isLeft = true;
@@ -32,8 +35,18 @@ export function useBulk(path, onDone = () => {}) {
   async function start(body, asked) {
     const found = await attempt(() => post(path, { ...body, dryRun: true }));
     if (found === undefined || !(await ask(found, asked))) return false;
-    const answer = await attempt(() => post(path, { ...body, dryRun: false }));
+    return send({ body: { ...body, dryRun: false }, key: makeKey() });
+  }
+
+  function goOn() {
+    return send(sent);
+  }
+
+  async function send(request) {
+    const headers = { "Idempotency-Key": request.key };
+    const answer = await attempt(() => post(path, request.body, { headers }));
     if (answer === undefined) return false;
+    sent = request;
     take(answer.operation, FIRST_FOLLOW_MS);
     return true;
   }
@@ -64,6 +77,12 @@ export function useBulk(path, onDone = () => {}) {
   }
 
   return state;
+}
+
+/** A key that no other operation has. */
+function makeKey() {
+  const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES));
+  return `console-${Array.from(bytes, (one) => one.toString(16).padStart(2, "0")).join("")}`;
 }
 
 /** Whether the operation may run on, and tell so later: nobody answered, the session is over, or the service has no time or no store now. */

@@ -39,6 +39,7 @@ export function BulkReport({ bulk }) {
       <div class="bulk-line" role="status">
         <strong>${t(`action.${operation.action}`)}</strong>
         <span class="grow">${bulk.isRunning ? t("bulk.running", figures) : endText(operation, ended)}</span>
+        ${operation.state === "interrupted" && html`<${ActionButton} text=${t("action.goOn")} run=${bulk.goOn}/>`}
         ${bulk.isRunning
           ? html`<${ActionButton} text=${t("action.stop")} run=${bulk.cancel}/>`
           : html`<button type="button" class="button bare" aria-label=${t("action.close")} onClick=${bulk.close}><${Icon} name="close" size=${14}/></button>`}
