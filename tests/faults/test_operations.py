@@ -242,8 +242,8 @@ async def test_a_stop_amid_an_operation_halves_no_command(home: Home) -> None:
     further = None
     with contextlib.suppress(httpx.TransportError):
         further = await home.client.post("/bulk/jobs", json=body, headers={"Idempotency-Key": "l"})
-        # Accepted: it came before the signal was seen.
-        assert further.is_success or further.status_code == 429, further.text
+        # Accepted: it came before the signal was seen. Unavailable: it came when the store was closed already.
+        assert further.is_success or further.status_code in (429, 503), further.text
     with contextlib.suppress(httpx.TransportError):
         await pausing
     assert await asyncio.to_thread(home.process.wait_for_exit) == 0
