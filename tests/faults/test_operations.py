@@ -242,7 +242,7 @@ async def test_a_stop_amid_an_operation_halves_no_command(home: Home) -> None:
     further = None
     with contextlib.suppress(httpx.TransportError):
         further = await home.client.post("/bulk/jobs", json=body, headers={"Idempotency-Key": "l"})
-        # Accepted: it came before the signal was seen. Unavailable: it came when the store was closed already.
+        # Accepted: it came before the signal was seen. 503: the store was closed already.
         assert further.is_success or further.status_code in (429, 503), further.text
     with contextlib.suppress(httpx.TransportError):
         await pausing
