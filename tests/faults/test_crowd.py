@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 CROWD = 600
 BEGINS = 4.0
 """Seconds until the moment, at least: the crowd is created long before, also on a busy machine."""
-POINTS = (1, 5, 9, 13)
-"""Between before and after of a commit: the first ones are those of the firings, ahead of the moment."""
+POINTS = [(1, 5, 9, 13), pytest.param((3, 7, 11), marks=pytest.mark.long)]
+"""Before commits, and after them: the first ones are those of the firings, ahead of the moment."""
 BEARABLE = 0.002
 """Seconds by which two clocks of this machine may differ when one is read after the other."""
 AT_ONCE = 2
@@ -90,15 +90,15 @@ async def kill_one(fleet: Fleet, folder: Path, qos: int, points: int) -> Fate:
         return Fate(moment, first, target.seen[len(first) :], executions)
 
 
-async def kill_many(fleet: Fleet, folder: Path, qos: int) -> list[Fate]:
-    """The same at each of the points."""
+async def kill_many(fleet: Fleet, folder: Path, qos: int, points: tuple[int, ...]) -> list[Fate]:
+    """The same at each of `points`."""
     places = asyncio.Semaphore(AT_ONCE)
 
-    async def kill(points: int) -> Fate:
+    async def kill(point: int) -> Fate:
         async with places:
-            return await kill_one(fleet, folder / str(points), qos, points)
+            return await kill_one(fleet, folder / str(point), qos, point)
 
-    return await asyncio.gather(*map(kill, POINTS))
+    return await asyncio.gather(*map(kill, points))
 
 
 def check(fate: Fate) -> None:
@@ -109,9 +109,12 @@ def check(fate: Fate) -> None:
     assert len({one.text for one in seen}) == len({one.path for one in seen})
 
 
-async def test_what_was_durable_is_sent_at_qos_1(fleet: Fleet, tmp_path: Path) -> None:
+@pytest.mark.parametrize("points", POINTS)
+async def test_what_was_durable_is_sent_at_qos_1(
+    fleet: Fleet, tmp_path: Path, points: tuple[int, ...]
+) -> None:
     """Every job succeeds once; what was on its way when the service died is sent again, with its key."""
-    fates = await kill_many(fleet, tmp_path, 1)
+    fates = await kill_many(fleet, tmp_path, 1, points)
     for fate in fates:
         check(fate)
         assert {one["state"] for one in fate.executions} == {"succeeded"}
@@ -120,9 +123,10 @@ async def test_what_was_durable_is_sent_at_qos_1(fleet: Fleet, tmp_path: Path) -
     assert any(not fate.first for fate in fates), "none was killed ahead of its moment"
 
 
-async def test_what_had_begun_is_lost_at_qos_0(fleet: Fleet, tmp_path: Path) -> None:
+@pytest.mark.parametrize("points", POINTS)
+async def test_what_had_begun_is_lost_at_qos_0(fleet: Fleet, tmp_path: Path, points: tuple[int, ...]) -> None:
     """It is closed as lost and never sent again, sent or not; all others are sent once, late."""
-    fates = await kill_many(fleet, tmp_path, 0)
+    fates = await kill_many(fleet, tmp_path, 0, points)
     for fate in fates:
         check(fate)
         sent = Counter(one.path.strip("/") for one in (*fate.first, *fate.second))
