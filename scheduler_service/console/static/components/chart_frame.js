@@ -2,6 +2,7 @@
 
 import { html } from "../core/html.js";
 import { t } from "../core/language.js";
+import { zoneOf } from "../core/times.js";
 import { computed, onMounted, onUnmounted, ref } from "../core/vue.js";
 import { ticksOfTime } from "./chart_scale.js";
 
@@ -14,10 +15,11 @@ const ROOM_OF_TICK = 90;
 /**
  * A chart over time. `spans` are what is read one by one, oldest first: `{from, to}` in ms, `title`, `lines` (`[name, text]`); `amounts` is a scale of
  * chart_scale.js; `legend` are `{name, text, tone, mark}` with the mark `box`, `hatched`, `line` or `dashed`. The slot draws: it gets
- * `{x(ms), y(amount), base}` and gives SVG. `onChoose(index)`: a span is clicked, or chosen with Enter.
+ * `{x(ms), y(amount), base}` and gives SVG. `onChoose(index)`: a span is clicked, or chosen with Enter. Ticks are
+ * in the zone that the reader has chosen (of `zone` where that is the job's), or in `fixedZone`.
  */
 export const ChartFrame = {
-  props: { label: String, spans: Array, amounts: Object, legend: Array, zone: String, height: { type: Number, default: 170 }, onChoose: Function },
+  props: { label: String, spans: Array, amounts: Object, legend: Array, zone: String, fixedZone: String, height: { type: Number, default: 170 }, onChoose: Function },
   setup(props, { slots }) {
     const { element, width } = useWidth();
     const scale = computed(() => scaleOf(props, width.value));
@@ -27,7 +29,7 @@ export const ChartFrame = {
         <div class="chart-plot" ref=${element}>
           <svg width=${width.value} height=${props.height} aria-hidden="true" focusable="false">
             ${amountAxis(scale.value, props.amounts, width.value)}
-            ${timeAxis(scale.value, props.zone)}
+            ${timeAxis(scale.value, props.fixedZone ?? zoneOf(props.zone))}
             ${slots.default(scale.value)}
           </svg>
           <${ChartReader} label=${props.label} spans=${props.spans} scale=${scale.value} onChoose=${props.onChoose}/>

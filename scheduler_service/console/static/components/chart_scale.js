@@ -2,7 +2,6 @@
 
 import { formatCompact, formatDuration } from "../core/formats.js";
 import { localeOf } from "../core/language.js";
-import { zoneOf } from "../core/times.js";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -29,9 +28,8 @@ export function scaleOfDurations(largest) {
   return scaleWith(step, largest, formatDuration);
 }
 
-/** Ticks `{at, text, isDay}` between two moments (ms), at most `count`, at full minutes, hours or days of the chosen zone. */
-export function ticksOfTime(from, to, count, zoneOfJob) {
-  const zone = zoneOf(zoneOfJob);
+/** Ticks `{at, text, isDay}` between two moments (ms), at most `count`, at full minutes, hours or days of `zone` (undefined: the browser's own). */
+export function ticksOfTime(from, to, count, zone) {
   const step = TIME_STEPS.find((one) => (to - from) / one <= count) ?? TIME_STEPS.at(-1);
   const ticks = [];
   for (let local = Math.ceil((from + offsetOf(from, zone)) / step) * step; ; local += step) {

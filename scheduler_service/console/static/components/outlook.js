@@ -1,7 +1,7 @@
 // What a schedule will do, before it does it: a year of days, clock changes, hours of the day, and what else fires then.
 
 import { address, call } from "../core/api.js";
-import { formatMoment } from "../core/times.js";
+import { formatMomentIn } from "../core/times.js";
 import { formatNumber } from "../core/formats.js";
 import { html } from "../core/html.js";
 import { t } from "../core/language.js";
@@ -37,13 +37,13 @@ export const Outlook = {
   },
 };
 
-/** The picture of an answer of POST /timers/outlook. */
+/** The picture of an answer of POST /timers/outlook: its days and hours are those of the timer's zone, and so are all its moments. */
 export function OutlookPicture({ data }) {
   const from = dateOf(Date.now(), data.timezone);
   const days = data.days.map((day) => ({ ...day, text: textOfDay(day, data.timezone) }));
   return html`
     <div class="outlook">
-      <p class="outlook-sum"><strong>${formatNumber(data.total)}</strong> ${t("outlook.sum", { until: formatMoment(data.until, { zone: data.timezone }).slice(0, 10), zone: data.timezone })}</p>
+      <p class="outlook-sum"><strong>${formatNumber(data.total)}</strong> ${t("outlook.sum", { until: formatMomentIn(data.until, data.timezone).slice(0, 10), zone: data.timezone })}</p>
       <${YearGrid} from=${from} count=${YEAR} days=${days} label=${t("outlook.year")}/>
       <${ClockChanges} days=${days}/>
       <div class="outlook-hours">
@@ -124,7 +124,7 @@ function wordsOfProblem(problem) {
 }
 
 function textOfDay(day, timezone) {
-  const clock = (at) => formatMoment(at, { zone: timezone, withDate: false });
+  const clock = (at) => formatMomentIn(at, timezone, { withDate: false });
   const times = day.count === 0 || !day.first ? null : day.count === 1 ? clock(day.first) : `${clock(day.first)} – ${clock(day.last)}`;
   return [times, day.note && t(`outlook.${day.note}`)].filter(Boolean).join(" · ");
 }
@@ -141,13 +141,13 @@ function loadOf({ nextDay, timezone, othersAreCapped }) {
   const [own, others] = [t("outlook.own"), t("outlook.others")];
   const spans = nextDay.map((hour) => {
     const from = new Date(hour.from).getTime();
-    const title = formatMoment(from, { zone: timezone, withDate: false }).slice(0, 5);
+    const title = formatMomentIn(from, timezone, { withDate: false }).slice(0, 5);
     return { from, to: from + HOUR_LENGTH, title, lines: [[own, formatNumber(hour.count)], [others, formatNumber(hour.others)]] };
   });
   const amounts = scaleOfCounts(Math.max(...nextDay.map((hour) => hour.count + hour.others)));
   const legend = [{ name: own, tone: "busy", mark: "box" }, { name: `${others}${othersAreCapped ? ` (${t("outlook.capped")})` : ""}`, tone: "quiet", mark: "box" }];
   return html`
-    <${ChartFrame} label=${t("outlook.nextDay")} spans=${spans} amounts=${amounts} legend=${legend} zone=${timezone} height=${130}>${{
+    <${ChartFrame} label=${t("outlook.nextDay")} spans=${spans} amounts=${amounts} legend=${legend} fixedZone=${timezone} height=${130}>${{
       default: (scale) => nextDay.map((hour, index) => loadBar(hour, spans[index], scale)),
     }}<//>
   `;

@@ -30,9 +30,13 @@ export function zoneOf(zoneOfJob) {
 }
 
 /** `2026-11-23 09:00:01`, in the chosen zone; `withMs` adds milliseconds. A dash for nothing. */
-export function formatMoment(at, { zone, withMs = false, withDate = true } = {}) {
+export function formatMoment(at, { zone, ...options } = {}) {
+  return formatMomentIn(at, zoneOf(zone), options);
+}
+
+/** The same in the zone `chosen` whatever the reader's choice is, as beside days and hours that are that zone's; undefined is the browser's own. */
+export function formatMomentIn(at, chosen, { withMs = false, withDate = true } = {}) {
   if (at === null || at === undefined) return "–";
-  const chosen = zoneOf(zone);
   const own = chosen === undefined || chosen === "UTC" ? writeMoment(new Date(at), chosen) : "";
   const isWritten = own.length === LENGTH;
   const text = isWritten ? own.slice(0, withMs ? LENGTH : -4) : intlFormat("DateTimeFormat", optionsOf(chosen, withMs), "sv-SE").format(new Date(at)).replace(",", ".");
