@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.console.browsing import Console, violations
+from tests.console.browsing import Console, box_of, violations
 from tests.console.service import ConsoleService
+from tests.console.starter import Starter
 
 NUMBER = 60
 """More than a page has."""
@@ -89,6 +90,17 @@ def test_a_row_is_chosen_and_opened_by_keys(console: Console) -> None:
     expect(page.get_by_role("checkbox", name="Choose nightly", exact=True)).to_be_checked()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="The job nightly")).to_be_visible()
+
+
+def test_long_names_leave_the_table_its_columns(console: Console, started: Starter) -> None:
+    """A name of 200 letters and an id of 128 break into lines; the row's actions stay in the window."""
+    job_id = "longest-" + "i" * 120
+    started.job(job_id, {"url": "service://shop/ok"}, jobName="n" * 200)
+    page = console("#/jobs?text=longest-")
+    last = page.get_by_role("row").filter(has_text=job_id).get_by_role("button").last
+    box = box_of(last)
+    assert box["x"] + box["width"] <= 1440
+    assert box_of(page.locator("td.job-name"))["width"] <= 500
 
 
 def _import(page: Page, file: Path, count: int) -> None:
