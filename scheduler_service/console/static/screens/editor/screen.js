@@ -63,7 +63,8 @@ function headOf({ draft, jobId, isNew, save, state }, trial, page, view) {
   return html`
     <${PageHead} class="editor-head" back=${back} title=${isNew ? t("editor.new") : t("editor.edit", { jobId })}>${{
       marks: () => draft.isChanged && html`<span class="badge warn"><${Icon} name="dot" size=${10}/>${t("editor.unsaved")}</span>`,
-      default: () => html`
+      // Of a job that could not be read nothing can be edited, tried or saved.
+      default: () => state.error !== null ? html`<a class="button" href="#/jobs">${t("jobs.title")}</a>` : html`
         <${Tabs} items=${views} chosen=${view} label=${t("editor.views")} onChoose=${(key) => replaceQuery({ view: key })}/>
         <${ActionButton} bare icon="undo" text=${t("editor.undo")} disabled=${!draft.canUndo} run=${draft.undo}/>
         <${ActionButton} bare icon="redo" text=${t("editor.redo")} disabled=${!draft.canRedo} run=${draft.redo}/>
@@ -147,8 +148,8 @@ function dialogOf(editor, trial, page) {
 function useEditorKeys(editor, trial) {
   const { draft } = editor;
   useKeys([
-    { keys: "Ctrl+s", text: "editor.save", run: () => may("editor") && editor.save() },
-    { keys: "Ctrl+enter", text: "editor.tryOnce", run: () => may("editor") && draft.fault === null && trial.start("{}") },
+    { keys: "Ctrl+s", text: "editor.save", run: () => may("editor") && editor.state.isReady && editor.save() },
+    { keys: "Ctrl+enter", text: "editor.tryOnce", run: () => may("editor") && editor.state.isReady && draft.fault === null && trial.start("{}") },
     { keys: "Ctrl+z", text: "editor.undo", run: (event) => (event.shiftKey ? draft.redo() : draft.undo()) },
     { keys: "Ctrl+y", text: "editor.redo", run: draft.redo },
   ]);

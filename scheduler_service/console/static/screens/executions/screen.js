@@ -56,7 +56,7 @@ export const Screen = {
     const reload = () => Promise.all([listing.resource.reload(), counts.reload()]);
     const bulk = useBulk("bulk/executions", reload);
     return () => html`
-      <${PageHead} title=${t("executions.title")} count=${countText(totalOf(counts.data))}>
+      <${PageHead} title=${t("executions.title")} count=${listing.resource.error === null ? countText(totalOf(counts.data)) : undefined}>
         ${toggle("first", "failed", isFailedFirst(), t("executions.failedFirst"))}
         ${toggle("group", "error", isGrouped(), t("executions.groupByError"))}
       <//>
