@@ -18,7 +18,7 @@ def test_an_undeliverable_notification_is_resolved(
     started.job("heard", {"url": "service://shop/ok"}, notification=[entry])
     started.ended("heard")
     page = console("#/deliveries?jobId=heard")
-    expect(page.get_by_role("button", name="given up, waits for you 1")).to_be_visible()
+    expect(page.get_by_role("button", name="in the outbox, tried again 1")).to_be_visible()
     page.get_by_role("button", name="finalSucceed").click()
     expect(page.get_by_role("table").nth(1)).to_contain_text("503")
     assert violations(page) == []

@@ -27,7 +27,7 @@ def test_heads_stick_to_the_window(console: Console, place: str) -> None:
 def test_quiet_days_have_no_heads_of_hours(console: Console) -> None:
     """With one firing an hour each would stand over a single row, which has its time."""
     page = console("#/upcoming?jobId=hourly")
-    expect(page.get_by_role("row", name="The job hourly").first).to_contain_text("Every so often")
+    expect(page.get_by_role("row", name="The job hourly").first).to_contain_text("Periodic")
     assert page.locator("main .hour").count() == 0
 
 

@@ -27,7 +27,7 @@ export const Screen = {
     return () => html`
       <${PageHead} title=${t("overview.title")}>
         <select class="auto" aria-label=${t("overview.span")} value=${String(hours())} onChange=${(event) => pushQuery({ hours: event.target.value })}>
-          ${SPANS.map((span) => html`<option key=${span} value=${span}>${t("overview.lastHours", { count: span })}</option>`)}
+          ${SPANS.map((span) => html`<option key=${span} value=${span}>${span > 24 ? t("overview.lastDays", { count: span / 24 }) : t("overview.lastHours", { count: span })}</option>`)}
         </select>
       <//>
       <${Loaded} resource=${stats}>${{

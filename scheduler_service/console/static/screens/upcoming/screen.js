@@ -31,7 +31,7 @@ export const Screen = {
     return () => html`
       <${PageHead} title=${t("upcoming.title")}>
         <select aria-label=${t("upcoming.span")} class="auto" value=${route.query.hours ?? "24"} onChange=${(event) => pushQuery({ hours: event.target.value })}>
-          ${SPANS.map((hours) => html`<option key=${hours} value=${hours}>${t("upcoming.hours", { count: hours })}</option>`)}
+          ${SPANS.map((hours) => html`<option key=${hours} value=${hours}>${hours > 24 ? t("upcoming.days", { count: hours / 24 }) : t("upcoming.hours", { count: hours })}</option>`)}
         </select>
         <label class="check"><input type="checkbox" checked=${route.query.perJob === "1"} onChange=${(event) => pushQuery({ perJob: event.target.checked ? "1" : null })}/>${t("upcoming.onceEach")}</label>
       <//>
