@@ -98,7 +98,7 @@ async def test_a_write_that_fails_once_changes_no_outcome(
             return has_broken
 
     broken = await asyncio.gather(*map(fail, range(first, 60, STRIDE)))
-    assert any(broken)
+    assert sum(broken) >= 2
 
 
 async def start_over(folder: Path, place: str, passage: int) -> bool:

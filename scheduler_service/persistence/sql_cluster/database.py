@@ -20,6 +20,7 @@ Work = Callable[[sa.Connection], Any]
 JointWork = Callable[[sa.Connection, list[Any]], Sequence[Verdict]]
 IsSingle = Callable[[Sequence[Any]], bool]
 GROUP_SIZE = 128
+"""Fewer than the rows that a dialect writes with one statement: a group of claims is one, or begins none."""
 READERS = 2
 
 

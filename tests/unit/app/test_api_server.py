@@ -4,6 +4,7 @@ import asyncio
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -15,6 +16,7 @@ from scheduler_service.settings import Settings
 
 pytestmark = pytest.mark.anyio
 PATIENCE = 30
+ROUNDS = 5
 OF_THE_API = ("fastapi", "uvicorn", "scheduler_service.api.application", "scheduler_service.console")
 
 
@@ -64,10 +66,13 @@ def serving(service: Resuming, listener: socket.socket, *, loaded_within: float)
 async def test_a_caller_waits_until_the_calls_are_out() -> None:
     """It is not refused meanwhile, and is answered then."""
     service, listener = Resuming(), listen("127.0.0.1", 0)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(max_workers=1))
     server = serving(service, listener, loaded_within=3600)
     async with asyncio.timeout(PATIENCE):
         reader, writer = await asyncio.open_connection(*listener.getsockname())
         writer.write(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        for _ in range(ROUNDS):
+            await asyncio.to_thread(int)  # behind the import, had it been begun: there is one thread
         assert not service.asked
         service.out.set()
         await server.up()

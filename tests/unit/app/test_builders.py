@@ -1,8 +1,5 @@
 """What all hosts are made of, and which addresses they may reach."""
 
-import json
-import subprocess
-import sys
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -124,15 +121,3 @@ def test_who_vouches_for_a_service() -> None:
     assert not vouched_of(load_settings({}, static))("http://127.0.0.1:3500/v1.0/invoke/any/method")
     keyed = load_settings({}, {"PUNCTUAL_SERVER__KEY": "0123456789abcdef"})
     assert vouched_of(keyed)("http://rebind.test")
-
-
-def test_lines_of_libraries_have_what_is_bound() -> None:
-    """In a process of its own, since there is one log of libraries in each."""
-    script = (
-        "import logging; from scheduler_service.app.process_log import log_of; "
-        "from scheduler_service.settings import Settings; "
-        "log = log_of(Settings(), worker=2); logging.getLogger('lib').warning('trouble'); log.flush()"
-    )
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    (line,) = map(json.loads, ran.stderr.splitlines())
-    assert (line["event"], line["logger"], line["worker"]) == ("library_warned", "lib", 2)

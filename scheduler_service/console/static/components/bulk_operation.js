@@ -64,12 +64,14 @@ export function useBulk(path, onDone = () => {}) {
   }
 
   async function follow(pause) {
+    let operation;
     try {
-      take(await get(pathOf("operations", state.operation.operationId)), Math.min(pause * SLOWER_BY, SLOWEST_FOLLOW_MS));
+      operation = await get(pathOf("operations", state.operation.operationId));
     } catch (error) {
-      if (isPassing(error)) followIn(Math.min(pause * SLOWER_BY, SLOWEST_RETRY_MS));
-      else take({ ...state.operation, state: error.status === 404 ? "gone" : "unseen" });
+      if (isPassing(error)) return followIn(Math.min(pause * SLOWER_BY, SLOWEST_RETRY_MS));
+      operation = { ...state.operation, state: error.status === 404 ? "gone" : "unseen" };
     }
+    return take(operation, Math.min(pause * SLOWER_BY, SLOWEST_FOLLOW_MS));
   }
 
   async function cancel() {
