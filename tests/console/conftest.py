@@ -50,20 +50,21 @@ def guarded() -> Iterator[ConsoleService]:
 
 
 @pytest.fixture
-def started(service: ConsoleService) -> Iterator[Starter]:
-    """Creates jobs and starts them; destroys them at the end."""
-    starter = Starter(service)
-    yield starter
-    starter.close()
-
-
-@pytest.fixture
 def console(browser: Browser, service: ConsoleService) -> Iterator[Console]:
     """Opens pages of the console; at the end of the test none may have had a fault."""
     console = Console(browser=browser, url=service.url)
     yield console
     console.close()
     assert console.faults == []
+
+
+@pytest.fixture
+def started(service: ConsoleService, console: Console) -> Iterator[Starter]:
+    """Creates jobs and starts them; destroys them at the end, when no page can ask for them any more."""
+    starter = Starter(service)
+    yield starter
+    console.close()
+    starter.close()
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ SECONDS = 60
 
 
 @pytest.fixture
-def job(service: ConsoleService) -> Iterator[Callable[..., str]]:
-    """Creates a job for one test; it and what the test saves beside it are destroyed at its end."""
+def job(service: ConsoleService, console: Console) -> Iterator[Callable[..., str]]:
+    """Creates a job for one test; it and what the test saves beside it are destroyed after its pages."""
     with service.caller() as client:
         made: list[str] = []
 
@@ -39,6 +39,7 @@ def job(service: ConsoleService) -> Iterator[Callable[..., str]]:
             return job_id
 
         yield make
+        console.close()
         for job_id in made:
             client.delete(f"/jobs/{job_id}")
 
@@ -63,6 +64,7 @@ def test_a_first_job_takes_three_clicks_and_a_form(console: Console, service: Co
     page.get_by_label("Address").fill("service://shop/ok")
     page.get_by_role("button", name="Create job").click()
     expect(page).to_have_url(f"{service.url}/console/#/jobs/my-first-job")
+    page.close()
     with saved(service, "my-first-job") as created:
         assert created["definition"]["request"][0]["url"] == "service://shop/ok"
 
@@ -211,6 +213,7 @@ def test_changes_of_two_are_combined(
     page.get_by_role("button", name="Combine both").click()
     page.keyboard.press("Control+s")
     expect(page).to_have_url(f"{service.url}/console/#/jobs/{job_id}")
+    page.close()
     with saved(service, job_id) as now:
         assert now["definition"]["jobName"] == "Mine"
         assert now["definition"]["paramsSchema"] == {"maximum": int(LARGE)}
@@ -253,6 +256,7 @@ def test_copies_run(console: Console, service: ConsoleService) -> None:
         page.get_by_role("button", name=form).click()
         shown[form] = page.get_by_label(form, exact=True).inner_text()
     run(["sh", "-c", shown["curl"]])
+    page.close()
     with saved(service, "it-s-copied") as by_curl:
         assert by_curl["definition"]["jobName"] == "It's \u201ccopied\u201d"
     run([sys.executable, "-c", shown["Python: client"]])

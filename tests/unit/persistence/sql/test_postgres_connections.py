@@ -10,7 +10,8 @@ from scheduler_service.persistence.sql.postgres_connections import driver_of
 from tests.unit.persistence.servers import command
 
 OTHERS = "pg_stat_activity WHERE application_name = 'punctual' AND datname = '%s'"
-END_OTHERS = f"SELECT pg_terminate_backend(pid) FROM {OTHERS}"
+# With a time, PostgreSQL answers when they are gone; without one, when they have been told.
+END_OTHERS = f"SELECT pg_terminate_backend(pid, 30000) FROM {OTHERS}"
 
 
 @pytest.mark.parametrize(("kind", "trips"), [("writing", 3), ("writing_once", 1)])
