@@ -33,7 +33,6 @@ from scheduler_service.api.responses import (
 from scheduler_service.domain.events import Updated
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken
 from scheduler_service.hosts.large_work import work_by_size
-from scheduler_service.hosts.program_cache import weigh
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.slices import Slices
@@ -123,12 +122,14 @@ class _BulkJobs:
         valid: list[tuple[int, CheckedDefinition]] = []
         slices, weight = Slices(), 0
         for index in indexes:
-            await slices.pause(len(self._texts[index]))
+            size = len(self._texts[index])
+            if slices.is_full(size):
+                await slices.rest(size)
             checked = await self._check(index)
             if checked is None:
                 continue
             valid.append((index, checked))
-            weight += weigh(self._texts[index])
+            weight += checked.definition.weight or 0
             if weight > GROUP_BYTES:
                 await self._insist_on_json()
                 await self._create_valid(valid)

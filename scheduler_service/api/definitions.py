@@ -19,6 +19,7 @@ from scheduler_service.engine.compile_cache import (
     read_members,
 )
 from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.hosts.program_cache import weigh
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.ports.delivery import Definition
@@ -30,6 +31,7 @@ class _Named(msgspec.Struct, frozen=True, rename="camel"):
 
 _NAMED = msgspec.json.Decoder(_Named)
 CREATOR = frozenset(("creator", "creatorName"))
+_NULL = msgspec.Raw(b"null")
 
 
 class Creator(msgspec.Struct, frozen=True, gc=False):
@@ -146,6 +148,9 @@ class _Posted(msgspec.Struct, frozen=True, gc=False):
 
 def _read_posted(by: Creator, raw: bytes, job_id: str | None) -> _Posted:
     members = read_members(raw) or {}
+    get = members.get
+    if job_id is None and get("creator", _NULL) != _NULL and get("creatorName", _NULL) != _NULL:
+        return _Posted(None, members, {})
     added = _left_out(by, job_id, lambda name: name not in members or bytes(members[name]) == b"null")
     if added:
         members |= {name: msgspec.Raw(text) for name, text in added.items()}
@@ -160,9 +165,10 @@ def _left_out(by: Creator, job_id: str | None, is_absent: Callable[[str], bool])
 
 
 def _conclude(raw: bytes, posted: _Posted, found: CachedDefinition) -> CheckedDefinition:
+    text = add_members(raw, posted.added)
     return CheckedDefinition(
         found.program.job_id,
-        Definition(add_members(raw, posted.added), found.program),
+        Definition(text, found.program, weigh(text)),
         _point(found.warnings, decode_json(raw)) if found.warnings else (),
         found.active,
         has_creator=CREATOR.isdisjoint(posted.added),

@@ -10,7 +10,6 @@ from client_sdk.models import JobDefinition
 from client_sdk.models import Timer as TimerModel
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.engine.parameters import check_schema
 from scheduler_service.engine.parts.options import lead_of
 from scheduler_service.engine.posting import as_accepted_before, find_refused
 from scheduler_service.engine.program import Policy, Program, Step, Surroundings
@@ -74,9 +73,10 @@ def _compile(
     targets = compile_targets(definition, surroundings, problems, system=system)
     problems.extend(_check_names(definition))
     if definition.params_schema is not None:
+        from scheduler_service.engine.parameters import check_schema
+
         problems.extend(check_schema(definition.params_schema))
-    problems.extend(_check_id(definition, system=system))
-    problems.extend(_check_policies(definition))
+    problems.extend([*_check_id(definition, system=system), *_check_policies(definition)])
     wrong = {problem.pointer for problem in problems}
     problems.extend(problem for problem in refused if problem.pointer not in wrong)
     if problems or timer is None:

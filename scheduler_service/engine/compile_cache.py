@@ -10,12 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from client_sdk.models import JOB_ID_FORM, JobDefinition, ModelError, parse_model
 from client_sdk.models import Timer as TimerModel
-from client_sdk.models.definition import LabelName
-from client_sdk.models.fields import FilledText, Text
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.trials import TRIALS
 from scheduler_service.engine.compile import (
@@ -26,6 +24,7 @@ from scheduler_service.engine.compile import (
     digest_timer,
     join,
 )
+from scheduler_service.engine.own_members import OwnMembers
 from scheduler_service.engine.program import Program, Step
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.template import constant_json
@@ -86,10 +85,7 @@ class CompileCache:
         self._zone = default_zone
         self._shapes: _Recent[_CachedShape] = _Recent(SHAPES_MAX)
         self._timers: _Recent[_CachedTimer] = _Recent(TIMERS_MAX)
-        strict = ConfigDict(strict=True)
-        self._filled = TypeAdapter[str](FilledText, config=strict).validator.validate_python
-        self._text = TypeAdapter[str](Text, config=strict).validator.validate_python
-        self._labels = TypeAdapter[dict[str, str]](dict[LabelName, Text], config=strict)
+        self._own = OwnMembers()
 
     def find(self, members: Members) -> CachedDefinition | None:
         """The definition with these members, compiled; None: it must be compiled."""
@@ -128,7 +124,7 @@ class CompileCache:
         if JOB_ID_FORM.fullmatch(job_id) is None or job_id in RESERVED_IDS:
             return None
         timer = self._timer(bytes(members.get("timer", _NULL)))
-        own = self._read_own(members)
+        own = self._own.read(members)
         bodies = [[] if raw is None else [decode_json(raw)] for raw in posted.bodies]
         program = msgspec.structs.replace(
             shape.program,
@@ -141,20 +137,6 @@ class CompileCache:
             labels=own["labels"],
         )
         return CachedDefinition(program, (*timer.warnings, *shape.warnings), shape.active)
-
-    def _read_own(self, members: Members) -> dict[str, Any]:
-        """The members that `fingerprint.OWN` names, by the rules of the model."""
-        labels = _read(members, "labels")
-        return {
-            "jobName": self._filled(_TEXT.decode(members["jobName"])),
-            "jobDescription": self._read_text(members, "jobDescription"),
-            "objectId": self._read_text(members, "objectId"),
-            "labels": {} if labels is None else self._labels.validate_python(labels),
-        }
-
-    def _read_text(self, members: Members, name: str) -> object:
-        value = _read(members, name)
-        return None if value is None else self._text(value)
 
     def _timer(self, raw: bytes) -> "_CachedTimer":
         cached = self._timers.get(raw)
@@ -253,10 +235,6 @@ def _size(key: Sequence[object]) -> int:
 def _is_constant(body: bytes) -> bool:
     """Whether no string in it contains a template, written plainly or with an escape."""
     return b"${" not in body and b"\\u" not in body
-
-
-def _read(members: Members, name: str) -> object:
-    return _ANY.decode(members[name]) if name in members else None
 
 
 def _fill_steps(shape: _CachedShape, posted: _Posted, bodies: list[list[Any]]) -> tuple[Step, ...]:

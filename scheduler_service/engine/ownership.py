@@ -17,9 +17,15 @@ def refuse_ownerless(program: Program, owner: str) -> Refusal | None:
     """Why a job that `owner` owns (empty: no service) may not have this definition, or None."""
     if owner:
         return None
+    if not program.notifications and program.check is None and program.cancel is None:
+        for step in program.steps:
+            if _find_own(step.target) is not None:
+                break
+        else:
+            return None  # as with most: no pointer is written for what is not refused
     for pointer, target in _targets(program):
-        url = target.url.text or "".join(part for part in target.url.parts[:1] if isinstance(part, str))
-        if target.service_name is None and (OWN.match(url) or OWN_BEHIND.match(url)):
+        url = _find_own(target)
+        if url is not None:
             return Refusal(RefusalCode.INVALID, f"{url[:80]!r} {NO_OWNER}", pointer)
     return None
 
@@ -35,6 +41,16 @@ def refuse_other_owner(program: Program, owner: str, sender: str) -> Refusal | N
         "or use another jobId",
         "/jobId",
     )
+
+
+def _find_own(target: Target) -> str | None:
+    """The beginning of its URL, if that is one of the service that owns the job."""
+    if target.service_name is not None:
+        return None
+    url = target.url.text or "".join(part for part in target.url.parts[:1] if isinstance(part, str))
+    if url[:8].lower() != "service:":
+        return None
+    return url if OWN.match(url) or OWN_BEHIND.match(url) else None
 
 
 def _targets(program: Program) -> list[tuple[str, Target]]:

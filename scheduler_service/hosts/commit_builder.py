@@ -44,7 +44,7 @@ replace = msgspec.structs.replace
 class DecidedTurn(msgspec.Struct, frozen=True, gc=False):
     """A turn between its decision and its writes. `text`: the definition, where it became the job's own.
 
-    `until`: where it is decided ahead of its moment, that moment.
+    `until`: where it is decided ahead of its moment, that moment. `weight`: that of `text`, if it is known.
     """
 
     decision: Decision
@@ -56,6 +56,7 @@ class DecidedTurn(msgspec.Struct, frozen=True, gc=False):
     queued: tuple[QueueWrite, ...] = ()
     may_wait: bool = False
     until: Now | None = None
+    weight: int | None = None
 
 
 class CommitBuilder:
@@ -100,7 +101,7 @@ class CommitBuilder:
             queued=turn.queued,
             may_wait=turn.may_wait,
         )
-        return PendingCommit(commit, turn.decision, programs, turn.until)
+        return PendingCommit(commit, turn.decision, programs, turn.until, weight=turn.weight)
 
     def detach(self, cached: CachedJob) -> CachedJob:
         """A copy from which `prepare` or `batch` makes the writes of one turn in another thread.

@@ -21,7 +21,7 @@ class PendingCommit(msgspec.Struct, frozen=True, gc=False):
     """A decided turn with its durable writes: what the job becomes once the store has them.
 
     `until`: the moment of a turn that was decided ahead of it. `due`: the job's due time, where it differs
-    from the one in the store.
+    from the one in the store. `weight`: that of its definition, where it is known.
     """
 
     commit: Commit
@@ -29,6 +29,7 @@ class PendingCommit(msgspec.Struct, frozen=True, gc=False):
     programs: Mapping[int, Program]
     until: Now | None = None
     due: Due | None = None
+    weight: int | None = None
 
 
 class LoadedJob(msgspec.Struct, frozen=True, gc=False):

@@ -51,11 +51,14 @@ class ProgramCache:
         """The programs of `revisions`. Raises StoreUnavailable, DefinitionError where one is refused now."""
         return {revision: await self._one(uid, revision) for revision in revisions}
 
-    def keep(self, uid: str, revision: int, program: Program, text: bytes) -> None:
-        """Caches the program of `text`, which has just been committed or read."""
-        self._forget(uid, revision)
-        weight = weigh(text)
-        self._known[uid, revision] = program, weight
+    def keep(self, uid: str, revision: int, program: Program, text: bytes, weight: int | None = None) -> None:
+        """Caches the program of `text`, which has just been committed or read; `weight`: that of `text`."""
+        key = uid, revision
+        if key in self._known:
+            self._forget(uid, revision)
+        if weight is None:
+            weight = weigh(text)
+        self._known[key] = program, weight
         self._bytes += weight
         while len(self._known) > self._size or (self._bytes > self._most_bytes and len(self._known) > 1):
             self._forget(*next(iter(self._known)))

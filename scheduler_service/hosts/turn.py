@@ -107,9 +107,8 @@ class Turn:
             cached.forget()
             return decision.reply
         decision, deliveries, queued = sort_effects(cached.job_id, decision)
-        turn = DecidedTurn(
-            decision, programs, now, text=definition.text, deliveries=deliveries, queued=queued
-        )
+        text, weight = definition.text, definition.weight
+        turn = DecidedTurn(decision, programs, now, text, None, deliveries, queued, weight=weight)
         return self._writes.prepare(cached, turn)
 
     async def expect(self, cached: CachedJob, pending: PendingCommit) -> None:
@@ -239,7 +238,8 @@ class Turn:
         cached.due = commit.due if pending.due is None else pending.due
         if commit.definition is not None:
             uid, revision = commit.entry.uid, commit.entry.revision
-            self._programs.keep(uid, revision, cached.programs[revision], commit.definition)
+            program, text = cached.programs[revision], commit.definition
+            self._programs.keep(uid, revision, program, text, pending.weight)
             cached.weight = self._programs.weight(uid, cached.programs)
         if commit.batch is not None:
             self._history.append(commit.batch, durable=True)

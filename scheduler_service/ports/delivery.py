@@ -12,10 +12,14 @@ from scheduler_service.ports.state import Remembered
 
 
 class Definition(msgspec.Struct, frozen=True, gc=False):
-    """A checked definition on its way into a turn: the text as posted, and what it compiles to."""
+    """A checked definition on its way into a turn: the text as posted, and what it compiles to.
+
+    `weight`: what `hosts.program_cache.weigh` says of the text, where somebody has asked it already.
+    """
 
     text: bytes
     program: Program
+    weight: int | None = None
 
 
 class Command(msgspec.Struct, frozen=True, gc=False):

@@ -27,14 +27,31 @@ class Slices:
 
     async def pause(self, size: int = 0) -> None:
         """Lets the loop do other things once a slice is full; `size` is that of the next item, in bytes."""
-        is_late = self._timer() - self._began >= SLICE_SECONDS
-        is_full = self._items >= SLICE_ITEMS or self._bytes >= SLICE_BYTES
-        if is_late or is_full or (size > SLICE_BYTES and not self._items):
-            self._items = self._bytes = 0
-            await _turnstile().go_through()
-            self._began = self._timer()
-        self._items += 1
+        if self.is_full(size):
+            await self.rest(size)
+
+    def is_full(self, size: int = 0) -> bool:
+        """Whether `rest` has to be awaited before the next item, which else counts from now on.
+
+        The two are `pause` without a coroutine for each item.
+        """
+        items = self._items
+        if (
+            items >= SLICE_ITEMS
+            or self._bytes >= SLICE_BYTES
+            or (size > SLICE_BYTES and not items)
+            or self._timer() - self._began >= SLICE_SECONDS
+        ):
+            return True
+        self._items = items + 1
         self._bytes += size
+        return False
+
+    async def rest(self, size: int = 0) -> None:
+        """Lets the loop do other things; the next slice begins with an item of `size` bytes."""
+        await _turnstile().go_through()
+        self._began = self._timer()
+        self._items, self._bytes = 1, size
 
 
 class _Turnstile:

@@ -67,7 +67,9 @@ class BulkCreation:
         begun: dict[int, PendingCommit] = {}
         slices = Slices()
         for place, locked in fresh.items():
-            await slices.pause(len(definitions[place].text))
+            size = len(definitions[place].text)
+            if slices.is_full(size):
+                await slices.rest(size)
             pending = self._turn.begin_life(locked.cached, event, definitions[place])
             if isinstance(pending, PendingCommit):
                 await self._turn.expect(locked.cached, pending)
@@ -75,8 +77,10 @@ class BulkCreation:
             else:
                 answers[place] = pending
         errors = await self._commit([pending.commit for pending in begun.values()])
+        slices = Slices()  # the time that the store took is none of the loop's
         for (place, pending), error in zip(begun.items(), errors, strict=True):
-            await slices.pause()
+            if slices.is_full():
+                await slices.rest()
             locked = fresh.pop(place)
             try:
                 await self._turn.settle(locked.cached, pending, error)

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections import Counter
 from typing import Any
 
@@ -17,7 +18,7 @@ from scheduler_service.engine.machine import decide
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
-from scheduler_service.ports.slices import SLICE_ITEMS
+from scheduler_service.ports.slices import SLICE_ITEMS, SLICE_SECONDS
 from tests.unit.hosts.house import CORE, House, describe, until
 from tests.unit.hosts.memory_store import Fate
 
@@ -225,3 +226,24 @@ async def test_a_job_is_free_when_its_own_turn_is_settled() -> None:
         now_round += 1
     assert len(await creating) == rounds.total() == 200
     assert max(rounds.values()) <= SLICE_ITEMS
+
+
+async def test_creations_one_by_one_do_not_wait_for_each_other() -> None:
+    """The store takes longer than a slice may: that is no time of the loop, and all end in a few rounds."""
+    house = await House().start()
+    house.store.hold()
+    born = Created(uid="", key=b"")
+    creating = [
+        asyncio.ensure_future(house.host(name, Command(born, definition=describe(jobId=name))))
+        for name in (f"job-{number}" for number in range(40))
+    ]
+    await until(lambda: len(house.order("commit")) == len(creating))
+    asked = time.perf_counter()
+    while time.perf_counter() - asked <= SLICE_SECONDS:
+        pass
+    house.store.release()
+    rounds = 0
+    while not all(one.done() for one in creating):
+        await asyncio.sleep(0)
+        rounds += 1
+    assert rounds < len(creating) / 2

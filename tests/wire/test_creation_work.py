@@ -1,0 +1,53 @@
+"""What a job costs that is created in an array, counted and not timed."""
+
+import json
+import sys
+from types import FrameType
+
+import pytest
+
+from tests.wire.service import World, definition, running
+
+pytestmark = pytest.mark.anyio
+
+ARRAY = 500
+MOST = 90
+
+
+async def test_a_job_in_an_array_calls_few_functions() -> None:
+    """Python's own functions on the loop's thread, from the body of the request to its answer.
+
+    Somebody who needs more says so here, with what it costs in docs/performance.md.
+    """
+    async with running() as world:
+        await create(world, array("first"))
+        calls = await count_calls(world, array("second"))
+        assert MOST / 2 < calls / ARRAY < MOST
+
+
+def array(name: str) -> bytes:
+    """Definitions of one shape that differ in their ids."""
+    return json.dumps([definition(jobId=f"{name}-{number}") for number in range(ARRAY)]).encode()
+
+
+async def create(world: World, body: bytes) -> None:
+    """Posts the array, of which nothing may be there yet."""
+    answer = await world.client.post("/jobs", content=body, headers={"content-type": "application/json"})
+    assert {item["status"] for item in answer.json()["data"]["items"]} == {"created"}
+
+
+async def count_calls(world: World, body: bytes) -> int:
+    """How many functions are called until the array is created."""
+    counted = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal counted
+        counted += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        await create(world, body)
+    finally:
+        sys.setprofile(before)
+    return counted
