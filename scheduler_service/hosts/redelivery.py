@@ -1,6 +1,7 @@
 """Delivers events that must reach their job, repeatedly while the store is unavailable."""
 
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from scheduler_service.domain.events import Event
 from scheduler_service.domain.moments import MINUTE, SECOND
@@ -16,16 +17,35 @@ LEASE = 10 * MINUTE
 Take = Callable[[str, Command], Awaitable[Reply]]
 
 
-class Redelivery:
-    """Repeats a delivery with growing pauses until the job takes the event, at most for `lease` ms."""
+class Line(Protocol):
+    """Where events wait at times before they are delivered."""
 
-    def __init__(self, *, take: Take, clock: Timekeeper, lease: int = LEASE) -> None:
+    @property
+    def is_open(self) -> bool:
+        """Whether none has to wait."""
+
+    async def wait(self, event: Event) -> None:
+        """Returns when `event` may be delivered."""
+
+
+class Redelivery:
+    """Repeats a delivery with growing pauses until the job takes the event, at most for `lease` ms.
+
+    Events wait in `line` first, where there is one and it is not open.
+    """
+
+    def __init__(
+        self, *, take: Take, clock: Timekeeper, lease: int = LEASE, line: Line | None = None
+    ) -> None:
         self._take = take
         self._clock = clock
         self._lease = lease
+        self._line = line
 
     async def deliver(self, job_id: str, event: Event) -> None:
         """Returns when the job has taken `event`. Raises the StoreError of the last try after the lease."""
+        if self._line is not None and not self._line.is_open:
+            await self._line.wait(event)
         command = Command(event)
         end: int | None = None
         pause = FIRST_PAUSE

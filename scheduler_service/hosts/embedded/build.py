@@ -3,6 +3,7 @@
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
+from scheduler_service.hosts.embedded.answer_line import AnswerLine
 from scheduler_service.hosts.embedded.bulk_creation import BulkCreation
 from scheduler_service.hosts.embedded.early_commit import EarlyCommit
 from scheduler_service.hosts.embedded.host import EmbeddedHost, EmbeddedTurns
@@ -33,8 +34,9 @@ def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
     store, clock, limits = parts.store, parts.clock, parts.limits
     jobs = JobCache(most=limits.hot, most_bytes=limits.hot_bytes)
     release = TimedRelease(clock=clock)
+    line = AnswerLine(clock=clock)
     redelivery = Redelivery(
-        take=lambda job_id, command: turns.take(job_id, command), clock=clock, lease=limits.lease
+        take=lambda job_id, command: turns.take(job_id, command), clock=clock, lease=limits.lease, line=line
     )
     effects = EffectHandlers(parts, store=store, send_guard=OpenSendGuard(), redelivery=redelivery)
     alarms = EmbeddedAlarms(
@@ -66,14 +68,21 @@ def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
         jobs=jobs,
         alarms=alarms,
         effects=effects,
-        recovery=Recovery(
-            store=store,
-            history=parts.history,
-            notifications=effects.notifications,
-            decode=parts.core.decode,
-            wake=turns.wake,
-        ),
+        recovery=_recovery_of(parts, effects, turns, line),
         release=release,
+    )
+
+
+def _recovery_of(
+    parts: EmbeddedParts, effects: EffectHandlers, turns: EmbeddedTurns, line: AnswerLine
+) -> Recovery:
+    return Recovery(
+        store=parts.store,
+        history=parts.history,
+        notifications=effects.notifications,
+        decode=parts.core.decode,
+        wake=turns.wake,
+        holding=line.held,
     )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 
 from scheduler_service.domain.document import Calling, Checking, Document, PartsOpen, Resolving
 from scheduler_service.domain.effects import Delivery
@@ -31,7 +32,7 @@ class Recovery:
     execution is closed as lost; it never raises. Jobs that had calls in flight are woken first, thousands
     within seconds (SPEC section 8): the store finds them by marks in their documents, and of the others
     nothing is loaded until firings have begun. They wait for something, and whatever reaches one wakes it
-    before.
+    before. Answers that come meanwhile may be held back by `holding`: the calls are out sooner.
     """
 
     def __init__(
@@ -42,19 +43,22 @@ class Recovery:
         notifications: NotificationSender,
         decode: Callable[[bytes], Document],
         wake: Wake,
+        holding: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._store = store
         self._history = history
         self._notifications = notifications
         self._decode = decode
         self._wake = wake
+        self._holding = holding
         self._waiting: list[str] = []
 
     async def run(self) -> None:
         """Returns when all that was in flight has been resumed. Raises StoreUnavailable."""
         await self._hand_over_batches()
         await self._hand_over_deliveries()
-        await self._wake_calls()
+        with self._holding():
+            await self._wake_calls()
 
     async def wake_waiting(self) -> None:
         """Wakes the open jobs that `run` has left. Never raises."""

@@ -8,7 +8,7 @@ import pytest
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord
 from scheduler_service.engine.snapshot import decode
-from scheduler_service.hosts.embedded.recovery import WAITING_AT_ONCE, Recovery
+from scheduler_service.hosts.embedded.recovery import GROUP, WAITING_AT_ONCE, Recovery
 from scheduler_service.hosts.host_parts import HostLimits
 from scheduler_service.hosts.job_cache import LoadedJob
 from scheduler_service.ports.errors import StateUnreadable, StoreError, StoreUnavailable
@@ -100,6 +100,25 @@ async def test_calls_in_flight_do_not_wait_for_jobs_that_wait() -> None:
     assert house.store.loads == 1, "nothing is loaded of a job that merely waits"
     await until(lambda: len(house.order("commit")) == 601)
     assert house.sender.urls() == [URL]
+
+
+async def test_answers_are_taken_when_all_calls_are_out() -> None:
+    """Of two groups of calls the second one does not wait for the turns of the first one's answers."""
+    house = await House().start()
+    house.sender.hold(URL)
+    for number in range(2 * GROUP):
+        await house.create(f"a{number}", qos=1)
+        await house.trigger(f"a{number}")
+    await house.settle()
+    await house.crash()
+    house.journal.clear()
+    await house.start()
+    await house.settle()
+    assert len(house.sender.requests) == 2 * GROUP
+    sends = [place for place, entry in enumerate(house.journal) if entry[0] == "send"]
+    taken = [place for place, entry in enumerate(house.journal) if entry[0] == "commit"][2 * GROUP :]
+    assert len(taken) == 2 * GROUP, "of each job its call's turn is written, then its answer's"
+    assert sends[-1] < taken[0]
 
 
 async def test_each_job_in_flight_is_loaded_once() -> None:

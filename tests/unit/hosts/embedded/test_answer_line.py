@@ -1,0 +1,113 @@
+"""Answers that come while calls are sent again wait, but not for ever, and none is forgotten."""
+
+import asyncio
+
+import pytest
+
+from scheduler_service.domain.events import AlarmRang, CallEnded, Event
+from scheduler_service.domain.replies import Reply, Taken
+from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, Outcome, Token
+from scheduler_service.hosts.embedded.answer_line import (
+    HELD_BYTES,
+    LARGEST_HELD_BYTES,
+    LET_GO_AT_ONCE,
+    MOST_HELD_MS,
+    AnswerLine,
+)
+from scheduler_service.hosts.redelivery import Redelivery
+from scheduler_service.ports.delivery import Command
+from tests.manual_clock import ManualClock
+
+pytestmark = pytest.mark.anyio
+ROUNDS = 50
+
+
+class Desk:
+    """A line, and the jobs that took something, in order."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.taken: list[str] = []
+        self.line = AnswerLine(clock=self.clock)
+        self._redelivery = Redelivery(take=self._take, clock=self.clock, line=self.line)
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def _take(self, job_id: str, command: Command) -> Reply:
+        self.taken.append(job_id)
+        return Taken()
+
+    def deliver(self, job_id: str, event: Event) -> None:
+        self.tasks.append(asyncio.create_task(self._redelivery.deliver(job_id, event)))
+
+    def answer(self, job_id: str, outcome: Outcome | None = None) -> None:
+        self.deliver(job_id, CallEnded(Token(job_id, 1, 1, CallKind.STEP, 0), outcome or Answer(200)))
+
+    async def settle(self) -> None:
+        for _ in range(ROUNDS):
+            await asyncio.sleep(0)
+
+
+async def test_answers_wait_until_the_calls_are_out() -> None:
+    """Then they come in their order, a few in each round of the loop; other events wait for nothing."""
+    desk = Desk()
+    names = [f"job-{number:03}" for number in range(3 * LET_GO_AT_ONCE)]
+    with desk.line.held():
+        for name in names:
+            desk.answer(name)
+        desk.answer("none", Fault(FaultKind.TIMEOUT, "late", 5))
+        desk.deliver("ringing", AlarmRang())
+        await desk.settle()
+        assert desk.taken == ["ringing"]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(desk.taken) <= 1 + 2 * LET_GO_AT_ONCE
+    await desk.settle()
+    assert desk.taken == ["ringing", *names, "none"]
+    desk.answer("later")
+    await desk.settle()
+    assert desk.taken[-1] == "later"
+    await asyncio.gather(*desk.tasks)
+
+
+async def test_they_do_not_wait_for_ever() -> None:
+    """After five seconds those that wait are delivered, and those that come then as well."""
+    desk = Desk()
+    with desk.line.held():
+        desk.answer("early")
+        await desk.settle()
+        desk.clock.advance(MOST_HELD_MS - 1)
+        await desk.settle()
+        assert desk.taken == []
+        desk.clock.advance(1)
+        desk.answer("late")
+        await desk.settle()
+        assert sorted(desk.taken) == ["early", "late"]
+
+
+async def test_what_is_large_does_not_wait() -> None:
+    """Neither one answer of more than 64 KiB nor more than 16 MiB of them: memory is bounded."""
+    desk = Desk()
+    full = HELD_BYTES // LARGEST_HELD_BYTES
+    with desk.line.held():
+        desk.answer("large", Answer(200, body=bytes(LARGEST_HELD_BYTES + 1)))
+        for number in range(full):
+            desk.answer(f"held-{number}", Answer(200, body=bytes(LARGEST_HELD_BYTES)))
+        desk.answer("beyond", Answer(200, body=b"x"))
+        desk.answer("empty")
+        await desk.settle()
+        assert desk.taken == ["large", "beyond"]
+    await asyncio.gather(*desk.tasks)
+    assert len(desk.taken) == full + 3
+
+
+async def test_one_that_is_cancelled_keeps_no_other() -> None:
+    """As the death of the process does to each."""
+    desk = Desk()
+    with desk.line.held():
+        desk.answer("first")
+        desk.answer("second")
+        await desk.settle()
+        desk.tasks[0].cancel()
+    await desk.settle()
+    assert desk.taken == ["second"]
+    assert desk.tasks[0].cancelled()
