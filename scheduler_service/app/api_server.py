@@ -104,11 +104,12 @@ class ApiServer:
 
 
 def _load() -> None:
-    """Imports what the API is made of: what the loop imports after that is there already."""
+    """Imports what the API is made of, and JSON Schema: what the loop imports after that is there already."""
     with short_turns():
         import scheduler_service.api.application
         import scheduler_service.app.uvicorn_server
-        import scheduler_service.console.application  # noqa: F401
+        import scheduler_service.console.application
+        import scheduler_service.engine.parameters  # noqa: F401  # the engine has it of a first schema
 
 
 def _application_of(api: ASGIApp, settings: Settings, log: Log) -> ASGIApp:

@@ -34,6 +34,7 @@ from scheduler_service.app.system_jobs import install_patiently
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.app.uvicorn_server import Server, make_server
 from scheduler_service.console.application import console_mounts
+from scheduler_service.engine import parameters  # noqa: F401
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.dapr.actor import register

@@ -50,7 +50,6 @@ from scheduler_service.engine.feedback import handle_feedback
 from scheduler_service.engine.firing import fire_due, handle_count, repeat_counts
 from scheduler_service.engine.lifecycle import activate, answer_existing, create, destroy, pause, update
 from scheduler_service.engine.notification_events import OWN_FAULT, TIMEOUT, failure_event, notify
-from scheduler_service.engine.parameters import check_parameters
 from scheduler_service.engine.parts.in_hand import handle_loss
 from scheduler_service.engine.parts.instances import handle_instances, handle_part_answer
 from scheduler_service.engine.parts.join import record_open_parts
@@ -235,7 +234,11 @@ def _trigger_of(turn: TurnState, event: Triggered) -> TriggeredBy:
 
 def _check_params(turn: TurnState, params: bytes) -> list[Problem]:
     schema = turn.program.params_schema
-    return [] if schema is None else check_parameters(schema, parse_json(params), turn.budget())
+    if schema is None:
+        return []
+    from scheduler_service.engine.parameters import check_parameters  # a twentieth of a start's imports
+
+    return check_parameters(schema, parse_json(params), turn.budget())
 
 
 def _cancel(turn: TurnState, event: CancelRequested) -> Reply:

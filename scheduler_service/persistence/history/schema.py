@@ -4,7 +4,7 @@ import sqlalchemy as sa
 
 from scheduler_service.persistence.history import alert_tables
 from scheduler_service.persistence.services import table as services
-from scheduler_service.persistence.sql.expressions import text
+from scheduler_service.persistence.sql.expressions import WHERE, text
 from scheduler_service.persistence.sql.migrations import Migrations
 
 metadata = sa.MetaData()
@@ -45,7 +45,7 @@ sa.Index(
     executions.c.state,
     executions.c.created_at,
     sqlite_where=NOT_SUCCEEDED,
-    postgresql_where=NOT_SUCCEEDED,
+    info={WHERE: NOT_SUCCEEDED},
 )
 
 # By this the newest that did not succeed are found in a span of time, however many did.
@@ -54,14 +54,12 @@ sa.Index(
     executions.c.tenant,
     executions.c.planned_at,
     sqlite_where=NOT_SUCCEEDED,
-    postgresql_where=NOT_SUCCEEDED,
+    info={WHERE: NOT_SUCCEEDED},
 )
 
 # Few executions end so: alerts find them by their end.
 ENDED_BADLY = executions.c.state.in_((sa.literal_column("'terminated'"), sa.literal_column("'cancelled'")))
-sa.Index(
-    "executions_ended_badly", executions.c.ended_at, sqlite_where=ENDED_BADLY, postgresql_where=ENDED_BADLY
-)
+sa.Index("executions_ended_badly", executions.c.ended_at, sqlite_where=ENDED_BADLY, info={WHERE: ENDED_BADLY})
 
 # One row holds what a flush found of one execution: records of the turns `first` to `last`, MessagePack.
 entries = sa.Table(
@@ -123,7 +121,7 @@ sa.Index("deliveries_of_execution", deliveries.c.uid, deliveries.c.execute_numbe
 sa.Index("deliveries_newest", deliveries.c.tenant, deliveries.c.created_at)
 
 GIVEN_UP = deliveries.c.given_up_at.is_not(None)
-sa.Index("deliveries_given_up", deliveries.c.given_up_at, sqlite_where=GIVEN_UP, postgresql_where=GIVEN_UP)
+sa.Index("deliveries_given_up", deliveries.c.given_up_at, sqlite_where=GIVEN_UP, info={WHERE: GIVEN_UP})
 
 # What is counted of executions that have ended, by day (UTC, counted from 1970) of the planned moment; with
 # the job '' the sum over all. What the writer adds is cells: each combination of outcome, failure type and

@@ -87,6 +87,8 @@ def bounded_text(length: int) -> sa.types.TypeEngine[str]:
 
 
 Row = tuple[object, ...]
+WHERE = "where"
+"""The condition of a partial index, in its `info`: `postgresql_where` imports that dialect always."""
 
 
 class Upsert(msgspec.Struct, frozen=True):

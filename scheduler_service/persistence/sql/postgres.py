@@ -10,9 +10,10 @@ import psycopg
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.compiler import DDLCompiler, SQLCompiler
 
 from scheduler_service.persistence.sql.expressions import (
+    WHERE,
     AnyMemberLike,
     GuardedUpsert,
     IsIn,
@@ -222,6 +223,15 @@ def _size_of(table: sa.Table) -> sa.Select[Any]:
     values = [column for column in table.c if isinstance(column.type, sa.LargeBinary)]
     sizes = [sa.func.coalesce(sa.func.sum(StoredSize(column)), 0) for column in values]
     return sa.select(sa.func.count() * ROW_BYTES + sum(sizes, start=sa.literal(0))).select_from(table)
+
+
+@compiles(sa.schema.CreateIndex, "postgresql")
+def _create_index(create: sa.schema.CreateIndex, compiler: DDLCompiler, **options: Any) -> str:
+    index = create.element
+    if WHERE in index.info:
+        index.dialect_options["postgresql"]["where"] = index.info[WHERE]
+    written: str = compiler.visit_create_index(create, **options)  # type: ignore[no-untyped-call]
+    return written
 
 
 @compiles(Unindexed, "postgresql")

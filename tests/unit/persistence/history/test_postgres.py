@@ -210,3 +210,17 @@ def own_server() -> Iterator[PostgresServer]:
         yield server
     finally:
         server.remove()
+
+
+async def test_indexes_of_the_unusual_are_partial(rooms: tuple[Room, Room], postgres_url: str) -> None:
+    """The conditions of its indexes reach PostgreSQL, though SQLite does not import its dialect for them."""
+    with psycopg.connect(postgres_url) as connection:
+        found = connection.execute(
+            "SELECT indexname FROM pg_indexes WHERE indexdef LIKE '% WHERE %'"
+        ).fetchall()
+    assert {
+        "executions_by_state",
+        "executions_not_succeeded",
+        "executions_ended_badly",
+        "deliveries_given_up",
+    } <= {name for (name,) in found}
