@@ -11,7 +11,7 @@ from scheduler_service.domain.trials import KEPT_MS, TRIALS, is_trial
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
 from scheduler_service.ports.clock import Alarm, Clock, Timekeeper
 from scheduler_service.ports.delivery import Command, Deliver
-from scheduler_service.ports.errors import StateUnreadable, StoreError
+from scheduler_service.ports.errors import StateUnreadable, explain
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.outage import Outage
 
@@ -106,8 +106,8 @@ class TrialRounds:
         try:
             await self._trials.sweep()
             self._outage.succeed()
-        except StoreError as error:
-            self._outage.fail(str(error))
+        except Exception as error:  # noqa: BLE001 - nobody awaits this task: a defect would end it unseen
+            self._outage.fail(explain(error))
         finally:
             if not self._is_stopped:
                 self._alarm = self._clock.call_after(ROUND, self.start)

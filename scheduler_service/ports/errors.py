@@ -61,3 +61,15 @@ class StoreDamaged(StoreRefused):
 
 class StoreTooNew(StoreRefused):
     """A newer program wrote the file."""
+
+
+def store_closed(what: str = "it takes nothing more") -> StoreUnavailable:
+    """What a caller hears while the service ends: no fault, so the log has no word of it."""
+    return StoreUnavailable(
+        f"the service is stopping and its store is closed: {what}; ask again in a moment", is_public=True
+    )
+
+
+def explain(error: Exception) -> str:
+    """A StoreError says what is the matter; of anything else the type is the better half."""
+    return str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"

@@ -5,7 +5,7 @@ from typing import Any
 
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.ports.clock import Timekeeper
-from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.errors import explain
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.queues import SharedQueues
 from scheduler_service.services.pull_queues import PullQueues
@@ -89,8 +89,8 @@ class QueueWatch:
             try:
                 await self._look()
                 self._outage.succeed()
-            except StoreError as error:
-                self._outage.fail(str(error))
+            except Exception as error:  # noqa: BLE001 - nobody awaits this task: a defect would end it unseen
+                self._outage.fail(explain(error))
 
     async def _look(self) -> None:
         """Wakes claims of queues that have a part. Raises StoreError."""

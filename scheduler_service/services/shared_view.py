@@ -10,7 +10,7 @@ from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.services import InstancePlace
 from scheduler_service.domain.wire import Holder
 from scheduler_service.ports.clock import Timekeeper
-from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.errors import StoreError, explain
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.shared_registry import (
     Changes,
@@ -122,7 +122,7 @@ class SharedView:
             await self.catch_up()
         except Exception as error:  # noqa: BLE001 - as in `_exchange`: a step must not break by it
             self._read_at = None
-            self._outage.fail(_explain(error))
+            self._outage.fail(explain(error))
 
     def calls_to(self, place: InstancePlace) -> int:
         """By the latest reports of the nodes that are alive."""
@@ -173,7 +173,7 @@ class SharedView:
             await self._write_report()
             await self.catch_up()
         except Exception as error:  # noqa: BLE001 - nobody else looks at this task, and silence would count
-            self._outage.fail(_explain(error))
+            self._outage.fail(explain(error))
         else:
             self._outage.succeed()
 
@@ -292,8 +292,3 @@ class SharedView:
 
 async def _ignore(notices: Sequence[ServiceNotice]) -> None:
     """Nobody is told."""
-
-
-def _explain(error: Exception) -> str:
-    """A StoreError says what is the matter; of anything else the type is the better half."""
-    return str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"

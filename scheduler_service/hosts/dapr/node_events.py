@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable
-from contextlib import suppress
 
 import msgspec
 
@@ -10,7 +9,7 @@ from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.cluster import ClusterEvents, EventGroup
-from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.errors import explain
 from scheduler_service.telemetry.event_source import EventSink
 from scheduler_service.telemetry.occurrences import Leave, Occurrences
 from scheduler_service.telemetry.tally import Tally
@@ -125,7 +124,7 @@ class NodeEvents:
         wanted_at = 0
         while True:
             now = self._clock.now().steady
-            with suppress(StoreError):
+            try:
                 if number is None or now - wanted_at >= WANTED_MS // 3:
                     latest = await self._shared.want(now, now + WANTED_MS)
                     await self._shared.forget(now - KEPT_MS)
@@ -133,6 +132,8 @@ class NodeEvents:
                     if number is None:
                         number = await self._begin(sink, latest)
                 number = await self._go_on(sink, number)
+            except Exception as error:  # noqa: BLE001 - nobody awaits this task: a defect would end it unseen
+                self._failed.count("times", error=explain(error))
             await self._clock.sleep(READ_MS)
 
     async def _begin(self, sink: EventSink, latest: int) -> int:
@@ -157,8 +158,8 @@ class NodeEvents:
     async def _try(self, work: Awaitable[object]) -> bool:
         try:
             await work
-        except StoreError as error:
-            self._failed.count("times", error=str(error))
+        except Exception as error:  # noqa: BLE001 - nobody awaits this task: a defect would end it unseen
+            self._failed.count("times", error=explain(error))
             return False
         return True
 

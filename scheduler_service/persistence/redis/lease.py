@@ -15,7 +15,7 @@ import msgspec
 
 from scheduler_service.persistence.redis.connection import ServerConnection
 from scheduler_service.persistence.redis.errors import CommandFailed
-from scheduler_service.ports.errors import StoreLocked, StoreTooNew, StoreUnavailable
+from scheduler_service.ports.errors import StoreLocked, StoreTooNew, StoreUnavailable, explain
 
 FORMAT = 2
 """2: the indexes of queues that 0.1.0 does not know. A database of format 1 is upgraded as it is opened."""
@@ -176,6 +176,9 @@ class LeaseKeeper:
                 answer = await self._renew(LEASE_MS)
             except CommandFailed as error:
                 self._report(str(error))
+                continue
+            except Exception as error:  # noqa: BLE001 - nobody awaits this task, and it alone keeps the lease
+                self._report(explain(error))
                 continue
             self._report(None)
             if answer[0] == b"lost":

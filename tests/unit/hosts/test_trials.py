@@ -30,6 +30,7 @@ class Shelf:
         self.wall = START + KEPT_MS
         self.is_down = False
         self.damaged = ""
+        self.defect: Exception | None = None
 
     @property
     def catalogue(self) -> Any:
@@ -55,6 +56,8 @@ class Shelf:
         return self.entries.pop(job_id, None) is not None
 
     async def deliver(self, job_id: str, command: Command) -> Any:
+        if self.defect is not None:
+            raise self.defect
         if self.is_down:
             raise StoreUnavailable("away")
         if job_id == self.damaged:
@@ -186,6 +189,20 @@ async def test_rounds_go_on_where_the_store_was_away() -> None:
     await world.advance(ROUND)
     assert (world.words, list(world.shelf.entries)) == (["trials_not_ended"], ["trial:a"])
     world.shelf.is_down = False
+    await world.advance(ROUND)
+    assert (world.words, world.shelf.entries) == (["trials_not_ended", "trials_ended_again"], {})
+    await world.rounds.stop()
+
+
+async def test_rounds_go_on_after_a_defect() -> None:
+    """It is told as the trouble of a store is, and the next round is as any other."""
+    world = Rounds()
+    world.shelf.add("trial:a")
+    world.shelf.defect = ZeroDivisionError("a defect")
+    world.rounds.start()
+    await world.settle()
+    assert (world.words, list(world.shelf.entries)) == (["trials_not_ended"], ["trial:a"])
+    world.shelf.defect = None
     await world.advance(ROUND)
     assert (world.words, world.shelf.entries) == (["trials_not_ended", "trials_ended_again"], {})
     await world.rounds.stop()

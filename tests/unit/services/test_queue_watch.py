@@ -1,7 +1,7 @@
 """What a node of a cluster does for its queues beside claims: looking, and delivering what was left."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
@@ -107,6 +107,43 @@ async def test_a_claim_that_waits_is_woken(node: Node) -> None:
         node.clock.advance(250)
         await asyncio.to_thread(int)
     assert [one.part.name.execute_number for one in claiming.result()] == [1]
+
+
+class BrokenQueues(SqlQueues):
+    """Has a defect in its first look for parts."""
+
+    looks = 0
+
+    async def claimable(self, names: Sequence[tuple[str, str]], now: int) -> list[tuple[str, str]]:
+        """Divides by zero once."""
+        self.looks += 1
+        if self.looks == 1:
+            raise ZeroDivisionError("a defect")
+        return await super().claimable(names, now)
+
+
+async def test_a_defect_ends_no_look_for_parts(node: Node) -> None:
+    """It is one line of the log, and a claim that waits is woken by the next look."""
+    lines: list[tuple[str, object]] = []
+    table = BrokenQueues(database=node.store.database)
+    watch = QueueWatch(
+        queues=node.queues,
+        table=table,
+        clock=node.clock,
+        log=lambda event, /, **keys: lines.append((event, keys.get("error"))),
+    )
+    await node.start()
+    watch.start()
+    claiming = asyncio.ensure_future(node.queues.claim("default", "work", "a", most=1, wait=10**9))
+    await until(lambda: bool(node.queues.awaited))
+    await node.publish(1)
+    async with asyncio.timeout(10):
+        while not claiming.done():
+            node.clock.advance(250)
+            await asyncio.to_thread(int)
+    await watch.stop()
+    assert table.looks >= 2
+    assert lines == [("queues_not_read", "ZeroDivisionError: a defect"), ("queues_read_again", None)]
 
 
 def _ignore(_: str, /, **keys: object) -> None:

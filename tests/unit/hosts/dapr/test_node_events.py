@@ -1,7 +1,7 @@
 """Every node of a cluster shows the events of all nodes, while any of them is asked for them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.hosts.dapr.node_events import MOST_WAITING, STEP, NodeEvents
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.events import SharedEvents
+from scheduler_service.ports.cluster import EventGroup
 from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.event_reader import UNKNOWN, EventReader
 from scheduler_service.telemetry.occurrences import Occurrences
@@ -25,13 +26,14 @@ class Node:
     """A node's occurrences, and its event stream over the shared database."""
 
     def __init__(self, name: str, shared: SharedEvents, clock: ManualClock) -> None:
+        self.faults: list[object] = []
         self.occurrences = Occurrences()
         self.events = NodeEvents(
             shared=shared,
             occurrences=self.occurrences,
             clock=clock,
             node=name,
-            failed=Tally("events_not_shared", log=lambda event, /, **keys: None),
+            failed=Tally("events_not_shared", log=lambda event, /, **keys: self.faults.append(keys["error"])),
         )
         self.feed = EventFeed(source=self.events, most_readers=5)
 
@@ -57,6 +59,29 @@ class Cluster:
             while not condition():
                 self.clock.advance(50)
                 await asyncio.sleep(0.001)
+
+
+class BrokenEvents(SharedEvents):
+    """Has a defect in the first look for events, and in the first write of them."""
+
+    def __init__(self, *, database: SharedDatabase) -> None:
+        super().__init__(database=database)
+        self.left = {"put", "after"}
+
+    async def put(self, occurrences: Sequence[Occurrence], now: int) -> bool:
+        """Divides by zero once."""
+        self._fail_once("put")
+        return await super().put(occurrences, now)
+
+    async def after(self, number: int, limit: int) -> list[EventGroup]:
+        """Divides by zero once."""
+        self._fail_once("after")
+        return await super().after(number, limit)
+
+    def _fail_once(self, name: str) -> None:
+        if name in self.left:
+            self.left.remove(name)
+            raise ZeroDivisionError("a defect")
 
 
 @pytest.fixture
@@ -136,3 +161,23 @@ async def test_what_is_too_much_at_once_is_told_as_a_gap(cluster: Cluster) -> No
             seen, last = seen + 1, event.occurrence
     assert last is not None
     assert (last.kind, last.count) == (OccurrenceKind.GAP, 3)
+
+
+async def test_a_defect_ends_neither_writing_nor_reading() -> None:
+    """Each is counted; what the defect of a write has lost is told as a gap, and all later events come."""
+    database = await SharedDatabase.open(url="sqlite://")
+    cluster = Cluster(database)
+    shared = BrokenEvents(database=database)
+    cluster.one = Node("one", shared, cluster.clock)
+    cluster.one.events.start()
+    reading = asyncio.create_task(cluster.one.feed.follow())
+    await cluster.until(lambda: cluster.one.occurrences.are_wanted)
+    cluster.one.happen(1)
+    await cluster.until(lambda: reading.done() and not shared.left)
+    cluster.one.happen(2)
+    found = await collect(cluster, reading.result(), 2)
+    assert found == [("one", 2), ("one", None)]  # the gap has no number
+    assert cluster.one.faults == ["ZeroDivisionError: a defect"]  # the second one is summed up later
+    await cluster.one.feed.close()
+    await cluster.one.events.stop()
+    await database.close()

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from typing import Any
 
 import msgspec
 import pytest
@@ -111,6 +112,45 @@ async def test_who_lost_the_store_says_so_once(redis: RedisServer) -> None:
         assert not client.exists(key("jobs"))
         await store.close()
         assert client.exists(key("lease"))
+
+
+class BrokenConnection(ServerConnection):
+    """Has a defect in the first renewal."""
+
+    asked = 0
+
+    async def run(self, name: str, *given: Any) -> Any:
+        """Divides by zero once."""
+        self.asked += 1
+        if self.asked == 1:
+            raise ZeroDivisionError("a defect")
+        return await super().run(name, *given)
+
+
+async def test_a_defect_ends_no_lease(redis: RedisServer) -> None:
+    """It is told as the trouble of a server is, and the next renewal is as any other."""
+    wire = ServerConnection(address=redis.address)
+    taken = await take_lease(wire, place="here", node_id="")
+    await wire.close()
+    told: list[str | None] = []
+    well = asyncio.Event()
+
+    def tell(trouble: str | None) -> None:
+        told.append(trouble)
+        if trouble is None:
+            well.set()
+
+    keeper = LeaseKeeper(
+        connection=BrokenConnection(address=redis.address),
+        boot=taken.boot,
+        on_lost=print,
+        on_trouble=tell,
+        pause=0,
+    )
+    async with asyncio.timeout(10):
+        await well.wait()
+        await keeper.give_back()
+    assert told == ["ZeroDivisionError: a defect", None]
 
 
 async def test_a_lease_is_given_back_at_any_moment(redis: RedisServer) -> None:
