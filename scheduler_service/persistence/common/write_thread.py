@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from scheduler_service.persistence.common.group_figures import GroupFigures, Verdict
-from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.errors import store_closed
 
 Item = TypeVar("Item")
 
@@ -91,7 +91,7 @@ class WriteThread(Generic[Item]):
     def _put(self, items: Sequence[Item], *, is_alone: bool, may_wait: bool = False) -> asyncio.Future[Any]:
         future = self._loop.create_future()
         if self._closed:
-            future.set_exception(StoreUnavailable(f"The store is closed: {self._name} takes nothing more."))
+            future.set_exception(store_closed())
             return future
         if may_wait and not self._round:
             self._timer = self._loop.call_later(MAX_WAIT_FOR_OTHERS_SECONDS, self._hand_over)

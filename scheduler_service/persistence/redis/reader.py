@@ -11,12 +11,11 @@ from scheduler_service.persistence.redis.connection import Part, ServerConnectio
 from scheduler_service.persistence.redis.encoding import PREFIX, read_job
 from scheduler_service.persistence.redis.errors import CommandFailed, Unanswered
 from scheduler_service.persistence.redis.session import Session
-from scheduler_service.ports.errors import StateUnreadable, StoreUnavailable
+from scheduler_service.ports.errors import StateUnreadable, StoreUnavailable, store_closed
 from scheduler_service.ports.state import StoredJob
 
 BATCH_SIZE = 256
 _JOBS = PREFIX + b"jobs"
-_CLOSED = "The store is closed: it is not read any more."
 
 
 class Range(msgspec.Struct, frozen=True):
@@ -118,7 +117,7 @@ class Reader:
 
     async def _call_settled(self, call: Callable[[], Awaitable[Any]]) -> Any:
         if self._is_closed:
-            raise StoreUnavailable(_CLOSED)
+            raise store_closed("it is not read any more")
         await self._session.settle()
         if self._epoch != self._session.epoch:
             self._epoch = self._session.epoch

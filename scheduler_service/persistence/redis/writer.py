@@ -43,7 +43,7 @@ from scheduler_service.persistence.redis.encoding import (
 from scheduler_service.persistence.redis.queues import Arguments, Step, queued_arguments
 from scheduler_service.persistence.redis.session import Session
 from scheduler_service.ports.catalogue import CatalogueEntry, JobSort
-from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import StoreError, StoreUncertain, store_closed
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered
 
@@ -54,7 +54,6 @@ Write = StoreWrite | Step
 
 _NO, _YES = b"0", b"1"
 _NEXT = ORDER_NAMES[JobSort.NEXT_FIRE_TIME]
-_CLOSED = "The store is closed: it takes nothing more."
 
 
 class Writer:
@@ -98,7 +97,7 @@ class Writer:
     def _put(self, writes: Sequence[Write], *, is_alone: bool) -> asyncio.Future[Any]:
         future = self._loop.create_future()
         if self._is_closed:
-            future.set_exception(StoreUnavailable(_CLOSED))
+            future.set_exception(store_closed())
         else:
             self._waiting.append((writes, future, is_alone))
             self._came.set()

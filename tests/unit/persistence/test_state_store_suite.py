@@ -299,10 +299,10 @@ async def test_a_closed_store_says_so(store: OpenStore) -> None:
     await store.close()
     await answer
     await store.close()
-    with pytest.raises(StoreUnavailable, match="closed"):
-        await store.commit(commit())
-    with pytest.raises(StoreUnavailable, match="closed"):
-        await store.load("job")
+    for asked in (store.commit(commit()), store.load("job")):
+        with pytest.raises(StoreUnavailable, match="is stopping and its store is closed") as told:
+            await asked
+        assert told.value.is_public
     with pytest.raises(StoreUnavailable, match="closed"):
         await store.catalogue.get("job")
 
