@@ -114,9 +114,11 @@ class SharedDatabase:
         """The first row of `statement`, or None. Raises StoreUnavailable."""
         return await self.read(lambda connection: connection.execute(statement, values).first())
 
-    async def scalars(self, statement: sa.Select[tuple[T]]) -> list[T]:
+    async def scalars(
+        self, statement: sa.Select[tuple[T]], values: Mapping[str, Any] | None = None
+    ) -> list[T]:
         """The first column of all rows of `statement`. Raises StoreUnavailable."""
-        return await self.read(lambda connection: list(connection.scalars(statement)))
+        return await self.read(lambda connection: list(connection.scalars(statement, values)))
 
     def samples(self) -> Iterable[Sample]:
         """The figures of its transactions."""

@@ -1,5 +1,8 @@
 """The nodes of a cluster, their heartbeats, and the leases that one of them has for all."""
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 import sqlalchemy as sa
 
@@ -10,6 +13,11 @@ from scheduler_service.ports.cluster import Node
 
 EPOCH, APP_ID = "epoch", "app_id"
 _BEAT = ("state", "seen_at", "jobs_held", "running", "address")
+_UPDATE = (
+    sa.update(nodes)
+    .where(nodes.c.node_id == sa.bindparam("its_node_id"), nodes.c.boot == sa.bindparam("its_boot"))
+    .values({name: sa.bindparam(f"its_{name}") for name in _BEAT})
+)
 
 
 class Nodes:
@@ -18,6 +26,7 @@ class Nodes:
     def __init__(self, *, database: SharedDatabase) -> None:
         self._database = database
         self._insert = database.dialect.insert
+        self._lease = _build_lease(self._insert)
 
     async def enter(self, node: Node, *, alive_since: int) -> bool:
         values = msgspec.structs.asdict(node)
@@ -31,9 +40,10 @@ class Nodes:
         )
 
     async def beat(self, node: Node) -> bool:
-        is_its = (nodes.c.node_id == node.node_id) & (nodes.c.boot == node.boot)
-        statement = sa.update(nodes).where(is_its).values({name: getattr(node, name) for name in _BEAT})
-        return await self._database.write(lambda connection: connection.execute(statement).rowcount == 1)
+        values = {f"its_{name}": getattr(node, name) for name in ("node_id", "boot", *_BEAT)}
+        return await self._database.write(
+            lambda connection: connection.execute(_UPDATE, values).rowcount == 1
+        )
 
     async def list(self) -> list[Node]:
         statement = sa.select(nodes).order_by(nodes.c.node_id)
@@ -63,13 +73,19 @@ class Nodes:
         return await self._database.write(work)
 
     async def lease(self, name: str, holder: Holder, now: int, until: int) -> bool:
-        text = f"{holder.node}/{holder.boot}"
-        insert = self._insert(marks).values(name=name, value=0, holder=text, until=until)
-        statement = insert.on_conflict_do_update(
-            index_elements=[marks.c.name],
-            set_={"holder": text, "until": until},
-            where=(marks.c.holder == text) | (marks.c.until < now),
-        ).returning(marks.c.name)
+        values = {"lease": name, "text": f"{holder.node}/{holder.boot}", "end": until, "now": now}
         return await self._database.write(
-            lambda connection: connection.execute(statement).first() is not None
+            lambda connection: connection.execute(self._lease, values).first() is not None
         )
+
+
+def _build_lease(insert: Callable[[sa.Table], Any]) -> sa.Executable:
+    """Each node asks for it once a second: to build it costs more than to execute it."""
+    text, end = sa.bindparam("text", type_=sa.Text), sa.bindparam("end", type_=sa.BigInteger)
+    wanted = insert(marks).values(name=sa.bindparam("lease"), value=0, holder=text, until=end)
+    statement: sa.Executable = wanted.on_conflict_do_update(
+        index_elements=[marks.c.name],
+        set_={"holder": text, "until": end},
+        where=(marks.c.holder == text) | (marks.c.until < sa.bindparam("now")),
+    ).returning(marks.c.name)
+    return statement

@@ -9,7 +9,8 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.actor_document import pack_batches, unpack_batches
 from scheduler_service.persistence.common.writes import PackedBatch, pack
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
-from scheduler_service.persistence.sql_cluster.schema import is_abandoned, untold
+from scheduler_service.persistence.sql_cluster.schema import untold
+from scheduler_service.persistence.sql_cluster.sweep_statements import ABANDONED_HISTORY, values_of
 from scheduler_service.ports.history import Batch
 
 _decode = msgspec.msgpack.Decoder(PackedBatch).decode
@@ -37,11 +38,10 @@ class PendingHistory:
         await self._database.write(work)
 
     async def adopt(self, alive: Iterable[Holder], holder: Holder, limit: int) -> list[Batch]:
-        table = untold.c
-        wanted = sa.select(table.uid, table.sequence, table.content).where(is_abandoned(untold, alive))
+        values = {"alive": values_of(alive), "most": limit}
 
         def work(connection: sa.Connection) -> list[Batch]:
-            found = connection.execute(wanted.limit(limit)).all()
+            found = connection.execute(ABANDONED_HISTORY, values).all()
             for uid, sequence, _ in found:
                 statement = sa.update(untold).where(_is(uid, sequence))
                 connection.execute(statement.values(node=holder.node, boot=holder.boot))

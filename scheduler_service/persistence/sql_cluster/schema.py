@@ -1,11 +1,9 @@
 """The shared tables. Moments are ms, `claimed_at` and `seen_at` in the steady time of the cluster."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
 
-from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.sql.expressions import bounded_text, text
 from scheduler_service.persistence.sql.job_tables import metadata
 from scheduler_service.persistence.sql.migrations import Migrations
@@ -211,8 +209,3 @@ MIGRATIONS = Migrations(
     lock=1_347_767_875,
     unversioned="0001",
 )
-
-
-def is_abandoned(table: sa.Table, alive: Iterable[Holder]) -> sa.ColumnElement[bool]:
-    """Whether a row of `table` belongs to a node that is not among `alive`."""
-    return sa.tuple_(table.c.node, table.c.boot).not_in([(one.node, one.boot) for one in alive])

@@ -27,7 +27,13 @@ from scheduler_service.persistence.sql_cluster.claim_rows import (
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.pending_history import PendingHistory
 from scheduler_service.persistence.sql_cluster.queue_writes import forget_turns, write_turn
-from scheduler_service.persistence.sql_cluster.schema import copies, is_abandoned, outbox, remembered
+from scheduler_service.persistence.sql_cluster.schema import copies, outbox, remembered
+from scheduler_service.persistence.sql_cluster.sweep_statements import (
+    ABANDONED,
+    ADOPTED_DELIVERIES,
+    OVERDUE,
+    values_of,
+)
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.cluster import ClaimedJob, QueueTurn, TurnClaim
 from scheduler_service.ports.errors import StoreConflict
@@ -122,27 +128,19 @@ class SharedStore:
         return [unpack_delivery(content) for content in found]
 
     async def adopt(self, alive: Iterable[Holder], holder: Holder, limit: int) -> list[Delivery]:
-        table = outbox.c
-        wanted = sa.select(table.delivery_id).where(is_abandoned(outbox, alive), table.done_at.is_(None))
-        statement = (
-            sa.update(outbox)
-            .where(table.delivery_id.in_(wanted.limit(limit).scalar_subquery()))
-            .values(node=holder.node, boot=holder.boot)
-            .returning(table.content)
+        values = {"alive": values_of(alive), "most": limit, "new_node": holder.node, "new_boot": holder.boot}
+        found = await self._database.write(
+            lambda connection: connection.scalars(ADOPTED_DELIVERIES, values).all()
         )
-        found = await self._database.write(lambda connection: connection.scalars(statement).all())
         return [unpack_delivery(content) for content in found]
 
     async def overdue(self, now: Now, limit: int) -> list[str]:
-        due = sa.or_(jobs.c.due_wall <= now.wall, jobs.c.due_steady <= now.steady)
-        order = sa.func.coalesce(jobs.c.due_wall, jobs.c.due_steady)
-        return await self._database.scalars(sa.select(jobs.c.job_id).where(due).order_by(order).limit(limit))
+        values = {"wall": now.wall, "steady": now.steady, "most": limit}
+        return await self._database.scalars(OVERDUE, values)
 
     async def abandoned(self, alive: Iterable[Holder], since: int, limit: int, after: str = "") -> list[str]:
-        left_work = (jobs.c.live > 0) | (jobs.c.claimed_at >= since)
-        statement = sa.select(jobs.c.job_id).where(is_abandoned(jobs, alive), left_work)
-        page = statement.where(jobs.c.job_id > after).order_by(jobs.c.job_id).limit(limit)
-        return await self._database.scalars(page)
+        values = {"alive": values_of(alive), "since": since, "after": after, "most": limit}
+        return await self._database.scalars(ABANDONED, values)
 
     async def forget(self, job_id: str) -> bool:
         is_destroyed = (jobs.c.job_id == job_id) & (jobs.c.state == JobState.DESTROYED.value)
