@@ -125,14 +125,32 @@ class HttpConnection(asyncio.Protocol):
         self._waiter: asyncio.Future[ParsedResponse | TransportError] | None = None
         self._bucket: set[Expiring] = set()
 
-    def start(
-        self, data: bytes, *, method: str, deadline: float
+    async def exchange(self, data: bytes, *, method: str, deadline: float) -> ParsedResponse:
+        """Sends a request; the response, by `deadline` (seconds of the loop's clock) at the latest.
+
+        Raises TransportError. Where the caller is cancelled, the connection is closed.
+        """
+        waiter = self._send(data, method, deadline)
+        try:
+            outcome = await waiter
+        except asyncio.CancelledError:
+            if self._waiter is waiter:  # else it may already carry the next exchange
+                self.abandon()
+            raise
+        if isinstance(outcome, TransportError):
+            try:
+                raise outcome
+            finally:
+                # Its traceback refers to this frame: a cycle that would keep the whole request alive.
+                del outcome, waiter
+        return outcome
+
+    def _send(
+        self, data: bytes, method: str, deadline: float
     ) -> "asyncio.Future[ParsedResponse | TransportError]":
-        """Sends a request; the future resolves to the response or the error, by `deadline` at the latest."""
-        waiter: asyncio.Future[ParsedResponse | TransportError] = self._loop.create_future()
         if self._transport is None or self.is_closed:
-            waiter.set_result(ConnectFailed(f"{self._origin} closed the connection: look at the target."))
-            return waiter
+            raise ConnectFailed(f"{self._origin} closed the connection: look at the target.")
+        waiter: asyncio.Future[ParsedResponse | TransportError] = self._loop.create_future()
         self._waiter = waiter
         self._parser.begin(method=method)
         self._bucket = self._deadlines.arm(self, deadline)
@@ -150,11 +168,6 @@ class HttpConnection(asyncio.Protocol):
         self._waiter = None
         self._bucket.discard(self)
         self._abort()
-
-    def give_up(self, waiter: "asyncio.Future[ParsedResponse | TransportError]") -> None:
-        """Closes at once if it still carries the exchange of `waiter`; it may already carry the next one."""
-        if self._waiter is waiter:
-            self.abandon()
 
     def fail(self, reason: str) -> None:
         """Closes at once; the exchange ends with `reason`."""

@@ -6,7 +6,7 @@ from collections import deque
 from functools import cached_property
 
 from scheduler_service.transport.connection import Deadlines, HttpConnection, make_prober
-from scheduler_service.transport.errors import ConnectFailed, TransportError, Unreached
+from scheduler_service.transport.errors import ConnectFailed, Unreached
 from scheduler_service.transport.response_parser import ParsedResponse
 
 HOST = "127.0.0.1"
@@ -47,21 +47,9 @@ class KeptConnections:
         await self._enter(deadline)
         try:
             connection = self._take() or await self._open_one(deadline)
-            future = connection.start(request, method=method, deadline=deadline)
-            try:
-                outcome = await future
-            except asyncio.CancelledError:
-                connection.give_up(future)
-                raise
+            return await connection.exchange(request, method=method, deadline=deadline)
         finally:
             self._slots.release()
-        if isinstance(outcome, TransportError):
-            try:
-                raise outcome
-            finally:
-                # Its traceback refers to this frame: a cycle that would keep the whole request alive.
-                del outcome, future
-        return outcome
 
     async def close(self) -> None:
         """Closes all; what is under way, and what comes later, ends with ConnectFailed."""

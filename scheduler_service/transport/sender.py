@@ -213,19 +213,7 @@ class HttpSender:
         if not may_go():
             self._pool.release(connection)
             raise NotSent
-        future = connection.start(data, method=hop.method, deadline=deadline)
-        try:
-            outcome = await future
-        except asyncio.CancelledError:
-            connection.give_up(future)
-            raise
-        if isinstance(outcome, TransportError):
-            try:
-                raise outcome
-            finally:
-                # Its traceback refers to this frame: a cycle that would keep the whole request alive.
-                del outcome, future
-        return outcome
+        return await connection.exchange(data, method=hop.method, deadline=deadline)
 
 
 async def _run_system(url: str, function: SystemFunction) -> Answer:
