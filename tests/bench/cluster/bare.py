@@ -1,8 +1,8 @@
-"""Bare actors in Punctual's place: `python -m tests.bench.cluster.bare [count] [grpc|http] [again|once]`.
+"""Bare actors, not jobs: `python -m tests.bench.cluster.bare [count] [grpc|http] [again|once|twice]`.
 
 The same daprd, nodes, Redis and scheduler service as in `tests.bench.cluster.herd`, and what a user of the
 SDK writes: a creation saves a state and registers a reminder, each firing does the same (`again`), or saves
-its state alone (`once`).
+its state alone, `once` or, as an execution of Punctual, `twice`.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ import uvloop
 from scheduler_service.demo.cluster import LocalCluster, NodePorts
 from scheduler_service.demo.programs import Program, describe_missing, find_programs, free_ports, listens
 from scheduler_service.transport.kept_connections import KeptConnections
-from tests.bench.cluster.stage import cpu_of, each
+from tests.bench.cluster.stage import cpu_of, each, shared_cpu
 from tests.bench.stage import figures, show
 
 APP_ID = KIND = "BareActor"
@@ -40,6 +40,7 @@ class BareNode:
         command = [sys.executable, "-m", "tests.bench.cluster.bare_actor", str(self.ports.app), *kind]
         environ = {"DAPR_HTTP_PORT": str(self.ports.http), "DAPR_GRPC_PORT": str(self.ports.grpc)}
         up = listens(self.ports.app)
+        self.cluster = cluster
         self.app = Program(name, command, folder=cluster.folder, is_up=up, environ=environ)
         self.sidecar = cluster.sidecar(f"daprd-{name}", APP_ID, self.ports)
 
@@ -49,7 +50,7 @@ class BareNode:
 
 
 def main(count: int = 5_000, client: str = "grpc", next_one: str = "again") -> None:
-    """Prints creations and executions a second, lateness, and the CPU of both."""
+    """Prints creations and executions a second, lateness, and the CPU of all."""
     with bare_nodes(client, next_one) as nodes:
         moment = int(time.time()) + PAUSE + count // 150
         names = [f"bare-{number}" for number in range(count)]
@@ -105,6 +106,7 @@ def cpu(nodes: Sequence[BareNode]) -> dict[str, float]:
     return {
         "nodes": sum(cpu_of(node.app) for node in nodes),
         "daprd": sum(cpu_of(node.sidecar) for node in nodes),
+        **shared_cpu(nodes[0].cluster),
     }
 
 

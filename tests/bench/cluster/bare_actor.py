@@ -1,4 +1,4 @@
-"""A bare actor as users write it: `python -m tests.bench.cluster.bare_actor PORT grpc|http again|once`."""
+"""A bare actor as users write it: `python -m tests.bench.cluster.bare_actor PORT CLIENT again|once|twice`."""
 
 import sys
 import time
@@ -29,11 +29,11 @@ class Bare(ActorInterface):
 
 
 class BareActor(Actor, Bare, Remindable):
-    """Saves its state when its reminder rings, and, if it `repeats`, registers the next one."""
+    """Saves its state at its reminder, `once` or `twice`, or registers the next one, too (`again`)."""
 
-    def __init__(self, ctx: ActorRuntimeContext, actor_id: ActorId, repeats: bool) -> None:
+    def __init__(self, ctx: ActorRuntimeContext, actor_id: ActorId, kind: str) -> None:
         super().__init__(ctx, actor_id)
-        self._repeats = repeats
+        self._kind = kind
 
     async def create(self, moment: float) -> bool:
         """As above."""
@@ -47,8 +47,11 @@ class BareActor(Actor, Bare, Remindable):
         """Notes when it came."""
         arrivals.append((self.id.id, time.time() * 1_000))
         found, known = await self._state_manager.try_get_state(STATE)
-        await self._save(known["count"] + 1 if found else 1)
-        if self._repeats:
+        count = known["count"] + 1 if found else 1
+        await self._save(count)
+        if self._kind == "twice":
+            await self._save(count + 1)
+        if self._kind == "again":
             await self.register_reminder(ALARM, b"", LATER)
 
     async def _save(self, count: int) -> None:
@@ -56,11 +59,11 @@ class BareActor(Actor, Bare, Remindable):
         await self._state_manager.save_state()
 
 
-def make_app(client: str, repeats: bool) -> FastAPI:
+def make_app(client: str, kind: str) -> FastAPI:
     """The application; `client` is `http`, the SDK's default, or `grpc`, which costs less."""
 
     def make(ctx: ActorRuntimeContext, actor_id: ActorId) -> BareActor:
-        return BareActor(ctx, actor_id, repeats)
+        return BareActor(ctx, actor_id, kind)
 
     @asynccontextmanager
     async def register(app: FastAPI) -> AsyncIterator[None]:
@@ -84,4 +87,4 @@ def make_app(client: str, repeats: bool) -> FastAPI:
 
 if __name__ == "__main__":
     _, port, client, kind = sys.argv
-    uvicorn.run(make_app(client, kind == "again"), host="127.0.0.1", port=int(port), log_level="warning")
+    uvicorn.run(make_app(client, kind), host="127.0.0.1", port=int(port), log_level="warning")

@@ -116,11 +116,12 @@ class Bench:
         return sum(map(int, versions))
 
     def cpu(self) -> dict[str, float]:
-        """Seconds of CPU of the nodes and of their sidecars."""
+        """Seconds of CPU of the nodes, of their sidecars, and of what they share."""
         cluster = self.stage.cluster
         return {
             "nodes": sum(map(cpu_of, cluster.apps.values())),
             "daprd": sum(map(cpu_of, cluster.sidecars.values())),
+            **shared_cpu(cluster),
         }
 
     def said(self, word: str) -> int:
@@ -165,7 +166,28 @@ def each(spent: Mapping[str, float], before: Mapping[str, float], count: int) ->
     return {f"{name}_cpu_ms": round((spent[name] - before[name]) / count * 1_000, 2) for name in spent}
 
 
+def shared_cpu(cluster: LocalCluster) -> dict[str, float]:
+    """Seconds of CPU of each program that all nodes share; `idle`: what the machine did not use."""
+    spent = {part.name: sum(map(_seconds, _family(part.pid))) for part in cluster.shared()}
+    return {**spent, "idle": _idle()}
+
+
 def cpu_of(part: Program) -> float:
     """Seconds of CPU of a program that runs."""
-    fields = Path(f"/proc/{part.pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return _seconds(part.pid)
+
+
+def _family(pid: int) -> list[int]:
+    """A process and its children: a server of PostgreSQL has one for each connection."""
+    return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+
+
+def _seconds(pid: int) -> float:
+    """With those of the children that have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def _idle() -> float:
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    return int(fields[4]) / os.sysconf("SC_CLK_TCK")
