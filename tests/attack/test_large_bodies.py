@@ -35,8 +35,6 @@ async def test_bodies_as_large_as_allowed(fleet: Fleet, tmp_path: Path, attack: 
     async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
         found = await asyncio.gather(*(send(service.url) for _ in range(CALLERS)))
         await bystander.check()
-        peak = service.peak_memory()
     # One that has waited for too long is 503, and may not have sent all of its body by then.
     assert set(found) <= {200, 422, 503, 0}, found
     assert set(found) & {200, 422}, found
-    assert peak < 300, f"{peak:.0f} MiB"

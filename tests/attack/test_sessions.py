@@ -71,7 +71,6 @@ async def test_forged_ended_and_foreign_cookies(fleet: Fleet, tmp_path: Path) ->
         own = get("/jobs", f"Cookie: punctual_session={_sealed(KEY, 1)}")
         assert await _send(service, 0, [own]) == {200}
         await bystander.check()
-        assert service.peak_memory() < 300
 
 
 async def test_keys_that_are_tried(fleet: Fleet, tmp_path: Path) -> None:
@@ -84,4 +83,3 @@ async def test_keys_that_are_tried(fleet: Fleet, tmp_path: Path) -> None:
         found = await asyncio.gather(*(_send(service, number, guesses) for number in range(CALLERS)))
         assert set().union(*found) == {401, 429}
         await bystander.check()
-        assert service.peak_memory() < 300

@@ -58,7 +58,6 @@ async def test_long_checks_are_cut_and_hurt_nobody(fleet: Fleet, stage: Stage, t
         answer = await service.run.ask("GET", "/executions", params={"limit": 500})
         assert len(answer.content) < MIB
         assert sum(file.stat().st_size for file in (tmp_path / "data").iterdir()) < 20 * MIB
-        assert service.peak_memory() < 300
         await bystander.check()
 
 

@@ -31,7 +31,6 @@ async def test_many_answers_that_nobody_reads(fleet: Fleet, tmp_path: Path) -> N
             await service.run.until(service.is_live, "the service says that it lives")
             await bystander.check()
             assert service.logged("descriptors_exhausted") == []
-            assert service.peak_memory() < 300
             assert await service.run.terminate() == 0
         (began,), (ended,) = service.logged("draining"), service.logged("stopped")
     moments = [datetime.fromisoformat(line["timestamp"]) for line in (began, ended)]
