@@ -16,8 +16,8 @@ HOSTILE = "<img src=x onerror=\"document.title='hit'\">\u202eexe.png"
 
 
 @pytest.fixture
-def ledger(service: ConsoleService) -> Iterator[dict[str, Any]]:
-    """A job in its second revision that fires at once and then each hour; it is gone afterwards."""
+def ledger(service: ConsoleService, console: Console) -> Iterator[dict[str, Any]]:
+    """A job in its second revision that fires at once and then each hour; it outlives its pages."""
     definition: dict[str, Any] = {
         "jobName": HOSTILE,
         "labels": {"of": "first"},
@@ -30,6 +30,7 @@ def ledger(service: ConsoleService) -> Iterator[dict[str, Any]]:
         changed = {**definition, "labels": {"of": "second"}}
         assert client.post("/jobs/ledger/update", json=changed).is_success
         yield definition
+        console.close()
         client.delete("/jobs/ledger")
 
 
@@ -148,6 +149,26 @@ def test_the_calendar_has_planned_and_actual_firings(console: Console) -> None:
     today = page.get_by_role("button", pressed=True).and_(page.locator("[aria-current=date]"))
     expect(today).to_have_accessible_name(re.compile("fired"))
     expect(page.get_by_role("row", name="fired")).not_to_have_count(0)
+
+
+def test_the_day_at_which_the_plan_is_cut_says_so(console: Console, service: ConsoleService) -> None:
+    """A thousand firings are read: of the day of the last one the calendar has a part only."""
+    definition: dict[str, Any] = {
+        "jobName": "busy",
+        "timer": {"dueTime": "0s", "period": "0 * * * * ?", "timezone": "UTC"},
+        "request": [{"url": "service://shop/ok"}],
+    }
+    with service.caller() as client:
+        assert client.post("/jobs/busy", json=definition).is_success
+        last = client.get("/jobs/busy/next?count=1000").json()["data"]["firings"][-1]["utc"][:10]
+        page = console(f"#/jobs/busy?tab=calendar&month={last[:7]}")
+        cut = page.get_by_role("button", name=re.compile("planned, and more"))
+        cut.click()
+        expect(cut).to_have_count(1)
+        assert last in page.url
+        expect(page.get_by_text("and more on this day than can be counted here")).to_be_visible()
+        console.close()
+        client.delete("/jobs/busy")
 
 
 def test_the_calendar_of_a_triggered_job_leads_to_its_executions(console: Console) -> None:

@@ -49,7 +49,7 @@ export const CalendarTab = {
         <${MonthGrid} weeks=${weeks.value} label=${monthName(monthOf(today.value))} nameOf=${nameDate} onChoose=${chooseDay}/>
         ${legend(planned.data)}
       <//>
-      ${route.query.day && html`<${DayList} key=${`${route.query.day} ${zone.value}`} job=${props.job} date=${route.query.day} zone=${zone.value} planned=${planned.data?.firings ?? []}/>`}
+      ${route.query.day && html`<${DayList} key=${`${route.query.day} ${zone.value}`} job=${props.job} date=${route.query.day} zone=${zone.value} planned=${planned.data?.firings ?? []} until=${cutOf(planned.data)}/>`}
     `;
   },
 };
@@ -73,7 +73,7 @@ function legend(planned) {
   return html`
     <p class="chart-legend month-legend">
       ${KINDS.map(([name, icon, tone]) => html`<span key=${name} class=${["day-count", tone]}><${Icon} name=${icon} size=${12}/>${t(`job.day.${name}`)}</span>`)}
-      ${planned?.firings.length >= MOST_PLANNED && html`<span>${t("job.plannedUntil", { moment: formatMoment(planned.firings.at(-1).utc) })}</span>`}
+      ${cutOf(planned) && html`<span>${t("job.plannedUntil", { moment: formatMoment(cutOf(planned)) })}</span>`}
     </p>
   `;
 }
@@ -85,6 +85,11 @@ function chooseDay(day) {
 function plannedOf(job, until, today, dates) {
   if (job.nextFireTime === null || dates.at(-1) < today) return null;
   return { path: `${pathOf("jobs", job.jobId)}/next`, query: { count: MOST_PLANNED, until: new Date(until - 1).toISOString() } };
+}
+
+/** The moment of the last planned firing that was given, where there are more; else null. */
+function cutOf(planned) {
+  return planned?.firings.length >= MOST_PLANNED ? planned.firings.at(-1).utc : null;
 }
 
 /** The weeks that a month touches, with what is known of each day. */
@@ -101,14 +106,16 @@ function weeksOf({ dates, month, today, zone, ledger, planned }) {
     day.planned += 1;
     if (firing.note) day.note = firing.note;
   }
-  const lastPlanned = planned?.firings.length >= MOST_PLANNED ? planned.firings.at(-1).utc : null;
-  const isPartial = (date) => (!ledger.isBusy && date <= today && startOfDate(date, zone) < ledger.knownFrom) || (lastPlanned !== null && date > dateOf(new Date(lastPlanned).getTime(), zone));
+  const cut = cutOf(planned);
+  const cutDate = cut && dateOf(new Date(cut).getTime(), zone);
+  const isPartial = (date) => (!ledger.isBusy && date <= today && startOfDate(date, zone) < ledger.knownFrom) || (cut !== null && date > cutDate);
   const days = dates.map((date) => ({
     date,
     isOutside: !date.startsWith(month),
     isToday: date === today,
     isChosen: date === route.query.day,
     isPartial: isPartial(date),
+    isCut: date === cutDate,
     note: byDate.get(date)?.note,
     counts: byDate.get(date) ?? {},
   }));

@@ -23,9 +23,9 @@ import {
 
 const SHOWN_COMING = 20;
 
-/** `planned` are coming firings, those of other days too. */
+/** `planned` are coming firings, those of other days too; `until`: the last one given where there are more, else null. */
 export const DayList = {
-  props: { job: Object, date: String, zone: String, planned: Array },
+  props: { job: Object, date: String, zone: String, planned: Array, until: String },
   setup(props) {
     const [from, to] = [startOfDate(props.date, props.zone), startOfDate(addDays(props.date, 1), props.zone)];
     const query = { from: new Date(from).toISOString(), to: new Date(to - 1).toISOString() };
@@ -49,10 +49,11 @@ export const DayList = {
 
 function comingPanel(coming, props) {
   const rest = coming.length - SHOWN_COMING;
+  const isCut = coming.at(-1).plannedAt === props.until;
   return html`
     <${Panel} title=${`${nameDate(props.date)} · ${t("job.toCome")}`} flush>
       ${dayTable(coming.slice(0, SHOWN_COMING), props)}
-      ${rest > 0 && html`<p class="job-rest dim">${t("job.moreToCome", { count: formatNumber(rest) })}</p>`}
+      ${(rest > 0 || isCut) && html`<p class="job-rest dim">${isCut ? t("job.moreOfDay") : t("job.moreToCome", { count: formatNumber(rest) })}</p>`}
     <//>
   `;
 }

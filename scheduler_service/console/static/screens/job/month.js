@@ -11,7 +11,7 @@ export const KINDS = [
 ];
 
 /**
- * The grid: `weeks` of `{date, isOutside, isToday, isChosen, isPartial, note, counts}`, `counts` with the names of KINDS; `onChoose(date)`. Days are buttons in a table.
+ * The grid: `weeks` of `{date, isOutside, isToday, isChosen, isPartial, isCut, note, counts}`, `counts` with the names of KINDS, of a day that `isCut` at least so many; `onChoose(date)`. Days are buttons in a table.
  */
 export function MonthGrid({ weeks, label, nameOf, onChoose }) {
   return html`
@@ -29,6 +29,7 @@ MonthGrid.props = ["weeks", "label", "nameOf", "onChoose"];
 function DayButton({ day, nameOf, onChoose }) {
   const shown = KINDS.filter(([name]) => day.counts[name] > 0);
   const words = shown.map(([name]) => `${formatNumber(day.counts[name])} ${t(`job.day.${name}`)}`);
+  if (day.isCut) words.push(t("job.day.more"));
   const label = [nameOf(day.date), day.isPartial ? t("job.partial") : words.join(", ") || t("job.day.none"), day.note].filter(Boolean).join(": ");
   return html`
     <button
@@ -43,7 +44,7 @@ function DayButton({ day, nameOf, onChoose }) {
       <span class="day-number">${Number(day.date.slice(8))}</span>
       <span class="day-counts">
         ${shown.map(([name, icon, tone]) => html`<span key=${name} class=${["day-count", tone]}><${Icon} name=${icon} size=${11}/>${formatCompact(day.counts[name])}</span>`)}
-        ${day.isPartial && html`<span class="day-count quiet">…</span>`}
+        ${(day.isPartial || day.isCut) && html`<span class="day-count quiet">…</span>`}
       </span>
     </button>
   `;
