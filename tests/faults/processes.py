@@ -19,7 +19,7 @@ from tests.faults.victim import Order
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 60.0
-LOOK = 0.05
+LOOK = 0.1
 
 
 class Crashed(Exception):

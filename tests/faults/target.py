@@ -1,6 +1,7 @@
 """A target on loopback that logs every byte it gets, and answers as the swept jobs need it."""
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import AsyncIterator
@@ -87,9 +88,13 @@ class Target:
         finally:
             self._tasks.discard(task)
             writer.close()
+            # Else its transport is still open when the test's loop goes.
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
 
     async def stop(self) -> None:
-        """Ends the connections that are open."""
+        """Ends the connections that are open, one that was only just taken too: its task must have begun."""
+        await asyncio.sleep(0)
         tasks = [task for task in self._tasks if task is not None]
         for task in tasks:
             task.cancel()

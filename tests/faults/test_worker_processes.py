@@ -19,7 +19,7 @@ from tests.wire.target import HELD, Target
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 PATIENCE = 60.0
-LOOK = 0.05
+LOOK = 0.1
 SHARDS = 3
 STILL_SECONDS = 8.0
 """Two for the answer, and what a busy machine takes."""

@@ -1,6 +1,7 @@
 """The whole service in this process, in memory, with a clock in the test's hand and a target on loopback."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -144,12 +145,12 @@ async def running(*, decorators: PortDecorators = NO_DECORATORS, **settings: Any
 
 @contextmanager
 def _moving(clock: ManualClock) -> Iterator[None]:
-    """Whoever waits for the clock while the service stops, need not."""
+    """Whoever waits for the clock while the service stops, need not; threads that end have the processor."""
 
     async def move() -> None:
-        while True:
+        for rounds in itertools.count():
             clock.advance(20)
-            await asyncio.sleep(0)
+            await asyncio.sleep(REST if rounds >= BUSY_ROUNDS else 0)
 
     task = asyncio.get_running_loop().create_task(move())
     try:

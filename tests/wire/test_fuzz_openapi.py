@@ -47,6 +47,7 @@ class Served:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="served")
         self.schema: Any = None
         self.session = requests.Session()
+        self.session.trust_env = False
 
     def __enter__(self) -> "Served":
         self._thread.start()
