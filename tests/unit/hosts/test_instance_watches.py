@@ -138,3 +138,4 @@ async def test_a_watch_that_was_ended_leaves_a_newer_one() -> None:
     scene.watches.start("j", WATCH)
     await scene.advance(1)
     assert scene.router.watched == 2
+    await scene.watches.stop()

@@ -220,7 +220,9 @@ def test_lists_are_filtered_and_go_on(terminal: Terminal) -> None:
 def test_the_system_jobs_are_listed_when_asked_for(terminal: Terminal) -> None:
     """And cannot be destroyed (11)."""
     items = terminal.done("jobs", "list", "--system", "-o", "json").data["items"]
-    assert [item["jobId"] for item in items] == ["check-timers", "clean", "outbox"]
+    # Trials of other tests are jobs of the system, too, until they are cleaned away.
+    lasting = [item["jobId"] for item in items if not item["jobId"].startswith("trial:")]
+    assert lasting == ["check-timers", "clean", "outbox"]
     assert terminal.enter("jobs", "delete", "clean").code == 1
     assert terminal.done("jobs", "trigger", "clean", "--wait", "-o", "json").data["state"] == "succeeded"
 

@@ -57,6 +57,8 @@ def test_all_processes_obey_the_level(tmp_path: Path, level: str, seen: bool) ->
     with serve(tmp_path / "data", *options, "--port", port := free_port()) as process:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
             wait_until_ready(client)
+        if seen:
+            process.wait_for_line(" listening ")  # after the first 200; never if it stops
         assert process.stop() == 0
     assert any(" listening " in line for line in process.err) == seen
     assert any("worker=1" in line for line in process.err) == seen
