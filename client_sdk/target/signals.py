@@ -23,6 +23,7 @@ class SignalDrain:
         self._before: dict[int, Any] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
+        self._is_passed_on = False
 
     def install(self) -> None:
         """Installs the handlers, for the running event loop."""
@@ -52,9 +53,14 @@ class SignalDrain:
     async def _end(self, number: int) -> None:
         try:
             await self._stop()
+        except asyncio.CancelledError:
+            self._is_passed_on = True  # the loop ends already; raised now, the signal could kill the process
+            raise
         finally:
-            self._pass_on(number)
+            if not self._is_passed_on:
+                self._pass_on(number)
 
     def _pass_on(self, number: int) -> None:
+        self._is_passed_on = True
         self.remove()
         signal.raise_signal(number)
