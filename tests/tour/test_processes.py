@@ -51,7 +51,7 @@ async def test_a_worker_process_is_killed(fleet: Fleet, tmp_path: Path) -> None:
         await watch.line("worker_restarted", worker=1)
         await watch.metric("punctual_process_start_time_seconds", lambda at: at > start, process="1")
         await watch.metric("punctual_process_up", lambda up: up == 1, process="1")
-        await watch.alert("workerLost", subject="1")
+        await watch.told("workerLost", subject="1")  # it is back within a second at times
         await watch.recovered("workerLost", subject="1")
 
 
