@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler_service.language.json_scan import BRACKET, TEXT, skip_blanks
+from scheduler_service.language.json_scan import BRACKET, BRACKETS_ALONE, TEXT, leap, skip_blanks
 
 PIECE_BYTES = 131_072
 """A call decodes at most about twice as much, as an item may begin before the end of a piece."""
@@ -91,6 +91,7 @@ class _Pieces:
         text, most, find = self._text, self._most, BRACKET.match
         place, inner = 0, None
         outer: list[_Container] = []
+        alone = 0
         while (found := find(text, place)) is not None:
             at = found.end() - 1
             if inner is not None and at - inner.begin > most:
@@ -109,6 +110,8 @@ class _Pieces:
                 return self._end(closed, at)
             if closed.value is not None or at - closed.start > most:
                 place = self._attach(inner, closed, at)
+            if (alone := alone + 1) == BRACKETS_ALONE:
+                alone, place = 0, leap(text, place, inner.begin + most, LEVELS_MAX - len(outer))
         raise msgspec.DecodeError("Input data was truncated")
 
     def _end(self, whole: _Container, at: int) -> Any:
