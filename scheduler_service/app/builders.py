@@ -45,7 +45,7 @@ from scheduler_service.transport.literal_targets import judge_literal
 from scheduler_service.transport.name_check import NameCheck
 from scheduler_service.transport.resolver import Guard, Route, SystemResolver
 from scheduler_service.transport.sender import HttpSender, SystemFunction
-from scheduler_service.transport.service_urls import Directory
+from scheduler_service.transport.service_urls import Directory, InvocationDirectory
 from scheduler_service.transport.spare_resolver import SpareResolver
 
 
@@ -182,11 +182,11 @@ def make_sender(
     clock: Clock,
     log: Log,
     listeners: int = 1,
-    sidecar: str | None = None,
+    sidecar: InvocationDirectory | None = None,
 ) -> HttpSender:
     """The sender; `directory` has the addresses of services, `clock` is the host's.
 
-    Its process has so many `listeners`, whose callers have a share of the descriptors. `sidecar` begins the
+    Its process has so many `listeners`, whose callers have a share of the descriptors. `sidecar` has the
     addresses of services that this node's own daprd finds.
     """
     settings = loaded.settings
@@ -201,7 +201,8 @@ def make_sender(
         gateway=settings.services.gateway,
         system=system,
         clock=clock,
-        vouched=vouched_of(loaded, sidecar),
+        vouched=vouched_of(loaded, None if sidecar is None else sidecar.base),
+        sidecar=sidecar,
         descriptors=divide(
             current_limit(), listeners=listeners, connections=settings.limits.connections
         ).calls,

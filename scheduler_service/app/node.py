@@ -185,7 +185,8 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     log, stores = telemetry.log, await open_stores(settings, served, telemetry.log)
     database, clock, own = stores.database, stores.clock, made_here(settings)
     telemetry.follow(clock)
-    client = SidecarClient(http_port=settings.dapr.http_port, grpc_port=settings.dapr.grpc_port)
+    dapr = settings.dapr
+    client = SidecarClient(http_port=dapr.http_port, grpc_port=dapr.grpc_port, token=dapr.api_token)
     surroundings, compiler = _make_compiler(loaded, served)
     # The host is built on the writer, which confirms what it has written to the host's store.
     writer = open_writer(lambda keys: host.store.written(keys), database, log, own, telemetry.history_watch)
@@ -215,7 +216,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
         reads=HistoryReads(database=database, system_jobs=own, reading=short_turns),
         sender=sender,
         client=client,
-        watch=SidecarWatch(http_port=settings.dapr.http_port, clock=clock, log=log),
+        watch=SidecarWatch(http_port=dapr.http_port, clock=clock, log=log, token=dapr.api_token),
         host=host,
         compiler=compiler,
         clock=clock,
@@ -258,7 +259,7 @@ def _make_node_sender(
         clock=clock,
         log=telemetry.log,
         listeners=LISTENERS,
-        sidecar=directory.base,
+        sidecar=directory,
     )
     telemetry.show("connections", sender.samples)
     return InvocationSender(sender=sender)

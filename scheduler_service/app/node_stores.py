@@ -82,7 +82,8 @@ def make_services(
         queue_watch=QueueWatch(queues=queues, table=table, clock=stores.clock, log=log),
         share=share,
     )
-    directory = InvocationDirectory(known=services.directory, http_port=settings.dapr.http_port)
+    dapr = settings.dapr
+    directory = InvocationDirectory(known=services.directory, http_port=dapr.http_port, token=dapr.api_token)
     services.fall_back_to(directory.address)
     return services, directory
 

@@ -57,7 +57,7 @@ class NodePorts(msgspec.Struct, frozen=True):
 
 
 class LocalCluster:
-    """Builds the programs; the caller starts and stops them. `environ` is passed to the nodes."""
+    """Builds the programs; the caller starts and stops them. `environ` goes to nodes and sidecars."""
 
     def __init__(
         self, *, folder: Path, programs: Mapping[str, str], environ: Mapping[str, str] | None = None
@@ -116,7 +116,7 @@ class LocalCluster:
         command = [self._programs["daprd"], "--enable-app-health-check", "--enable-metrics=false"]
         for option, value in given.items():
             command += [f"--{option}", str(value)]
-        environ = {"DAPR_HOST_IP": "127.0.0.1"}
+        environ = {"DAPR_HOST_IP": "127.0.0.1", **self._environ}
         return Program(name, command, folder=self.folder, is_up=listens(ports.http), environ=environ)
 
     def shared(self) -> list[Program]:

@@ -215,14 +215,20 @@ class Node(Group):
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] | None = None
 
 
+HEADER_VALUE = r"^[!-~]+$"
+"""What a header can carry."""
+
+
 class Dapr(Group):
     """The ports of this node's daprd, and of the listener that only daprd calls.
 
     `app_token`: what daprd shows there, its own `APP_API_TOKEN`; None: all of this machine may call it.
+    `api_token`: what daprd wants to be shown, its own `DAPR_API_TOKEN`; None: nothing.
     """
 
     app_port: Annotated[int, Field(ge=0, le=65535)] = 8001
-    app_token: Annotated[str, Field(min_length=16)] | None = None
+    app_token: Annotated[str, Field(min_length=16, pattern=HEADER_VALUE)] | None = None
+    api_token: Annotated[str, Field(pattern=HEADER_VALUE)] | None = None
     http_port: Annotated[int, Field(ge=1, le=65535)] = 3500
     grpc_port: Annotated[int, Field(ge=1, le=65535)] = 50001
 

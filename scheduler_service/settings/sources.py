@@ -1,4 +1,4 @@
-"""The sources of settings: command line, environment, the variables `OTEL_*`, a TOML file, defaults."""
+"""The sources of settings: command line, environment, those of others, a TOML file, defaults."""
 
 import json
 import re
@@ -31,8 +31,10 @@ NOT_SETTINGS = frozenset(
 )
 NOT_AVAILABLE = frozenset({"signing", "secrets"})
 CASE_SENSITIVE = frozenset({"env", "secrets"})
-SECRET = frozenset({"server.key", "dapr.app_token"})
+SECRET = frozenset({"server.key", "dapr.app_token", "dapr.api_token"})
 """Settings whose values are never shown."""
+OF_DAPR = {"DAPR_API_TOKEN": ("dapr", "api_token"), "APP_API_TOKEN": ("dapr", "app_token")}
+"""Dapr's own variables for what are settings here; those with the prefix take precedence."""
 COLLECTION_ERRORS = frozenset({"tuple_type", "dict_type", "model_type", "model_attributes_type"})
 LONGEST_FILE = 1 << 20
 """In bytes: a device has no end."""
@@ -68,7 +70,7 @@ class Loaded(msgspec.Struct, frozen=True):
     def effective(self) -> Iterator[tuple[str, object, str]]:
         """(name, value, source) of every setting, without secrets and passwords in addresses."""
         for name, value in _flatten(self.settings.model_dump(mode="json")):
-            shown = "(set)" if _is_secret(name) and value else _hide_password(name, value)
+            shown = "***" if _is_secret(name) and value else _hide_password(name, value)
             yield name, shown, self._source(name)
 
     def describe(self) -> dict[str, object]:
@@ -93,6 +95,7 @@ def load_settings(
     for source, values in (
         (f"file {config}", _read_file(config)),
         (OTEL_SOURCE, _read_otel(environ)),
+        *_read_dapr(environ),
         ("environment", _read_environment(environ)),
         ("command line", [(tuple(name.split(".")), value) for name, value in arguments.items()]),
     ):
@@ -187,6 +190,13 @@ def _read_otel(environ: Mapping[str, str]) -> list[tuple[Name, object]]:
         return list(read_otel(environ))
     except OtelError as error:
         raise SettingsError(str(error)) from error
+
+
+def _read_dapr(environ: Mapping[str, str]) -> Iterator[tuple[str, list[tuple[Name, object]]]]:
+    """A source for each variable of Dapr that is not empty."""
+    for variable, path in OF_DAPR.items():
+        if environ.get(variable):
+            yield f"environment {variable}", [(path, environ[variable])]
 
 
 def _read_text(text: str) -> object:

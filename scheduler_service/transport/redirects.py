@@ -8,9 +8,10 @@ from scheduler_service.transport.addresses import Target, read_url
 from scheduler_service.transport.errors import RefusedTarget
 from scheduler_service.transport.request_bytes import Hop
 from scheduler_service.transport.response_parser import ParsedResponse
+from scheduler_service.transport.service_urls import SIDECAR_HEADER
 
 _FOLLOWED = frozenset({301, 302, 303, 307, 308})
-_CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key"})
+_CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", SIDECAR_HEADER})
 _OF_BODY = frozenset({"content-type", "content-encoding", "content-language", "content-location"})
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
 
@@ -19,14 +20,14 @@ def follow(hop: Hop, reply: ParsedResponse) -> Hop | None:
     """The hop that a response redirects to, or None if it is not a redirect.
 
     301 to 303 become GET without a body, 307 and 308 keep both; credentials are not sent to another origin,
-    and only a service's own origin stays trusted. Raises RefusedTarget for a Location that is not plain
-    http(s).
+    and only a service's own origin stays trusted: not that of the sidecar, where its own API is. Raises
+    RefusedTarget for a Location that is not plain http(s).
     """
     location = dict(reply.headers).get("location") if reply.status in _FOLLOWED else None
     if location is None:
         return None
     target = _read_location(hop.target, location)
-    is_same_site = target.site.origin == hop.target.site.origin
+    is_same_site = target.site.origin == hop.target.site.origin and not hop.by_sidecar
     headers = hop.headers if is_same_site else _without(hop.headers, _CREDENTIALS)
     trusted = hop.trusted and is_same_site
     if reply.status in (307, 308):

@@ -20,13 +20,14 @@ _MAX_CACHED_NAMES = 1024
 
 
 class Hop(msgspec.Struct, frozen=True, gc=False):
-    """One exchange of a call: the first, or a redirect's."""
+    """One exchange of a call: the first, or a redirect's. `by_sidecar`: this node's sidecar is called."""
 
     method: str
     target: Target
     headers: Headers
     body: bytes | None
     trusted: bool
+    by_sidecar: bool = False
 
 
 class RequestWriter:

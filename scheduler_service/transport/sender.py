@@ -30,7 +30,13 @@ from scheduler_service.transport.redirects import follow, write_url
 from scheduler_service.transport.request_bytes import Hop, RequestWriter, count_spans
 from scheduler_service.transport.resolver import Guard, Resolver, Route
 from scheduler_service.transport.response_parser import ParsedResponse
-from scheduler_service.transport.service_urls import Directory, Located, ServiceUrls
+from scheduler_service.transport.service_urls import (
+    SIDECAR_HEADER,
+    Directory,
+    InvocationDirectory,
+    Located,
+    ServiceUrls,
+)
 
 SystemFunction = Callable[[], Awaitable[Answer]]
 """A function of this process that a system job calls as `system://NAME`."""
@@ -57,8 +63,8 @@ class HttpSender:
     Timeouts cover the whole call and may be 16 ms late; `clock`, the host's, is that of
     `X-Scheduling-Deadline`. Answers in gzip or deflate (requested by the step's
     own Accept-Encoding) are decoded, and the headers that described the encoded body are left out. `vouched`
-    says which addresses of services are trusted (`ServiceUrls`). A sender belongs to the event loop in which
-    it is first used.
+    says which addresses of services are trusted (`ServiceUrls`); `sidecar` finds services itself. A sender
+    belongs to the event loop in which it is first used.
     """
 
     def __init__(
@@ -79,9 +85,10 @@ class HttpSender:
         age_seconds: float = 60.0,
         descriptors: int = 16_384,
         log: Log = _write_nothing,
+        sidecar: InvocationDirectory | None = None,
     ) -> None:
         self._services = ServiceUrls(
-            directory=directory, owner_url=owner_url, gateway=gateway, vouched=vouched
+            directory=directory, owner_url=owner_url, gateway=gateway, vouched=vouched, sidecar=sidecar
         )
         self._system = dict(system)
         self._request_writer = RequestWriter(
@@ -144,7 +151,7 @@ class HttpSender:
     ) -> tuple[ParsedResponse | Answer, str]:
         if self._is_closed:
             raise ConnectFailed(_STOPPING)
-        is_service = trusted = False
+        is_service = False
         target = self._targets.get(request.url)  # most calls repeat a URL
         if target is None and request.url.startswith(SYSTEM_PREFIX):
             if not may_go():
@@ -152,14 +159,12 @@ class HttpSender:
             # A task of its own: timeouts need one, and the caller may have none.
             return await asyncio.create_task(self._call_system(request, deadline)), request.url
         until = rfc3339(self._clock.now().wall + (request.awaited or request.timeout))
-        if target is None:
-            is_service = request.url[:8].lower() == "service:"
-            if is_service:
-                located = await self._find(request, deadline)
-                target, trusted = located.target, located.trusted
-            else:
-                target = self._read(request.url)
-        hop = Hop(request.method, target, request.headers, request.body, trusted)
+        if target is None and request.url[:8].lower() == "service:":
+            is_service = True
+            hop = _first_hop(request, await self._find(request, deadline))
+        else:
+            target = target or self._read(request.url)
+            hop = Hop(request.method, target, request.headers, request.body, trusted=False)
         reply = await self._exchange(hop, request, until, deadline, may_go)
         for _ in range(request.redirects):
             following = follow(hop, reply)
@@ -214,6 +219,15 @@ class HttpSender:
             self._pool.release(connection)
             raise NotSent
         return await connection.exchange(data, method=hop.method, deadline=deadline)
+
+
+def _first_hop(request: OutboundRequest, located: Located) -> Hop:
+    """To the sidecar its own token goes alone: one of the step's would be taken for it."""
+    headers = request.headers
+    if located.by_sidecar:
+        own = (pair for pair in headers if pair[0].lower() != SIDECAR_HEADER)
+        headers = (*located.credentials, *own)
+    return Hop(request.method, located.target, headers, request.body, located.trusted, located.by_sidecar)
 
 
 async def _run_system(url: str, function: SystemFunction) -> Answer:

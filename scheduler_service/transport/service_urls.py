@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
+from scheduler_service.domain.wire import Answer, Fault, FaultKind, Headers, OutboundRequest, Outcome
 from scheduler_service.language.urls import is_service_name
 from scheduler_service.ports.sending import CallingSender, MayGo, always
 from scheduler_service.transport.addresses import Target, read_url, write_path
@@ -17,6 +17,8 @@ _DOTS = re.compile(r"(?i)(?:^|/)(?:\.|%2e){1,2}(?:/|$)")
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
 NOT_DELIVERED = "ERR_DIRECT_INVOKE"
 INTERNAL_SERVER_ERROR = 500
+SIDECAR_HEADER = "dapr-api-token"
+"""The header by which a caller shows daprd the token of its API (`DAPR_API_TOKEN`)."""
 
 
 class Directory(Protocol):
@@ -30,10 +32,15 @@ class Directory(Protocol):
 
 
 class Located(msgspec.Struct, frozen=True, gc=False):
-    """What a `service:` URL reaches. `trusted`: settings or a key vouch for it, whatever it resolves to."""
+    """What a `service:` URL reaches. `trusted`: settings or a key vouch for it, whatever it resolves to.
+
+    `by_sidecar`: the sidecar is called, which finds the service, and is to be shown the `credentials`.
+    """
 
     target: Target
     trusted: bool
+    by_sidecar: bool = False
+    credentials: Headers = ()
 
 
 class ServiceUrls:
@@ -53,8 +60,10 @@ class ServiceUrls:
         owner_url: str | None,
         gateway: str | None,
         vouched: Callable[[str], bool],
+        sidecar: "InvocationDirectory | None" = None,
     ) -> None:
         self._directory = directory
+        self._sidecar = sidecar
         self._vouched = vouched
         self._owner_url = owner_url
         self._gateway = gateway
@@ -76,7 +85,9 @@ class ServiceUrls:
         given, trusted = (base, self._vouched(base)) if base else self._base(name)
         found = read_url(given)
         whole = Target(found.site, found.path.partition("?")[0].rstrip("/") + write_path(path))
-        return Located(whole, trusted)
+        if self._sidecar is None or given != self._sidecar.base_of(name or ""):
+            return Located(whole, trusted)
+        return Located(whole, trusted, by_sidecar=True, credentials=self._sidecar.credentials)
 
     def _base(self, name: str | None) -> tuple[str, bool]:
         """The base address behind a name, and whether it is trusted."""
@@ -99,15 +110,23 @@ class ServiceUrls:
 
 
 class InvocationDirectory:
-    """Resolves every service: those of `known` to their address, all others to the sidecar on `http_port`."""
+    """Resolves every service: those of `known` to their address, all others to the sidecar on `http_port`.
 
-    def __init__(self, *, known: Directory, http_port: int) -> None:
+    `token` is that of the sidecar's API; None: it needs none.
+    """
+
+    def __init__(self, *, known: Directory, http_port: int, token: str | None = None) -> None:
         self._known = known
         self.base = f"http://127.0.0.1:{http_port}/v1.0/invoke"
+        self.credentials: Headers = () if token is None else ((SIDECAR_HEADER, token),)
 
     def address(self, name: str) -> str | None:
         """The base address of service `name`. Raises nothing."""
-        return self._known.address(name) or f"{self.base}/{name}/method"
+        return self._known.address(name) or self.base_of(name)
+
+    def base_of(self, name: str) -> str:
+        """The base address at which the sidecar calls service `name`."""
+        return f"{self.base}/{name}/method"
 
     def awaits_instances(self, name: str) -> bool:
         """Never: the sidecar resolves instances itself."""

@@ -27,11 +27,12 @@ Attempt = tuple[str, int, int]
 
 
 class Target:
-    """Answers 200 and knows when each attempt came (wall, ms), every time it was sent."""
+    """Answers 200 and knows when each attempt came (wall, ms), every time it was sent, and its headers."""
 
     def __init__(self) -> None:
         self.arrivals: dict[Attempt, list[float]] = {}
         self.feedback: dict[str, str] = {}
+        self.heads: list[dict[str, str]] = []
         target = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -42,6 +43,7 @@ class Target:
                 job_id = str(self.headers["X-Scheduling-Job-Id"])
                 number = int(self.headers["X-Scheduling-Execute-Number"])
                 attempt = (job_id, number, int(self.headers["X-Scheduling-Request-Counts"]))
+                target.heads.append({name.lower(): value for name, value in self.headers.items()})
                 target.arrivals.setdefault(attempt, []).append(time.time() * 1_000)
                 if body:
                     target.feedback[job_id] = json.loads(body)["url"]
@@ -50,12 +52,19 @@ class Target:
                 self.end_headers()
                 self.wfile.write(b"{}")
 
+            def do_GET(self) -> None:
+                """The health probe of a daprd."""
+                self.send_response(200)
+                self.send_header("content-length", "0")
+                self.end_headers()
+
             def log_message(self, *arguments: Any) -> None:
                 return None
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/run"
+        self.port = int(self._server.server_address[1])
+        self.url = f"http://127.0.0.1:{self.port}/run"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def close(self) -> None:

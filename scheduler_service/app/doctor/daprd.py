@@ -7,9 +7,11 @@ from typing import Any
 import httpx
 
 from scheduler_service.app.doctor.finding import Finding, Part, Subject
+from scheduler_service.transport.service_urls import SIDECAR_HEADER
 
 DAPRD = Part("daprd")
 SECONDS = 5.0
+REFUSED_REMEDY = "dapr.api_token (or DAPR_API_TOKEN) has to be the DAPR_API_TOKEN of daprd"
 REMEDIES = {
     "placement": "start placement, and name it to daprd with --placement-host-address",
     "actors": "start the node: daprd asks it for its actors at dapr.app_port",
@@ -21,11 +23,17 @@ async def examine_daprd(subject: Subject) -> list[Finding]:
     """Nothing where the settings are not those of a node. Raises nothing."""
     if not subject.is_node:
         return []
-    base = f"http://127.0.0.1:{subject.loaded.settings.dapr.http_port}"
+    dapr = subject.loaded.settings.dapr
+    base = f"http://127.0.0.1:{dapr.http_port}"
+    shown = None if dapr.api_token is None else {SIDECAR_HEADER: dapr.api_token}
     try:
-        async with httpx.AsyncClient(base_url=base, timeout=SECONDS, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            base_url=base, timeout=SECONDS, trust_env=False, headers=shown
+        ) as client:
             health = await client.get("/v1.0/healthz/outbound")
             answer = await client.get("/v1.0/metadata")
+            if answer.status_code == HTTPStatus.UNAUTHORIZED:
+                return [DAPRD.fail("token", f"daprd at {base} refuses this node (401)", REFUSED_REMEDY)]
             metadata = answer.json() if answer.status_code == HTTPStatus.OK else {}
     except (httpx.HTTPError, ValueError) as error:
         remedy = (

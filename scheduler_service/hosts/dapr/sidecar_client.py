@@ -5,12 +5,14 @@ from urllib.parse import quote
 
 import grpc
 import msgspec
+from dapr.aio.clients.grpc.interceptors import DaprClientInterceptorAsync
 from dapr.clients.exceptions import DaprInternalError
 from dapr.clients.grpc.dapr_actor_grpc_client import DaprActorGrpcClient
 
 from scheduler_service.hosts.dapr.sidecar import LARGEST_MESSAGE_BYTES, ActorMissing
 from scheduler_service.transport.errors import TimedOut, TransportError
 from scheduler_service.transport.kept_connections import HOST, KeptConnections
+from scheduler_service.transport.service_urls import SIDECAR_HEADER
 
 # A connection to a sidecar that was restarted is tried again within a second, not after two minutes.
 CHANNEL_OPTIONS = (
@@ -33,13 +35,21 @@ class SidecarClient(DaprActorGrpcClient):
 
     State and turns go over HTTP, at a third of the CPU that they cost over gRPC
     (docs/decisions/0050-lean-calls.md). Reminders are registered over gRPC: over HTTP daprd drops their
-    failure policy. Raises TimeoutError, DaprInternalError, and AioRpcError for reminders.
+    failure policy. Raises TimeoutError, DaprInternalError, and AioRpcError for reminders. `token` is that of
+    daprd's API, shown with every call; None: it needs none.
     """
 
-    def __init__(self, *, http_port: int, grpc_port: int) -> None:
-        self._own_channel = grpc.aio.insecure_channel(f"{HOST}:{grpc_port}", options=CHANNEL_OPTIONS)
+    def __init__(self, *, http_port: int, grpc_port: int, token: str | None = None) -> None:
+        shown = [] if token is None else [(SIDECAR_HEADER, token)]
+        self._own_channel = grpc.aio.insecure_channel(
+            f"{HOST}:{grpc_port}",
+            options=CHANNEL_OPTIONS,
+            interceptors=[DaprClientInterceptorAsync(shown)] if shown else [],
+        )
         super().__init__(timeout=int(CALL_SECONDS), channel=self._own_channel)
-        self._host = f"Host: {HOST}:{http_port}"
+        self._head = "\r\n".join(
+            (f"Host: {HOST}:{http_port}", *(f"{name}: {value}" for name, value in shown))
+        )
         # A call of an actor lasts as long as its turn, which writes a state: it must find a connection free.
         self._calls, self._states = (
             KeptConnections(port=http_port, most=most, response_bytes=LARGEST_MESSAGE_BYTES)
@@ -96,7 +106,7 @@ class SidecarClient(DaprActorGrpcClient):
     async def _ask(
         self, connections: KeptConnections, method: str, path: str, body: bytes, seconds: float
     ) -> bytes:
-        head = f"{method} /v1.0/actors/{path} HTTP/1.1\r\n{self._host}\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"{method} /v1.0/actors/{path} HTTP/1.1\r\n{self._head}\r\nContent-Length: {len(body)}\r\n\r\n"
         try:
             answer = await connections.exchange(head.encode() + body, method=method, seconds=seconds)
         except TimedOut as error:

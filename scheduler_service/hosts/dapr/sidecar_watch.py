@@ -14,7 +14,9 @@ from scheduler_service.hosts.lasting_work import keep_at
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
+from scheduler_service.transport.service_urls import SIDECAR_HEADER
 
+REFUSED_REMEDY = "dapr.api_token (or DAPR_API_TOKEN) has to be the DAPR_API_TOKEN of daprd"
 OLDEST_VERSION = (1, 18, 3)
 START_TIMEOUT_MS = 60 * SECOND
 POLL_MS = SECOND
@@ -24,13 +26,22 @@ OnChange = Callable[[Sequence[str]], Awaitable[None]]
 
 
 class SidecarWatch:
-    """Reads daprd's own metadata. `missing` names what is not there at the moment."""
+    """Reads daprd's own metadata. `missing` names what is not there at the moment.
 
-    def __init__(self, *, http_port: int, clock: Timekeeper, log: Log) -> None:
+    `token` is that of daprd's API; None: it needs none.
+    """
+
+    def __init__(self, *, http_port: int, clock: Timekeeper, log: Log, token: str | None = None) -> None:
         self._address = f"http://127.0.0.1:{http_port}"
         self._clock = clock
         self._log = log
-        self._client = httpx.AsyncClient(base_url=self._address, timeout=2, trust_env=False)
+        self._client = httpx.AsyncClient(
+            base_url=self._address,
+            timeout=2,
+            trust_env=False,
+            headers=None if token is None else {SIDECAR_HEADER: token},
+        )
+        self._is_refused = False
         self._task: asyncio.Task[None] | None = None
         self.missing: Sequence[str] = ("sidecar",)
         self.metadata: dict[str, Any] = {}
@@ -72,6 +83,7 @@ class SidecarWatch:
         """Reads the metadata once."""
         try:
             answer = await self._client.get("/v1.0/metadata")
+            self._is_refused = answer.status_code == httpx.codes.UNAUTHORIZED
             self.metadata = answer.json() if answer.status_code == httpx.codes.OK else {}
         except (httpx.HTTPError, ValueError):
             self.metadata = {}
@@ -88,6 +100,8 @@ class SidecarWatch:
 
     def check(self) -> None:
         """Raises StoreUnavailable for an obstacle that waiting does not remove."""
+        if self._is_refused:
+            raise StoreUnavailable(f"daprd at {self._address} refuses this node (401): {REFUSED_REMEDY}")
         if not self.metadata:
             return
         version = str(self.metadata.get("runtimeVersion", ""))

@@ -11,6 +11,7 @@ from scheduler_service.app.builders import admit_of, egress_of, log_egress, make
 from scheduler_service.domain.wire import Fault, FaultKind, OutboundRequest
 from scheduler_service.settings import Loaded, load_settings
 from scheduler_service.transport.errors import RefusedTarget
+from scheduler_service.transport.service_urls import InvocationDirectory
 from tests.manual_clock import ManualClock
 from tests.static_directory import StaticDirectory
 
@@ -33,7 +34,7 @@ async def test_no_setting_lets_a_job_call_the_sidecar() -> None:
         system={},
         clock=ManualClock(),
         log=silent,
-        sidecar="http://127.0.0.1:3500/v1.0",
+        sidecar=InvocationDirectory(known=known, http_port=3500),
     )
     for host in ("127.0.0.1", "127.9.9.9", "[::1]", "localhost"):
         for port in (3500, 50001, 8001):

@@ -46,7 +46,7 @@ def test_settings_show_values_and_sources(
     lines = {line.split()[0]: line.split()[1:] for line in out.splitlines()}
     assert code == 0
     assert lines["limits.ready"] == ["7", "file", "p.toml"]
-    assert lines["server.key"] == ["(set)", "environment"]
+    assert lines["server.key"] == ["***", "environment"]
     monkeypatch.setenv("PUNCTUAL_SERVER__PORT", "none")
     code, _, err = ended(capsys, "settings")
     assert code == 2

@@ -52,8 +52,28 @@ def test_switches_and_numbers_are_not_mixed_up(tmp_path: Path) -> None:
 def test_the_key_is_not_shown() -> None:
     """Neither as an effective value nor in a refusal (14)."""
     key = "a-very-long-secret-key"
-    assert shown(load_settings({}, {"PUNCTUAL_SERVER__KEY": key}))["server.key"] == ("(set)", "environment")
+    assert shown(load_settings({}, {"PUNCTUAL_SERVER__KEY": key}))["server.key"] == ("***", "environment")
     assert "short" not in refusal({"PUNCTUAL_SERVER__KEY": "short"})
+
+
+def test_tokens_come_from_the_variables_of_dapr() -> None:
+    """Those with the prefix take precedence; an empty one is none; neither is ever shown (14, 16)."""
+    both = {"DAPR_API_TOKEN": "of-daprd", "APP_API_TOKEN": "a-token-of-the-application"}
+    loaded = load_settings({}, both)
+    assert (loaded.settings.dapr.api_token, loaded.settings.dapr.app_token) == tuple(both.values())
+    assert shown(loaded)["dapr.api_token"] == ("***", "environment DAPR_API_TOKEN")
+    assert shown(loaded)["dapr.app_token"] == ("***", "environment APP_API_TOKEN")
+    own = load_settings({}, both | {"PUNCTUAL_DAPR__API_TOKEN": "own"})
+    assert own.settings.dapr.api_token == "own"
+    assert load_settings({}, dict.fromkeys(both, "")).settings.dapr.api_token is None
+
+
+@pytest.mark.parametrize("wrong", ["with a space", "line\n", "\u00e4"])
+def test_a_token_that_no_header_carries_is_refused(wrong: str) -> None:
+    """By the name of its variable, and without its value."""
+    message = refusal({"DAPR_API_TOKEN": wrong})
+    assert "dapr.api_token = (hidden) (environment DAPR_API_TOKEN)" in message
+    assert wrong not in message
 
 
 @pytest.mark.parametrize("name", ["STORE__URL", "STORE", "DATABASE__URL"])

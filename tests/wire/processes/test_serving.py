@@ -125,7 +125,7 @@ def test_with_a_key_each_request_needs_it(tmp_path: Path) -> None:
         assert refused.stderr.startswith("punctual: a key is needed")
         assert punctual("jobs", "list", "--url", url, "--key", KEY, cwd=tmp_path).returncode == 0
         shown = client.get(f"{url}/settings", headers={"Authorization": f"Bearer {KEY}"})
-        assert shown.json()["data"]["server.key"] == {"value": "(set)", "source": "environment"}
+        assert shown.json()["data"]["server.key"] == {"value": "***", "source": "environment"}
         assert KEY not in "".join(process.err) + shown.text
 
 

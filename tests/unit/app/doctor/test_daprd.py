@@ -1,5 +1,6 @@
 """daprd: what its own metadata say, and that nothing answers."""
 
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from scheduler_service.app.doctor.daprd import examine_daprd, judge
 from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE
 from tests.unit.app.doctor.subjects import states, subject
+from tests.unit.transport.servers import Stage, repeating
 
 GOOD: dict[str, Any] = {
     "id": "scheduler",
@@ -41,6 +43,17 @@ def test_what_is_missing_is_failed(change: dict[str, Any], check: str) -> None:
 def test_components_that_are_not_there_are_failed() -> None:
     """By daprd's own health."""
     assert states(judge("http://127.0.0.1:3500", 500, GOOD))["health"] == "failed"
+
+
+@pytest.mark.anyio
+async def test_a_token_that_daprd_refuses_is_named() -> None:
+    """And the right one is shown to it."""
+    async with AsyncExitStack() as stack:
+        refusal = b"HTTP/1.1 401 X\r\nContent-Length: 0\r\n\r\n"
+        server = await Stage(stack).server(repeating(refusal))
+        asked = subject(is_node=True, dapr__http_port=server.port, dapr__api_token="sesame")
+        assert states(await examine_daprd(asked)) == {"token": "failed"}
+        assert all(b"dapr-api-token: sesame\r\n" in sent for sent in server.requests)
 
 
 @pytest.mark.anyio

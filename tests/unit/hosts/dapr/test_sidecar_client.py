@@ -2,8 +2,11 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from typing import Any
 
+import grpc
 import pytest
+from google.protobuf.empty_pb2 import Empty
 
 from scheduler_service.hosts.dapr.sidecar import ActorMissing, Sidecar, StateNotWritten
 from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
@@ -126,3 +129,50 @@ async def test_a_connection_that_breaks_is_uncertain(bench: Bench) -> None:
 async def _break_off(peer: Peer) -> None:
     await peer.read()
     peer.reset()
+
+
+async def test_the_token_goes_with_every_call(bench: Bench) -> None:
+    """Over HTTP as a header, over gRPC as metadata (`DAPR_API_TOKEN` of daprd)."""
+    _, server = await bench.set(repeating(answer(200)))
+    metadata: list[dict[str, Any]] = []
+    async with AsyncExitStack() as stack:
+        grpc_port = await _serve_grpc(stack, metadata)
+        client = SidecarClient(http_port=server.port, grpc_port=grpc_port, token="sesame")
+        stack.push_async_callback(client.close)
+        sidecar = Sidecar(client=client)
+        await sidecar.invoke("job", b"x")
+        await sidecar.get("job")
+        await sidecar.save("job", b"x", 2_000)
+        await sidecar.drop("job")
+        await sidecar.remind("job", 1_000)
+        await sidecar.forget_reminder("job")
+    assert len(server.requests) == 4
+    assert all(b"\r\ndapr-api-token: sesame\r\n" in request for request in server.requests)
+    assert [one.get("dapr-api-token") for one in metadata] == ["sesame", "sesame"]
+
+
+async def test_without_a_token_none_is_sent(bench: Bench) -> None:
+    """An empty one would be refused by a daprd that wants one, and mean nothing to others."""
+    sidecar, server = await bench.set(repeating(answer(200)))
+    await sidecar.get("job")
+    assert b"dapr-api-token" not in server.requests[0]
+
+
+async def _serve_grpc(stack: AsyncExitStack, metadata: list[dict[str, Any]]) -> int:
+    """A server that notes the metadata of each call, and answers with nothing; its port."""
+
+    class Handlers(grpc.GenericRpcHandler):
+        def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+            metadata.append(dict(details.invocation_metadata))
+            return grpc.unary_unary_rpc_method_handler(_take, None, Empty.SerializeToString)
+
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((Handlers(),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    stack.push_async_callback(server.stop, None)
+    return port
+
+
+async def _take(request: bytes, context: object) -> Empty:
+    return Empty()

@@ -1,5 +1,6 @@
 """What a node asks of its daprd before it serves (`--runtime dapr`)."""
 
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch, find_missing, is_too_old
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.manual_clock import ManualClock
+from tests.unit.transport.servers import Stage, repeating
 
 READY: dict[str, Any] = {
     "id": "scheduler",
@@ -64,3 +66,31 @@ def test_what_waiting_does_not_mend_is_refused(change: dict[str, Any], words: st
     watch.metadata = READY | change
     with pytest.raises(StoreUnavailable, match=words):
         watch.check()
+
+
+@pytest.mark.anyio
+async def test_the_token_of_the_api_is_shown() -> None:
+    """Else a daprd with one would never be there."""
+    async with AsyncExitStack() as stack:
+        server = await Stage(stack).server(repeating(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"))
+        watch = SidecarWatch(
+            http_port=server.port, clock=ManualClock(), log=lambda event, /, **keys: None, token="sesame"
+        )
+        stack.push_async_callback(watch.stop)
+        await watch.poll()
+        assert b"dapr-api-token: sesame\r\n" in server.requests[0]
+
+
+@pytest.mark.anyio
+async def test_a_wrong_token_is_refused_at_once() -> None:
+    """By name, without the token: waiting does not mend it."""
+    async with AsyncExitStack() as stack:
+        refusal = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
+        server = await Stage(stack).server(repeating(refusal))
+        watch = SidecarWatch(
+            http_port=server.port, clock=ManualClock(), log=lambda event, /, **keys: None, token="sesame"
+        )
+        stack.push_async_callback(watch.stop)
+        with pytest.raises(StoreUnavailable, match=r"401.*dapr\.api_token") as raised:
+            await watch.wait()
+        assert "sesame" not in str(raised.value)
