@@ -28,6 +28,7 @@ from scheduler_service.persistence.sql.expressions import (
     Upsert,
     json_rows,
 )
+from scheduler_service.persistence.sql.postgres_arrays import Array, ArrayOf, array_of, numbers
 from scheduler_service.persistence.sql.postgres_connections import (
     driver_of,
     prepare,
@@ -121,8 +122,8 @@ class PostgresDialect:
         ordered = sorted(rows, key=_key_of(upsert.table))
         written = 0
         for start in range(0, len(ordered), CHUNK_ROWS):
-            columns = zip(*ordered[start : start + CHUNK_ROWS], strict=True)
-            written += raw.execute(_compose(upsert), [list(column) for column in columns]).rowcount
+            arrays = _arrays(_makers(upsert), ordered[start : start + CHUNK_ROWS])
+            written += raw.execute(_compose(upsert), arrays).rowcount
         return written
 
     def write_guarded(
@@ -133,8 +134,8 @@ class PostgresDialect:
         ordered = sorted(rows, key=itemgetter(0))
         written: set[object] = set()
         for start in range(0, len(ordered), CHUNK_ROWS):
-            columns = zip(*ordered[start : start + CHUNK_ROWS], strict=True)
-            found = raw.execute(_compose_guarded(upsert), [list(column) for column in columns])
+            arrays = _arrays(_guarded_makers(upsert), ordered[start : start + CHUNK_ROWS])
+            found = raw.execute(_compose_guarded(upsert), arrays)
             written.update(key for (key,) in found)
         return written
 
@@ -191,7 +192,7 @@ def _key_of(table: sa.Table) -> Callable[[Row], Any]:
 def _compose(upsert: Upsert) -> bytes:
     """The statement, the same for any number of rows: the server prepares it once."""
     columns = upsert.table.c
-    arrays = ",".join(f"%b::{_array_of(columns[name].type)}" for name in upsert.columns)
+    arrays = ",".join(f"%b::{array_of(columns[name].type)[0]}" for name in upsert.columns)
     return upsert.text(f"SELECT * FROM unnest({arrays})").encode()  # noqa: S608
 
 
@@ -199,7 +200,7 @@ def _compose(upsert: Upsert) -> bytes:
 def _compose_guarded(upsert: GuardedUpsert) -> bytes:
     """The same for rows that need not be written: what is there is changed, the rest is added."""
     columns = upsert.table.c
-    kinds = [_array_of(columns[name].type) for name in upsert.columns] + ["bigint[]"] * len(upsert.given)
+    kinds = [array_of(columns[name].type)[0] for name in upsert.columns] + ["bigint[]"] * len(upsert.given)
     names = ",".join(f'"{name}"' for name in (*upsert.columns, *upsert.given))
     own = ",".join(f'"{name}"' for name in upsert.columns)
     key, arrays = f'"{upsert.key}"', ",".join(f"%b::{kind}" for kind in kinds)
@@ -213,10 +214,21 @@ def _compose_guarded(upsert: GuardedUpsert) -> bytes:
     return f"WITH {','.join(parts)} {written}".encode()
 
 
-def _array_of(kind: sa.types.TypeEngine[Any]) -> str:
-    if isinstance(kind, sa.Integer):
-        return "bigint[]"
-    return "bytea[]" if isinstance(kind, sa.LargeBinary) else "text[]"
+@cache
+def _makers(upsert: Upsert) -> tuple[ArrayOf, ...]:
+    """What makes an array of each column."""
+    return tuple(array_of(upsert.table.c[name].type)[1] for name in upsert.columns)
+
+
+@cache
+def _guarded_makers(upsert: GuardedUpsert) -> tuple[ArrayOf, ...]:
+    """The same, with the numbers that are given beside the columns."""
+    own = (array_of(upsert.table.c[name].type)[1] for name in upsert.columns)
+    return (*own, *(numbers for _ in upsert.given))
+
+
+def _arrays(makers: Sequence[ArrayOf], rows: Sequence[Row]) -> list[Array]:
+    return [make(column) for make, column in zip(makers, zip(*rows, strict=True), strict=True)]
 
 
 def _size_of(table: sa.Table) -> sa.Select[Any]:

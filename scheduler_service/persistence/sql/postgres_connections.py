@@ -9,6 +9,7 @@ import psycopg
 import sqlalchemy as sa
 from psycopg.types.string import StrBinaryDumper, StrDumperUnknown
 
+from scheduler_service.persistence.sql import postgres_arrays
 from scheduler_service.ports.errors import StoreError
 
 LOST = (psycopg.OperationalError, psycopg.InterfaceError)
@@ -26,6 +27,7 @@ def prepare(raw: Any, _record: object) -> None:
     # Where the driver has a choice, it takes what was registered last.
     raw.adapters.register_dumper(str, _Text)
     raw.adapters.register_dumper(str, _UnknownText)
+    postgres_arrays.register(raw.adapters)
 
 
 def replace_ended(raw: psycopg.Connection[Any], _record: object, _borrowed: object) -> None:
