@@ -17,11 +17,13 @@ from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.events import SharedEvents
 from scheduler_service.persistence.sql_cluster.queues import SqlQueues
+from scheduler_service.persistence.sql_cluster.rates import SqlRates
 from scheduler_service.persistence.sql_cluster.shared_registry import SqlSharedRegistry
 from scheduler_service.ports.log import Log
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.queue_watch import DOWNTIME_MS, QueueWatch
+from scheduler_service.services.rate_sharing import RateSharing
 from scheduler_service.services.shared_view import SharedView
 from scheduler_service.settings import Settings
 from scheduler_service.telemetry.tally import Tally
@@ -70,6 +72,7 @@ def make_services(
             log=log,
         )
 
+    holder = stores.cluster.heartbeat.holder
     table = SqlQueues(database=stores.shared, downtime=DOWNTIME_MS)
     queues = PullQueues(table=table, clock=stores.clock, log=log)
     services = ServiceRegistry(
@@ -81,6 +84,12 @@ def make_services(
         queues=queues,
         queue_watch=QueueWatch(queues=queues, table=table, clock=stores.clock, log=log),
         share=share,
+        rates=RateSharing(
+            shared=SqlRates(database=stores.shared),
+            clock=stores.clock,
+            holder=f"{holder.node} {holder.boot}",
+            log=log,
+        ),
     )
     dapr = settings.dapr
     directory = InvocationDirectory(known=services.directory, http_port=dapr.http_port, token=dapr.api_token)

@@ -21,6 +21,7 @@ from scheduler_service.services.instances import Instances
 from scheduler_service.services.losses import Losses
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.queue_watch import QueueWatch
+from scheduler_service.services.rate_sharing import RateSharing
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.reconcile_inputs import ReconcileInputs
 from scheduler_service.services.registry import Registry
@@ -37,7 +38,7 @@ Share = Callable[[Instances], SharedView]
 class ServiceRegistry:
     """The room of one process. Before `attach` there is nobody to deliver to: the host needs the sender, the
     sender the directory. `share` makes the view of a cluster's registry; without it every instance registers
-    with this process.
+    with this process. `rates` holds rate limits over all nodes; without it calls of this process count.
     """
 
     scan: Reconcile
@@ -54,6 +55,7 @@ class ServiceRegistry:
         queues: PullQueues | None = None,
         queue_watch: QueueWatch | None = None,
         share: Share | None = None,
+        rates: RateSharing | None = None,
     ) -> None:
         self.queues = queues
         self._queue_watch = queue_watch
@@ -77,9 +79,17 @@ class ServiceRegistry:
         )
         static = {name: bases[0] for name, bases in settings.static.items() if bases}
         self._fixed = {name: tuple(bases) for name, bases in settings.static.items()}
+        self._rates = rates
         self.router = MemoryRouter(
-            instances=instances, terms=self._terms, clock=clock, losses=self._losses, others=self._view
+            instances=instances,
+            terms=self._terms,
+            clock=clock,
+            losses=self._losses,
+            others=self._view,
+            windows=None if rates is None else rates.window,
         )
+        if rates is not None:
+            rates.bind(self._go_on)
         if self._view is not None:
             self._view.bind(open_here=self.router.open_calls, on_notices=self.registry.take_notices)
         self.directory = RegistryDirectory(registry=self.registry, static=static, clock=clock, tenant=tenant)
@@ -109,6 +119,12 @@ class ServiceRegistry:
             registry=self.registry, table=self._table, inputs=inputs, deliver=deliver, clock=self._clock
         )
         self.drift = DriftReport(inputs=inputs)
+
+    def _go_on(self, key: tuple[str, str]) -> None:
+        """A rate limit allows more again: calls of the service, and claims from the queue of its name."""
+        self.router.retry(*key)
+        if self.queues is not None:
+            self.queues.wake([key])
 
     def is_online(self, name: str, instance_id: str) -> bool:
         """Whether this instance of a service is online."""
@@ -181,6 +197,8 @@ class ServiceRegistry:
     async def close(self) -> None:
         """Ends the table's thread, and what is on its way out of the queues."""
         self._losses.close()
+        if self._rates is not None:
+            await self._rates.stop()
         if self._view is not None:
             await self._view.stop()
         if self._queue_watch is not None:

@@ -44,7 +44,10 @@ class ClaimRate:
                 window.take(now)
                 allowed += 1
             if not allowed:
+                window.want(1, now)
                 return (), window.wait(limit, now)
             found = await take(allowed)
+            if allowed == len(found) < most:
+                window.want(most - allowed, now)  # there may be more parts
             window.give_back(now, allowed - len(found))
             return found, None

@@ -15,7 +15,7 @@ from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.services.in_flight import InFlight
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.losses import Losses
-from scheduler_service.services.rate_window import RateWindow
+from scheduler_service.services.rate_window import RateWindow, Window
 from scheduler_service.services.routing_policies import (
     LEAST_BUSY,
     RANDOM,
@@ -59,7 +59,8 @@ class MemoryRouter:
     """Implements `ports.Router` in the memory of one process.
 
     `terms` returns the terms of a service by tenant and name; `losses` None: no instance is ever lost.
-    `others` None: no other node knows instances or calls them.
+    `others` None: no other node knows instances or calls them. `windows` has what counts for the rate limit
+    of a service, here or at all nodes; None: what is called here.
     Waiting searches with the same tags are admitted in order, and so are calls to the same instance.
     """
 
@@ -71,6 +72,7 @@ class MemoryRouter:
         clock: Timekeeper,
         losses: Losses | None = None,
         others: OtherNodes | None = None,
+        windows: Callable[[str, str], Window] | None = None,
     ) -> None:
         self._instances = instances
         self._terms = terms
@@ -78,7 +80,8 @@ class MemoryRouter:
         self._losses = losses
         self._others = others
         self._in_flight = InFlight()
-        self._windows: dict[Key, RateWindow] = {}
+        own: dict[Key, RateWindow] = {}
+        self._window = windows or (lambda *key: own.setdefault(key, RateWindow()))
         self._last: dict[tuple[str, str, tuple[str, ...]], str] = {}
         self._avoided: dict[tuple[str, str, str], int] = {}
         self._queues = WaitQueues(clock=clock)
@@ -134,10 +137,14 @@ class MemoryRouter:
         """The calls from this process that each instance has to answer."""
         return self._in_flight.counts()
 
-    def rate_of(self, tenant: str, service: str) -> tuple[RateLimit, RateWindow] | None:
+    def rate_of(self, tenant: str, service: str) -> tuple[RateLimit, Window] | None:
         """The rate limit of a service with the calls that count for it; None: it has none."""
         limit = self._terms(tenant, service).rate
-        return None if limit is None else (limit, self._windows.setdefault((tenant, service), RateWindow()))
+        return None if limit is None else (limit, self._window(tenant, service))
+
+    def retry(self, tenant: str, service: str) -> None:
+        """The rate limit of a service allows calls again: those that wait look at once."""
+        self._queues.retry((tenant, service))
 
     def _look(self, search: ResolveInstances, route: str) -> tuple[Chosen, ...] | None:
         """The instances for the step, () if there are none; None: all are full, or may be back soon."""
@@ -226,6 +233,7 @@ class MemoryRouter:
         limit, window = rate
         now = self._clock.now().steady
         if window.wait(limit, now) > 0:
+            window.want(self._queues.count(("call", call.tenant, call.service)) or 1, now)
             return False
         window.take(now)
         return True

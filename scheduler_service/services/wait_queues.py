@@ -30,6 +30,11 @@ class WaitQueues:
         """Whether the queue has no waiters."""
         return queue not in self._queues
 
+    def count(self, beginning: WaitQueue) -> int:
+        """The waiters of all queues whose names begin so."""
+        length = len(beginning)
+        return sum(len(waiting) for queue, waiting in self._queues.items() if queue[:length] == beginning)
+
     async def pass_through(self, queue: WaitQueue, key: Key, attempt: Callable[[], Found | None]) -> Found:
         """The first result of `attempt` that is not None, after all earlier waiters got theirs."""
         if self.is_empty(queue):

@@ -117,6 +117,8 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         ),
         "queues_not_read": Word(WARNING, "Parts of queues that other nodes have published are not seen."),
         "queues_read_again": Word(INFO, "The queues of the cluster are read again."),
+        "rates_not_shared": Word(ERROR, "Rate limits of services are not shared with other nodes."),
+        "rates_shared_again": Word(INFO, "Rate limits of services are shared with other nodes again."),
         "ready": Word(INFO, "Jobs fire."),
         "records_changed": Word(ERROR, "A record that no database can hold was changed or left out."),
         "registry_not_shared": Word(ERROR, "Registrations of services are not shared with other nodes."),

@@ -106,6 +106,16 @@ shared_instances = sa.Table(
 )
 sa.Index("shared_instances_number", shared_instances.c.number)
 
+# Who may use how much of the rate limit of a service: `content` is written over the `number` that was read.
+shared_rates = sa.Table(
+    "shared_rates",
+    metadata,
+    sa.Column("tenant", bounded_text(128), primary_key=True),
+    sa.Column("service", bounded_text(128), primary_key=True),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
+)
+
 # Services of which the table of services has something new, or whose jobs were declared anew.
 service_notices = sa.Table(
     "service_notices",
@@ -203,7 +213,7 @@ queue_turns = sa.Table(
 MIGRATIONS = Migrations(
     subject="the shared database",
     scripts="scheduler_service.persistence.sql_cluster:migrations",
-    head="0004",
+    head="0005",
     version_table="cluster_version",
     metadata=(metadata,),
     lock=1_347_767_875,

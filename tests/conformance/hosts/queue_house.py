@@ -87,10 +87,14 @@ class QueueHouse(DaprHouse):
         """Starts another node, and its queues."""
         node = await super().add(name)
         queues = self.at[name]
-        router = MemoryRouter(instances=Instances(), terms=lambda *_: Terms(), clock=self.clock)
-        await queues.queues.start(node.host, lambda *_: None, ClaimRate(router=router, clock=self.clock))
+        rate = ClaimRate(router=self.limit_claims(name), clock=self.clock)
+        await queues.queues.start(node.host, lambda *_: None, rate)
         queues.watch.start()
         return node
+
+    def limit_claims(self, name: str) -> MemoryRouter:
+        """What knows the rate limits of queues at a node."""
+        return MemoryRouter(instances=Instances(), terms=lambda *_: Terms(), clock=self.clock)
 
     async def crash(self, name: str = "one") -> None:
         """A node dies; nothing that its queues had begun goes on."""

@@ -7,6 +7,7 @@ from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.events import SharedEvents
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
 from scheduler_service.persistence.sql_cluster.queues import SqlQueues
+from scheduler_service.persistence.sql_cluster.rates import SqlRates
 from scheduler_service.persistence.sql_cluster.shared_registry import SqlSharedRegistry
 from scheduler_service.persistence.sql_cluster.store import SharedCatalogue, SharedStore
 from scheduler_service.ports.cluster import QueueTurn, TurnClaim
@@ -26,6 +27,7 @@ class ClusterStore:
         self.events = SharedEvents(database=database)
         self.queues = SqlQueues(database=database)
         self.registry = SqlSharedRegistry(database=database)
+        self.rates = SqlRates(database=database)
 
     async def commit(self, commit: Commit) -> None:
         claim = TurnClaim(

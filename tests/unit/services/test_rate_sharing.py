@@ -1,0 +1,158 @@
+"""One rate limit over all nodes of a cluster (SPEC section 13)."""
+
+import random
+
+import pytest
+
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.services import RateLimit
+from scheduler_service.services.rate_book import LOAN_MS, SKEW_MS
+from scheduler_service.services.shared_window import IDLE_MS
+from tests.unit.services.shared_rates import LimitedCluster
+
+pytestmark = pytest.mark.anyio
+FAULTS = ("", "", "", "", "lost", "unsure, written", "unsure, unwritten")
+
+
+async def test_two_nodes_share_one_limit() -> None:
+    """Never more than the limit in any second, and not much less where there is enough to do."""
+    cluster = LimitedCluster(RateLimit(100, SECOND))
+    one, two = cluster.start("one"), cluster.start("two")
+    one.waiting = two.waiting = 10_000
+    await cluster.go_on(10 * SECOND)
+    assert cluster.most_within(SECOND) <= 100
+    assert len(cluster.calls) > 950
+    assert min(len(one.calls), len(two.calls)) > 350
+
+
+async def test_a_call_costs_no_statement() -> None:
+    """A busy node looks at the book four times a second and renews its loan; an idle one asks nothing."""
+    cluster = LimitedCluster(RateLimit(500, SECOND))
+    node = cluster.start("one")
+    for _ in range(1_000):
+        node.waiting += 4
+        await cluster.go_on(10)
+    assert len(cluster.calls) >= 3_900
+    assert cluster.rates.reads <= 50
+    assert cluster.rates.writes <= 20
+    await cluster.go_on(IDLE_MS + 2 * SECOND)
+    assert node.window.held == 0
+    reads = cluster.rates.reads
+    await cluster.go_on(60 * SECOND, step=SECOND)
+    assert cluster.rates.reads == reads
+
+
+async def test_what_one_node_does_not_need_the_other_gets() -> None:
+    """Within about a second of its asking."""
+    cluster = LimitedCluster(RateLimit(50, SECOND))
+    one, two = cluster.start("one"), cluster.start("two")
+    one.waiting = 200
+    await cluster.go_on(4 * SECOND)
+    assert one.window.held == 50
+    two.waiting = 1_000
+    await cluster.go_on(2 * SECOND)
+    before = len(two.calls)
+    await cluster.go_on(4 * SECOND)
+    assert len(two.calls) - before >= 180
+    assert cluster.most_within(SECOND) <= 50
+
+
+@pytest.mark.parametrize("per", [SECOND, 10 * SECOND])
+async def test_a_single_permit_goes_round(per: int) -> None:
+    """`count` 1: the nodes come in turns."""
+    cluster = LimitedCluster(RateLimit(1, per))
+    one, two = cluster.start("one"), cluster.start("two")
+    one.waiting = two.waiting = 100
+    await cluster.go_on(20 * per)
+    assert cluster.most_within(per) == 1
+    assert len(cluster.calls) >= 16
+    assert min(len(one.calls), len(two.calls)) >= 5
+
+
+async def test_a_dead_node_loses_its_part_until_its_loan_and_the_window_end() -> None:
+    """No longer."""
+    cluster = LimitedCluster(RateLimit(20, SECOND))
+    cluster.start("one").waiting = 1_000
+    await cluster.go_on(3 * SECOND)
+    cluster.kill("one")
+    two = cluster.start("two")
+    two.waiting = 1_000
+    await cluster.go_on(LOAN_MS + SKEW_MS + SECOND + SECOND)
+    before = len(two.calls)
+    await cluster.go_on(3 * SECOND)
+    assert len(two.calls) - before >= 55
+    assert cluster.most_within(SECOND) <= 20
+
+
+async def test_a_node_that_stops_gives_back_at_once() -> None:
+    """A rolling restart costs nothing."""
+    cluster = LimitedCluster(RateLimit(20, SECOND))
+    cluster.start("one").waiting = 20
+    await cluster.go_on(SECOND // 2)
+    await cluster.stop("one")
+    two = cluster.start("two")
+    two.waiting = 1_000
+    await cluster.go_on(2 * SECOND)
+    assert len(two.calls) >= 18
+    assert cluster.most_within(SECOND) <= 20
+
+
+async def test_without_the_database_calls_wait() -> None:
+    """When the loan has ended; it is told once, and they go on when the database is back."""
+    cluster = LimitedCluster(RateLimit(10, SECOND))
+    node = cluster.start("one")
+    node.waiting = 1_000
+    await cluster.go_on(2 * SECOND)
+    cluster.rates.is_down = True
+    await cluster.go_on(LOAN_MS)
+    before = len(node.calls)
+    await cluster.go_on(5 * SECOND)
+    assert len(node.calls) == before
+    assert node.lines == ["rates_not_shared"]
+    cluster.rates.is_down = False
+    await cluster.go_on(3 * SECOND)
+    assert len(node.calls) >= before + 18
+    assert node.lines == ["rates_not_shared", "rates_shared_again"]
+    assert cluster.most_within(SECOND) <= 10
+
+
+async def test_a_lower_limit_holds_at_all_nodes() -> None:
+    """A few seconds after it is known to them; a higher one, too."""
+    cluster = LimitedCluster(RateLimit(100, SECOND))
+    one, two = cluster.start("one"), cluster.start("two")
+    one.waiting = two.waiting = 100_000
+    await cluster.go_on(5 * SECOND)
+    for count in (10, 60):
+        one.limit = two.limit = RateLimit(count, SECOND)
+        await cluster.go_on(6 * SECOND)
+        since = cluster.clock.now().steady
+        await cluster.go_on(5 * SECOND)
+        calls = [at for at in cluster.calls if at > since]
+        assert count * 4 < len(calls) <= count * 5 + count
+        assert max(sum(at <= other < at + SECOND for other in calls) for at in calls) <= count
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(12), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(12, 80))]
+)
+async def test_no_stretch_has_more_than_the_limit(seed: int) -> None:
+    """Whatever dies, fails or is unsure, with clocks that differ: each stretch of `perSeconds`."""
+    chance = random.Random(seed)
+    limit = RateLimit(chance.choice((1, 2, 5, 40)), chance.choice((100, SECOND, 5 * SECOND)))
+    cluster = LimitedCluster(limit)
+    cluster.rates.fault = lambda: chance.choice(FAULTS)
+    for name in ("one", "two", "three"):
+        cluster.start(name, chance.randint(-SKEW_MS // 2, SKEW_MS // 2))
+    for _ in range(150):
+        name, what = chance.choice(("one", "two", "three")), chance.random()
+        if name not in cluster.nodes:
+            cluster.start(name, chance.randint(-SKEW_MS // 2, SKEW_MS // 2))
+        elif what < 0.05:
+            cluster.kill(name)
+        elif what < 0.1:
+            await cluster.stop(name)
+        elif what < 0.6:
+            cluster.nodes[name].waiting += chance.randint(1, 2 * limit.count)
+        await cluster.go_on(chance.randint(1, 400), step=chance.choice((7, 50)))
+    assert cluster.most_within(limit.per) <= limit.count
+    assert cluster.calls
