@@ -317,7 +317,7 @@ class Turn:
         cached.document, cached.programs = document, programs
         if stored is not None:
             cached.entry = stored.entry
-            cached.sequence = max(cached.sequence, stored.sequence)
+            cached.sequence = max(cached.sequence, stored.sequence, stored.used)
             cached.committed = 0 if document is None else stored.sequence
             cached.due = cached.durable_due = stored.due
         cached.cut_off = has_open_executions(document)

@@ -64,12 +64,16 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
 
 
 class StoredJob(msgspec.Struct, frozen=True, gc=False):
-    """A job in the store. `document` None: it is destroyed, only the counters are left."""
+    """A job in the store. `document` None: it is destroyed, only the counters are left.
+
+    `sequence` is that of its latest turn; those to come are above `used`, too.
+    """
 
     entry: CatalogueEntry
     sequence: int
     document: bytes | None
     due: Due
+    used: int = 0
 
 
 class OpenJob(msgspec.Struct, frozen=True, gc=False):

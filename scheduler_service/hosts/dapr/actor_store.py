@@ -123,7 +123,7 @@ class ActorStore(NoBacklog):
         state.sequence = document.sequence
         state.copies_until = began + LATEST_WRITE_MS if needs_copies else 0
         await self._enqueue(document.entry.uid, document.sequence, document.queued)
-        return StoredJob(document.entry, self._above(document.sequence), document.document, document.due)
+        return StoredJob(document.entry, document.sequence, document.document, document.due, self._used)
 
     async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
         """For each None, or its error; every job is an actor of its own."""
@@ -211,7 +211,7 @@ class ActorStore(NoBacklog):
         if row is None:
             return None
         state.sequence = row.sequence
-        return StoredJob(row.entry, self._above(row.sequence), None, row.due)
+        return StoredJob(row.entry, row.sequence, None, row.due, self._used)
 
     async def _take_over_from(self, state: CachedState, document: ActorDocument) -> None:
         """Brings to SQL what the writer of `document` may not have brought there."""
@@ -271,8 +271,10 @@ class ActorStore(NoBacklog):
             raise error("this node is past its own heartbeat and commits nothing; ask again")
         return left
 
-    def _above(self, sequence: int) -> int:
-        return max(sequence, self._epoch << EPOCH_BITS)
+    @property
+    def _used(self) -> int:
+        """All that an earlier start of a node can have reached."""
+        return self._epoch << EPOCH_BITS
 
     def _await_history(self, state: CachedState, batch: Batch) -> None:
         key = (batch.uid, batch.sequence)

@@ -49,6 +49,25 @@ async def test_a_turn_over_an_older_state_is_taken_anew(cluster: DaprHouse, paus
     assert (reply.execute_number, again.execute_number) == (1, 2)
 
 
+async def test_of_two_turns_of_another_node_the_later_one_is_known(cluster: DaprHouse) -> None:
+    """A node of a later start has read the first one, and goes on from the second: from its document, too."""
+    await cluster.create()
+    first = cluster.nodes["one"]
+    second = await cluster.add("two")
+    both = dict(cluster.world.nodes)
+    cluster.world.nodes = {"two": both["two"]}
+    assert await second.host.read("job") is not None
+    cluster.world.nodes = {"one": both["one"]}
+    reply = await first.host("job", Command(Triggered()))
+    await cluster.settle()
+    cluster.world.nodes = {"two": both["two"]}
+    again = await second.host("job", Command(Triggered()))
+    await cluster.settle()
+    assert isinstance(reply, Started)
+    assert isinstance(again, Started)
+    assert (reply.execute_number, again.execute_number) == (1, 2)
+
+
 @pytest.mark.parametrize("qos", [0, 1])
 async def test_a_firing_over_an_older_state_is_taken_anew(cluster: DaprHouse, qos: int) -> None:
     """The same for what is compared with its claim alone, whose row nobody has written for a minute."""
