@@ -41,7 +41,8 @@ class TurnClaim(msgspec.Struct, frozen=True):
 
     `at` is the steady moment of the claim. `definition`: the text, where the turn brings a revision. `copy`:
     the state that will be written, where another node may overwrite it late. `is_exact`: nobody has compared
-    the state that was read with the store's, so the claim is taken from `expected` alone.
+    the state that was read with the store's, so the claim is taken from `expected` alone. `may_wait`: nothing
+    is sent after the turn, so it may be claimed some milliseconds later, together with others.
     """
 
     entry: CatalogueEntry
@@ -53,6 +54,7 @@ class TurnClaim(msgspec.Struct, frozen=True):
     definition: bytes | None = None
     copy: bytes | None = None
     is_exact: bool = False
+    may_wait: bool = False
 
 
 class QueueTurn(msgspec.Struct, frozen=True):

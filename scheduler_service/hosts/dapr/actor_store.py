@@ -155,6 +155,7 @@ class ActorStore(NoBacklog):
             definition=commit.definition,
             copy=raw if state.began < state.copies_until else None,
             is_exact=not state.is_compared,
+            may_wait=commit.may_wait,
         )
         try:
             await self._store.claim(claim)

@@ -2,7 +2,7 @@
 
 Items put in during one round of the event loop are handed over together at the end of that round. Otherwise
 the first of many would wake the thread, which would serve it alone and take the interpreter from the others.
-Items that may wait stay up to `MAX_WAIT_FOR_OTHERS_SECONDS` longer, unless one comes that may not.
+Items that may wait stay some milliseconds longer, unless one comes that may not.
 """
 
 import asyncio
@@ -36,7 +36,8 @@ class WriteThread(Generic[Item]):
 
     `serve` runs in the thread, returns one verdict per item in their order and must not raise: an error is
     the verdict of the item that it hit. `on_idle` runs there too, when nothing has come for `idle_seconds`
-    after the last item; while it returns True it is called again as long as nothing comes.
+    after the last item; while it returns True it is called again as long as nothing comes. Items that may
+    wait are kept back for at most `wait_seconds`.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class WriteThread(Generic[Item]):
         loop: asyncio.AbstractEventLoop,
         on_idle: Callable[[], bool] | None = None,
         idle_seconds: float = IDLE_SECONDS,
+        wait_seconds: float = MAX_WAIT_FOR_OTHERS_SECONDS,
     ) -> None:
         self._name = name
         self.groups = GroupFigures()
@@ -56,6 +58,7 @@ class WriteThread(Generic[Item]):
         self._loop = loop
         self._on_idle = on_idle
         self._idle_seconds = idle_seconds
+        self._wait_seconds = wait_seconds
         self._fetch_timeout: float | None = None
         self._round: list[Entry[Item] | None] = []  # None: the thread ends after what came before
         self._timer: asyncio.TimerHandle | None = None  # set while all items of the round may wait
@@ -94,7 +97,7 @@ class WriteThread(Generic[Item]):
             future.set_exception(store_closed())
             return future
         if may_wait and not self._round:
-            self._timer = self._loop.call_later(MAX_WAIT_FOR_OTHERS_SECONDS, self._hand_over)
+            self._timer = self._loop.call_later(self._wait_seconds, self._hand_over)
         elif not self._round or (self._timer and not (may_wait and len(self._round) < MAX_WAITING)):
             self._cancel_timer()
             self._loop.call_soon(self._hand_over)

@@ -60,7 +60,8 @@ class SharedStore:
         self.pending_history = PendingHistory(database=database)
 
     async def claim(self, claim: TurnClaim) -> None:
-        await self._database.write_together(self._claim_all, claim, is_single_statement)
+        work, may_wait = self._claim_all, claim.may_wait
+        await self._database.write_together(work, claim, is_single_statement, may_wait=may_wait)
 
     async def release(self, claim: TurnClaim) -> None:
         row, holder = jobs.c, claim.holder

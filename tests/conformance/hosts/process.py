@@ -81,8 +81,10 @@ class ProcessDatabase(SharedDatabase):
 
     write_apart = write
 
-    async def write_together(self, work: JointWork, value: object, is_single: IsSingle | None = None) -> Any:
-        """Runs `work` for this value alone. Raises StoreError."""
+    async def write_together(
+        self, work: JointWork, value: object, is_single: IsSingle | None = None, *, may_wait: bool = False
+    ) -> Any:
+        """Runs `work` for this value alone, at once. Raises StoreError."""
         return await self.write(lambda connection: work(connection, [value])[0])
 
     async def read_together(self, work: JointWork, value: object) -> Any:

@@ -6,15 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler_service.persistence.common import write_thread
 from scheduler_service.persistence.common.write_thread import MAX_WAITING, WriteThread
 from scheduler_service.ports.errors import StoreUnavailable
 
 pytestmark = pytest.mark.anyio
 
 
-def make_thread(serve: Callable[[list[int]], list[object]], size: int = 10) -> WriteThread[int]:
-    return WriteThread(name="writer", serve=serve, size=size, loop=asyncio.get_running_loop())
+def make_thread(
+    serve: Callable[[list[int]], list[object]], size: int = 10, wait_seconds: float = 0.004
+) -> WriteThread[int]:
+    loop = asyncio.get_running_loop()
+    return WriteThread(name="writer", serve=serve, size=size, loop=loop, wait_seconds=wait_seconds)
 
 
 def noting(groups: list[list[int]]) -> Callable[[list[int]], list[object]]:
@@ -64,11 +66,10 @@ async def test_items_that_may_wait_do_wait_for_others() -> None:
     await thread.close()
 
 
-async def test_many_that_may_wait_are_handed_over_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_that_may_wait_are_handed_over_at_once() -> None:
     """They are a group by themselves: the timer of the first is not waited for."""
-    monkeypatch.setattr(write_thread, "MAX_WAIT_FOR_OTHERS_SECONDS", 600.0)
     groups: list[list[int]] = []
-    thread = make_thread(noting(groups), size=10 * MAX_WAITING)
+    thread = make_thread(noting(groups), size=10 * MAX_WAITING, wait_seconds=600.0)
     some = [thread.put(item, may_wait=True) for item in range(MAX_WAITING + 1)]
     async with asyncio.timeout(10):
         await asyncio.gather(*some)

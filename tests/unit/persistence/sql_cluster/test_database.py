@@ -52,6 +52,27 @@ async def test_values_that_wait_together_are_one_call() -> None:
     assert calls == [list(range(VALUES))]
 
 
+async def test_what_may_wait_is_written_with_what_comes_next() -> None:
+    """A value of a later round of the loop joins it; alone it is written when its time is up."""
+    calls: list[Sequence[int]] = []
+
+    def note(connection: sa.Connection, values: list[int]) -> list[Any]:
+        calls.append(list(values))
+        return values
+
+    database = await SharedDatabase.open(url="sqlite://")
+    try:
+        early = asyncio.create_task(database.write_together(note, 1, may_wait=True))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert await database.write_together(note, 2) == 2
+        assert await early == 1
+        assert await database.write_together(note, 3, may_wait=True) == 3
+    finally:
+        await database.close()
+    assert calls == [[1, 2], [3]]
+
+
 async def test_reads_that_wait_together_are_one_call() -> None:
     """Each caller gets what was read for its value; where the database cannot read, none does."""
     calls: list[Sequence[int]] = []
