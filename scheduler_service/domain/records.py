@@ -113,17 +113,19 @@ def exchange_of(request: OutboundRequest, outcome: Outcome, sent_at: int) -> Exc
             sent_at=sent_at,
             duration=outcome.elapsed,
         )
-    return Exchange(
-        method=request.method,
-        url=request.url,
-        request_headers=request.headers,
-        request_body=request.body,
-        status=outcome.status,
-        response_headers=outcome.headers,
-        response_body=outcome.body,
-        response_truncated=outcome.truncated,
-        sent_at=sent_at,
-        duration=outcome.elapsed,
+    return Exchange(  # by position: msgspec takes 50 ns for each keyword
+        request.method,
+        request.url,
+        request.headers,
+        request.body,
+        False,
+        outcome.status,
+        None,
+        outcome.headers,
+        outcome.body,
+        outcome.truncated,
+        sent_at,
+        outcome.elapsed,
     )
 
 

@@ -60,7 +60,12 @@ def start(turn: TurnState, run: Open) -> None:
         qos=turn.program.qos,
         started_at=turn.moment_in(run),
     )
-    begin(turn, running, from_step, tuple(Kept(200, "", body) for body in run.replayed[:from_step]))
+    begin(turn, running, from_step, _kept(run.replayed[:from_step]) if from_step else ())
+
+
+def _kept(replayed: tuple[bytes, ...]) -> tuple[Kept, ...]:
+    """The responses with which a replay begins."""
+    return tuple(Kept(200, "", body) for body in replayed)
 
 
 def skip(turn: TurnState, run: Open, reason: str) -> None:

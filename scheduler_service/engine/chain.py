@@ -113,17 +113,17 @@ def record_step(
 ) -> None:
     """Writes the end of a step into the history, or of its part `part`, done by `instance`."""
     turn.records.append(
-        StepEnded(
-            execute_number=run.execute_number,
-            request_counts=run.request_counts,
-            index=step.index,
-            at=turn.now.wall,
-            exchange=exchange,
-            resp_env_name=step.resp_env_name,
-            error=error,
-            part=part,
-            instance=instance,
-            trace=run.trace,
+        StepEnded(  # by position: msgspec takes 50 ns for each keyword
+            run.execute_number,
+            run.request_counts,
+            step.index,
+            turn.now.wall,
+            exchange,
+            step.resp_env_name,
+            error,
+            part,
+            instance,
+            run.trace,
         )
     )
 

@@ -65,8 +65,6 @@ def record_missed(turn: TurnState, missed: MissedRun, reason: str) -> None:
 
 def repeat_counts(turn: TurnState) -> None:
     """Requests again the counts that did not arrive in time, or before the clock was set back."""
-    if not turn.head.counting:
-        return
     awaited = range(turn.now.steady + 1, turn.now.steady + COUNT_AGAIN_MS + 1)
     if any(counting.due not in awaited for counting in turn.head.counting):
         renewed = tuple(

@@ -30,18 +30,20 @@ def create(job: Job, event: Created, now: Now) -> Decision:
     if refusal is not None:
         return Decision(None, reply=refusal)
     active = program.active and not program.starts_paused
-    head = Head(
-        uid=event.uid,
-        key=event.key,
-        revision=event.revision,
-        created_at=now.wall,
-        updated_at=now.wall,
-        cursor=Cursor(now.wall),
-        active=active,
-        paused_at=None if active else now.wall,
-        pause_reason=None if active else PAUSED,
-        execute_number=event.execute_number,
-        request_counts=event.request_counts,
+    head = Head(  # by position: msgspec takes 50 ns for each keyword
+        event.uid,
+        event.key,
+        event.revision,
+        now.wall,
+        now.wall,
+        Cursor(now.wall),
+        None,
+        active,
+        event.execute_number,
+        event.request_counts,
+        0,
+        None if active else now.wall,
+        None if active else PAUSED,
         owner=event.owner,
     )
     turn = TurnState(job, Document(head), now)

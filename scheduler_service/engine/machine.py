@@ -90,7 +90,8 @@ def decide(job: Job, event: Event, now: Now, *, is_short: bool = False) -> Decis
     if type(event) is Destroyed:
         return destroy(turn)
     reply = _take(turn, event)
-    start_queued(turn)
+    if turn.opens:
+        start_queued(turn)
     return turn.decision(reply)
 
 
@@ -161,20 +162,20 @@ def _handle_call(turn: TurnState, event: CallEnded) -> Reply:
 
 def _run_due(turn: TurnState) -> Reply:
     """Does all that is due: first limits and waits, then delayed triggers, then the timer."""
-    for run in turn.live():
-        _run_due_execution(turn, run)
-    start_queued(turn)
-    for run in _due_triggers(turn):
-        submit(turn, run)
+    if turn.opens:  # few that ring have any
+        for run in turn.live():
+            _run_due_execution(turn, run)
+        start_queued(turn)
+        for run in _due_triggers(turn):
+            submit(turn, run)
     fire_due(turn)
-    repeat_counts(turn)
+    if turn.head.counting:
+        repeat_counts(turn)
     return Taken()
 
 
 def _due_triggers(turn: TurnState) -> list[Open]:
     """The delayed triggers that are due, in the order of their moments."""
-    if not turn.opens:
-        return []
     scheduled = (run for run in turn.opens.values() if run.state is ExecutionState.SCHEDULED)
     return sorted(
         (run for run in scheduled if run.planned_at <= turn.now.wall), key=lambda run: run.planned_at

@@ -76,16 +76,17 @@ def make_request(
     content, kind = sent
     own = own_headers(program, run, None if place.brings_key else key)
     trace = trace or trace_in(run.trace) or trace_of(head.uid, run.execute_number)
-    return OutboundRequest(
-        method=target.method,
-        url=url,
-        headers=(*own, *place.headers, *kind),
-        body=content,
-        timeout=timeout,
-        redirects=target.redirects,
-        trace=trace,
-        awaited=awaited,
-        span=span_tail(turn, program, run, span, trace),
+    return OutboundRequest(  # by position: msgspec takes 50 ns for each keyword
+        target.method,
+        url,
+        (*own, *place.headers, *kind),
+        content,
+        timeout,
+        target.redirects,
+        trace,
+        "",
+        awaited,
+        span_tail(turn, program, run, span, trace),
     )
 
 

@@ -65,20 +65,22 @@ def summarize(job: Job) -> Summary:
         raise AssertionError("a job that does not exist has no summary")
     head = document.head
     kind = job.programs[head.revision].timer.kind
-    live = sum([run.state in LIVE for run in head.opens]) if head.opens else 0
-    return Summary(
-        state=_state(document, kind),
-        kind=kind,
-        revision=head.revision,
-        next_fire=head.next_fire if head.active else None,
-        execute_number=head.execute_number,
-        request_counts=head.request_counts,
-        missed=head.missed,
-        latest=head.latest,
-        created_at=head.created_at,
-        updated_at=head.updated_at,
-        live=live,
-        waiting=len(head.opens) - live,
+    live = 0
+    for run in head.opens:  # a loop: an expression over all of them is a call, in every turn
+        live += run.state in LIVE
+    return Summary(  # by position, in every turn: msgspec takes 50 ns for each keyword
+        _state(document, kind),
+        kind,
+        head.revision,
+        head.next_fire if head.active else None,
+        head.execute_number,
+        head.request_counts,
+        head.missed,
+        head.latest,
+        head.created_at,
+        head.updated_at,
+        live,
+        len(head.opens) - live,
     )
 
 

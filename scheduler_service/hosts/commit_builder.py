@@ -39,6 +39,7 @@ WRITTEN = frozenset((Notify, *QUEUE_WRITES))
 """The effects of which something may lie in the turn's transaction."""
 
 replace = msgspec.structs.replace
+_encode_json = msgspec.json.Encoder().encode
 
 
 class DecidedTurn(msgspec.Struct, frozen=True, gc=False):
@@ -88,18 +89,18 @@ class CommitBuilder:
         programs = _still_needed(turn.programs, after)
         job = Job(after, programs, self._holder)
         batch = self.batch(cached, turn)
-        commit = Commit(
-            entry=self._describe(cached, job, turn.now),
-            expected=cached.committed,
-            sequence=cached.sequence,
-            document=None if after is None else self._core.encode(after),
-            due=self._core.due(job),
-            definition=turn.text,
-            batch=batch,
-            deliveries=turn.deliveries,
-            remembered=turn.kept,
-            queued=turn.queued,
-            may_wait=turn.may_wait,
+        commit = Commit(  # by position, as in `describe`
+            self._describe(cached, job, turn.now),
+            cached.committed,
+            cached.sequence,
+            None if after is None else self._core.encode(after),
+            self._core.due(job),
+            turn.text,
+            batch,
+            turn.deliveries,
+            turn.kept,
+            turn.queued,
+            turn.may_wait,
         )
         return PendingCommit(commit, turn.decision, programs, turn.until, weight=turn.weight)
 
@@ -246,29 +247,30 @@ def _still_needed(programs: Mapping[int, Program], after: Document | None) -> Ma
 def describe(job_id: str, document: Document, program: Program, summary: Summary) -> CatalogueEntry:
     """The line of a job that lives."""
     head = document.head
+    # By position, in every turn: msgspec takes 50 ns for each keyword, 1.3 µs here instead of 0.2.
     return CatalogueEntry(
-        job_id=job_id,
-        uid=head.uid,
-        tenant=program.surroundings.tenant,
-        job_name=program.job_name,
-        object_id=program.object_id,
-        creator=program.creator,
-        kind=summary.kind,
-        state=summary.state,
-        revision=head.revision,
-        labels=program.labels,
-        parent_job=program.parent_job,
-        parent_execution=program.parent_execution,
-        next_fire=summary.next_fire,
-        execute_number=head.execute_number,
-        request_counts=head.request_counts,
-        missed=head.missed,
-        latest=msgspec.json.encode(head.latest),
-        created_at=head.created_at,
-        updated_at=head.updated_at,
-        live=summary.live,
-        waiting=summary.waiting,
-        system=program.system or (program.parent_job is not None and is_trial(job_id, program.parent_job)),
+        job_id,
+        head.uid,
+        program.surroundings.tenant,
+        program.job_name,
+        program.object_id,
+        program.creator,
+        summary.kind,
+        summary.state,
+        head.revision,
+        program.labels,
+        program.parent_job,
+        program.parent_execution,
+        summary.next_fire,
+        head.execute_number,
+        head.request_counts,
+        head.missed,
+        _encode_json(head.latest),
+        head.created_at,
+        head.updated_at,
+        summary.live,
+        summary.waiting,
+        program.system or (program.parent_job is not None and is_trial(job_id, program.parent_job)),
     )
 
 

@@ -45,15 +45,12 @@ class LightTask:
             context = {"message": "a light task failed", "exception": error}
             self._tasks.loop.call_exception_handler(context)
         else:
-            self._await(awaited)
-
-    def _await(self, awaited: "asyncio.Future[Any] | None") -> None:
-        if awaited is None:  # `asyncio.sleep(0)`
-            self._tasks.loop.call_soon(self.step)
-            return
-        awaited._asyncio_future_blocking = False  # the flag by which `await` hands a future to its runner
-        self._awaited = awaited
-        awaited.add_done_callback(self.step)
+            if awaited is None:  # `asyncio.sleep(0)`
+                self._tasks.loop.call_soon(self.step)
+                return
+            awaited._asyncio_future_blocking = False  # the flag by which `await` hands a future to its runner
+            self._awaited = awaited
+            awaited.add_done_callback(self.step)
 
 
 class LightTasks:

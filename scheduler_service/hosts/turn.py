@@ -1,6 +1,6 @@
 """The turn: load, decide, arm, commit, act. The one file that knows this order."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from scheduler_service.domain.document import Document
@@ -179,17 +179,17 @@ class Turn:
             if isinstance(event, AlarmRang):
                 await self._look_again(cached, now)
             return decision.reply
-        turn = DecidedTurn(
+        turn = DecidedTurn(  # by position: msgspec takes 50 ns for each keyword
             decision,
             programs,
             now,
-            text=None if definition is None else accepted(before, decision.document, definition),
-            kept=kept,
-            deliveries=deliveries,
-            queued=queued,
+            None if definition is None else accepted(before, decision.document, definition),
+            kept,
+            deliveries,
+            queued,
             # An answer after which nothing goes out: it may wait for others to be written with.
-            may_wait=not decision.effects and isinstance(event, CallEnded),
-            until=now if ahead else None,
+            not decision.effects and isinstance(event, CallEnded),
+            now if ahead else None,
         )
         if turn.until is not None and queued:
             # Whoever claims sees the parts as soon as they are durable.
@@ -213,7 +213,10 @@ class Turn:
         except StoreError as error:
             await self.settle(cached, pending, error)
             raise
-        await self._finish_in_time(cached, pending)
+        if pending.until is None:
+            await self._finish(cached, pending)
+        else:
+            await self._finish_in_time(cached, pending)
 
     async def _finish_in_time(self, cached: CachedJob, pending: PendingCommit) -> None:
         """`_finish`, not ahead of its moment; what begins late begins then, with all of its time."""
@@ -275,11 +278,11 @@ class Turn:
         else:
             await self._set_alarm(cached)
 
-    async def _set_alarm(self, cached: CachedJob) -> None:
+    def _set_alarm(self, cached: CachedJob) -> Awaitable[None]:
+        """Returns what sets it: no coroutine of its own, since each turn sets its alarm."""
         if cached.due == cached.durable_due:
-            await self._alarms.arm(cached.job_id, cached.due)
-        else:
-            await self._alarms.hold(cached.job_id, cached.due)
+            return self._alarms.arm(cached.job_id, cached.due)
+        return self._alarms.hold(cached.job_id, cached.due)
 
     async def _resolve(self, cached: CachedJob, doubt: PendingCommit) -> None:
         """Asks the store whether it has the turn of which it did not say so."""

@@ -138,10 +138,11 @@ def warnings_at(timer: Timer, anchor: int) -> tuple[Problem, ...]:
 def _unlimited(timer: Timer, cursor: Cursor) -> int | None:
     kind = timer.kind
     if kind is TIMING:
+        if _period(timer).is_zero and cursor.used:  # the usual one-shot job has fired
+            return None
         origin = first_moment(timer, cursor.anchor)
-        if _period(timer).is_zero:  # the usual one-shot job, without computing indices
-            is_left = origin is not None and cursor.used == 0 and origin >= _floor(timer, cursor)
-            return origin if is_left else None
+        if _period(timer).is_zero:
+            return origin if origin is not None and origin >= _floor(timer, cursor) else None
         index, last = _indices(timer, cursor, origin)
         return None if index > last else _nth(timer, origin, index)
     if kind is CRON:

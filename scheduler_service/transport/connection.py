@@ -130,7 +130,13 @@ class HttpConnection(asyncio.Protocol):
 
         Raises TransportError. Where the caller is cancelled, the connection is closed.
         """
-        waiter = self._send(data, method, deadline)
+        if self._transport is None or self.is_closed:
+            raise ConnectFailed(f"{self._origin} closed the connection: look at the target.")
+        waiter: asyncio.Future[ParsedResponse | TransportError] = self._loop.create_future()
+        self._waiter = waiter
+        self._parser.begin(method=method)
+        self._bucket = self._deadlines.arm(self, deadline)
+        self._transport.write(data)
         try:
             outcome = await waiter
         except asyncio.CancelledError:
@@ -144,18 +150,6 @@ class HttpConnection(asyncio.Protocol):
                 # Its traceback refers to this frame: a cycle that would keep the whole request alive.
                 del outcome, waiter
         return outcome
-
-    def _send(
-        self, data: bytes, method: str, deadline: float
-    ) -> "asyncio.Future[ParsedResponse | TransportError]":
-        if self._transport is None or self.is_closed:
-            raise ConnectFailed(f"{self._origin} closed the connection: look at the target.")
-        waiter: asyncio.Future[ParsedResponse | TransportError] = self._loop.create_future()
-        self._waiter = waiter
-        self._parser.begin(method=method)
-        self._bucket = self._deadlines.arm(self, deadline)
-        self._transport.write(data)
-        return waiter
 
     def is_alive(self) -> bool:
         """False when the peer has closed it, even if the loop has not noticed yet; one system call."""

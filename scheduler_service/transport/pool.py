@@ -114,8 +114,9 @@ class Pool:
         Once the pool is closed, ConnectFailed with the reason of `close`.
         A call waits without a task and a timer of its own: in a burst, most calls wait.
         """
-        self._check_open()
-        key = _key(route)
+        if self._refusal is not None:
+            raise ConnectFailed(self._refusal)
+        key = route.site.origin, route.trusted
         limit = self._limits.get(key)
         if limit is None:
             limit = self._limits[key] = ConnectionLimit(
@@ -191,7 +192,8 @@ class Pool:
         """
         waiter = Waiter(limit.route.site.origin, self._loop)
         limit.waiting.append(waiter)
-        limit.note_delays()
+        if self.budget.blocked:
+            limit.note_delays()
         bucket = self._deadlines.arm(waiter, deadline)
         try:
             given = await waiter.given

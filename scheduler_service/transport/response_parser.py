@@ -170,7 +170,8 @@ class ResponseParser:
         assert self._body is not None
         if self._is_head:
             self._parser = None  # httptools still expects a body
-        head = _describe_decoded(self._head) if is_decodable(self._coding) else tuple(self._head)
+        is_decoded = self._coding and is_decodable(self._coding)
+        head = _describe_decoded(self._head) if is_decoded else tuple(self._head)
         return ParsedResponse(self._status, head, self._body.end(), self._body.truncated)
 
     def close(self) -> None:
@@ -201,7 +202,7 @@ class ResponseParser:
             self._clear()
             return
         self._read_head()
-        self._body = open_body(self._coding, self._limit)
+        self._body = open_body(self._coding, self._limit) if self._coding else PlainBody(self._limit)
         if self._is_head:
             self._complete()
 

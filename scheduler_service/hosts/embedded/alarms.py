@@ -98,15 +98,11 @@ class EmbeddedAlarms:
 
     async def arm(self, job_id: str, due: Due) -> None:
         """Rings at `due`. What lies beyond the window is on disk, and is read in time."""
-        self._set(self._wall, job_id, due.wall, self._wall.horizon)
-        self._set(self._steady, job_id, due.steady, self._steady.horizon)
-        self._wake_for(due)
+        self._set(job_id, due, self._wall.horizon, self._steady.horizon)
 
     async def hold(self, job_id: str, due: Due) -> None:
         """Rings at `due`, which is not on disk: memory keeps it however far it is."""
-        self._set(self._wall, job_id, due.wall, due.wall)
-        self._set(self._steady, job_id, due.steady, due.steady)
-        self._wake_for(due)
+        self._set(job_id, due, due.wall, due.steady)
 
     def again(self, job_id: str, pause: int = RING_AGAIN_MS) -> None:
         """Rings in `pause` ms, and not before; what is set for later stays."""
@@ -163,11 +159,19 @@ class EmbeddedAlarms:
             line.put(job_id, moment)
             self._wake()
 
-    def _set(self, line: AlarmQueue, job_id: str, moment: int | None, horizon: int | None) -> None:
-        if moment is None or horizon is None or moment > horizon:
-            line.drop(job_id)
+    def _set(self, job_id: str, due: Due, wall_horizon: int | None, steady_horizon: int | None) -> None:
+        """Both time lines in one call, as each turn sets its alarm."""
+        wall, steady = due.wall, due.steady
+        if wall is None or wall_horizon is None or wall > wall_horizon:
+            self._wall.drop(job_id)
         else:
-            line.put(job_id, moment)
+            self._wall.put(job_id, wall)
+        if steady is None or steady_horizon is None or steady > steady_horizon:
+            self._steady.drop(job_id)
+        else:
+            self._steady.put(job_id, steady)
+        if self._wakeup.sleeps_past(due):
+            self._wake()
 
     async def _read(self) -> None:
         """Keeps both windows filled."""
@@ -277,10 +281,6 @@ class EmbeddedAlarms:
     async def _sleep(self) -> None:
         now = self._clock.now()
         await self._wakeup.sleep(now, self._pause(now))
-
-    def _wake_for(self, due: Due) -> None:
-        if self._wakeup.sleeps_past(due):
-            self._wake()
 
     def _wake(self) -> None:
         """Wakes the ringing loop where something is due before its next wake-up."""

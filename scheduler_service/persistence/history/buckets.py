@@ -19,6 +19,11 @@ def bucket_of(milliseconds: int) -> int:
     return 4 * shift + (milliseconds >> shift)
 
 
+# The buckets of the first milliseconds, which most durations are within: a call takes three times as long.
+SHORT_MS = 1_024
+SHORT = tuple(map(bucket_of, range(SHORT_MS)))
+
+
 def least_in(bucket: int) -> int:
     """The shortest duration in a bucket, in ms."""
     if bucket < 8:

@@ -64,26 +64,24 @@ def _detailed(batch: Batch) -> set[int]:
 def weigh(batch: Batch) -> int:
     """About how many bytes of memory `batch` takes. Called on the event loop, for every turn."""
     weight = RECORD_BYTES * len(batch.records)
-    for record in batch.records:
-        weigh_more = _HEAVY.get(type(record))
-        if weigh_more is not None:
-            weight += weigh_more(record)
+    record: Any  # by its type
+    for record in batch.records:  # what each turn has is weighed without a call
+        kind = type(record)
+        if kind is ExecutionRecord:
+            weight += len(record.params or b"")
+        elif kind is StepEnded or kind is CheckEnded:
+            weight += _weigh_exchange(record.exchange)
+        elif kind in _HEAVY:
+            weight += _HEAVY[kind](record)
     return weight
-
-
-def _weigh_call(record: StepEnded | CheckEnded) -> int:
-    return _weigh_exchange(record.exchange)
 
 
 def _weigh_exchange(exchange: Exchange) -> int:
     return RECORD_BYTES + len(exchange.request_body or b"") + len(exchange.response_body or b"")
 
 
-# Records with bodies.
+# Further records with bodies.
 _HEAVY: Mapping[type[Record], Callable[[Any], int]] = {
-    StepEnded: _weigh_call,
-    CheckEnded: _weigh_call,
     FeedbackSeen: lambda record: len(record.body),
-    ExecutionRecord: lambda record: len(record.params or b""),
     DeliveryRecord: lambda record: 0 if record.exchange is None else _weigh_exchange(record.exchange),
 }

@@ -13,7 +13,7 @@ from scheduler_service.domain.records import (
     ExecutionRecord,
     FiringRecord,
 )
-from scheduler_service.persistence.history.detail_blob import DetailBlob, encode_entries
+from scheduler_service.persistence.history.detail_blob import Entry, encode_entries
 from scheduler_service.persistence.sql.expressions import Row
 from scheduler_service.ports.history import Batch
 
@@ -58,7 +58,7 @@ class _Merged:
 
     def __init__(self) -> None:
         self._executions: dict[Execution, tuple[Batch, ExecutionRecord]] = {}
-        self._entries: dict[Execution, list[DetailBlob]] = {}
+        self._entries: dict[Execution, list[Entry]] = {}
         self._firings: dict[tuple[str, int, int, int], Firing] = {}
         self._deliveries: dict[str, tuple[tuple[int, int], Row]] = {}
 
@@ -78,7 +78,7 @@ class _Merged:
                 found = self._entries.get(key)
                 if found is None:
                     self._entries[key] = found = []
-                found.append(DetailBlob(batch.sequence, ordinal, record))
+                found.append((batch.sequence, ordinal, record))
 
     def rows(self, pause: Callable[[], None]) -> Rows:
         entries: list[Row] = []
@@ -152,8 +152,8 @@ def _execution_row(batch: Batch, record: ExecutionRecord) -> Row:
     )
 
 
-def _entry_row(key: Execution, found: list[DetailBlob]) -> Row:
-    sequences = [entry.sequence for entry in found]
+def _entry_row(key: Execution, found: list[Entry]) -> Row:
+    sequences = [entry[0] for entry in found]
     return (*key, min(sequences), max(sequences), encode_entries(found))
 
 

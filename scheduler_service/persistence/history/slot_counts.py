@@ -14,18 +14,18 @@ SLOT_DAYS = 8
 LATENESS = "lateness"
 DURATION = "duration"
 
-# Of an execution: the slot (counted from 1970) of its planned moment, its tenant and state, the buckets of
-# its lateness and its duration.
-Seen = tuple[int, str, str, int, int]
+# Of executions: the slot (counted from 1970) of their planned moment, their tenant, state and failure type,
+# the buckets of their lateness and their duration.
+Seen = tuple[int, str, str, str, int, int]
 
 
-def count_slots(seen: Iterable[Seen]) -> list[Row]:
-    """The rows of `statistic_slots` that executions add, in the order of their key.
+def count_slots(seen: Iterable[tuple[Seen, int]]) -> list[Row]:
+    """The rows of `statistic_slots` that executions add, in the order of their key; how many of each kind.
 
     Each figure is counted by itself: combinations would be many rows, and a read of a day of them slow.
     """
     found: Counter[tuple[int, str, str, int]] = Counter()
-    for (slot, tenant, state, lateness, duration), count in Counter(seen).items():
+    for (slot, tenant, state, _, lateness, duration), count in seen:
         found[slot, tenant, state, 0] += count
         if duration != NONE:
             found[slot, tenant, DURATION, duration] += count
