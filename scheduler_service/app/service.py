@@ -17,6 +17,7 @@ from scheduler_service.app.system_jobs import install
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.processes.worker_process import WorkerProcess
+from scheduler_service.hosts.tasks import LEAST_PATIENCE_MS
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.clock import Timekeeper
@@ -102,9 +103,12 @@ class Service:
         grace = 0 if self.components.watch.is_lost else grace
         self._log("draining", graceMs=grace, running=self.components.host.running)
         self.components.services.stop_claims()
-        grace = await self._stop_own_work(grace)
         rooms = self.components
+        # What has no answer by then is found out by the next start, as after a crash.
+        leaving = rooms.clock.call_after(grace + LEAST_PATIENCE_MS, rooms.store.leave)
+        grace = await self._stop_own_work(grace)
         await asyncio.gather(rooms.host.stop(grace), rooms.workers.stop(grace), rooms.trial_rounds.stop())
+        leaving.cancel()
         await self.telemetry.end_events()
         await self.components.sender.close()
         await self.components.reads.close()

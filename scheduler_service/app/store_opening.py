@@ -33,6 +33,9 @@ class ServiceState(OpenStore, Protocol):
     def samples(self, *, is_away: bool = False) -> Iterable[Sample]:
         """The figures of its transactions, and whether it is up, which it is not while it `is_away`."""
 
+    def leave(self) -> None:
+        """No server is waited for any more: what is under way, and `close`, end at once without it."""
+
 
 class StoreWatch:
     """Says what becomes of an open store, and remembers it."""

@@ -177,3 +177,27 @@ async def test_the_password_stands_in_no_log(fleet: Fleet, tmp_path: Path, serve
     await run.until(is_away, "readiness is gone")
     await run.kill()
     assert "very-secret" not in Path(run.order.log).read_text()
+
+
+async def test_a_store_that_stands_still_does_not_hold_up_the_end(
+    fleet: Fleet, tmp_path: Path, server: RedisServer
+) -> None:
+    """Nor does one that takes connections and says nothing; what it was told is found by the next start."""
+    async with open_target() as target:
+        settings = {"store.url": server.url, "server.drain_seconds": 1}
+        run = fleet.start(tmp_path / "data", settings=settings)
+        await begin(run, plain(target, timer={"dueTime": "0s", "period": "PT0.2S"}, qos=1))
+        await run.until(lambda: asked(target, 3), "three firings")
+        server.freeze()
+        await asyncio.sleep(0.5)  # until turns wait for it
+        try:
+            async with asyncio.timeout(1 + 10):
+                assert await run.terminate() == 0
+        finally:
+            server.wake()
+        heir = begin_at(fleet, tmp_path / "data", server)
+        assert await heir.is_up(), heir.message
+        count = len(target.seen)
+        await heir.until(lambda: asked(target, count + 3), "the heir goes on")
+        assert await heir.terminate() == 0
+    assert len({one.execution for one in target.seen}) == len({one.key for one in target.seen})

@@ -1,7 +1,8 @@
 """The shard of a worker process, seen from the service: its jobs, its catalogue and its queues.
 
 Each method is that of its port, called in the worker process; all raise StoreError. Where the process stands
-still, reads raise it after 2 s, and so do all calls a few seconds later, before anything is sent.
+still, reads and what callers change raise it after 2 s, claims and the service's own work when it is started
+anew; a few seconds later all calls do, before anything is sent.
 """
 
 import asyncio
@@ -114,15 +115,15 @@ class RemoteShard:
 
     async def forget(self, job_id: str) -> bool:
         """Removes a destroyed job; False: there is none."""
-        return await self._worker.call(rpc_methods.FORGET, job_id)
+        return await self._worker.order(rpc_methods.FORGET, job_id)
 
     async def resend(self, delivery_id: str) -> bool:
         """Tries a notification at once; False: there is none."""
-        return await self._worker.call(rpc_methods.RESEND, delivery_id)
+        return await self._worker.order(rpc_methods.RESEND, delivery_id)
 
     async def dismiss(self, delivery_id: str) -> bool:
         """Gives a notification up; False: there is none."""
-        return await self._worker.call(rpc_methods.DISMISS, delivery_id)
+        return await self._worker.order(rpc_methods.DISMISS, delivery_id)
 
     async def resend_outbox(self) -> int:
         """Tries all notifications in the outbox; returns how many."""
@@ -226,15 +227,15 @@ class RemoteQueues:
 
     def renew(self, lease: str, now: int) -> Awaitable[Renewed | None]:
         """Prolongs a lease."""
-        return self._worker.call(rpc_methods.RENEW, (lease, now))
+        return self._worker.order(rpc_methods.RENEW, (lease, now))
 
     def complete(self, lease: str, end: PartEnd, now: int) -> Awaitable[EndedPart | bool]:
         """Ends a part."""
-        return self._worker.call(rpc_methods.COMPLETE, (lease, end, now))
+        return self._worker.order(rpc_methods.COMPLETE, (lease, end, now))
 
     def free(self, freeing: Freeing) -> Awaitable[Swept | None]:
         """Ends a lease."""
-        return self._worker.call(rpc_methods.FREE, freeing)
+        return self._worker.order(rpc_methods.FREE, freeing)
 
     def sweep(self, now: int) -> Awaitable[Swept]:
         """Ends or offers again the parts of expired leases."""

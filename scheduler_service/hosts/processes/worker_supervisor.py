@@ -121,7 +121,8 @@ class WorkerSupervisor:
             try:
                 await self._drain(self._connection, grace)
             except (StoreError, TimeoutError) as error:
-                self._log("worker_not_stopped", worker=self._worker.shard, error=str(error))
+                why = str(error) or "it does not answer"  # a TimeoutError says nothing
+                self._log("worker_not_stopped", worker=self._worker.shard, error=why)
                 self._process.kill()
         await self.end()
 

@@ -161,6 +161,10 @@ class LeaseKeeper:
         self._ended = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
+    def leave(self) -> None:
+        """Waits for the server no longer: the lease expires by itself."""
+        self._connection.leave()
+
     async def give_back(self) -> None:
         """Ends the lease, unless another process has it."""
         # Not cancelled: before Python 3.12 `asyncio.wait_for`, by which the library sends, may swallow that.

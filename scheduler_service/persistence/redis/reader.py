@@ -84,6 +84,10 @@ class Reader:
         count, last, *found = await self.script("page", wanted.index, *ends, back, limit, value, rows)
         return Page(last, [row for row in found if row is not None], count == limit)
 
+    def leave(self) -> None:
+        """Waits for the server no longer: what is read fails."""
+        self._connection.leave()
+
     async def close(self) -> None:
         """Returns when all reads have their results."""
         self._is_closed = True

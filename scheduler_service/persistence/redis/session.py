@@ -90,6 +90,10 @@ class Session:
                 "gone, or the server was emptied. This process writes nothing any more and stops."
             )
 
+    def leave(self) -> None:
+        """Waits for the server no longer."""
+        self._connection.leave()
+
     async def close(self) -> None:
         """Ends the connection."""
         await self._connection.close()

@@ -173,6 +173,10 @@ class RedisStateStore(StoreWrites[Writer]):
     async def clock_skew(self) -> int:
         return int(await self._reader.command("HGET", "meta", CLOCK_SKEW) or 0)
 
+    def leave(self) -> None:
+        for part in (self._session, self._reader, self._lister, self._keeper):
+            part.leave()
+
     async def close(self) -> None:
         """Writes what was put in, then gives the lease back. A second call waits for the same end."""
         if self._closing is None:

@@ -211,3 +211,22 @@ async def test_scripts_that_were_flushed_are_sent_again(redis: RedisServer) -> N
     assert len((await store.catalogue.list(JobQuery())).items) == 1
     assert await store.deliveries("", 10) == []
     await store.close()
+
+
+async def test_a_server_that_stands_still_is_left(redis: RedisServer) -> None:
+    """What waits for it ends, the end of the store too, however long an answer may take."""
+    store = await open_at(redis, timeout=3600.0)
+    await store.commit(commit())
+    redis.freeze()
+    try:
+        work = [asyncio.ensure_future(one) for one in (store.commit(commit(expected=1)), store.load("job"))]
+        work.append(asyncio.ensure_future(store.catalogue.list(JobQuery())))
+        await asyncio.wait(work, timeout=0.1)
+        store.leave()
+        store.leave()  # a second time has nothing to do
+        async with asyncio.timeout(20):
+            outcomes = await asyncio.gather(*work, return_exceptions=True)
+            await store.close()
+    finally:
+        redis.wake()
+    assert [type(outcome) for outcome in outcomes] == [StoreUncertain, StoreUnavailable, StoreUnavailable]
