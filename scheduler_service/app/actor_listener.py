@@ -23,6 +23,10 @@ TOKEN_HEADER = b"dapr-api-token"
 """By which daprd shows the token that it was started with (its `APP_API_TOKEN`)."""
 
 OF_BROWSERS = (b"origin", b"sec-fetch-site", b"referer")
+SMALL_BYTES = 16 << 10
+"""A body of up to this size, as most turns have, is always read."""
+HELD_BYTES = 96 << 20
+"""What all bodies that have not come to their end may take in memory; one that is too much for it is 503."""
 METHOD_PARTS, REMINDER_PARTS = 6, 7
 """Parts of `/actors/TYPE/ID/method/NAME` and `/actors/TYPE/ID/method/remind/NAME`, the empty one first."""
 HEALTH = "/healthz"
@@ -47,6 +51,7 @@ def create_actor_app(host: Actors, *, token: str | None = None) -> Asgi:
     of the page that asks, so that no web page takes turns. With `token` everything but `/healthz` needs it.
     A body of more than LARGEST_MESSAGE_BYTES is refused: with 413 where its length says so, else cut off.
     """
+    held = _Held()
     logging.getLogger("fastapi").setLevel(logging.WARNING)
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     DaprActor(app)
@@ -66,10 +71,18 @@ def create_actor_app(host: Actors, *, token: str | None = None) -> Asgi:
         if path == "/dapr/config":
             host.recheck_cache()  # daprd asks once per start: it started anew
         turn = _turn_of(scope)
-        if turn is None:
-            await app(scope, _bounded(receive), send)
-        elif (body := await _read(_bounded(receive))) is not None:
+        coming = _Body(receive, held)
+        try:
+            if turn is None:
+                await app(scope, coming.receive, send)
+                return
+            body = await _read(coming.receive)
+        finally:
+            coming.end()
+        if body is not None:
             await _answer(send, *await _take(turn, body))
+        elif coming.has_no_room:
+            await _answer(send, 503)
 
     return serve
 
@@ -91,17 +104,40 @@ def _refusal(scope: Any, token: bytes | None) -> int | None:
     return None
 
 
-def _bounded(receive: Receive) -> Receive:
-    """`receive`, but for bodies without end: the SDK keeps a body whole. daprd names no length of its own."""
-    left = LARGEST_MESSAGE_BYTES
+class _Held:
+    """The bytes of all bodies of a listener that are being read."""
 
-    async def take() -> Any:
-        nonlocal left
-        message = await receive()
-        left -= len(message.get("body", b""))
-        return message if left >= 0 else {"type": "http.disconnect"}
+    size = 0
 
-    return take
+
+class _Body:
+    """A body as it comes, but for what is endless or too much: the SDK keeps a body whole.
+
+    daprd names no length of its own.
+    """
+
+    def __init__(self, receive: Receive, held: _Held) -> None:
+        self._receive = receive
+        self._held = held
+        self._size = self._counted = 0
+        self.has_no_room = False
+
+    async def receive(self) -> Any:
+        """The next message of the request; that its sender is gone where no more is read."""
+        message = await self._receive()
+        self._size += len(message.get("body", b""))
+        if self._size > SMALL_BYTES:
+            self._held.size += self._size - self._counted
+            self._counted = self._size
+            self.has_no_room = self._held.size > HELD_BYTES
+        if self.has_no_room or self._size > LARGEST_MESSAGE_BYTES:
+            return {"type": "http.disconnect"}
+        return message
+
+    def end(self) -> None:
+        """It is read no further."""
+        self._held.size -= self._counted
+        self._counted = 0
 
 
 Turn = tuple[str, str, str, str]

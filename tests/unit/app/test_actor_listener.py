@@ -1,9 +1,12 @@
 """The listener of a node for daprd: nobody else takes turns there."""
 
+import asyncio
+from typing import Any
+
 import httpx
 import pytest
 
-from scheduler_service.app.actor_listener import Asgi, create_actor_app
+from scheduler_service.app.actor_listener import HELD_BYTES, SMALL_BYTES, Asgi, create_actor_app
 from scheduler_service.hosts.dapr.sidecar import LARGEST_MESSAGE_BYTES
 
 pytestmark = pytest.mark.anyio
@@ -34,6 +37,23 @@ async def ask(
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=base) as client:
         return await client.request(verb, path, content=body, headers=named)
+
+
+def scope_of_a_turn() -> dict[str, object]:
+    """A turn whose body has no length."""
+    return {
+        "type": "http",
+        "method": "PUT",
+        "path": TURN,
+        "raw_path": TURN.encode(),
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1:8001"), (b"transfer-encoding", b"chunked")],
+        "http_version": "1.1",
+        "scheme": "http",
+        "server": ("127.0.0.1", 8001),
+        "client": ("127.0.0.1", 5),
+        "root_path": "",
+    }
 
 
 @pytest.mark.parametrize("base", [URL, "http://localhost:8001", "http://[::1]:8001"])
@@ -96,19 +116,6 @@ async def test_a_body_without_a_length_is_cut_off() -> None:
     """The SDK gets no more than the limit, and the turn is not taken."""
     sent = 0
     answered: list[int] = []
-    scope = {
-        "type": "http",
-        "method": "PUT",
-        "path": TURN,
-        "raw_path": TURN.encode(),
-        "query_string": b"",
-        "headers": [(b"host", b"127.0.0.1:8001"), (b"transfer-encoding", b"chunked")],
-        "http_version": "1.1",
-        "scheme": "http",
-        "server": ("127.0.0.1", 8001),
-        "client": ("127.0.0.1", 5),
-        "root_path": "",
-    }
 
     async def endless() -> dict[str, object]:
         nonlocal sent
@@ -120,9 +127,36 @@ async def test_a_body_without_a_length_is_cut_off() -> None:
         if message["type"] == "http.response.start":
             answered.append(int(str(message["status"])))
 
-    await create_actor_app(Actors())(scope, endless, send)
+    await create_actor_app(Actors())(scope_of_a_turn(), endless, send)
     assert sent == LARGEST_MESSAGE_BYTES + (1 << 20)
     assert answered in ([], [400], [500])
+
+
+async def test_many_bodies_without_an_end_do_not_fill_the_memory() -> None:
+    """Beyond a limit for all that are being read a large one is refused, and small ones are taken still."""
+    app, size = create_actor_app(Actors()), LARGEST_MESSAGE_BYTES
+    stay: asyncio.Future[dict[str, object]] = asyncio.get_running_loop().create_future()
+
+    async def read(size: int, rest: "asyncio.Future[dict[str, object]] | None") -> list[object]:
+        messages = [{"type": "http.request", "body": bytes(size), "more_body": rest is not None}]
+        answers: list[object] = []
+
+        async def receive() -> Any:
+            return messages.pop() if messages or rest is None else await rest
+
+        async def send(message: Any) -> None:
+            answers.append(message.get("status"))
+
+        await app(scope_of_a_turn(), receive, send)
+        return answers[:1]
+
+    slow = [asyncio.ensure_future(read(size, stay)) for _ in range(HELD_BYTES // size)]
+    await asyncio.sleep(0)
+    assert await read(SMALL_BYTES + 1, None) == [503]
+    assert await read(SMALL_BYTES, None) == [500], "it got through to the SDK"
+    stay.set_result({"type": "http.disconnect"})
+    assert await asyncio.gather(*slow) == [[]] * len(slow), "their sender is gone"
+    assert await read(size, None) == [500], "there is room again"
 
 
 async def test_an_unhealthy_host_says_so() -> None:
