@@ -4,6 +4,7 @@ import asyncio
 from typing import Any, cast
 
 from scheduler_service.app.connections import Connections
+from scheduler_service.app.held_input import HeldInput
 from scheduler_service.app.limited_protocol import LimitedProtocol
 
 FULL = (
@@ -12,6 +13,12 @@ FULL = (
     b"There are too many connections: try again soon."
 )
 
+QUIET_BYTES = 4 << 10
+"""So much of its requests a connection may hold without being counted, as nearly all do."""
+
+COUNTED_BYTES = 64 << 10
+"""So much of a body is counted: what is longer waits for its room outside (`api.body_room`)."""
+
 
 class ApiProtocol(LimitedProtocol):
     """One connection of a caller; `open_connections` are those of its listener."""
@@ -19,6 +26,8 @@ class ApiProtocol(LimitedProtocol):
     def __init__(self, *, open_connections: Connections, **given: Any) -> None:
         super().__init__(**given)
         self._open_connections = open_connections
+        self._input = HeldInput()
+        self._is_counted = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is open (asyncio)."""
@@ -42,6 +51,22 @@ class ApiProtocol(LimitedProtocol):
         self._open_connections.unblock(self)
         super().resume_writing()
 
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come (asyncio)."""
+        super().data_received(data)
+        self._tell_held()
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of a body (httptools)."""
+        super().on_body(body)
+        if self._body_bytes > COUNTED_BYTES:  # the rest has room of its own, or is not read
+            self._input.leave_out(min(len(body), self._body_bytes - COUNTED_BYTES))
+
+    def on_message_complete(self) -> None:
+        """A request is complete (httptools)."""
+        super().on_message_complete()
+        self._input.end(is_answered=self.cycle is not None and self.cycle.response_complete)
+
     def on_headers_complete(self) -> None:
         """The head of a request is complete (httptools)."""
         self._open_connections.begin(self)
@@ -49,6 +74,25 @@ class ApiProtocol(LimitedProtocol):
 
     def on_response_complete(self) -> None:
         """A request is answered (uvicorn)."""
+        self._input.answer()
         super().on_response_complete()
+        self._tell_held()
         if self.cycle.response_complete and not self.transport.is_closing():
             self._open_connections.finish(self)
+
+    def _parse_rest(self) -> None:
+        super()._parse_rest()
+        self._tell_held()
+
+    def _feed(self, piece: bytes) -> None:
+        self._input.take(len(piece))
+        super()._feed(piece)
+
+    def _tell_held(self) -> None:
+        size = self._input.held + len(self._unparsed)
+        if size > QUIET_BYTES:
+            self._is_counted = True
+            self._open_connections.hold(self, size)
+        elif self._is_counted:
+            self._is_counted = False
+            self._open_connections.hold(self, 0)

@@ -2,13 +2,17 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.tally import Tally
 
 UNREAD_SECONDS = 1.0
 """So long an answer may wait to be read before its connection gives way to a new one."""
+
+HELD_BYTES = 32 << 20
+"""What the requests of all callers may take in memory as they came, large bodies beyond their first 64 KiB
+and connections with little of it left out."""
 
 
 class Connection(Protocol):
@@ -25,7 +29,8 @@ class Connections:
     for a second, then the one that waits for its next request for longest. So a caller gets in, however many
     others say or read nothing, and these end no caller that has asked; only where `most` requests are being
     answered a further connection is refused. One whose head is not complete within `head_seconds` is cut;
-    after a request it has `idle_seconds` more. `clock` returns seconds.
+    after a request it has `idle_seconds` more. Where what callers have sent takes more than `held_bytes`, the
+    connection that has held some for longest ends. `clock` returns seconds.
     """
 
     def __init__(
@@ -36,6 +41,7 @@ class Connections:
         idle_seconds: float,
         log: Log,
         clock: Callable[[], float] | None = None,
+        held_bytes: int = HELD_BYTES,
     ) -> None:
         self.most = most
         self.count = 0
@@ -43,6 +49,9 @@ class Connections:
         self._head_seconds = head_seconds
         self._again_seconds = idle_seconds + head_seconds
         self._clock = clock
+        self._room = held_bytes
+        # By the moment at which each began to hold some, the first one first.
+        self._holding: dict[Connection, int] = {}
         # All by the moment at which the wait began, the longest first.
         self._silent: dict[Connection, float] = {}
         self._idle: dict[Connection, float] = {}
@@ -77,9 +86,22 @@ class Connections:
         """Notes that the caller has read."""
         self._unread.pop(connection, None)
 
+    def hold(self, connection: Connection, size: int) -> None:
+        """Notes how many bytes of requests a connection has; 0: not enough to be counted."""
+        self._room -= size - self._holding.get(connection, 0)
+        if size:
+            self._holding[connection] = size
+        else:
+            self._holding.pop(connection, None)
+        while self._room < 0 and self._holding:
+            first = next(iter(self._holding))
+            self._room += self._holding[first]
+            self._cut(self._holding, first, "overHeld")
+
     def forget(self, connection: Connection) -> None:
         """Notes that it is closed."""
         self.count -= 1
+        self._room += self._holding.pop(connection, 0)
         self._silent.pop(connection, None)
         self._idle.pop(connection, None)
         self._unread.pop(connection, None)
@@ -117,8 +139,9 @@ class Connections:
                 break
             self._cut(waiting, connection, "silent")
 
-    def _cut(self, waiting: dict[Connection, float], connection: Connection, reason: str) -> None:
+    def _cut(self, waiting: dict[Connection, Any], connection: Connection, reason: str) -> None:
         del waiting[connection]
+        self._silent.pop(connection, None)
         self._idle.pop(connection, None)
         self._unread.pop(connection, None)
         self.events.count(reason, limit=self.most)

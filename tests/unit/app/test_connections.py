@@ -22,7 +22,7 @@ class Fake:
 class Bench:
     """Connections of a listener that takes `most`, under a clock that stands still."""
 
-    def __init__(self, most: int = 2) -> None:
+    def __init__(self, most: int = 2, held_bytes: int = 100) -> None:
         self.seconds = 0.0
         self.lines: list[tuple[str, dict[str, Any]]] = []
         self.connections = Connections(
@@ -31,6 +31,7 @@ class Bench:
             idle_seconds=30,
             log=lambda event, **keys: self.lines.append((event, keys)),
             clock=lambda: self.seconds,
+            held_bytes=held_bytes,
         )
 
     def come(self) -> tuple[Fake, bool]:
@@ -145,3 +146,22 @@ async def test_a_head_has_its_time() -> None:
     assert not busy.is_cut
     assert bench.connections.events.counts == {"silent": 3}
     bench.connections.close()
+
+
+async def test_who_holds_most_of_the_memory_for_longest_gives_way() -> None:
+    """As many as are needed; what they held is free at once, and what a closed one held too."""
+    bench = Bench(most=9)
+    first, second, third, quiet = (bench.admitted() for _ in range(4))
+    for connection, size in ((first, 30), (second, 40), (first, 50), (quiet, 0)):
+        bench.connections.hold(connection, size)
+    assert [one.is_cut for one in (first, second)] == [False, False]
+    bench.connections.hold(third, 60)
+    assert (first.is_cut, second.is_cut, third.is_cut, quiet.is_cut) == (True, False, False, False)
+    bench.connections.forget(first)
+    bench.connections.forget(third)
+    bench.connections.hold(quiet, 60)
+    assert [one.is_cut for one in (second, quiet)] == [False, False]
+    bench.connections.hold(second, 0)
+    bench.connections.hold(second, 41)
+    assert (quiet.is_cut, second.is_cut) == (True, False)
+    assert bench.lines[0] == ("connections_closed", {"overHeld": 1, "limit": 9})
