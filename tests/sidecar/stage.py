@@ -100,7 +100,9 @@ class Stage:
         ready = until(lambda: self.call(name, "GET", "/health/ready")[0] == 200, patience)
         assert ready, self.cluster.apps[name].last_lines(20) + self.cluster.sidecars[name].last_lines(20)
 
-    def call(self, name: str, method: str, path: str, body: object = None) -> tuple[int, Any]:
+    def call(
+        self, name: str, method: str, path: str, body: object = None, *, seconds: float = 30
+    ) -> tuple[int, Any]:
         """(status, JSON) of an API call; 0 where the node does not answer."""
         url = path if path.startswith("http") else f"http://127.0.0.1:{self.cluster.nodes[name].api}{path}"
         data = None if body is None else json.dumps(body).encode()
@@ -108,7 +110,7 @@ class Stage:
             url, method=method, data=data, headers={"content-type": "application/json"}
         )
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=seconds) as answer:
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read() or b"{}")
@@ -175,9 +177,11 @@ def staged(
 
 
 @contextlib.contextmanager
-def staged_on_postgres(folder: Path, programs: Mapping[str, str], *names: str) -> Iterator[Stage]:
+def staged_on_postgres(
+    folder: Path, programs: Mapping[str, str], *names: str, environ: Mapping[str, str] | None = None
+) -> Iterator[Stage]:
     """The same on one database, as `./scripts/cluster` starts it."""
-    cluster = LocalCluster(folder=folder, programs=programs)
+    cluster = LocalCluster(folder=folder, programs=programs, environ=environ)
     cluster.add_database()
     with _stopping(Stage(cluster, Target())) as stage:
         stage.start(*names)

@@ -69,6 +69,10 @@ class Script:
         """Ctrl-C: the signal goes to all that a terminal knows of."""
         os.killpg(self._process.pid, signal.SIGINT)
 
+    def send(self, number: int) -> None:
+        """A signal for the script alone, as `kill` sends it."""
+        os.kill(self._process.pid, number)
+
     def await_end(self) -> int:
         """Its exit code."""
         code = self._process.wait(PATIENCE)
@@ -160,3 +164,18 @@ def post(address: str, path: str, body: object, wanted: int) -> None:
 
 def read(address: str, path: str) -> httpx.Response:
     return httpx.get(f"{address}{path}", trust_env=False, timeout=30)
+
+
+def test_it_ends_when_it_is_told_and_when_it_is_killed(tmp_path: Path, programs: dict[str, str]) -> None:
+    """`kill -9` leaves no program behind, and nothing that the next start minds; SIGTERM ends all."""
+    scripts = make_checkout(tmp_path / "checkout")
+    with started(scripts, tmp_path / "data") as (script, _):
+        processes = set(script.parts.values())
+        script.send(signal.SIGKILL)
+        script.await_end()
+        assert until(lambda: left_behind(processes) == [], 20), left_behind(processes)
+    with started(scripts, tmp_path / "data") as (script, _):
+        processes = set(script.parts.values())
+        script.send(signal.SIGTERM)
+        assert script.await_end() == 0, script.said
+        assert left_behind(processes) == []
