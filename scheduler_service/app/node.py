@@ -54,6 +54,7 @@ from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
 from scheduler_service.transport.sender import SystemFunction
 from scheduler_service.transport.service_urls import InvocationDirectory, InvocationSender
+from scheduler_service.transport.topics import TopicSender
 
 # That of the API, and that of daprd.
 LISTENERS = 2
@@ -231,7 +232,9 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
 
 def _make_compiler(loaded: Loaded, served: str) -> tuple[Surroundings, Compiler]:
     settings = loaded.settings
-    surroundings = make_surroundings(settings, served, judge_target=judge_of(loaded))
+    surroundings = msgspec.structs.replace(
+        make_surroundings(settings, served, judge_target=judge_of(loaded)), topics=True
+    )
     check_alerts(settings, surroundings)
     compiler = Compiler(
         defaults=settings.defaults,
@@ -262,7 +265,9 @@ def _make_node_sender(
         sidecar=directory,
     )
     telemetry.show("connections", sender.samples)
-    return InvocationSender(sender=sender)
+    dapr = loaded.settings.dapr
+    topics = TopicSender(sender=sender, http_port=dapr.http_port, token=dapr.api_token)
+    return InvocationSender(sender=topics)
 
 
 def _make_host(

@@ -84,7 +84,7 @@ def check(definition: Any) -> tuple[list[Found], list[Found]]:
     if isinstance(definition, dict) and definition.get("jobId") is None:
         filled_in = {**definition, "jobId": UNNAMED}
     try:
-        compiled = compile_definition(parse_definition(filled_in), Surroundings())
+        compiled = compile_definition(parse_definition(filled_in), Surroundings(topics=True))
     except (ModelError, DefinitionError) as error:
         return _point(error.problems, definition), []
     return [], _point(compiled.warnings, definition)

@@ -17,9 +17,12 @@ from scheduler_service.engine.requests import prerender
 from scheduler_service.engine.scope import members_in, names_in
 from scheduler_service.language.compiled import JsonTemplate, TextTemplate, UrlTemplate
 from scheduler_service.language.expression import NOTIFY_BODY, SYSTEM_VARIABLES, Allowance, Names, Overspent
+from scheduler_service.language.places import OFFERED
 from scheduler_service.language.template import compile_json, compile_text, compile_url
 from scheduler_service.language.urls import check_authority, names_service
 
+TOPIC = re.compile(r"(?i:topic)://[A-Za-z0-9._-]+/[^?#\s]+")
+HEADERS_OF_EVENTS = frozenset({"content-type", "webhook-id"})
 OPENING = re.compile(r"\$\{\s*(\w+)\s*\}")
 Made = TypeVar("Made")
 
@@ -108,7 +111,9 @@ class _Compiler:
                 sign=entry.sign,
                 success_codes=["2xx"],
             )
-            target = self._direct(step, f"/notification/{index}", names)
+            pointer = f"/notification/{index}"
+            self._check_topic(step, pointer)
+            target = self._direct(step, pointer, names)
             if target is not None:
                 made.append(
                     Notification(
@@ -124,11 +129,13 @@ class _Compiler:
     def _names(self, before: int | None = None, *, notified: bool = False) -> Names:
         named = [step.resp_env_name for step in self._definition.request[:before] if step.resp_env_name]
         system = SYSTEM_VARIABLES | {NOTIFY_BODY} if notified else SYSTEM_VARIABLES
+        topic = ("topic",) if notified and self._surroundings.topics else ()
         return Names(
             system=frozenset(system),
             environment=self._environment,
             resp_env_names=tuple(named),
             allowance=self._allowance,
+            schemes=(*OFFERED, *topic),
         )
 
     def _step_names(self, index: int) -> Names:
@@ -231,6 +238,33 @@ class _Compiler:
                 "use service:// or http(s)://"
             )
             self._problems.append(Problem(f"{pointer}/url", "not_available", text))
+        is_notification = pointer.startswith("/notification/")
+        if self._is_topic(step) and not (is_notification and self._surroundings.topics):
+            text = (
+                "topic:// needs Dapr, and this service runs without it; use service:// or http(s)://"
+                if is_notification
+                else "topic:// is for notifications alone; use service:// or http(s)://"
+            )
+            self._problems.append(Problem(f"{pointer}/url", "not_available", text))
+
+    def _check_topic(self, step: RequestStep, pointer: str) -> None:
+        """Refuses what has no place in an event that is published."""
+        if not self._is_topic(step):
+            return
+        if "${" not in step.url and not TOPIC.fullmatch(step.url):
+            text = f"{step.url[:80]!r} is not topic://PUBSUB/TOPIC, without a query; correct it"
+            self._problems.append(Problem(f"{pointer}/url", "invalid", text))
+        if step.method != "POST":
+            text = f"an event is published, so method {step.method!r} has no meaning; remove it"
+            self._problems.append(Problem(f"{pointer}/method", "invalid", text))
+        for name in step.headers:
+            if name.lower() not in HEADERS_OF_EVENTS:
+                text = f"an event has no header {name[:80]!r}; use Content-Type, webhook-id or the body"
+                place = pointer + write_pointer(["headers", name])
+                self._problems.append(Problem(place, "invalid", text))
+
+    def _is_topic(self, step: RequestStep) -> bool:
+        return self._begin(step.url).lower().startswith("topic:")
 
     def _try(self, make: Callable[[], Made], pointer: str) -> Made | None:
         try:

@@ -7,11 +7,11 @@ from urllib.parse import quote
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.texts import scrub
 
-SCHEMES = ("http", "https", "service", "queue", "system")
+SCHEMES = ("http", "https", "service", "queue", "topic", "system")
 """The schemes of SPEC section 9, and that of system jobs."""
 
 OFFERED = ("http", "https", "service")
-"""Those that every url may have; a step may have `queue` too."""
+"""Those that every url may have; a step may have `queue` too, a notification on Dapr `topic`."""
 
 SHOWN_MAX = 80
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")

@@ -9,7 +9,7 @@ from tests.unit.docs.pages import NAMED_TEST, functions_of, read
 PAGE = "docs/promises.md"
 FIRST, LAST = 2, 16
 LATER = (
-    "topic://", "sign", "secrets", "Tenants", "keys", "Audit",
+    "sign", "secrets", "Tenants", "keys", "Audit",
     "Dapr", "MySQL", "console",
 )  # fmt: skip
 ROW = re.compile(r"\| (?P<rule>.+?) \| (?P<tests>[^|]+) \|")

@@ -33,6 +33,43 @@ def test_a_queue_is_refused_where_there_are_none(url: str) -> None:
         assert compile_definition(posted, Surroundings()).program.job_id
 
 
+TOPIC = "topic://events/jobs/ended"
+ON_DAPR = Surroundings(topics=True)
+
+
+def refused(surroundings: Surroundings, **members: Any) -> list[tuple[str, str]]:
+    """(pointer, code) of what is wrong with a definition in these surroundings."""
+    posted = parse_definition(definition(**members))
+    with pytest.raises(DefinitionError) as caught:
+        compile_definition(posted, surroundings)
+    return [(one.pointer, one.code) for one in caught.value.problems]
+
+
+@pytest.mark.parametrize("url", [TOPIC, "TOPIC://events/x", "topic://events/${schedulingJobId}"])
+def test_a_topic_is_for_notifications_on_dapr(url: str) -> None:
+    """Everywhere else it is refused by name (SPEC section 9)."""
+    posted = parse_definition(definition(notification=[{"url": url}]))
+    assert compile_definition(posted, ON_DAPR).program.notifications
+    assert refused(Surroundings(), notification=[{"url": url}]) == [("/notification/0/url", "not_available")]
+    assert refused(ON_DAPR, request=[{"url": url}]) == [("/request/0/url", "not_available")]
+    assert refused(ON_DAPR, cancelUrl={"url": url}) == [("/cancelUrl/url", "not_available")]
+
+
+@pytest.mark.parametrize(
+    ("members", "pointer"),
+    [
+        ({"url": "topic://events"}, "url"),
+        ({"url": "topic://events/"}, "url"),
+        ({"url": "topic://events/x?y=1"}, "url"),
+        ({"url": TOPIC, "method": "PUT"}, "method"),
+        ({"url": TOPIC, "headers": {"X-Other": "1"}}, "headers/X-Other"),
+    ],
+)
+def test_what_has_no_place_in_an_event_is_refused(members: dict[str, Any], pointer: str) -> None:
+    """Rather than silently ignored."""
+    assert refused(ON_DAPR, notification=[members]) == [(f"/notification/0/{pointer}", "invalid")]
+
+
 @pytest.mark.parametrize(
     ("members", "pointer", "code"),
     [

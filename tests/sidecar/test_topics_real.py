@@ -1,0 +1,110 @@
+"""Notifications to a topic, by a real pub/sub component to a real subscriber (SPEC sections 7, 9)."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from scheduler_service.demo.cluster import LocalCluster, NodePorts
+from scheduler_service.demo.programs import free_ports
+from tests.sidecar.stage import Stage, Target, definition, until
+
+COMPONENT = """apiVersion: dapr.io/v1alpha1
+kind: Component
+metadata:
+  name: events
+spec:
+  type: pubsub.redis
+  version: v1
+  metadata:
+    - name: redisHost
+      value: 127.0.0.1:PORT
+    - name: redisPassword
+      value: ""
+"""
+
+
+class Subscriber:
+    """An application that subscribes to one topic, and keeps the events that its daprd brings."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        events = self.events
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                route = {"pubsubname": "events", "topic": "jobs/ended", "route": "/take"}
+                self._answer(json.dumps([route] if self.path == "/dapr/subscribe" else {}).encode())
+
+            def do_POST(self) -> None:
+                events.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+                self._answer(b"{}")
+
+            def _answer(self, body: bytes) -> None:
+                self.send_response(200)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *arguments: Any) -> None:
+                return None
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.port = int(self._server.server_address[1])
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@contextmanager
+def staged_with_topics(folder: Path, programs: dict[str, str]) -> Iterator[tuple[Stage, Subscriber]]:
+    """One node, and a subscriber with its own daprd, over the same pub/sub component."""
+    cluster = LocalCluster(folder=folder, programs=programs)
+    text = COMPONENT.replace("PORT", str(cluster.ports.redis))
+    (folder / "resources" / "pubsub.yaml").write_text(text, encoding="utf-8")
+    stage, subscriber = Stage(cluster, Target()), Subscriber()
+    try:
+        stage.start("one")
+        free = free_ports(4)
+        ports = NodePorts(free[0], subscriber.port, *free[1:])
+        sidecar = cluster.sidecars["reader"] = cluster.sidecar("daprd-reader", "reader", ports)
+        sidecar.start()
+        assert sidecar.wait(), sidecar.last_lines(20)
+        yield stage, subscriber
+    finally:
+        cluster.stop()
+        stage.target.close()
+        subscriber.close()
+
+
+def test_a_notification_comes_as_an_event(tmp_path: Path, programs: dict[str, str]) -> None:
+    """Once for each execution, with the `webhook-id` as its id; a topic nobody has fails its delivery."""
+    with staged_with_topics(tmp_path, programs) as (stage, subscriber):
+        body = {"job": "${schedulingJobId}", "event": "succeeded"}
+        told = {"url": "topic://events/jobs/ended", "stateEquals": "finalSucceed", "body": body}
+        lost = {"url": "topic://nowhere/x", "stateEquals": "finalSucceed"}
+        job = definition(stage.target, timer={"period": "external"}, notification=[told, lost])
+        assert stage.call("one", "POST", "/jobs/told", job)[0] == 201
+        for _ in range(2):
+            assert stage.call("one", "POST", "/jobs/told/trigger", {})[0] == 200
+            count = len(subscriber.events) + 1
+            assert until(lambda count=count: len(subscriber.events) >= count, 30)  # type: ignore[misc]
+        for event in subscriber.events:
+            assert event["data"] == {"job": "told", "event": "succeeded"}
+            assert (event["source"], event["type"]) == ("punctual", "punctual.notification")
+        assert len({event["id"] for event in subscriber.events}) == 2
+
+        def states() -> list[tuple[str, str]]:
+            return stage.rows("SELECT url, state FROM deliveries ORDER BY url, state")
+
+        wanted = [("topic://events/jobs/ended", "delivered")] * 2 + [("topic://nowhere/x", "pending")] * 2
+        assert until(lambda: states() == wanted, 10), states()
