@@ -13,6 +13,7 @@ from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.services import ServiceTable
+from scheduler_service.ports.slices import Slices
 from scheduler_service.services.declared import Action, DriftKind
 from scheduler_service.services.instances import FORGOTTEN_AFTER
 from scheduler_service.services.reconcile_inputs import Finding, ReconcileInputs
@@ -21,7 +22,7 @@ from scheduler_service.services.registry import Registry
 BATCH_SIZE = 50
 """Jobs whose results are stored together, before the next batch."""
 TURNS_AT_ONCE = 10
-"""Turns that run at once and share a commit; all that are begun at once hold the loop together."""
+"""Turns that run at once and share a commit; in one round of the loop as many begin as fit a slice."""
 UNDECLARED, PAUSED = "undeclared", "paused"
 COUNTED = {
     Action.CREATE: "created",
@@ -132,7 +133,9 @@ class Reconcile:
         results: list[Applied | BaseException | None] = []
         for start in range(0, len(findings), TURNS_AT_ONCE):
             some = findings[start : start + TURNS_AT_ONCE]
-            results += await asyncio.gather(*map(self._apply_one, some), return_exceptions=True)
+            slices = Slices()
+            applied = (self._apply_one(finding, slices) for finding in some)
+            results += await asyncio.gather(*applied, return_exceptions=True)
         counts: Counter[str] = Counter()
         kept: list[Applied] = []
         dropped: list[Applied] = []
@@ -151,12 +154,13 @@ class Reconcile:
         await self._table.note(kept, dropped)
         return counts
 
-    async def _apply_one(self, finding: Finding) -> Applied | None:
+    async def _apply_one(self, finding: Finding, slices: Slices) -> Applied | None:
         """Applies the verdict; returns the row to store for the job. Raises StoreError."""
         verdict, case = finding.verdict, finding.case
         event = _event_of(finding)
         if event is None:
             return verdict.noted
+        await slices.pause(0 if finding.definition is None else len(finding.definition.text))
         reply = await self._deliver(case.job_id, Command(event, finding.definition))
         if isinstance(reply, Refusal):
             return case.applied  # the job changed meanwhile: the next scan sees how

@@ -23,6 +23,7 @@ from scheduler_service.app.server import serve
 from scheduler_service.settings import load_settings
 from scheduler_service.telemetry.logs import stderr_log
 from tests.bench.stage import ROOT, Stage, listening
+from tests.bench.stall_shares import Share, Threads
 
 MIB = 1 << 20
 TICK = 0.001
@@ -30,28 +31,28 @@ PERIOD = 0.1
 
 
 class Ticks:
-    """Ticks each millisecond; SIGUSR2 prints the longest gap since the last one, in ms, and begins anew.
+    """Ticks each millisecond; SIGUSR2 prints what the gaps since the last one were at most, and begins anew.
 
-    Two figures: the longest gap, and the most that the thread itself was at work within one.
+    Each figure of a `Share` is the largest of any gap; with the threads of the one that is longest by `ours`.
     """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._longest = self._busiest = 0.0
-        self._last, self._work = time.perf_counter(), time.thread_time()
+        self._threads = Threads()
+        self._worst = Share()
+        self._last = time.perf_counter()
         self._loop.add_signal_handler(signal.SIGUSR2, self._print)
         self._tick()
 
     def _tick(self) -> None:
-        now, work = time.perf_counter(), time.thread_time()
-        self._longest = max(self._longest, now - self._last - TICK)
-        self._busiest = max(self._busiest, work - self._work)
-        self._last, self._work = now, work
+        held = max(time.perf_counter() - self._last - TICK, 0.0) * 1000
+        self._worst = self._worst.join(self._threads.share(held))
+        self._last = time.perf_counter()
         self._loop.call_later(TICK, self._tick)
 
     def _print(self) -> None:
-        print(f"{self._longest * 1000:.1f} {self._busiest * 1000:.1f}", flush=True)
-        self._longest = self._busiest = 0.0
+        print(json.dumps(self._worst._asdict()), flush=True)
+        self._worst = Share()
 
 
 async def run(options: Mapping[str, Any]) -> None:
@@ -91,12 +92,11 @@ class Answers(BaseHTTPRequestHandler):
 class Probe(Stage):
     """A service with ticks, its target, and the bystander's job."""
 
-    def tick(self) -> tuple[float, float]:
-        """For how long the loop was held at the most since the last question, and was at work, in ms."""
+    def tick(self) -> Share:
+        """For how long the loop was held at the most since the last question."""
         assert self.service.stdout is not None
         self.service.send_signal(signal.SIGUSR2)
-        held, busy = self.service.stdout.readline().split()
-        return float(held), float(busy)
+        return Share(**json.loads(self.service.stdout.readline()))
 
     def peak(self) -> float:
         """The most resident memory that the service has had since its start, in MiB."""

@@ -42,15 +42,15 @@ def _measure(probe: Probe, name: str, attack: Callable[[Probe], Answer]) -> None
     answer = attack(probe)
     took = time.perf_counter() - began
     time.sleep(1)
-    (held, busy), late = probe.tick(), probe.lateness()
+    share, late = probe.tick(), probe.lateness()
     values = {
-        "held_ms": held,
-        "busy_ms": busy,
+        **{f"{name}_ms": round(value, 1) for name, value in zip(share._fields[:4], share[:4], strict=True)},
         "late_p99_ms": round(late[math.ceil(len(late) * 0.99) - 1], 1) if late else None,
         "took_ms": round(took * 1000),
         "memory_mib": round(probe.memory()),
         "peak_mib": round(probe.peak()),
         "status": answer.status_code if answer is not None else None,
+        "threads": share.threads,
     }
     show(f"{name:24}", values)
 

@@ -112,7 +112,8 @@ class Writer:
             entries, began = self._take(), self._loop.time()
             verdicts = await self._serve([write for writes, _, _ in entries for write in writes])
             self.groups.note(verdicts, self._loop.time() - began)
-            answer((entries, verdicts))
+            for _ in answer(entries, verdicts):
+                await asyncio.sleep(0)
 
     def _take(self) -> list[Entry[Write]]:
         entries: list[Entry[Write]] = []

@@ -18,6 +18,9 @@ KEEP, UPDATE = "keep", "update"
 NO_TIMERS = b"[]"
 PIECE_BYTES = 2 << 20
 """So much of a declaration is read at a time: 1 ms."""
+KEY = ("tenant", "job_id")
+OWN = (*KEY, "service")
+"""Columns that identify the row of a declared job, and that of a service about it."""
 _LIMIT = msgspec.json.Decoder(RateLimit | None)
 _TAGS = msgspec.json.Decoder(tuple[str, ...])
 _encode = msgspec.json.Encoder().encode
@@ -43,8 +46,10 @@ class SqlServiceTable:
         return await self._read(lambda connection: [_read_service(row) for row in connection.execute(wanted)])
 
     async def timers(self, tenant: str, name: str) -> bytes:
-        pieces = await self._read(lambda connection: list(_read_timers(connection, tenant, name)))
-        return b"".join(pieces) or NO_TIMERS
+        def read(connection: sa.Connection) -> bytes:
+            return b"".join(_read_timers(connection, tenant, name))  # 16 MiB take 15 ms: not on the loop
+
+        return await self._read(read) or NO_TIMERS
 
     async def declared_bytes(self, tenant: str, name: str) -> tuple[int, int]:
         size = sa.func.length(services.c.timers)
@@ -87,16 +92,23 @@ class SqlServiceTable:
         return await self._read(lambda connection: connection.execute(wanted).scalar())
 
     async def note(self, kept: Sequence[Applied], dropped: Sequence[Applied]) -> None:
-        """Writes what was done; nothing to write costs nothing."""
+        """Writes what was done; nothing to write costs nothing.
+
+        One statement each for all rows: every one that is built leaves sixty objects to the collector.
+        """
         if not kept and not dropped:
             return
 
         def write(connection: sa.Connection) -> None:
-            for one in dropped:
-                connection.execute(sa.delete(applied).where(*_is(one), applied.c.service == one.service))
-            for one in kept:
-                key = {"tenant": one.tenant, "job_id": one.job_id}
-                self._put(connection, applied, key, _applied_values(one), {})
+            if dropped:
+                connection.execute(
+                    _DROP, [{f"own_{name}": getattr(one, name) for name in OWN} for one in dropped]
+                )
+            if kept:
+                insert = self._database.dialect.insert(applied)
+                again = {column.name: insert.excluded[column.name] for column in applied.c}
+                insert = insert.on_conflict_do_update(index_elements=list(KEY), set_=again)
+                connection.execute(insert, [_applied_values(one) for one in kept])
 
         await self._write(write)
 
@@ -145,10 +157,6 @@ def _read_timers(connection: sa.Connection, tenant: str, name: str) -> Iterator[
         if len(found) < PIECE_BYTES:
             return
         start += PIECE_BYTES
-
-
-def _is(one: Applied) -> tuple[sa.ColumnElement[bool], ...]:
-    return (applied.c.tenant == one.tenant, applied.c.job_id == one.job_id)
 
 
 def _service_values(service: Service) -> dict[str, Any]:
@@ -220,3 +228,4 @@ applied = sa.Table(
     sa.Column("finished", sa.SmallInteger, nullable=False),
 )
 sa.Index("declared_timers_of_service", applied.c.tenant, applied.c.service, applied.c.job_id)
+_DROP = sa.delete(applied).where(*(applied.c[name] == sa.bindparam(f"own_{name}") for name in OWN))

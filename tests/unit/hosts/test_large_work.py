@@ -51,11 +51,45 @@ async def test_turns_are_short_until_the_last_thread_has_ended() -> None:
     assert sys.getswitchinterval() == usual
 
 
-async def test_the_collector_rests_meanwhile() -> None:
-    """A body is hundreds of thousands of objects without a cycle: a round over them would hold the loop."""
-    assert gc.isenabled()
-    assert not await work_by_size(LARGE_BYTES + 1, gc.isenabled)
-    assert gc.isenabled()
+async def test_the_collector_looks_at_young_objects_alone_meanwhile() -> None:
+    """A body is hundreds of thousands of objects without a cycle: a round over them would hold the loop.
+
+    So would one afterwards over all that the process has made meanwhile, where there was no round at all.
+    """
+    usual = gc.get_threshold()
+    rounds: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            rounds.append(info["generation"])
+
+    def work() -> list[int]:
+        rounds.clear()
+        kept: list[list[int]] = [[] for _ in range(50_000)]
+        assert kept
+        return rounds[:]
+
+    gc.callbacks.append(note)
+    try:
+        gc.set_threshold(1_000, 2, 2)
+        while_working = await work_by_size(LARGE_BYTES + 1, work)
+        after = gc.get_threshold()
+    finally:
+        gc.callbacks.remove(note)
+        gc.set_threshold(*usual)
+    assert len(while_working) >= 40
+    assert set(while_working) == {0}
+    assert after == (1_000, 2, 2)
+
+
+async def test_what_the_collector_is_told_meanwhile_stays() -> None:
+    """As at the end of a start."""
+    usual = gc.get_threshold()
+    try:
+        await work_by_size(LARGE_BYTES + 1, lambda: gc.set_threshold(5_000, 6, 7))
+        assert gc.get_threshold() == (5_000, 6, 7)
+    finally:
+        gc.set_threshold(*usual)
 
 
 async def test_a_collector_that_rests_is_not_woken() -> None:

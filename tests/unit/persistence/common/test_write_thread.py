@@ -3,10 +3,11 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
-from scheduler_service.persistence.common.write_thread import MAX_WAITING, WriteThread
+from scheduler_service.persistence.common.write_thread import ANSWERED_AT_ONCE, MAX_WAITING, WriteThread
 from scheduler_service.ports.errors import StoreUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -46,6 +47,27 @@ async def test_groups_are_bounded() -> None:
     await asyncio.gather(*some)
     assert groups == [[0, 1, 2, 3, 4], [5, 6, 7], [8, 9]]
     await thread.close()
+
+
+async def test_the_loop_comes_between_the_outcomes_of_a_large_group() -> None:
+    """Each of them lets a turn go on; other things need not wait for hundreds of turns."""
+    thread = make_thread(list, size=10 * ANSWERED_AT_ONCE)
+    some = [thread.put(item) for item in range(3 * ANSWERED_AT_ONCE + 1)]
+    done = [0]
+    while done[-1] < len(some):
+        await asyncio.sleep(0)
+        done.append(sum(future.done() for future in some))
+    assert max(later - earlier for earlier, later in pairwise(done)) == ANSWERED_AT_ONCE
+    assert [future.result() for future in some] == list(range(len(some)))
+    await thread.close()
+
+
+async def test_a_close_waits_for_the_last_outcome_of_a_large_group() -> None:
+    """Its end comes after all of them."""
+    thread = make_thread(list, size=10 * ANSWERED_AT_ONCE)
+    some = [thread.put(item) for item in range(5 * ANSWERED_AT_ONCE)]
+    await thread.close()
+    assert all(future.done() for future in some)
 
 
 async def test_items_that_may_wait_do_wait_for_others() -> None:

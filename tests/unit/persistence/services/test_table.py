@@ -1,9 +1,12 @@
 """The table of services: what is put is read back, and a job has one owner (SPEC sections 11, 12)."""
 
 import contextlib
+import gc
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import FrameType
 
 import msgspec
 import pytest
@@ -98,6 +101,51 @@ async def test_what_was_done_is_read_back_per_service(table: SqlServiceTable) ->
     assert await table.applied("default", "billing") == [other, taken]
     await table.note([], [taken])
     assert await table.applied("default", "billing") == [other]
+
+
+async def test_many_rows_leave_little_to_the_collector(tmp_path: Path) -> None:
+    """A statement is built for all of them: one for each leaves sixty objects that only the collector finds.
+
+    A round over so many holds the interpreter, in whatever thread it begins.
+    """
+    database = HistoryDatabase(url=f"sqlite:///{tmp_path}/history.db", durability="process")
+    table = SqlServiceTable(database=database)
+    many = [msgspec.structs.replace(DONE, job_id=f"job-{number}") for number in range(200)]
+    found = []
+    gc.disable()
+    try:
+        for kept, dropped in ((many, []), ([], many)):
+            gc.collect()
+            await table.note(kept, dropped)
+            found.append(gc.collect())
+    finally:
+        gc.enable()
+    assert await table.applied("default", "shop") == []
+    assert max(found) < 5 * len(many), found
+    await table.close()
+    database.close()
+
+
+async def test_a_long_declaration_is_joined_beside_the_loop(tmp_path: Path) -> None:
+    """16 MiB take 15 ms: on the loop nothing is called once the pieces are there."""
+    database = HistoryDatabase(url=f"sqlite:///{tmp_path}/history.db", durability="process")
+    table = SqlServiceTable(database=database)
+    await table.put(FULL, b"x" * (PIECE_BYTES + 1))
+    joined = []
+
+    def watch(frame: FrameType, event: str, argument: object) -> None:
+        if event == "c_call" and getattr(argument, "__qualname__", "") == "bytes.join":
+            joined.append(frame)
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        await table.timers("default", "shop")
+    finally:
+        sys.setprofile(before)
+    assert joined == []
+    await table.close()
+    database.close()
 
 
 async def test_a_dropped_service_takes_its_rows_along(table: SqlServiceTable) -> None:
