@@ -13,6 +13,7 @@ from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.occurrences import Occurrence
 from scheduler_service.domain.wire import Holder
 from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Remembered, Settlement
 
@@ -99,6 +100,12 @@ class ClusterStore(Protocol):
         It is taken from the sequence that was read; or where the row is this very holder's, who holds the
         job's lock; or where the present claim is older than 5 s: its turn can no longer end. The two latter
         not where it `is_exact`.
+        """
+
+    async def claim_all(self, claims: Sequence[TurnClaim]) -> Sequence[StoreError | None]:
+        """Claims turns of different jobs in one transaction; for each None, or its error.
+
+        What cannot be stored fails alone.
         """
 
     async def release(self, claim: TurnClaim) -> None:

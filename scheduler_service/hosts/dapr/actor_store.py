@@ -106,22 +106,23 @@ class ActorStore(NoBacklog):
         """
         began, period, generation = self._clock.now().steady, self._liveness.period, self._generation
         before = self._states.get(job_id)
-        raw = before.found if before is not None and before.found is not None else None
-        if raw is None:
-            raw = await self._sidecar.get(job_id)
-        raw, needs_copies = await self._repair.newest(job_id, raw)
-        state = self._states[job_id] = CachedState(raw=raw, began=began, period=period, generation=generation)
+        newest = await self._repair.newest(job_id, None if before is None else before.found)
+        state = CachedState(
+            raw=b"" if newest.is_unsaved else newest.raw, began=began, period=period, generation=generation
+        )
+        self._states[job_id] = state
         self._states.move_to_end(job_id)
         self._evict_oldest()
-        if not raw:
+        if not newest.raw:
             return await self._load_entry(job_id, state)
-        document = read_actor_document(raw)
-        if document.writer != self._holder:
+        document = read_actor_document(newest.raw)
+        if document.writer != self._holder or newest.is_unsaved:
             await self._take_over_from(state, document)
         elif before is not None and state.inherit(before, document):
             await self._store.keep(document.deliveries, document.remembered, self._holder)
         state.sequence = document.sequence
-        state.copies_until = began + LATEST_WRITE_MS if needs_copies else 0
+        state.is_unsaved = newest.is_unsaved
+        state.copies_until = began + LATEST_WRITE_MS if newest.needs_copies else 0
         await self._enqueue(document.entry.uid, document.sequence, document.queued)
         return StoredJob(document.entry, document.sequence, document.document, document.due, self._used)
 
@@ -153,8 +154,8 @@ class ActorStore(NoBacklog):
             holder=self._holder,
             at=self._clock.now().steady,
             definition=commit.definition,
-            copy=raw if state.began < state.copies_until else None,
-            is_exact=not state.is_compared,
+            copy=raw if state.needs_copy else None,
+            is_exact=state.is_unsaved or not state.is_compared,
             may_wait=commit.may_wait,
         )
         try:
@@ -227,7 +228,7 @@ class ActorStore(NoBacklog):
     async def _save(self, state: CachedState, commit: Commit, raw: bytes) -> None:
         """Raises StoreUncertain, too, where this process stood still meanwhile and another node went on."""
         job_id = commit.entry.job_id
-        left = self._check_age(state, StoreUncertain if state.copies_until else StoreUnavailable)
+        left = self._check_age(state, StoreUncertain if state.needs_copy else StoreUnavailable)
         if commit.batch is not None:
             self._await_history(state, commit.batch)
         await self._sidecar.save(job_id, raw, left)
@@ -239,7 +240,7 @@ class ActorStore(NoBacklog):
             raise StoreUncertain(
                 f"another node went on with the job {job_id!r}; read it before you repeat", is_public=True
             )
-        state.raw, state.sequence = raw, commit.sequence
+        state.raw, state.sequence, state.is_unsaved = raw, commit.sequence, False
         state.checked_at = self._clock.now().steady
 
     async def _keep(

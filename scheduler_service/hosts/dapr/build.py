@@ -8,7 +8,9 @@ from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.dapr.active_actors import ActiveActors
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.actor_store import ActorStore, TakeOver
+from scheduler_service.hosts.dapr.array_creation import ArrayCreation
 from scheduler_service.hosts.dapr.deactivation import Deactivation
+from scheduler_service.hosts.dapr.first_alarms import FirstAlarms
 from scheduler_service.hosts.dapr.handover import Handovers
 from scheduler_service.hosts.dapr.host import DaprHost, HostComponents
 from scheduler_service.hosts.dapr.local_turns import LocalTurns
@@ -64,10 +66,9 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
     programs = ProgramCache(read=store.definition, compiler=parts.core.compile)
     client = ActorClient(node=node, programs=programs, tasks=tasks, take_here=take_here)
     redelivery = Redelivery(take=client.deliver, clock=node.clock, lease=parts.limits.lease)
-    alarms = ReminderAlarms(sidecar=node.sidecar, clock=node.clock, ring=client.ring, log=node.log)
     local = LocalJobs(
         cache=JobCache(most=parts.limits.hot, most_bytes=parts.limits.hot_bytes),
-        alarms=alarms,
+        alarms=ReminderAlarms(sidecar=node.sidecar, clock=node.clock, ring=client.ring, log=node.log),
         handovers=Handovers(others=node.others),
         own_calls=own_calls,
         end_watches=lambda uid: effects.watches.end_all(uid),
@@ -76,17 +77,19 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
     deactivation = Deactivation(node=node, local=local, redelivery=redelivery, tasks=tasks)
     send_guard = NodeSendGuard(node=node, store=store, deactivation=deactivation, redelivery=redelivery)
     effects = EffectHandlers(parts, store=store, send_guard=send_guard, redelivery=redelivery)
-    turns, local_turns = _make_turns(parts, node, local, store, effects.act, tasks)
+    turn = _make_turn(parts, node, local, store, effects.act)
+    local_turns = LocalTurns(node=node, local=local, store=store, turn=turn, tasks=tasks)
     components = HostComponents(
         client=client,
+        array_creation=_make_array_creation(parts, node, local, turn, client, tasks),
         local=local,
         store=store,
-        turns=turns,
+        turns=_make_turns(parts, node, local, store, turn),
         local_turns=local_turns,
         deactivation=deactivation,
         send_guard=send_guard,
         effects=effects,
-        sweep=_make_sweep(parts, node, alarms, take_over),
+        sweep=_make_sweep(parts, node, local.alarms, take_over),
         history=parts.history,
         tasks=tasks,
     )
@@ -103,11 +106,23 @@ def _make_sweep(parts: DaprParts, node: NodeContext, alarms: ReminderAlarms, tak
     )
 
 
-def _make_turns(
-    parts: DaprParts, node: NodeContext, local: LocalJobs, store: ActorStore, act: Act, tasks: Tasks
-) -> tuple[ClusterTurns, LocalTurns]:
-    """The turns on this node's jobs, by daprd and past it; `act` starts their effects."""
-    turn = Turn(
+def _make_array_creation(
+    parts: DaprParts, node: NodeContext, local: LocalJobs, turn: Turn, client: ActorClient, tasks: Tasks
+) -> ArrayCreation:
+    return ArrayCreation(
+        node=node,
+        parts=parts,
+        jobs=local.cache,
+        turn=turn,
+        alarms=FirstAlarms(node=node, alarms=local.alarms, tasks=tasks),
+        client=client,
+        tasks=tasks,
+    )
+
+
+def _make_turn(parts: DaprParts, node: NodeContext, local: LocalJobs, store: ActorStore, act: Act) -> Turn:
+    """The turn on a job; `act` starts its effects."""
+    return Turn(
         parts,
         store=store,
         holder=node.holder,
@@ -118,7 +133,13 @@ def _make_turns(
         wait_until=TimedRelease(clock=node.clock).wait_until,
         away=local.handovers.possible_from,
     )
-    turns = ClusterTurns(
+
+
+def _make_turns(
+    parts: DaprParts, node: NodeContext, local: LocalJobs, store: ActorStore, turn: Turn
+) -> ClusterTurns:
+    """The turns that daprd delivers."""
+    return ClusterTurns(
         node=node,
         local=local,
         core=parts.core,
@@ -127,4 +148,3 @@ def _make_turns(
         owner_of=parts.owner_of,
         flush=parts.history.flush,
     )
-    return turns, LocalTurns(node=node, local=local, store=store, turn=turn, tasks=tasks)

@@ -17,7 +17,8 @@ class CachedState:
     turn, `period` the liveness period of that moment, `is_compared` whether it goes on from a state that was
     compared with the store's within the second; a state of an older `generation` always is. `batches` are
     those that the history has not confirmed, `deliveries` and `answers` those that SQL does not have yet.
-    Until `copies_until` (steady ms) a node that counts as dead may write over the state.
+    Until `copies_until` (steady ms) a node that counts as dead may write over the state. While it
+    `is_unsaved`, the state lies with its claim alone, and `raw` is what the store has instead of it.
     """
 
     __slots__ = (
@@ -30,6 +31,7 @@ class CachedState:
         "found",
         "generation",
         "is_compared",
+        "is_unsaved",
         "period",
         "raw",
         "sequence",
@@ -42,6 +44,7 @@ class CachedState:
         self.generation = generation
         self.found: bytes | None = None
         self.is_compared = True
+        self.is_unsaved = False
         self.copies_until = 0
         self.sequence = 0
         self.batches: dict[tuple[str, int], Batch] = {}
@@ -53,6 +56,11 @@ class CachedState:
         is_fresh, is_trusted = now - self.checked_at < FRESH_FOR_MS, self.generation == generation
         self.is_compared = is_fresh or not (is_trusted and will_commit)
         return not is_trusted or (not is_fresh and not will_commit)
+
+    @property
+    def needs_copy(self) -> bool:
+        """Whether the claim of the present turn is to be its commit, and has a copy of its state."""
+        return self.is_unsaved or self.began < self.copies_until
 
     def document_of(self, commit: Commit, writer: Holder) -> ActorDocument:
         """The document of a turn, with all that the history and SQL may not have yet."""

@@ -8,6 +8,7 @@ import msgspec
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.actor_store import ActorStore
+from scheduler_service.hosts.dapr.array_creation import ArrayCreation
 from scheduler_service.hosts.dapr.deactivation import Deactivation
 from scheduler_service.hosts.dapr.heartbeat import HeartbeatListener
 from scheduler_service.hosts.dapr.liveness import CUT_OFF, DRAINING, RUNNING
@@ -28,6 +29,7 @@ class HostComponents(msgspec.Struct, frozen=True, kw_only=True):
     """What `build` makes for the host of one node."""
 
     client: ActorClient
+    array_creation: ArrayCreation
     local: LocalJobs
     store: ActorStore
     turns: ClusterTurns
@@ -62,7 +64,7 @@ class DaprHost:
         self.alarms = components.local.alarms
         self.effects = components.effects
         self.notifications = components.effects.notifications
-        self.create_all = components.client.create_all
+        self.create_all = components.array_creation.run
         self.read = components.client.read
 
     async def __call__(self, job_id: str, command: Command) -> Reply:
@@ -155,6 +157,7 @@ class DaprHost:
         self._is_ready = False
         self._is_draining = True
         self._turns.stop_starting()
+        self._components.array_creation.close()
         self._active.close()
         await self.heartbeat.report(DRAINING)
         await wait_for_rest(self._is_at_work, clock=self._node.clock, end=end)

@@ -66,7 +66,7 @@ class ReminderAlarms:
     async def hold(self, job_id: str, due: Due) -> None:
         """Without a commit: the same in memory alone."""
         now = self._clock.now()
-        self._set(job_id, _first(due, now), now)
+        self._set(job_id, first_moment(due, now), now)
 
     def again(self, job_id: str, pause: int = RING_RETRY_PAUSE_MS) -> None:
         """Rings in `pause` ms, unless it rings earlier anyway."""
@@ -191,7 +191,7 @@ def _wall_in_steady(due: Due, now: Now) -> int | None:
     return None if due.wall is None else due.wall - now.wall + now.steady
 
 
-def _first(due: Due, now: Now) -> int | None:
+def first_moment(due: Due, now: Now) -> int | None:
     moments = [one for one in (_wall_in_steady(due, now), due.steady) if one is not None]
     return min(moments, default=None)
 

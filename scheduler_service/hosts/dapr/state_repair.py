@@ -1,8 +1,11 @@
 """Which of a job's states is the newest: a sidecar that stood still may write an older one over it.
 
 The claims in SQL decide. While a node that counts as dead may still write, each claim has a copy of its
-state, and is the commit itself: a load returns what the latest claim has.
+state, and is the commit itself: a load returns what the latest claim has. So is the claim of a job that was
+created with others (`array_creation`), until a turn has written its state.
 """
+
+from typing import NamedTuple
 
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.hosts.dapr.cached_state import CachedState
@@ -18,6 +21,17 @@ UNCERTAIN_MS = 5 * SECOND
 """As long as a claim holds: what this node's sidecar may have held back can still be written."""
 
 
+class Newest(NamedTuple):
+    """The newest state, and whether an older one may still be written over it.
+
+    Where it `is_unsaved`, the actor store has nothing of it yet.
+    """
+
+    raw: bytes
+    needs_copies: bool = False
+    is_unsaved: bool = False
+
+
 class StateRepair:
     """Replaces older states by newer ones. Everything raises StoreError."""
 
@@ -30,21 +44,23 @@ class StateRepair:
         self._clock = node.clock
         self._uncertain_until = 0
 
-    async def newest(self, job_id: str, raw: bytes) -> tuple[bytes, bool]:
-        """The newest state where `raw` was found, and whether an older one may still be written over it.
+    async def newest(self, job_id: str, found: bytes | None) -> Newest:
+        """The newest state of a job; `found` is the one in the actor store, where it was just read.
 
-        That may do the node that claimed the job last and is not alive, or an earlier one, where there is a
-        copy.
+        Over it may write the node that claimed the job last and is not alive, or an earlier one, where there
+        is a copy; nobody where that is the copy of a first turn.
         """
         latest = await self._store.latest(job_id)
-        if latest is None:
-            return raw, False
-        claimer, copy = latest
+        claimer, copy = (None, None) if latest is None else latest
+        if copy is not None and read_actor_document(copy).is_first:
+            return Newest(copy, is_unsaved=True)
+        raw = await self._sidecar.get(job_id) if found is None else found
         if copy is None:
-            return raw, claimer != self._holder and claimer not in self._node.others()
+            is_gone = claimer not in (None, self._holder, *self._node.others())
+            return Newest(raw, needs_copies=is_gone)
         if copy != raw:
             await self._replace(job_id, copy)
-        return copy, True
+        return Newest(copy, needs_copies=True)
 
     async def is_overtaken(self, job_id: str, sequence: int) -> bool:
         """Whether another node has claimed the job since this one's turn `sequence`."""

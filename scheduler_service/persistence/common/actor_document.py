@@ -20,6 +20,7 @@ class ActorDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     """A job's state after the turn `sequence` of `writer`. `document` None: the job is destroyed.
 
     `batches`: those that the history has not confirmed. `queued`: what the turn wants in the queues.
+    `is_first`: the job's first turn, which lies with its claim alone: no sidecar was asked to write it.
     """
 
     format: int
@@ -32,6 +33,7 @@ class ActorDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     deliveries: tuple[Delivery, ...] = ()
     remembered: tuple[Remembered, ...] = ()
     queued: tuple[QueueWrite, ...] = ()
+    is_first: bool = False
 
 
 _ENCODER = msgspec.msgpack.Encoder()

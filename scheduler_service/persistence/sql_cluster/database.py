@@ -99,6 +99,10 @@ class SharedDatabase:
         """
         return await self._writer.put(Part(work, value, is_single), may_wait=may_wait)
 
+    async def write_all(self, work: JointWork, values: Sequence[object]) -> list[Any]:
+        """Runs `work` once for all `values`, in one transaction: the verdict on each, errors among them."""
+        return await self._writer.put_all([Part(work, value) for value in values])
+
     async def write_apart(self, work: Callable[[sa.Connection], T]) -> T:
         """Runs `work` in a transaction of its own, for which no other write waits in this process.
 

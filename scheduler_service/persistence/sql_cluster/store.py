@@ -36,7 +36,7 @@ from scheduler_service.persistence.sql_cluster.sweep_statements import (
 )
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.cluster import ClaimedJob, QueueTurn, TurnClaim
-from scheduler_service.ports.errors import StoreConflict
+from scheduler_service.ports.errors import StoreConflict, StoreError
 from scheduler_service.ports.state import Remembered, Settlement
 
 ANSWER_KEPT_MS = 24 * HOUR
@@ -62,6 +62,9 @@ class SharedStore:
     async def claim(self, claim: TurnClaim) -> None:
         work, may_wait = self._claim_all, claim.may_wait
         await self._database.write_together(work, claim, is_single_statement, may_wait=may_wait)
+
+    async def claim_all(self, claims: Sequence[TurnClaim]) -> Sequence[StoreError | None]:
+        return await self._database.write_all(self._claim_all, claims)
 
     async def release(self, claim: TurnClaim) -> None:
         row, holder = jobs.c, claim.holder

@@ -87,6 +87,10 @@ class ProcessDatabase(SharedDatabase):
         """Runs `work` for this value alone, at once. Raises StoreError."""
         return await self.write(lambda connection: work(connection, [value])[0])
 
+    async def write_all(self, work: JointWork, values: Sequence[object]) -> list[Any]:
+        """Runs `work` for these values alone."""
+        return await self.write(lambda connection: list(work(connection, list(values))))
+
     async def read_together(self, work: JointWork, value: object) -> Any:
         """What `work` reads for this value alone."""
         return await self.read(lambda connection: work(connection, [value])[0])
@@ -111,6 +115,11 @@ class ProcessStore(SharedStore):
         """Claims a turn."""
         async with self._process.doing("claim"):
             await super().claim(claim)
+
+    async def claim_all(self, claims: Sequence[TurnClaim]) -> Sequence[StoreError | None]:
+        """Claims the first turns of jobs."""
+        async with self._process.doing("claims"):
+            return await super().claim_all(claims)
 
     async def release(self, claim: TurnClaim) -> None:
         """Takes a claim back."""

@@ -19,7 +19,7 @@ from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import ClaimedJob, TurnClaim
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
-from scheduler_service.ports.state import Remembered
+from scheduler_service.ports.state import NOTHING, Remembered
 from tests.unit.persistence.samples import entry
 from tests.unit.persistence.sql_cluster.cluster_store import ONE, TWO, ClusterStore
 
@@ -75,6 +75,52 @@ async def test_an_exact_claim_is_taken_from_what_was_read_alone(store: ClusterSt
     verdicts = await take_all(store, [msgspec.structs.replace(one, is_exact=True) for one in claims])
     assert [type(one) for one in verdicts] == [type(None), StoreConflict, StoreConflict, type(None)]
     assert await take_all(store, claims[1:3]) == [None, None]
+
+
+async def test_claims_of_one_creation_are_one_transaction(store: ClusterStore) -> None:
+    """Those that find no row are taken with all that they bring; of others nothing is written."""
+    await take_all(store, [claim("there", 0, 7, definition=b"old", copy=b"state")])
+    await take_all(store, [claim("buried", 0, 7, entry=entry("buried", state=JobState.DESTROYED))])
+    brought = {"definition": b"{}", "copy": b"first", "is_exact": True}
+    names = ("new", "there", "buried", *(f"n{number}" for number in range(300)))
+    sizes, *_ = store.database.samples()
+    verdicts = await store.shared.claim_all([claim(name, NOTHING, 8, **brought) for name in names])
+    later, *_ = store.database.samples()
+    assert (sum(later.buckets), later.value) == (sum(sizes.buckets) + 1, sizes.value + len(names))
+    assert [type(one) for one in verdicts[:3]] == [type(None), StoreConflict, StoreConflict]
+    assert set(verdicts[3:]) == {None}
+    assert await store.shared.latest("new") == (ONE, b"first")
+    assert await store.shared.latest("there") == (ONE, b"state")
+    assert await store.shared.latest("buried") == (ONE, None)
+    assert await store.shared.definition("uid-there", 1) == b"old"
+    assert await store.shared.definition("uid-n299", 1) == b"{}"
+
+
+async def test_what_cannot_be_stored_is_refused_alone(store: ClusterStore) -> None:
+    """The others of its creation are there."""
+    claims = [claim(f"j{number}", NOTHING, 1) for number in range(5)]
+    claims[2] = claim("j2", NOTHING, 1, entry=entry("j2", job_name=None))
+    verdicts = await store.shared.claim_all(claims)
+    assert isinstance(verdicts[2], StoreUnavailable)
+    assert [*verdicts[:2], *verdicts[3:]] == [None] * 4
+
+
+async def test_two_creations_of_the_same_jobs_share_them(postgres_url: str) -> None:
+    """In opposite orders, both transactions open at once."""
+    stores = [await ClusterStore.open(postgres_url), await ClusterStore.open(postgres_url)]
+    try:
+        first = uuid.uuid4()
+        claims = [
+            claim(f"{first}-{number}", NOTHING, 1, copy=b"state", is_exact=True) for number in range(200)
+        ]
+        ends = await asyncio.gather(
+            stores[0].shared.claim_all(claims), stores[1].shared.claim_all(claims[::-1])
+        )
+        for one, two in zip(ends[0], reversed(ends[1]), strict=True):
+            assert {type(one), type(two)} == {type(None), StoreConflict}
+    finally:
+        for store in stores:
+            await store.close()
 
 
 async def test_a_claim_that_is_taken_back_is_as_if_it_never_was(store: ClusterStore) -> None:

@@ -1,0 +1,126 @@
+"""A node dies over jobs that it creates together, and over their first turns (SPEC sections 3, 8 and 10)."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from scheduler_service.domain.execution import ExecutionState as State
+from scheduler_service.domain.records import FiringRecord, StepEnded
+from scheduler_service.domain.replies import Taken, Unchanged
+from scheduler_service.ports.errors import StoreError
+from tests.conformance.hosts.houses import DaprHouse
+from tests.unit.hosts.house import describe
+
+pytestmark = pytest.mark.anyio
+
+NEAR, FAR = ("near", "near-2"), ("far", "far-2")
+MOMENTS = dict.fromkeys(NEAR, 5_000) | dict.fromkeys(FAR, 40_000)
+LONGEST = 200
+"""Points of the story at most."""
+STEP, END = 500, 75_000
+# A node counts as dead after 10 s, and the lease of the sweep may have been its own.
+LATEST_AFTER_A_DEATH = 20_000
+
+
+class Story:
+    """Some jobs of one array, near and far; who asks for them asks again until they are there."""
+
+    def __init__(self, house: DaprHouse, qos: int) -> None:
+        self.house = house
+        self.qos = qos
+        self.created_at = 0
+
+    async def play(self) -> None:
+        """To its end, whoever dies on the way."""
+        await self.ask()
+        began = self.created_at = self.house.clock.now().wall
+        while self.house.clock.now().wall - began < END:
+            await self.pass_time(STEP)
+
+    async def ask(self) -> None:
+        """As a caller does who gets no answer, or 503."""
+        definitions = [
+            describe(jobId=name, qos=self.qos, timer={"dueTime": f"{pause // 1_000}s", "period": "0s"})
+            for name, pause in MOMENTS.items()
+        ]
+        while True:
+            asked = self.house.host
+            asking = asyncio.ensure_future(asked.create_all(definitions, ""))
+            while not asking.done() and self.house.host is asked:
+                await self.pass_time(100)
+            asking.cancel()
+            answers = (await asyncio.gather(asking, return_exceptions=True))[0]
+            if isinstance(answers, list) and not any(isinstance(one, StoreError) for one in answers):
+                assert set(answers) <= {Taken(), Unchanged()}
+                return
+            await self.pass_time(STEP)
+
+    async def pass_time(self, pause: int) -> None:
+        """The clock goes on; who has died by then is cleared away."""
+        await self.house.advance(pause)
+        died = self.house.points.died
+        if died is not None and died[0] in self.house.nodes:
+            await self.house.crash(died[0])
+
+    def check(self) -> None:
+        """Each job fires once, at its moment or soon after the death, under one identity."""
+        has_died = self.house.points.died is not None
+        sent = Counter(
+            dict(one.headers)["X-Scheduling-Job-Id"]
+            for target in self.house.targets
+            for one in target.requests
+        )
+        for name in MOMENTS:
+            batches = {(one.uid, one.sequence): one for one in self.house.batches(name)}.values()
+            assert len({one.uid for one in batches}) == 1, name
+            records = [record for batch in batches for record in batch.records]
+            assert sum(isinstance(one, FiringRecord) for one in records) == 1, name
+            assert sum(isinstance(one, StepEnded) for one in records) <= 1, name
+            self.check_end(name, sent[name], has_died=has_died)
+
+    def check_end(self, name: str, sent: int, *, has_died: bool) -> None:
+        """What became of the one execution."""
+        (ended,) = self.house.finished(name)
+        may_be_lost = has_died and self.qos == 0
+        assert ended.state is State.SUCCEEDED or (may_be_lost and ended.state is State.TERMINATED), name
+        assert sent <= (2 if has_died and self.qos else 1), (name, sent)
+        assert ended.started_at is not None
+        late = ended.started_at - ended.planned_at
+        assert -100 <= late <= (LATEST_AFTER_A_DEATH if has_died else 100), (name, late)
+
+
+async def live_through(point: int, qos: int, nodes: int) -> str | None:
+    """One story, killed at `point`; where, None: it was over before."""
+    house = await DaprHouse().start()
+    if nodes == 2:
+        await house.add("two")
+    house.points.count, house.points.chosen = 0, point
+    story = Story(house, qos)
+    try:
+        await story.play()
+        story.check()
+    except BaseException as error:
+        error.add_note(f"point {point}, died {house.points.died}")
+        raise
+    finally:
+        await house.close()
+    return None if house.points.died is None else house.points.died[1]
+
+
+@pytest.mark.parametrize(
+    ("qos", "nodes"),
+    [(1, 2), (0, 2), pytest.param(1, 1, marks=pytest.mark.long), pytest.param(0, 1, marks=pytest.mark.long)],
+)
+async def test_a_node_dies_over_jobs_that_it_creates_together(qos: int, nodes: int) -> None:
+    """Before and after all that it does: the jobs are there once, or who asked has no answer."""
+    places = []
+    for point in range(1, LONGEST):
+        died = await live_through(point, qos, nodes)
+        if died is None:
+            break
+        places.append(died)
+    wanted = {
+        f"{when} {what}" for when in ("before", "after") for what in ("claims", "reminder", "claim", "save")
+    }
+    assert wanted <= set(places), places
