@@ -5,6 +5,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 TIMEOUT_SECONDS = 30.0
+LONGEST_REASON = 200
 COMMAND_LINE_OF_HTTPX = "httpx._main"
 """Imported by httpx where it can be: rich, click and pygments, a third of the time that a command needs."""
 _open_connections: ContextVar[ExitStack] = ContextVar("open_connections")
@@ -141,7 +143,17 @@ def connect(url: str | None, key: str | None) -> ApiConnection:
         raise CommandError(str(error), Exit.USAGE) from error
     api = ApiConnection(connection)
     _open_connections.get().callback(api.close)
+    _open_connections.get().push(partial(_blame_answer, url))
     return api
+
+
+def _blame_answer(url: str, kind: object, error: BaseException | None, trace: object) -> None:
+    """Says where an answer is not made as commands read it: another program, or another version, is there."""
+    if isinstance(error, (KeyError, IndexError, TypeError, AttributeError)):
+        raise CommandError(
+            f"an answer of {url} cannot be read ({type(error).__name__}: {str(error)[:LONGEST_REASON]}); "
+            "see whether --url names a scheduler, and one of this version ('punctual version')"
+        ) from error
 
 
 @contextmanager

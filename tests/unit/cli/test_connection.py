@@ -1,5 +1,8 @@
 """Answers of a service as results, messages and exit codes (SPEC section 16)."""
 
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import httpx
@@ -150,3 +153,37 @@ def test_the_environment_names_the_service(
     monkeypatch.setenv("PUNCTUAL_URL", NOBODY)
     assert NOBODY in ended(capsys, "jobs", "list")[2]
     assert "http://127.0.0.1:2" in ended(capsys, "jobs", "list", "--url", "http://127.0.0.1:2")[2]
+
+
+class OtherProgram(BaseHTTPRequestHandler):
+    """Answers each request as a scheduler would, but for what is in `data`."""
+
+    data: Any = None
+
+    def do_GET(self) -> None:
+        """One answer."""
+        body = json.dumps({"resp_code": 200, "data": self.data, "warnings": []}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: Any) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize("data", [{"items": [{"jobId": "a"}], "nextCursor": None}, {"items": [1]}, [], "x"])
+def test_an_answer_of_another_program_is_no_stack_trace(
+    capsys: pytest.CaptureFixture[str], data: Any
+) -> None:
+    """It is named, with the remedy; the key stays unsaid."""
+    with HTTPServer(("127.0.0.1", 0), type("Other", (OtherProgram,), {"data": data})) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        code, _, said = ended(capsys, "jobs", "list", "--url", url, "--key", "k-of-the-caller")
+        server.shutdown()
+    assert (code, said.count(url)) == (1, 1)
+    assert "cannot be read" in said
+    assert "--url" in said
+    assert "k-of-the-caller" not in said
