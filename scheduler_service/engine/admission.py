@@ -10,11 +10,16 @@ from scheduler_service.engine.turn_state import LATE_AFTER, TurnState, replace
 from scheduler_service.timing.timer import TimerKind
 
 OVERLAP, QUEUE_FULL = "overlap", "queue_full"
+# Names of the module: a lookup in an enum costs 0.3 µs, in every firing.
+SCHEDULED, ENQUEUED = ExecutionState.SCHEDULED, ExecutionState.ENQUEUED
+PROCESSING, SKIPPED = ExecutionState.PROCESSING, ExecutionState.SKIPPED
+FIRED, LATE = FiringOutcome.FIRED, FiringOutcome.LATE
+TIMER, ONE_TIME = TriggeredBy.TIMER, TimerKind.ONE_TIME
 
 
 def submit(turn: TurnState, run: Open) -> Started:
     """Takes a new execution, or a delayed one that is due: it starts, waits or is skipped."""
-    run = turn.requeue(replace(run, state=ExecutionState.ENQUEUED))
+    run = turn.requeue(replace(run, state=ENQUEUED))
     if not run.held:
         admit(turn, run)
     return Started(run.execute_number, turn.state_of(run.execute_number), turn.head.uid)
@@ -25,7 +30,7 @@ def line_up(turn: TurnState, run: Open) -> None:
 
     `decide` starts it in the same turn if there is capacity already.
     """
-    turn.requeue(replace(run, state=ExecutionState.ENQUEUED))
+    turn.requeue(replace(run, state=ENQUEUED))
 
 
 def admit(turn: TurnState, run: Open) -> None:
@@ -49,13 +54,13 @@ def admit(turn: TurnState, run: Open) -> None:
 def start(turn: TurnState, run: Open) -> None:
     """Starts the execution with the current definition."""
     late = turn.now.wall - run.planned_at > LATE_AFTER
-    turn.record_firing(run, FiringOutcome.LATE if late else FiringOutcome.FIRED)
+    turn.record_firing(run, LATE if late else FIRED)
     last = len(turn.program.steps) - 1
     from_step = min(run.from_step, len(run.replayed), last)
     running = replace(
         run,
         from_step=from_step,
-        state=ExecutionState.PROCESSING,
+        state=PROCESSING,
         revision=turn.head.revision,
         qos=turn.program.qos,
         started_at=turn.moment_in(run),
@@ -71,7 +76,7 @@ def _kept(replayed: tuple[bytes, ...]) -> tuple[Kept, ...]:
 def skip(turn: TurnState, run: Open, reason: str) -> None:
     """Ends the execution without running it; it keeps its number."""
     turn.record_firing(run, FiringOutcome.SKIPPED, reason)
-    turn.close(run, ExecutionState.SKIPPED, reason=reason)
+    turn.close(run, SKIPPED, reason=reason)
 
 
 def drop(turn: TurnState, run: Open, reason: str, *, silent: bool = False) -> None:
@@ -97,7 +102,7 @@ def has_capacity(turn: TurnState, run: Open) -> bool:
 
 def _keeps_in_line(turn: TurnState, run: Open) -> bool:
     """Whether `run` waits in line under `allow`: as a part of a backlog of `fire_all`, or behind one."""
-    if run.triggered_by is not TriggeredBy.TIMER or turn.program.timer.kind is TimerKind.ONE_TIME:
+    if run.triggered_by is not TIMER or turn.program.timer.kind is ONE_TIME:
         return False
     return run.queued or _catches_up(turn)
 
@@ -107,10 +112,7 @@ def _catches_up(turn: TurnState) -> bool:
 
     The run of a `one_time` that waited for its job's update is `queued` as well, but is no backlog.
     """
-    return any(
-        run.queued and turn.program_of(run).timer.kind is not TimerKind.ONE_TIME
-        for run in turn.opens.values()
-    )
+    return any(run.queued and turn.program_of(run).timer.kind is not ONE_TIME for run in turn.opens.values())
 
 
 def new_execution(
@@ -128,7 +130,7 @@ def new_execution(
     turn.change_head(execute_number=number)
     return Open(
         execute_number=number,
-        state=ExecutionState.SCHEDULED,
+        state=SCHEDULED,
         triggered_by=triggered_by,
         planned_at=planned_at,
         created_at=turn.now.wall,

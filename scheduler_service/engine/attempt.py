@@ -17,6 +17,7 @@ from scheduler_service.engine.states import LIVE
 from scheduler_service.engine.turn_state import TurnState, replace
 
 STEP, CHECK = CallKind.STEP, CallKind.CHECK  # a lookup in the enum costs ten times as much
+SUCCEEDED = ExecutionState.SUCCEEDED
 ENDED_KEPT = 16
 DIGEST_BYTES_KEPT = 4_096
 """Digests that the ended attempts of a job keep in all; the newest attempt always keeps its own."""
@@ -63,7 +64,7 @@ def succeed(turn: TurnState, run: Open, digest: bytes = b"") -> None:
     """Ends the attempt and its execution as succeeded."""
     _record_end(turn, run)
     remember_end(turn, run, digest)
-    finish(turn, run, ExecutionState.SUCCEEDED)
+    finish(turn, run, SUCCEEDED)
 
 
 def fail(

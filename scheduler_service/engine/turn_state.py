@@ -22,6 +22,7 @@ LATE_AFTER = SECOND
 replace = msgspec.structs.replace
 # Names of the module: a lookup in the enum costs ten times as much, in every turn.
 ENQUEUED, FAILED = ExecutionState.ENQUEUED, ExecutionState.FAILED
+TIMER = TriggeredBy.TIMER
 
 
 # An execution to record: the run, its revision and progress, reason, error and failure type.
@@ -173,7 +174,7 @@ class TurnState:
 
     def record_firing(self, run: Open, outcome: FiringOutcome, reason: str | None = None) -> None:
         """Records the outcome of the planned firing of `run` in the ledger; triggers are not in it."""
-        if run.triggered_by is not TriggeredBy.TIMER:
+        if run.triggered_by is not TIMER:
             return
         self.records.append(FiringRecord(run.planned_at, outcome, None, 1, reason, run.execute_number))
 

@@ -175,7 +175,8 @@ class Turn:
         kept = None
         if remembered is not None:
             kept = remember_reply(cached.job_id, remembered, decision.reply, command.answer)
-        if kept is None and is_idle(before, decision):
+        is_busy = decision.effects or decision.records or kept is not None  # as nearly all are
+        if not is_busy and is_idle(before, decision):
             if isinstance(event, AlarmRang):
                 await self._look_again(cached, now)
             return decision.reply
