@@ -35,7 +35,7 @@ async def examine_daprd(subject: Subject) -> list[Finding]:
             if answer.status_code == HTTPStatus.UNAUTHORIZED:
                 return [DAPRD.fail("token", f"daprd at {base} refuses this node (401)", REFUSED_REMEDY)]
             metadata = answer.json() if answer.status_code == HTTPStatus.OK else {}
-    except (httpx.HTTPError, ValueError) as error:
+    except (httpx.HTTPError, ValueError, RecursionError) as error:
         remedy = (
             "start daprd with --app-id, --app-port, --dapr-http-port and --dapr-grpc-port as settings say"
         )

@@ -130,6 +130,6 @@ def _data_of(answer: httpx.Response) -> dict[str, Any]:
 def _json_of(answer: httpx.Response) -> dict[str, Any]:
     try:
         value = answer.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

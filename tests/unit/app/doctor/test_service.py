@@ -26,7 +26,7 @@ def answering(answers: dict[str, tuple[int, object]]) -> Iterator[int]:
             status, body = answers.get(self.path, (404, {}))
             self.send_response(status)
             self.end_headers()
-            self.wfile.write(json.dumps(body).encode())
+            self.wfile.write(body if isinstance(body, bytes) else json.dumps(body).encode())
 
         def log_message(self, *arguments: object) -> None:
             return None
@@ -86,6 +86,12 @@ async def test_something_else_on_the_port_is_named() -> None:
         findings = await examine_service(subject(server__port=port))
     (one,) = findings
     assert (one.state, "status 404" in one.detail) == ("failed", True)
+
+
+async def test_an_answer_that_is_nested_too_deep_is_something_else() -> None:
+    """No stack trace."""
+    with answering({"/health/live": (200, b"[" * 200_000)}) as port:
+        assert states(await examine_service(subject(server__port=port)))["answer"] == "failed"
 
 
 async def test_an_address_that_was_named_must_answer() -> None:
