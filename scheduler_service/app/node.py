@@ -52,6 +52,7 @@ from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedCatalogue, SharedStore
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
+from scheduler_service.settings.model import Settings
 from scheduler_service.transport.sender import SystemFunction
 from scheduler_service.transport.service_urls import InvocationDirectory, InvocationSender
 from scheduler_service.transport.topics import TopicSender
@@ -186,8 +187,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     log, stores = telemetry.log, await open_stores(settings, served, telemetry.log)
     database, clock, own = stores.database, stores.clock, made_here(settings)
     telemetry.follow(clock)
-    dapr = settings.dapr
-    client = SidecarClient(http_port=dapr.http_port, grpc_port=dapr.grpc_port, token=dapr.api_token)
+    client, watch = _meet_sidecar(settings, clock, log)
     surroundings, compiler = _make_compiler(loaded, served)
     # The host is built on the writer, which confirms what it has written to the host's store.
     writer = open_writer(lambda keys: host.store.written(keys), database, log, own, telemetry.history_watch)
@@ -217,7 +217,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
         reads=HistoryReads(database=database, system_jobs=own, reading=short_turns),
         sender=sender,
         client=client,
-        watch=SidecarWatch(http_port=dapr.http_port, clock=clock, log=log, token=dapr.api_token),
+        watch=watch,
         host=host,
         compiler=compiler,
         clock=clock,
@@ -228,6 +228,12 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
         events=make_events(stores, telemetry),
     )
     return NodeService(loaded=loaded, parts=parts, log=log)
+
+
+def _meet_sidecar(settings: Settings, clock: SystemClock, log: Log) -> tuple[SidecarClient, SidecarWatch]:
+    dapr = settings.dapr
+    client = SidecarClient(http_port=dapr.http_port, grpc_port=dapr.grpc_port, token=dapr.api_token)
+    return client, SidecarWatch(http_port=dapr.http_port, clock=clock, log=log, token=dapr.api_token)
 
 
 def _make_compiler(loaded: Loaded, served: str) -> tuple[Surroundings, Compiler]:

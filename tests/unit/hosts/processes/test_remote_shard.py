@@ -10,7 +10,7 @@ from scheduler_service.domain.parts import PartEnd
 from scheduler_service.hosts.processes.remote_shard import RemoteShard
 from scheduler_service.ports.errors import StoreUncertain
 from tests.unit.hosts.processes.fleet import CountingCompiler
-from tests.unit.hosts.processes.test_worker_handle import connected
+from tests.unit.hosts.processes.worker_handles import connected
 
 pytestmark = pytest.mark.anyio
 FREEING = Freeing("default", "q", "part", 0)

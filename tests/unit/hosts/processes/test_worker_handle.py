@@ -1,16 +1,12 @@
 """What the service asks of a worker process that stands still."""
 
 import asyncio
-import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
 from scheduler_service.hosts.processes import rpc_methods
-from scheduler_service.hosts.processes.rpc_connection import RpcConnection, Serve
-from scheduler_service.hosts.processes.worker_handle import WorkerHandle
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
+from tests.unit.hosts.processes.worker_handles import connected
 
 pytestmark = pytest.mark.anyio
 
@@ -18,31 +14,6 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@asynccontextmanager
-async def connected(serve: Serve, *, patience: float) -> AsyncIterator[WorkerHandle]:
-    """The handle of a process that answers with `serve`."""
-    worker = WorkerHandle(shard=1, patience=patience)
-    connections = []
-    for end in socket.socketpair():
-        end.setblocking(False)
-        connections.append(
-            await RpcConnection.open(
-                end,
-                serve=serve,
-                on_notice=lambda method, argument: None,
-                on_lost=lambda: None,
-                log=lambda event, /, **keys: None,
-            )
-        )
-    worker.connect(connections[0])
-    try:
-        yield worker
-    finally:
-        for connection in connections:
-            connection.close()
-        await asyncio.sleep(0)
 
 
 async def test_a_question_is_not_waited_for_where_the_process_stands_still() -> None:
