@@ -67,6 +67,15 @@ class QueueTurn(msgspec.Struct, frozen=True):
     writes: tuple[QueueWrite, ...]
 
 
+class Unbegun(msgspec.Struct, frozen=True):
+    """A job of an array of `creator`, whose actor has taken no turn; moments are wall."""
+
+    job_id: str
+    due: int
+    created_at: int
+    creator: Holder
+
+
 class ClaimedJob(msgspec.Struct, frozen=True):
     """The catalogue's row of a job, and who claimed its latest turn."""
 
@@ -147,6 +156,12 @@ class ClusterStore(Protocol):
 
     async def overdue(self, now: Now, limit: int) -> list[str]:
         """Jobs whose alarm should have rung by `now`, the longest overdue first."""
+
+    async def unbegun(self, after: tuple[int, str], until: int, limit: int) -> list[Unbegun]:
+        """Jobs without a turn by their actor that are due up to `until` (wall), in order of (due, job_id).
+
+        Those `after` a pair of these.
+        """
 
     async def abandoned(self, alive: Iterable[Holder], since: int, limit: int, after: str = "") -> list[str]:
         """Jobs whose last turn was a node's that is not among `alive`, and that may have unfinished work.

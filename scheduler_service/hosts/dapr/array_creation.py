@@ -1,7 +1,7 @@
 """Creates many jobs at once: all claims of a group, with the first states, are one transaction.
 
 The claim of such a job is its commit. Its state lies beside the claim until the job's actor has taken a turn,
-so no sidecar is asked before the answer; alarms are set after it (decision 52).
+so no sidecar is asked. What is due soon waits in this process, all else is found by the sweep (decision 52).
 """
 
 import asyncio
@@ -12,11 +12,11 @@ from scheduler_service.domain.events import Created
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.dapr.actor_client import ActorClient
-from scheduler_service.hosts.dapr.first_alarms import FirstAlarms
+from scheduler_service.hosts.dapr.first_rings import waits_at_creator
 from scheduler_service.hosts.dapr.history_wait import HistoryWait
-from scheduler_service.hosts.dapr.node import NodeContext
+from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
 from scheduler_service.hosts.host_parts import TurnParts
-from scheduler_service.hosts.job_cache import JobCache, LockedJob, PendingCommit
+from scheduler_service.hosts.job_cache import LockedJob, PendingCommit
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.persistence.common.actor_document import (
@@ -43,7 +43,7 @@ class ArrayCreation:
 
     It can where the database has nothing of a job, this node has it not in memory, and it does nothing at
     once. All others take the turn Created through `client`, so that each has the reply that a single creation
-    has. `client` does so too while this node is past its heartbeat, stops, or has too many alarms to set.
+    has. `client` does so too while this node is past its heartbeat, or stops.
     """
 
     def __init__(
@@ -51,9 +51,8 @@ class ArrayCreation:
         *,
         node: NodeContext,
         parts: TurnParts,
-        jobs: JobCache,
+        local: LocalJobs,
         turn: Turn,
-        alarms: FirstAlarms,
         client: ActorClient,
         tasks: Tasks,
     ) -> None:
@@ -61,13 +60,14 @@ class ArrayCreation:
         self._liveness = node.cluster.heartbeat.liveness
         self._holder = node.holder
         self._clock = node.clock
-        self._jobs = jobs
+        self._jobs = local.cache
+        self._alarms = local.alarms
         self._turn = turn
         self._history = parts.history
         self._observe_job = parts.observe_job
-        self._alarms = alarms
         self._client = client
         self._tasks = tasks
+        self._is_closed = False
         self._wait_for_history = HistoryWait(flush=parts.history.flush, clock=node.clock, log=node.log)
 
     async def run(self, definitions: Sequence[Definition], owner: str) -> Sequence[Answer]:
@@ -78,15 +78,15 @@ class ArrayCreation:
         return await asyncio.shield(self._tasks.start(self._run(definitions, owner)))
 
     def close(self) -> None:
-        """This node stops: it creates nothing itself any more, and sets no further alarm."""
-        self._alarms.close()
+        """This node stops: it creates nothing itself any more."""
+        self._is_closed = True
 
     async def _run(self, definitions: Sequence[Definition], owner: str) -> list[Answer]:
         answers: dict[int, Answer] = {}
         event = Created(uid="", key=b"", owner=owner)
         places = _alone(definitions)
         for start in range(0, len(places), GROUP_SIZE):
-            if not (self._liveness.is_current and self._alarms.has_room):
+            if self._is_closed or not self._liveness.is_current:
                 break
             await self._create(places[start : start + GROUP_SIZE], definitions, event, answers)
         others = [place for place in range(len(definitions)) if place not in answers]
@@ -199,7 +199,9 @@ class ArrayCreation:
                 self._history.append(commit.batch, durable=True)
             self._observe_job(None, commit.entry)
         if error is None or isinstance(error, StoreUncertain):
-            self._alarms.arm(commit.entry.job_id, commit.due)
+            moment = commit.due.wall
+            if moment is not None and waits_at_creator(commit.entry.created_at, moment):
+                self._alarms.ring_at(commit.entry.job_id, moment)
 
 
 def _alone(definitions: Sequence[Definition]) -> list[int]:

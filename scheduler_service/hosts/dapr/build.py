@@ -10,7 +10,7 @@ from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.actor_store import ActorStore, TakeOver
 from scheduler_service.hosts.dapr.array_creation import ArrayCreation
 from scheduler_service.hosts.dapr.deactivation import Deactivation
-from scheduler_service.hosts.dapr.first_alarms import FirstAlarms
+from scheduler_service.hosts.dapr.first_rings import FirstRings
 from scheduler_service.hosts.dapr.handover import Handovers
 from scheduler_service.hosts.dapr.host import DaprHost, HostComponents
 from scheduler_service.hosts.dapr.local_turns import LocalTurns
@@ -101,6 +101,7 @@ def _make_sweep(parts: DaprParts, node: NodeContext, alarms: ReminderAlarms, tak
         node=node,
         ring=alarms.ring,
         lag=lambda: alarms.lag,
+        first_rings=FirstRings(node=node, ring_at=alarms.ring_at),
         take_over=take_over,
         tend=parts.tend_queues,
     )
@@ -112,9 +113,8 @@ def _make_array_creation(
     return ArrayCreation(
         node=node,
         parts=parts,
-        jobs=local.cache,
+        local=local,
         turn=turn,
-        alarms=FirstAlarms(node=node, alarms=local.alarms, tasks=tasks),
         client=client,
         tasks=tasks,
     )

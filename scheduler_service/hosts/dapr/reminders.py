@@ -66,7 +66,11 @@ class ReminderAlarms:
     async def hold(self, job_id: str, due: Due) -> None:
         """Without a commit: the same in memory alone."""
         now = self._clock.now()
-        self._set(job_id, first_moment(due, now), now)
+        self._set(job_id, _first(due, now), now)
+
+    def ring_at(self, job_id: str, moment: int) -> None:
+        """Rings at the wall `moment`, unless it rings earlier anyway; a job that may live elsewhere, too."""
+        self.again(job_id, max(moment - self._clock.now().wall, 0))
 
     def again(self, job_id: str, pause: int = RING_RETRY_PAUSE_MS) -> None:
         """Rings in `pause` ms, unless it rings earlier anyway."""
@@ -191,7 +195,7 @@ def _wall_in_steady(due: Due, now: Now) -> int | None:
     return None if due.wall is None else due.wall - now.wall + now.steady
 
 
-def first_moment(due: Due, now: Now) -> int | None:
+def _first(due: Due, now: Now) -> int | None:
     moments = [one for one in (_wall_in_steady(due, now), due.steady) if one is not None]
     return min(moments, default=None)
 

@@ -12,8 +12,6 @@ from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 
 ACTOR_TYPE = "job_scheduler"
 STATE, ALARM, TAKE = "state", "alarm", "take"
-FIRST_ALARM = "first"
-"""The reminder that is set for a job before its first turn: it never replaces the one of a turn."""
 READ_TIMEOUT_SECONDS, WRITE_TIMEOUT_SECONDS = 2.0, 2.0
 REMINDER_TIMEOUT_SECONDS, TURN_TIMEOUT_SECONDS = 1.0, 20.0
 # The tick of a one-shot reminder is dropped after three tries unless its policy says otherwise.
@@ -94,12 +92,12 @@ class Sidecar:
         """Removes the state. Raises StateNotWritten, StoreUncertain."""
         await self._write(actor_id, DELETE, "remove the state of an actor", WRITE_TIMEOUT_SECONDS)
 
-    async def remind(self, actor_id: str, pause: int, name: str = ALARM) -> None:
-        """Registers the reminder `name` of a job, once, `pause` ms from now. Raises StoreUncertain."""
+    async def remind(self, actor_id: str, pause: int) -> None:
+        """Registers the one reminder of a job, once, `pause` ms from now. Raises StoreUncertain."""
         reminder = {"dueTime": f"{max(pause, 0)}ms", "data": "", "failurePolicy": RETRY_POLICY}
         data, seconds = json.dumps(reminder).encode(), self._real(REMINDER_TIMEOUT_SECONDS)
         try:
-            await self._client.register_reminder(ACTOR_TYPE, actor_id, name, data, seconds=seconds)
+            await self._client.register_reminder(ACTOR_TYPE, actor_id, ALARM, data, seconds=seconds)
         except FAILURES as failure:
             raise StoreUncertain(_explain("register a reminder", failure, seconds)) from failure
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from scheduler_service.domain.moments import HOUR, MINUTE, SECOND, Now
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.actor_store import TakeOver
+from scheduler_service.hosts.dapr.first_rings import FirstRings
 from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.hosts.lasting_work import keep_at
 from scheduler_service.ports.errors import StoreError
@@ -40,12 +41,19 @@ class Sweep:
 
     While rings come late (`lag`), what is later than they are by 2 s is overdue.
 
-    `take_over` gets the records and deliveries that dead nodes left. `tend` looks after the queues, and may
-    raise StoreError. `rung` counts the rings.
+    `first_rings` looks for jobs that no reminder guards yet. `take_over` gets the records and deliveries that
+    dead nodes left. `tend` looks after the queues, and may raise StoreError. `rung` counts the rings.
     """
 
     def __init__(
-        self, *, node: NodeContext, ring: Ring, lag: Lag, take_over: TakeOver, tend: Tend = tend_nothing
+        self,
+        *,
+        node: NodeContext,
+        ring: Ring,
+        lag: Lag,
+        first_rings: FirstRings,
+        take_over: TakeOver,
+        tend: Tend = tend_nothing,
     ) -> None:
         self._store = node.cluster.store
         self._nodes = node.cluster.nodes
@@ -56,6 +64,7 @@ class Sweep:
         self._outage = Outage("sweep_failed", "sweep_repeated", log=node.log)
         self._ring = ring
         self._lag = lag
+        self._first_rings = first_rings
         self._take_over = take_over
         self._tend = tend
         self._rung_at: dict[str, int] = {}
@@ -89,8 +98,9 @@ class Sweep:
         # What comes late but comes is not rung a second time: in a herd that took a way through daprd each.
         after = OVERDUE_AFTER_MS + min(self._lag(), MOST_LAG_MS)
         late = Now(now.wall - after, now.steady - after)
-        job_ids = dict.fromkeys(await self._store.overdue(late, RINGS_PER_SECOND))
         alive = (self._holder, *self._heartbeat.others)
+        await self._first_rings.look(alive, now)
+        job_ids = dict.fromkeys(await self._store.overdue(late, RINGS_PER_SECOND))
         job_ids |= dict.fromkeys(await self._abandoned(alive, now))
         await self._ring_all(list(job_ids))
         batches = await self._store.pending_history.adopt(alive, self._holder, BATCH_SIZE)

@@ -32,10 +32,11 @@ from scheduler_service.persistence.sql_cluster.sweep_statements import (
     ABANDONED,
     ADOPTED_DELIVERIES,
     OVERDUE,
+    UNBEGUN,
     values_of,
 )
 from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.ports.cluster import ClaimedJob, QueueTurn, TurnClaim
+from scheduler_service.ports.cluster import ClaimedJob, QueueTurn, TurnClaim, Unbegun
 from scheduler_service.ports.errors import StoreConflict, StoreError
 from scheduler_service.ports.state import Remembered, Settlement
 
@@ -141,6 +142,14 @@ class SharedStore:
     async def overdue(self, now: Now, limit: int) -> list[str]:
         values = {"wall": now.wall, "steady": now.steady, "most": limit}
         return await self._database.scalars(OVERDUE, values)
+
+    async def unbegun(self, after: tuple[int, str], until: int, limit: int) -> list[Unbegun]:
+        values = {"due": after[0], "after": after[1], "until": until, "most": limit}
+        rows = await self._database.read(lambda connection: connection.execute(UNBEGUN, values).all())
+        return [
+            Unbegun(job_id, due, created_at, Holder(node, boot))
+            for job_id, due, created_at, node, boot in rows
+        ]
 
     async def abandoned(self, alive: Iterable[Holder], since: int, limit: int, after: str = "") -> list[str]:
         values = {"alive": values_of(alive), "since": since, "after": after, "most": limit}

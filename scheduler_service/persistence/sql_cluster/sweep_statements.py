@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.sql.job_tables import jobs
-from scheduler_service.persistence.sql_cluster.schema import outbox, untold
+from scheduler_service.persistence.sql_cluster.schema import copies, outbox, untold
 
 _MOST = sa.bindparam("most", type_=sa.Integer)
 
@@ -37,6 +37,20 @@ ABANDONED = (
     .limit(_MOST)
 )
 """`alive`, `since`, `after`, `most`: ids of jobs that a node left work of."""
+
+UNBEGUN = (
+    sa.select(jobs.c.job_id, jobs.c.due_wall, jobs.c.created_at, jobs.c.node, jobs.c.boot)
+    .join(copies, (copies.c.job_id == jobs.c.job_id) & (copies.c.sequence == jobs.c.sequence))
+    .where(jobs.c.due_wall >= sa.bindparam("due"), jobs.c.due_wall <= sa.bindparam("until"))
+    .where((jobs.c.due_wall > sa.bindparam("due")) | (jobs.c.job_id > sa.bindparam("after")))
+    .where(jobs.c.execute_number == 0, jobs.c.revision == 1)
+    .order_by(jobs.c.due_wall, jobs.c.job_id)
+    .limit(_MOST)
+)
+"""`due`, `after`, `until`, `most`: jobs whose first state lies with their claim, with their creators.
+
+Among them may be one that has fired never and was taken over from a dead node: it rings once in vain.
+"""
 
 ADOPTED_DELIVERIES = (
     sa.update(outbox)

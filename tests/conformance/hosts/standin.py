@@ -15,7 +15,7 @@ from dapr.clients.base import DaprActorClientBase
 from dapr.clients.exceptions import DaprInternalError
 
 from scheduler_service.hosts.dapr.actor import Turns, register
-from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE, ALARM, ActorMissing
+from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE, ActorMissing
 from scheduler_service.ports.clock import Alarm
 from tests.conformance.hosts.stillness import Stillness
 from tests.manual_clock import ManualClock
@@ -37,7 +37,7 @@ class StandIn:
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
         self.state: dict[str, bytes] = {}
-        self.reminders: dict[tuple[str, str], tuple[int, Alarm]] = {}
+        self.reminders: dict[str, tuple[int, Alarm]] = {}
         self.registrations = 0
         self.saves = 0
         self.nodes: dict[str, ActorManager] = {}
@@ -124,14 +124,14 @@ class StandIn:
 
     def remind(self, actor_id: str, name: str, pause: int) -> None:
         """Registers or replaces a reminder."""
-        self.forget(actor_id, name)
+        self.forget(actor_id)
         self.registrations += 1
         moment = self.clock.now().steady + pause
-        self.reminders[actor_id, name] = (moment, self._plan(actor_id, name, pause))
+        self.reminders[actor_id] = (moment, self._plan(actor_id, name, pause))
 
-    def forget(self, actor_id: str, name: str = ALARM) -> None:
+    def forget(self, actor_id: str) -> None:
         """Removes a reminder."""
-        known = self.reminders.pop((actor_id, name), None)
+        known = self.reminders.pop(actor_id, None)
         if known is not None:
             known[1].cancel()
 
@@ -172,7 +172,7 @@ class StandIn:
         task.add_done_callback(self._tasks.discard)
 
     async def _fire(self, actor_id: str, name: str) -> None:
-        fired = self.reminders.pop((actor_id, name), None)
+        fired = self.reminders.pop(actor_id, None)
         body = json.dumps({"dueTime": "", "period": ""}).encode()
         try:
             await self._settled()
@@ -182,8 +182,8 @@ class StandIn:
                 self.turns += 1
                 await self.nodes[node].fire_reminder(ActorId(actor_id), name, body)
         except Exception:  # noqa: BLE001 - whatever the callback raised, the policy says: again
-            if (actor_id, name) not in self.reminders and fired is not None:
-                self.reminders[actor_id, name] = (fired[0] + 5_000, self._plan(actor_id, name, 5_000))
+            if actor_id not in self.reminders and fired is not None:
+                self.reminders[actor_id] = (fired[0] + 5_000, self._plan(actor_id, name, 5_000))
 
     async def deactivate(self, actor_id: str, manager: ActorManager) -> None:
         async with self._lock(actor_id):
@@ -260,7 +260,7 @@ class StandInClient(DaprActorClientBase):
     async def unregister_reminder(self, actor_type: str, actor_id: str, name: str) -> None:
         self._check(actor_type)
         async with self._doing("removal of a reminder"):
-            self.world.forget(actor_id, name)
+            self.world.forget(actor_id)
 
     async def register_timer(self, actor_type: str, actor_id: str, name: str, data: bytes) -> None:
         raise AssertionError("no sidecar timers: they break after a rebalance")

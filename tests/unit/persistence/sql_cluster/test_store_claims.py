@@ -17,7 +17,7 @@ from scheduler_service.persistence.sql.job_tables import jobs
 from scheduler_service.persistence.sql_cluster.claim_rows import CLAIM_MS
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
-from scheduler_service.ports.cluster import ClaimedJob, TurnClaim
+from scheduler_service.ports.cluster import ClaimedJob, TurnClaim, Unbegun
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import NOTHING, Remembered
 from tests.unit.persistence.samples import entry
@@ -94,6 +94,38 @@ async def test_claims_of_one_creation_are_one_transaction(store: ClusterStore) -
     assert await store.shared.latest("buried") == (ONE, None)
     assert await store.shared.definition("uid-there", 1) == b"old"
     assert await store.shared.definition("uid-n299", 1) == b"{}"
+
+
+async def test_jobs_whose_actor_has_taken_no_turn_are_found(store: ClusterStore) -> None:
+    """By their moments, page by page; one that was claimed again, or that has fired, is not among them."""
+    dues = {
+        "b": 200,
+        "a": 200,
+        "c": 300,
+        "far": 900,
+        "never": None,
+        "begun": 250,
+        "fired": 260,
+        "alone": 270,
+    }
+    claims = [
+        claim(
+            name,
+            NOTHING,
+            8,
+            due=Due(due),
+            copy=None if name == "alone" else b"first",
+            entry=entry(name, created_at=7, execute_number=int(name == "fired")),
+        )
+        for name, due in dues.items()
+    ]
+    assert set(await store.shared.claim_all(claims)) == {None}
+    await store.shared.claim(claim("begun", 8, 9, due=Due(250)))
+    find = store.shared.unbegun
+    assert await find((0, ""), 300, 10) == [Unbegun(name, dues[name] or 0, 7, ONE) for name in "abc"]
+    assert [one.job_id for one in await find((0, ""), 300, 2)] == ["a", "b"]
+    assert [one.job_id for one in await find((200, "a"), 300, 9)] == ["b", "c"]
+    assert await find((300, "c"), 899, 9) == []
 
 
 async def test_what_cannot_be_stored_is_refused_alone(store: ClusterStore) -> None:
