@@ -19,9 +19,8 @@ from scheduler_service.language.compiled import JsonTemplate, TextTemplate, UrlT
 from scheduler_service.language.expression import NOTIFY_BODY, SYSTEM_VARIABLES, Allowance, Names, Overspent
 from scheduler_service.language.places import OFFERED
 from scheduler_service.language.template import compile_json, compile_text, compile_url
-from scheduler_service.language.urls import check_authority, names_service
+from scheduler_service.language.urls import check_authority, names_service, read_topic
 
-TOPIC = re.compile(r"(?i:topic)://[A-Za-z0-9._-]+/[^?#\s]+")
 HEADERS_OF_EVENTS = frozenset({"content-type", "webhook-id"})
 OPENING = re.compile(r"\$\{\s*(\w+)\s*\}")
 Made = TypeVar("Made")
@@ -251,8 +250,8 @@ class _Compiler:
         """Refuses what has no place in an event that is published."""
         if not self._is_topic(step):
             return
-        if "${" not in step.url and not TOPIC.fullmatch(step.url):
-            text = f"{step.url[:80]!r} is not topic://PUBSUB/TOPIC, without a query; correct it"
+        if "${" not in step.url and read_topic(step.url) is None:
+            text = f"{step.url[:80]!r} is not topic://PUBSUB/TOPIC, without a query, '.' and '..'; correct it"
             self._problems.append(Problem(f"{pointer}/url", "invalid", text))
         if step.method != "POST":
             text = f"an event is published, so method {step.method!r} has no meaning; remove it"

@@ -1,4 +1,4 @@
-"""Origins and authorities of URLs, and where a response may send the next request (SPEC sections 4 and 9)."""
+"""Origins, authorities and topics of URLs; where a response may send the next call (SPEC section 9)."""
 
 import re
 from urllib.parse import quote, unquote
@@ -23,6 +23,8 @@ _BEGIN = re.compile(r"([A-Za-z]+)://([^/?#]*)")
 _AUTHORITY = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::([^:]*))?")
 _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,126}[A-Za-z0-9_])?")
 _NUMERIC = re.compile(r"(?:.*\.)?(?:[0-9]+|0[xX][0-9a-fA-F]*)")
+_TOPIC = re.compile(r"(?i:topic)://([A-Za-z0-9._-]+/[^?#\x00-\x20\x7f\\]+)")
+_DOT_SEGMENT = re.compile(r"(?i)(?:^|/)(?:\.|%2e){1,2}(?:/|$)")
 
 
 class Whole(msgspec.Struct, frozen=True):
@@ -116,6 +118,17 @@ def names_service(text: str) -> bool:
 def is_service_name(name: str) -> bool:
     """Whether a service can have this name in a URL; a numeric address is not a name."""
     return _NAME.fullmatch(name) is not None and _NUMERIC.fullmatch(name) is None
+
+
+def read_topic(url: str) -> str | None:
+    """PUBSUB/TOPIC of `topic://PUBSUB/TOPIC`; None for all else, and for what would lead out of it."""
+    found = _TOPIC.fullmatch(url)
+    return None if found is None or has_dot_segment(found[1]) else found[1]
+
+
+def has_dot_segment(path: str) -> bool:
+    """Whether a segment of `path` is `.` or `..`, percent-encoded or not."""
+    return _DOT_SEGMENT.search(path) is not None
 
 
 def _origin(parts: _Parts) -> str | None:

@@ -7,13 +7,12 @@ from typing import Protocol
 import msgspec
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Headers, OutboundRequest, Outcome
-from scheduler_service.language.urls import is_service_name
+from scheduler_service.language.urls import has_dot_segment, is_service_name
 from scheduler_service.ports.sending import CallingSender, MayGo, always
 from scheduler_service.transport.addresses import Target, read_url, write_path
 from scheduler_service.transport.errors import NoInstance, NotBack, RefusedTarget
 
 _SERVICE = re.compile(r"(?i:service):(?://([^/?#]*))?(/[^#]*)?(?:#.*)?", re.DOTALL)
-_DOTS = re.compile(r"(?i)(?:^|/)(?:\.|%2e){1,2}(?:/|$)")
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
 NOT_DELIVERED = "ERR_DIRECT_INVOKE"
 INTERNAL_SERVER_ERROR = 500
@@ -80,7 +79,7 @@ class ServiceUrls:
                 "A service URL is service://NAME/PATH or service:/PATH, percent-encoded: correct it."
             )
         name, path = match.group(1), match.group(2) or "/"
-        if _DOTS.search(path.partition("?")[0]):
+        if has_dot_segment(path.partition("?")[0]):
             raise RefusedTarget("A service URL may not have . or .. as a path segment: write the path out.")
         given, trusted = (base, self._vouched(base)) if base else self._base(name)
         found = read_url(given)

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 import msgspec
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
+from scheduler_service.language.urls import read_topic
 from scheduler_service.ports.sending import CallingSender, MayGo, NotSent, always
 from scheduler_service.transport.errors import TransportError, Unreached
 from scheduler_service.transport.kept_connections import HOST, KeptConnections
 from scheduler_service.transport.service_urls import SIDECAR_HEADER
 
 SOURCE, TYPE = "punctual", "punctual.notification"
-_TOPIC = re.compile(r"(?i:topic)://([A-Za-z0-9._-]+)/([A-Za-z0-9._~!$&'()*+,;=:@%/-]+)")
-_DOTS = re.compile(r"(?i)(?:^|/)(?:\.|%2e){1,2}(?:/|$)")
 _JSON = re.compile(r"(?i)application/(?:[\w.+-]+\+)?json\s*(?:;|$)")
 PUBLISHED_AT_ONCE = 64
 ANSWER_BYTES = 64 << 10
@@ -42,12 +41,12 @@ class TopicSender:
         if request.url[:6].lower() != "topic:":
             return await self._sender.send(request, may_go)
         loop = asyncio.get_running_loop()
-        found, began = _TOPIC.fullmatch(request.url), loop.time()
-        if found is None or _DOTS.search(found[2]):
+        topic, began = read_topic(request.url), loop.time()
+        if topic is None:
             return Fault(FaultKind.EGRESS, "A topic is topic://PUBSUB/TOPIC, percent-encoded: correct it.", 0)
         if not may_go():
             raise NotSent
-        data = self._write(request, f"/v1.0/publish/{found[1]}/{found[2]}")
+        data = self._write(request, f"/v1.0/publish/{topic}")
         try:
             reply = await self._connections.exchange(data, method="POST", seconds=request.timeout / 1000)
         except TransportError as error:

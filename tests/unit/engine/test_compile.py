@@ -61,6 +61,8 @@ def test_a_topic_is_for_notifications_on_dapr(url: str) -> None:
         ({"url": "topic://events"}, "url"),
         ({"url": "topic://events/"}, "url"),
         ({"url": "topic://events/x?y=1"}, "url"),
+        ({"url": "topic://../state/x"}, "url"),
+        ({"url": "topic://events/../x"}, "url"),
         ({"url": TOPIC, "method": "PUT"}, "method"),
         ({"url": TOPIC, "headers": {"X-Other": "1"}}, "headers/X-Other"),
     ],

@@ -66,7 +66,15 @@ async def test_what_is_no_json_is_text(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["topic://e", "topic://e/../state/x", "topic://e/%2e%2E/x", "topic://e/x?y", "topic://e/x y"]
+    "url",
+    [
+        "topic://e",
+        "topic://../state/x",
+        "topic://e/../state/x",
+        "topic://e/%2e%2E/x",
+        "topic://e/x?y",
+        "topic://e/x y",
+    ],
 )
 async def test_no_value_leads_to_another_route_of_the_sidecar(stage: Stage, url: str) -> None:
     """Not even one that a template gave."""
