@@ -8,7 +8,7 @@ from scheduler_service.transport.addresses import Target, read_url
 from scheduler_service.transport.errors import RefusedTarget
 from scheduler_service.transport.request_bytes import Hop
 from scheduler_service.transport.response_parser import ParsedResponse
-from scheduler_service.transport.service_urls import SIDECAR_HEADER
+from scheduler_service.transport.sidecar_token import SIDECAR_HEADER
 
 _FOLLOWED = frozenset({301, 302, 303, 307, 308})
 _CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", SIDECAR_HEADER})

@@ -30,13 +30,8 @@ from scheduler_service.transport.redirects import follow, write_url
 from scheduler_service.transport.request_bytes import Hop, RequestWriter, count_spans
 from scheduler_service.transport.resolver import Guard, Resolver, Route
 from scheduler_service.transport.response_parser import ParsedResponse
-from scheduler_service.transport.service_urls import (
-    SIDECAR_HEADER,
-    Directory,
-    InvocationDirectory,
-    Located,
-    ServiceUrls,
-)
+from scheduler_service.transport.service_urls import Directory, InvocationDirectory, Located, ServiceUrls
+from scheduler_service.transport.sidecar_token import SIDECAR_HEADER
 
 SystemFunction = Callable[[], Awaitable[Answer]]
 """A function of this process that a system job calls as `system://NAME`."""

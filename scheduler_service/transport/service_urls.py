@@ -11,13 +11,12 @@ from scheduler_service.language.urls import has_dot_segment, is_service_name
 from scheduler_service.ports.sending import CallingSender, MayGo, always
 from scheduler_service.transport.addresses import Target, read_url, write_path
 from scheduler_service.transport.errors import NoInstance, NotBack, RefusedTarget
+from scheduler_service.transport.sidecar_token import show_token
 
 _SERVICE = re.compile(r"(?i:service):(?://([^/?#]*))?(/[^#]*)?(?:#.*)?", re.DOTALL)
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
 NOT_DELIVERED = "ERR_DIRECT_INVOKE"
 INTERNAL_SERVER_ERROR = 500
-SIDECAR_HEADER = "dapr-api-token"
-"""The header by which a caller shows daprd the token of its API (`DAPR_API_TOKEN`)."""
 
 
 class Directory(Protocol):
@@ -117,7 +116,7 @@ class InvocationDirectory:
     def __init__(self, *, known: Directory, http_port: int, token: str | None = None) -> None:
         self._known = known
         self.base = f"http://127.0.0.1:{http_port}/v1.0/invoke"
-        self.credentials: Headers = () if token is None else ((SIDECAR_HEADER, token),)
+        self.credentials = show_token(token)
 
     def address(self, name: str) -> str | None:
         """The base address of service `name`. Raises nothing."""

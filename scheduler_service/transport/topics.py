@@ -11,7 +11,7 @@ from scheduler_service.language.urls import read_topic
 from scheduler_service.ports.sending import CallingSender, MayGo, NotSent, always
 from scheduler_service.transport.errors import TransportError, Unreached
 from scheduler_service.transport.kept_connections import HOST, KeptConnections
-from scheduler_service.transport.service_urls import SIDECAR_HEADER
+from scheduler_service.transport.sidecar_token import show_token
 
 SOURCE, TYPE = "punctual", "punctual.notification"
 _JSON = re.compile(r"(?i)application/(?:[\w.+-]+\+)?json\s*(?:;|$)")
@@ -33,8 +33,7 @@ class TopicSender:
             port=http_port, most=PUBLISHED_AT_ONCE, response_bytes=ANSWER_BYTES
         )
         self._head = f"Host: {HOST}:{http_port}\r\nContent-Type: application/cloudevents+json\r\n"
-        if token is not None:
-            self._head += f"{SIDECAR_HEADER}: {token}\r\n"
+        self._head += "".join(f"{name}: {value}\r\n" for name, value in show_token(token))
 
     async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
         """The answer, or why there is none. Raises nothing but CancelledError and NotSent."""

@@ -7,11 +7,10 @@ from typing import Any
 import httpx
 
 from scheduler_service.app.doctor.finding import Finding, Part, Subject
-from scheduler_service.transport.service_urls import SIDECAR_HEADER
+from scheduler_service.transport.sidecar_token import REFUSED_REMEDY, show_token
 
 DAPRD = Part("daprd")
 SECONDS = 5.0
-REFUSED_REMEDY = "dapr.api_token (or DAPR_API_TOKEN) has to be the DAPR_API_TOKEN of daprd"
 REMEDIES = {
     "placement": "start placement, and name it to daprd with --placement-host-address",
     "actors": "start the node: daprd asks it for its actors at dapr.app_port",
@@ -25,10 +24,9 @@ async def examine_daprd(subject: Subject) -> list[Finding]:
         return []
     dapr = subject.loaded.settings.dapr
     base = f"http://127.0.0.1:{dapr.http_port}"
-    shown = None if dapr.api_token is None else {SIDECAR_HEADER: dapr.api_token}
     try:
         async with httpx.AsyncClient(
-            base_url=base, timeout=SECONDS, trust_env=False, headers=shown
+            base_url=base, timeout=SECONDS, trust_env=False, headers=show_token(dapr.api_token)
         ) as client:
             health = await client.get("/v1.0/healthz/outbound")
             answer = await client.get("/v1.0/metadata")

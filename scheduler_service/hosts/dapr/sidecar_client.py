@@ -12,7 +12,7 @@ from dapr.clients.grpc.dapr_actor_grpc_client import DaprActorGrpcClient
 from scheduler_service.hosts.dapr.sidecar import LARGEST_MESSAGE_BYTES, ActorMissing
 from scheduler_service.transport.errors import TimedOut, TransportError
 from scheduler_service.transport.kept_connections import HOST, KeptConnections
-from scheduler_service.transport.service_urls import SIDECAR_HEADER
+from scheduler_service.transport.sidecar_token import show_token
 
 # A connection to a sidecar that was restarted is tried again within a second, not after two minutes.
 CHANNEL_OPTIONS = (
@@ -40,11 +40,11 @@ class SidecarClient(DaprActorGrpcClient):
     """
 
     def __init__(self, *, http_port: int, grpc_port: int, token: str | None = None) -> None:
-        shown = [] if token is None else [(SIDECAR_HEADER, token)]
+        shown = show_token(token)
         self._own_channel = grpc.aio.insecure_channel(
             f"{HOST}:{grpc_port}",
             options=CHANNEL_OPTIONS,
-            interceptors=[DaprClientInterceptorAsync(shown)] if shown else [],
+            interceptors=[DaprClientInterceptorAsync(list(shown))] if shown else [],
         )
         super().__init__(timeout=int(CALL_SECONDS), channel=self._own_channel)
         self._head = "\r\n".join(

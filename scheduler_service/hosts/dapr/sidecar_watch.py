@@ -14,9 +14,8 @@ from scheduler_service.hosts.lasting_work import keep_at
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
-from scheduler_service.transport.service_urls import SIDECAR_HEADER
+from scheduler_service.transport.sidecar_token import REFUSED_REMEDY, show_token
 
-REFUSED_REMEDY = "dapr.api_token (or DAPR_API_TOKEN) has to be the DAPR_API_TOKEN of daprd"
 OLDEST_VERSION = (1, 18, 3)
 START_TIMEOUT_MS = 60 * SECOND
 POLL_MS = SECOND
@@ -36,10 +35,7 @@ class SidecarWatch:
         self._clock = clock
         self._log = log
         self._client = httpx.AsyncClient(
-            base_url=self._address,
-            timeout=2,
-            trust_env=False,
-            headers=None if token is None else {SIDECAR_HEADER: token},
+            base_url=self._address, timeout=2, trust_env=False, headers=show_token(token)
         )
         self._is_refused = False
         self._task: asyncio.Task[None] | None = None
