@@ -113,14 +113,14 @@ def exchange_of(request: OutboundRequest, outcome: Outcome, sent_at: int) -> Exc
             sent_at=sent_at,
             duration=outcome.elapsed,
         )
-    return Exchange(  # by position: msgspec takes 50 ns for each keyword
+    return Exchange(  # by position
         request.method,
         request.url,
         request.headers,
         request.body,
-        False,
+        False,  # request_truncated
         outcome.status,
-        None,
+        None,  # fault
         outcome.headers,
         outcome.body,
         outcome.truncated,

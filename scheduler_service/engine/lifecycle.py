@@ -30,18 +30,18 @@ def create(job: Job, event: Created, now: Now) -> Decision:
     if refusal is not None:
         return Decision(None, reply=refusal)
     active = program.active and not program.starts_paused
-    head = Head(  # by position: msgspec takes 50 ns for each keyword
+    head = Head(  # by position
         event.uid,
         event.key,
         event.revision,
         now.wall,
         now.wall,
         Cursor(now.wall),
-        None,
+        None,  # next_fire
         active,
         event.execute_number,
         event.request_counts,
-        0,
+        0,  # missed
         None if active else now.wall,
         None if active else PAUSED,
         owner=event.owner,

@@ -69,7 +69,7 @@ def summarize(job: Job) -> Summary:
     live = 0
     for run in head.opens:  # a loop: an expression over all of them is a call, in every turn
         live += run.state in LIVE
-    return Summary(  # by position, in every turn: msgspec takes 50 ns for each keyword
+    return Summary(  # by position
         _state(document, kind),
         kind,
         head.revision,

@@ -176,7 +176,16 @@ class TurnState:
         """Records the outcome of the planned firing of `run` in the ledger; triggers are not in it."""
         if run.triggered_by is not TIMER:
             return
-        self.records.append(FiringRecord(run.planned_at, outcome, None, 1, reason, run.execute_number))
+        self.records.append(
+            FiringRecord(  # by position
+                run.planned_at,
+                outcome,
+                None,  # until
+                1,  # count
+                reason,
+                run.execute_number,
+            )
+        )
 
     def moment_in(self, run: Open) -> int:
         """Now (wall), and never before `run` began, whatever the clock was set to since."""
@@ -207,7 +216,7 @@ class TurnState:
 
     def _record(self, touch: Change) -> ExecutionRecord:
         run, revision, progress, reason, error, failure_type = touch
-        return ExecutionRecord(
+        return ExecutionRecord(  # by position
             run.execute_number,
             revision,
             run.state,
@@ -222,6 +231,6 @@ class TurnState:
             run.attempts,
             progress,
             run.params,
-            True,
+            True,  # params_complete
             run.trace,
         )

@@ -89,7 +89,7 @@ class CommitBuilder:
         programs = _still_needed(turn.programs, after)
         job = Job(after, programs, self._holder)
         batch = self.batch(cached, turn)
-        commit = Commit(  # by position, as in `describe`
+        commit = Commit(  # by position
             self._describe(cached, job, turn.now),
             cached.committed,
             cached.sequence,
@@ -247,8 +247,7 @@ def _still_needed(programs: Mapping[int, Program], after: Document | None) -> Ma
 def describe(job_id: str, document: Document, program: Program, summary: Summary) -> CatalogueEntry:
     """The line of a job that lives."""
     head = document.head
-    # By position, in every turn: msgspec takes 50 ns for each keyword, 1.3 µs here instead of 0.2.
-    return CatalogueEntry(
+    return CatalogueEntry(  # by position
         job_id,
         head.uid,
         program.surroundings.tenant,

@@ -180,7 +180,7 @@ class Turn:
             if isinstance(event, AlarmRang):
                 await self._look_again(cached, now)
             return decision.reply
-        turn = DecidedTurn(  # by position: msgspec takes 50 ns for each keyword
+        turn = DecidedTurn(  # by position
             decision,
             programs,
             now,

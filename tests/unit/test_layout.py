@@ -26,6 +26,7 @@ LONG_FUNCTIONS: dict[str, str] = {}
 # Tests of something else than one module of the product, and what that is.
 OTHER_SUBJECTS = {
     "test_layout": "the tests themselves",
+    "test_positions": "structs that are made by position, in all rooms",
     "app/test_light_start": "what processes load before they serve",
     "app/test_work": "the work of one execution over all rooms, counted",
     "persistence/test_work": "the work of the embedded store, counted",
