@@ -37,6 +37,15 @@ def test_the_state_of_an_execution_is_known_of_this_life_alone() -> None:
     assert find_state(Rig().job, "uid", 1) is None
 
 
+def test_what_runs_and_what_waits_is_counted_apart() -> None:
+    """One runs, two wait in line behind it; each number of the summary is its own."""
+    rig = Rig(overlapPolicy="queue").create()
+    for _ in range(3):
+        rig.deliver(Triggered())
+    assert (rig.summary.live, rig.summary.waiting) == (1, 2)
+    assert (rig.summary.execute_number, rig.summary.request_counts, rig.summary.missed) == (3, 1, 0)
+
+
 def test_due_is_the_earliest_of_each_line() -> None:
     """Firings and delayed triggers wait on the wall, limits, retries and checks on the steady line."""
     rig = Rig(timer={"dueTime": "10s", "period": "10s"}, leadSeconds=2, timeoutSeconds=30).create()
