@@ -17,12 +17,11 @@ class Surroundings(msgspec.Struct, frozen=True):
     """The settings of the core; `app` builds them, `compile` binds them to the definition. Times in ms.
 
     `internal_url`, `external_url`: bases of feedback URLs. `follow`: origins that a whole URL from a
-    response may lead to. `queues`: instances can claim here, `topics`:
-    notifications can be published. `http_timeout` is both the default and the
-    maximum of a step's `timeoutSeconds`. `judge_target` says why no request to the host of an `http(s)` URL
-    is ever let through, or None; without it no host is judged when a definition is posted. `unreachable`: a
-    base of feedback URLs that targets on other machines cannot reach. `sampling`: which traces are recorded;
-    None: nobody records any.
+    response may lead to. `queues`: instances can claim here, `topics`: notifications can be published.
+    `http_timeout` is both the default and the maximum of a step's `timeoutSeconds`. `judge_target` says why
+    no request to the host of an `http(s)` URL is ever let through, or None; without it no host is judged when
+    a definition is posted. `unreachable`: a base of feedback URLs that targets on other machines cannot
+    reach. `sampling`: which traces are recorded; None: nobody records any.
     """
 
     internal_url: str = "http://127.0.0.1:8000"

@@ -3,6 +3,8 @@
 from collections import deque
 from collections.abc import Callable
 
+import msgspec
+
 from scheduler_service.domain.services import RateLimit
 from scheduler_service.services.rate_book import Gives, Mine, Spent, count_all
 
@@ -11,6 +13,14 @@ IDLE_MS = 2_000
 ASK_AGAIN_MS = 250
 """How soon a call that may not be made is looked at again; what is granted meanwhile is told at once."""
 Key = tuple[str, str]
+
+
+class Parted(msgspec.Struct, frozen=True):
+    """`count` permits that were taken out of a window to be given; the moments of those that were used."""
+
+    count: int
+    own: tuple[int, ...]
+    foreign: tuple[Spent, ...]
 
 
 class SharedWindow:
@@ -86,9 +96,9 @@ class SharedWindow:
             yields=yields,
         )
 
-    def part_with(self, gives: Gives) -> "Parted":
+    def part_with(self, gives: Gives) -> Parted:
         """Uses no more what it gives. What is returned can be taken back where it was not written."""
-        own = [self._own.popleft() for _ in range(min(gives.own, len(self._own)))]
+        own = tuple(self._own.popleft() for _ in range(min(gives.own, len(self._own))))
         foreign = self._foreign if gives.foreign else ()
         if gives.foreign:
             self._foreign = ()
@@ -97,7 +107,7 @@ class SharedWindow:
         self._has_given = count > 0
         return Parted(count, own, foreign)
 
-    def take_back(self, parted: "Parted") -> None:
+    def take_back(self, parted: Parted) -> None:
         """It was not given."""
         self._held += parted.count
         self._has_given = False
@@ -128,12 +138,3 @@ class SharedWindow:
             self._own.popleft()
         if self._foreign:
             self._foreign = tuple(one for one in self._foreign if one.at > over)
-
-
-class Parted:
-    """What was taken out of a window to be given."""
-
-    def __init__(self, count: int, own: list[int], foreign: tuple[Spent, ...]) -> None:
-        self.count = count
-        self.own = own
-        self.foreign = foreign

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from scheduler_service.domain.events import Created
-from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.dapr.actor_client import ActorClient
+from scheduler_service.hosts.dapr.actor_store import LONGEST_TURN_MS
 from scheduler_service.hosts.dapr.first_rings import waits_at_creator
 from scheduler_service.hosts.dapr.history_wait import HistoryWait
 from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
@@ -32,8 +32,8 @@ from scheduler_service.ports.slices import Slices
 from scheduler_service.ports.state import Commit
 
 GROUP_SIZE = 250
-# Another node may have found no job before the commit, and claims it 2 s later at most: over a claim of 5 s.
-LONGEST_CLAIM_MS = 2 * SECOND
+# Another node may have found no job before the commit, and claims it a turn later at most: over one of 5 s.
+LONGEST_CLAIM_MS = LONGEST_TURN_MS
 
 Answer = Reply | StoreError
 

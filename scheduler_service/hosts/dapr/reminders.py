@@ -30,7 +30,7 @@ Ring = Callable[[str], Coroutine[object, object, None]]
 
 
 class ReminderAlarms:
-    """`ring` takes the turn, wherever the job lives, or raises StoreError; `registered` counts reminders."""
+    """`ring` takes the turn, wherever the job lives, or raises StoreError."""
 
     def __init__(self, *, sidecar: Sidecar, clock: Timekeeper, ring: Ring, log: Log) -> None:
         self._sidecar = sidecar
@@ -44,7 +44,6 @@ class ReminderAlarms:
         self._slots = asyncio.Semaphore(RINGS_AT_ONCE)
         self._no_registration_until = 0
         self._lag = self._lag_until = 0
-        self.registered = 0
 
     async def expect(self, job_id: str, due: Due) -> None:
         """Before a commit: rings no later than `due`."""
@@ -180,7 +179,6 @@ class ReminderAlarms:
             self._reminders.pop(job_id, None)
             self._log("reminder_not_set", jobId=job_id, error=str(error))
         else:
-            self.registered += 1
             self._reminders[job_id] = moment
 
     async def _forget_reminder(self, job_id: str) -> None:

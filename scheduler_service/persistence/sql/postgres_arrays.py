@@ -40,11 +40,11 @@ ArrayOf = Callable[[Sequence[Any]], Array]
 
 
 def numbers(values: Sequence[int | None]) -> BigintArray:
-    """An array of whole numbers. Raises psycopg.DataError for one that is none or beyond 64 bits."""
+    """An array of whole numbers. Raises psycopg.DataError for what is no whole number of 64 bits."""
     try:
         elements = [_NULL if value is None else _number(8, value) for value in values]
     except struct.error as error:
-        raise psycopg.DataError(f"a column of whole numbers has a value that is none: {error}") from error
+        raise psycopg.DataError(f"a column of whole numbers of 64 bits has another value: {error}") from error
     return BigintArray(_array(BIGINT, elements))
 
 
