@@ -127,7 +127,7 @@ class NodeService:
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
         await watch.wait()
         await keep_app_id(parts.cluster.nodes, watch.app_id)
-        watch.start(host.report_missing)
+        watch.start(host.report_missing, host.active)
         parts.events.start()
         parts.services.start_sharing()
         await host.start()

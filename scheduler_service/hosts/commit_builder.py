@@ -89,6 +89,11 @@ class CommitBuilder:
         programs = _still_needed(turn.programs, after)
         job = Job(after, programs, self._holder)
         batch = self.batch(cached, turn)
+        qos = 1
+        if after is not None:  # without a function: this is counted
+            qos = programs[after.head.revision].qos
+            for run in after.head.opens:
+                qos = qos or run.qos
         commit = Commit(  # by position
             self._describe(cached, job, turn.now),
             cached.committed,
@@ -101,6 +106,7 @@ class CommitBuilder:
             turn.kept,
             turn.queued,
             turn.may_wait,
+            qos,
         )
         return PendingCommit(commit, turn.decision, programs, turn.until, weight=turn.weight)
 

@@ -19,7 +19,10 @@ from scheduler_service.ports.state import Remembered, Settlement
 
 
 class Node(msgspec.Struct, frozen=True):
-    """A scheduler process by its last heartbeat. `started_at` is wall, `seen_at` steady ms."""
+    """A scheduler process by its last heartbeat. `started_at` is wall, `seen_at` steady ms.
+
+    `reads_claims` 0: its program does not know that a claim may be the commit of its turn.
+    """
 
     node_id: str
     boot: str
@@ -30,6 +33,7 @@ class Node(msgspec.Struct, frozen=True):
     seen_at: int
     jobs_held: int
     running: int
+    reads_claims: int = 1
 
     @property
     def holder(self) -> Holder:
@@ -41,9 +45,10 @@ class TurnClaim(msgspec.Struct, frozen=True):
     """One turn before its commit: `sequence` follows `expected`, the one that was read, by `holder`.
 
     `at` is the steady moment of the claim. `definition`: the text, where the turn brings a revision. `copy`:
-    the state that will be written, where another node may overwrite it late. `is_exact`: nobody has compared
-    the state that was read with the store's, so the claim is taken from `expected` alone. `may_wait`: nothing
-    is sent after the turn, so it may be claimed some milliseconds later, together with others.
+    the state that will be written, where another node may overwrite it late, or that will not be, where the
+    claim itself `is_commit`. `is_exact`: nobody has compared the state that was read with the store's, so the
+    claim is taken from `expected` alone. `may_wait`: nothing is sent after the turn, so it may be claimed
+    some milliseconds later, together with others.
     """
 
     entry: CatalogueEntry
@@ -56,6 +61,18 @@ class TurnClaim(msgspec.Struct, frozen=True):
     copy: bytes | None = None
     is_exact: bool = False
     may_wait: bool = False
+    is_commit: bool = False
+
+
+class LatestClaim(msgspec.Struct, frozen=True):
+    """Who claimed a job last, with the state that the claim brought, if it brought one.
+
+    Where it `is_commit`, that state was written nowhere else.
+    """
+
+    holder: Holder
+    copy: bytes | None = None
+    is_commit: bool = False
 
 
 class QueueTurn(msgspec.Struct, frozen=True):
@@ -103,12 +120,16 @@ class ClusterStore(Protocol):
     def pending_history(self) -> PendingBatches:
         """Records of deliveries that the history may not have yet."""
 
+    @property
+    def is_synced(self) -> bool:
+        """Whether what was written outlives a power loss, and the end of the database's own process."""
+
     async def claim(self, claim: TurnClaim) -> None:
         """Claims a turn and brings the catalogue to it. Raises StoreConflict: nothing was written.
 
         It is taken from the sequence that was read; or where the row is this very holder's, who holds the
         job's lock; or where the present claim is older than 5 s: its turn can no longer end. The two latter
-        not where it `is_exact`.
+        not where it `is_exact`, nor where the present claim is a commit.
         """
 
     async def claim_all(self, claims: Sequence[TurnClaim]) -> Sequence[StoreError | None]:
@@ -126,8 +147,11 @@ class ClusterStore(Protocol):
     async def find(self, job_id: str) -> ClaimedJob | None:
         """The row of a job, destroyed ones too, or None."""
 
-    async def latest(self, job_id: str) -> tuple[Holder, bytes | None] | None:
-        """Who claimed the job last, and the state in that claim, if any; None: no such job."""
+    async def sequence(self, job_id: str) -> int | None:
+        """The turn that was claimed last; None: no such job."""
+
+    async def latest(self, job_id: str) -> LatestClaim | None:
+        """The claim of the job's latest turn; None: no such job."""
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
         """A definition as posted, or None."""

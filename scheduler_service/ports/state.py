@@ -36,7 +36,7 @@ class Commit(msgspec.Struct, frozen=True, gc=False):
     It is accepted only if the stored sequence is `expected`, which was read (0: no such job, or a destroyed
     one; NOTHING: no such job, not even a destroyed one). `document` None: the job is destroyed; its catalogue
     entry stays with the counters. `may_wait`: no effect follows this commit, so a store may write it some
-    milliseconds later, together with others.
+    milliseconds later, together with others. `qos`: 0 where nothing of the job is of qos 1 after the turn.
     """
 
     entry: CatalogueEntry
@@ -50,6 +50,7 @@ class Commit(msgspec.Struct, frozen=True, gc=False):
     remembered: Remembered | None = None
     queued: tuple[QueueWrite, ...] = ()
     may_wait: bool = False
+    qos: int = 1
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):

@@ -19,6 +19,17 @@ class ActiveActors:
         """Whether a turn on this job may be taken here without asking daprd."""
         return self._is_sure and job_id in self._job_ids and self._liveness.is_current
 
+    def __len__(self) -> int:
+        return len(self._job_ids)
+
+    def compare(self, count: int, before: int) -> None:
+        """daprd has said that it has `count` active, at a moment since when `before` were known here.
+
+        Fewer than that: it has let some go without a word.
+        """
+        if count < min(before, len(self._job_ids)):
+            self.clear()
+
     def add(self, job_id: str) -> None:
         """daprd has delivered a turn here."""
         self._job_ids.add(job_id)

@@ -2,7 +2,8 @@
 
 Dapr's state has no fencing. So each turn is claimed first, by the job's row of the catalogue, which moves
 from the sequence that was read to the turn's own: a turn over an older state changes nothing. A turn older
-than 2 s, or of a node that is past its heartbeat, never commits.
+than 2 s, or of a node that is past its heartbeat, never commits. At qos 0 the claim has the state, and is all
+that is written (decision 53).
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from typing import TypeVar
 from scheduler_service.domain.effects import Delivery, QueueWrite
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.dapr.backlog import NoBacklog
-from scheduler_service.hosts.dapr.cached_state import CachedState
+from scheduler_service.hosts.dapr.cached_state import FRESH_FOR_MS, CachedState
 from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.hosts.dapr.sidecar import StateNotWritten
 from scheduler_service.hosts.dapr.state_repair import LATEST_WRITE_MS, StateRepair
@@ -32,6 +33,8 @@ LONGEST_TURN_MS = 2 * SECOND
 SHORTEST_WRITE_MS = 100
 EPOCH_BITS = 32
 CACHED_STATES = 50_000
+LARGEST_CLAIM_BYTES = 64 << 10
+"""Of a state in the row that all claims of the job rewrite; a larger one goes to the actor store."""
 
 T = TypeVar("T")
 TakeOver = Callable[[Sequence[Batch], Sequence[Delivery]], None]
@@ -52,6 +55,7 @@ class ActorStore(NoBacklog):
         self._holder = node.holder
         self._epoch = node.cluster.epoch
         self._next_epoch = node.cluster.nodes.next_epoch
+        self._heartbeat = node.cluster.heartbeat
         self._liveness = node.cluster.heartbeat.liveness
         self._repair = StateRepair(node=node)
         self._take_over = take_over
@@ -76,14 +80,16 @@ class ActorStore(NoBacklog):
         state.began, state.period = now, self._liveness.period
         if not state.is_to_compare(now, self._generation, will_commit=will_commit):
             return True
-        raw = await self._sidecar.get(job_id)
-        if raw != state.raw and not await self._repair.heal(job_id, state, raw):
-            state.found = raw
-            return False
-        if state.generation != self._generation and await self._repair.is_overtaken(job_id, state.sequence):
+        if not await self._is_current(job_id, state):
             return False
         state.checked_at, state.generation = now, self._generation
         return True
+
+    def distrust(self, job_id: str) -> None:
+        """The next turn compares the cached state, however young it is."""
+        state = self._states.get(job_id)
+        if state is not None:
+            state.checked_at -= FRESH_FOR_MS
 
     def leave(self, job_id: str) -> None:
         """Whoever loads the job reads its state again, whatever `begin` has found."""
@@ -107,21 +113,18 @@ class ActorStore(NoBacklog):
         began, period, generation = self._clock.now().steady, self._liveness.period, self._generation
         before = self._states.get(job_id)
         newest = await self._repair.newest(job_id, None if before is None else before.found)
-        state = CachedState(
-            raw=b"" if newest.is_unsaved else newest.raw, began=began, period=period, generation=generation
-        )
-        self._states[job_id] = state
+        raw = newest.raw
+        state = self._states[job_id] = CachedState(raw=raw, began=began, period=period, generation=generation)
         self._states.move_to_end(job_id)
         self._evict_oldest()
         if not newest.raw:
             return await self._load_entry(job_id, state)
         document = read_actor_document(newest.raw)
-        if document.writer != self._holder or newest.is_unsaved:
+        if document.writer != self._holder or document.is_first:
             await self._take_over_from(state, document)
         elif before is not None and state.inherit(before, document):
             await self._store.keep(document.deliveries, document.remembered, self._holder)
-        state.sequence = document.sequence
-        state.is_unsaved = newest.is_unsaved
+        state.sequence, state.qos, state.is_unsaved = document.sequence, document.qos, newest.is_unsaved
         state.copies_until = began + LATEST_WRITE_MS if newest.needs_copies else 0
         await self._enqueue(document.entry.uid, document.sequence, document.queued)
         return StoredJob(document.entry, document.sequence, document.document, document.due, self._used)
@@ -135,10 +138,11 @@ class ActorStore(NoBacklog):
         return await self._store.definition(uid, revision)
 
     async def commit(self, commit: Commit) -> None:
-        """Claims and writes one turn. Raises StoreConflict: another node has the job; other StoreErrors.
+        """Claims and writes one turn; where the claim has its state, that is all.
 
-        StateNotWritten: nothing was, and the claim is taken back.
-        StoreUncertain also where the queues do not have its part of the turn: whoever loads it brings it.
+        Raises StoreConflict: another node has the job; other StoreErrors. StateNotWritten: nothing was, and
+        the claim is taken back. StoreUncertain also where the queues do not have its part of the turn: that
+        brings whoever loads it.
         """
         job_id = commit.entry.job_id
         state = self._states.get(job_id)
@@ -146,6 +150,7 @@ class ActorStore(NoBacklog):
             raise StoreConflict(f"the job {job_id!r} left the memory of this node; ask again", is_public=True)
         self._check_age(state)
         raw = write_actor_document(state.document_of(commit, self._holder))
+        is_commit = self._is_all_in_claim(state, commit, raw)
         claim = TurnClaim(
             entry=commit.entry,
             due=commit.due,
@@ -154,25 +159,16 @@ class ActorStore(NoBacklog):
             holder=self._holder,
             at=self._clock.now().steady,
             definition=commit.definition,
-            copy=raw if state.needs_copy else None,
+            copy=raw if is_commit or state.needs_copy else None,
             is_exact=state.is_unsaved or not state.is_compared,
             may_wait=commit.may_wait,
+            is_commit=is_commit,
         )
-        try:
-            await self._store.claim(claim)
-        except StoreConflict:
-            self._states.pop(job_id, None)
-            raise
-        try:
-            await self._save(state, commit, raw)
-        except StateNotWritten:
-            await self._repair.take_back(claim, is_first=not state.raw)
-            if commit.batch is not None:
-                self._forget_batch((commit.batch.uid, commit.batch.sequence))
-            raise
-        except StoreUncertain:
-            self._repair.note_uncertain()
-            raise
+        await self._claim(state, claim, commit)
+        if not is_commit:
+            await self._save(state, claim, commit, raw)
+        await self._end(state, claim, raw)
+        state.qos = commit.qos
         await self._keep(job_id, state, commit.deliveries, commit.remembered)
         try:
             await self._enqueue(commit.entry.uid, commit.sequence, commit.queued)
@@ -225,22 +221,69 @@ class ActorStore(NoBacklog):
         new = await self._store.keep(document.deliveries, document.remembered, self._holder)
         self._take_over(batches, new)
 
-    async def _save(self, state: CachedState, commit: Commit, raw: bytes) -> None:
-        """Raises StoreUncertain, too, where this process stood still meanwhile and another node went on."""
-        job_id = commit.entry.job_id
-        left = self._check_age(state, StoreUncertain if state.needs_copy else StoreUnavailable)
-        if commit.batch is not None:
+    async def _is_current(self, job_id: str, state: CachedState) -> bool:
+        """Compares the cached state with the latest claim, or with what the actor store has.
+
+        At qos 0 another node's claim leaves no trace there, nor does the first claim of a job of an array.
+        """
+        if (state.is_unsaved or not state.qos) and not await self._repair.is_latest(job_id, state):
+            return False
+        if state.is_unsaved:
+            return True
+        raw = await self._sidecar.get(job_id)
+        if raw != state.raw and not await self._repair.heal(job_id, state, raw):
+            state.found = raw
+            return False
+        is_trusted = state.generation == self._generation
+        return is_trusted or not await self._repair.is_overtaken(job_id, state.sequence)
+
+    def _is_all_in_claim(self, state: CachedState, commit: Commit, raw: bytes) -> bool:
+        """Whether the claim is the commit: of a living job that is of qos 0 before the turn and after it.
+
+        Only where every node reads it there, and where it is kept through a power loss.
+        """
+        if state.qos or commit.qos or commit.document is None or len(raw) > LARGEST_CLAIM_BYTES:
+            return False
+        return self._heartbeat.all_read_claims and self._store.is_synced
+
+    async def _claim(self, state: CachedState, claim: TurnClaim, commit: Commit) -> None:
+        try:
+            await self._store.claim(claim)
+        except StoreConflict:
+            self._states.pop(commit.entry.job_id, None)
+            raise
+        except StoreUncertain:
+            if claim.is_commit:
+                self._await_history(state, commit.batch)
+            raise
+        if claim.is_commit:
             self._await_history(state, commit.batch)
-        await self._sidecar.save(job_id, raw, left)
+
+    async def _save(self, state: CachedState, claim: TurnClaim, commit: Commit, raw: bytes) -> None:
+        """Writes what is claimed to the actor store. Raises StoreError, as `commit` does."""
+        try:
+            left = self._check_age(state, StoreUnavailable if claim.copy is None else StoreUncertain)
+            self._await_history(state, commit.batch)
+            await self._sidecar.save(commit.entry.job_id, raw, left)
+        except StateNotWritten:
+            await self._repair.take_back(claim, is_first=not state.raw)
+            if commit.batch is not None:
+                self._forget_batch((commit.batch.uid, commit.batch.sequence))
+            raise
+        except StoreUncertain:
+            self._repair.note_uncertain()
+            raise
         self.saves += 1
-        if not self._liveness.lasts(state.period) and await self._repair.is_overtaken(
-            job_id, commit.sequence
-        ):
+
+    async def _end(self, state: CachedState, claim: TurnClaim, raw: bytes) -> None:
+        """Raises StoreUncertain where this process stood still meanwhile and another node went on."""
+        job_id = claim.entry.job_id
+        if not self._liveness.lasts(state.period) and await self._repair.is_overtaken(job_id, claim.sequence):
             self._states.pop(job_id, None)
             raise StoreUncertain(
                 f"another node went on with the job {job_id!r}; read it before you repeat", is_public=True
             )
-        state.raw, state.sequence, state.is_unsaved = raw, commit.sequence, False
+        state.raw, state.sequence, state.is_unsaved = raw, claim.sequence, claim.is_commit
         state.checked_at = self._clock.now().steady
 
     async def _keep(
@@ -278,7 +321,9 @@ class ActorStore(NoBacklog):
         """All that an earlier start of a node can have reached."""
         return self._epoch << EPOCH_BITS
 
-    def _await_history(self, state: CachedState, batch: Batch) -> None:
+    def _await_history(self, state: CachedState, batch: Batch | None) -> None:
+        if batch is None:
+            return
         key = (batch.uid, batch.sequence)
         state.batches[key] = batch
         self._job_ids[key] = batch.job_id

@@ -179,6 +179,7 @@ class ArrayCreation:
             document=commit.document,
             batches=() if commit.batch is None else pack_batches((commit.batch,)),
             is_first=True,
+            qos=commit.qos,
         )
         return TurnClaim(
             entry=commit.entry,

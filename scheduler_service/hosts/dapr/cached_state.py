@@ -17,8 +17,9 @@ class CachedState:
     turn, `period` the liveness period of that moment, `is_compared` whether it goes on from a state that was
     compared with the store's within the second; a state of an older `generation` always is. `batches` are
     those that the history has not confirmed, `deliveries` and `answers` those that SQL does not have yet.
-    Until `copies_until` (steady ms) a node that counts as dead may write over the state. While it
-    `is_unsaved`, the state lies with its claim alone, and `raw` is what the store has instead of it.
+    Until `copies_until` (steady ms) a node that counts as dead may write over the state. `qos` is that of the
+    job after the turn (`Commit.qos`). While it `is_unsaved`, the state lies with its claim alone, the actor
+    store has an older one or none, and `raw` is the state that lies with the claim.
     """
 
     __slots__ = (
@@ -33,6 +34,7 @@ class CachedState:
         "is_compared",
         "is_unsaved",
         "period",
+        "qos",
         "raw",
         "sequence",
     )
@@ -45,6 +47,7 @@ class CachedState:
         self.found: bytes | None = None
         self.is_compared = True
         self.is_unsaved = False
+        self.qos = 1
         self.copies_until = 0
         self.sequence = 0
         self.batches: dict[tuple[str, int], Batch] = {}
@@ -76,6 +79,7 @@ class CachedState:
             deliveries=(*self.deliveries, *commit.deliveries),
             remembered=(*self.answers, *(() if commit.remembered is None else (commit.remembered,))),
             queued=commit.queued,
+            qos=commit.qos,
         )
 
     def inherit(self, before: "CachedState", document: ActorDocument) -> bool:

@@ -42,6 +42,8 @@ class NodeHeartbeat:
     """Writes the heartbeat every 3 s; a node without one for 10 s is offline (SPEC section 14).
 
     `liveness` is what the other nodes take this one for. A node without its sidecar is gone for them.
+    `all_read_claims`: every node that may take a turn knows that a claim may be the commit of its turn. One
+    that has not stopped may come back, however long it was silent, until its row is removed.
     """
 
     def __init__(self, *, nodes: ClusterNodes, clock: Timekeeper, node: Node, log: Log) -> None:
@@ -51,6 +53,7 @@ class NodeHeartbeat:
         self._log = log
         self.liveness = Liveness(clock=clock)
         self._alive: frozenset[Holder] = frozenset()
+        self.all_read_claims = False
         self._membership = Membership(log=log, own=node.holder)
         self._outage = Outage("heartbeat_not_written", "heartbeat_written_again", log=log)
         self._written_at = 0
@@ -159,4 +162,6 @@ class NodeHeartbeat:
 
     async def _refresh(self) -> None:
         now = self._clock.now()
-        self._alive = self._membership.look(await self._nodes.list(), now)
+        nodes = await self._nodes.list()
+        self._alive = self._membership.look(nodes, now)
+        self.all_read_claims = all(one.reads_claims or one.state == OFF for one in nodes)

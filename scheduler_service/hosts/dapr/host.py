@@ -56,7 +56,7 @@ class DaprHost:
         self._components = components
         self._client = components.client
         self._cache = components.local.cache
-        self._active = components.local.active
+        self.active = components.local.active
         self._turns = components.turns
         self._tasks = components.tasks
         self.heartbeat = node.cluster.heartbeat
@@ -119,12 +119,12 @@ class DaprHost:
 
     async def take(self, job_id: str, message: bytes) -> bytes:
         """Takes the turn of a message to its end, even if the caller is cancelled. Never raises."""
-        self._active.add(job_id)
+        self.active.add(job_id)
         return await asyncio.shield(self._tasks.start(self._turns.take(job_id, message)))
 
     async def remind(self, job_id: str) -> None:
         """The job's reminder rang. Raises StoreUnavailable while the node stops: another one takes it."""
-        self._active.add(job_id)
+        self.active.add(job_id)
         self.alarms.rang(job_id)
         if self._is_draining and not self._cache.is_live(job_id):
             raise StoreUnavailable("this node is stopping; ask again in a moment", is_public=True)
@@ -132,13 +132,13 @@ class DaprHost:
 
     async def deactivate(self, job_id: str) -> None:
         """The job leaves this process. Never raises; returns within a second (`Deactivation`)."""
-        self._active.remove(job_id)
+        self.active.remove(job_id)
         await self._components.deactivation.deactivate(job_id)
 
     async def report_missing(self, missing: Sequence[str]) -> None:
         """Without its sidecar a node reaches no job: it reports that, so that the others take over."""
         if missing:
-            self._active.clear()
+            self.active.clear()
         if not self._is_draining:
             await self.heartbeat.report(CUT_OFF if "sidecar" in missing else RUNNING)
 
@@ -147,7 +147,7 @@ class DaprHost:
 
         Cached states are compared with the store before they are used.
         """
-        self._active.clear()
+        self.active.clear()
         self.store.recheck_all()
 
     async def stop(self, grace: int) -> None:
@@ -158,7 +158,7 @@ class DaprHost:
         self._is_draining = True
         self._turns.stop_starting()
         self._components.array_creation.close()
-        self._active.close()
+        self.active.close()
         await self.heartbeat.report(DRAINING)
         await wait_for_rest(self._is_at_work, clock=self._node.clock, end=end)
         await self._components.sweep.stop()

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.hosts.dapr.active_actors import ActiveActors
 from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE
 from scheduler_service.hosts.lasting_work import keep_at
 from scheduler_service.ports.clock import Timekeeper
@@ -63,9 +64,12 @@ class SidecarWatch:
             "and placement and the scheduler service before it"
         )
 
-    def start(self, on_change: OnChange) -> None:
-        """Goes on polling, so that readiness names what is missing; calls `on_change` with it."""
-        watching = partial(self._run, on_change)
+    def start(self, on_change: OnChange, active: ActiveActors) -> None:
+        """Goes on polling, so that readiness names what is missing; calls `on_change` with it.
+
+        `active` is compared with what daprd has, each time.
+        """
+        watching = partial(self._run, on_change, active)
         self._task = keep_at(watching, name="sidecar_watch", clock=self._clock, log=self._log)
 
     async def stop(self) -> None:
@@ -85,11 +89,13 @@ class SidecarWatch:
             self.metadata = {}
         self.missing = find_missing(self.metadata)
 
-    async def _run(self, on_change: OnChange) -> None:
+    async def _run(self, on_change: OnChange, active: ActiveActors) -> None:
         while True:
             await self._clock.sleep(POLL_MS)
-            before = self.missing
+            before, known = self.missing, len(active)
             await self.poll()
+            if self.metadata:
+                active.compare(count_active(self.metadata), known)
             if self.missing != before:
                 self._log("sidecar_changed", missing=list(self.missing))
                 await on_change(self.missing)
@@ -120,13 +126,23 @@ def find_missing(metadata: dict[str, Any]) -> list[str]:
     missing = []
     if not str(actors.get("placement", "")).endswith(": connected"):
         missing.append("placement")
-    hosted = {one.get("type") for one in actors.get("activeActors") or metadata.get("actors") or []}
+    hosted = {one.get("type") for one in _hosted(metadata)}
     if not actors.get("hostReady") or (hosted and ACTOR_TYPE not in hosted):
         missing.append("actors")
     scheduler = metadata.get("scheduler")
     if scheduler is not None and not scheduler.get("connected_addresses"):
         missing.append("scheduler service")
     return missing
+
+
+def count_active(metadata: dict[str, Any]) -> int:
+    """How many jobs' actors daprd has active here."""
+    return sum(int(one.get("count") or 0) for one in _hosted(metadata) if one.get("type") == ACTOR_TYPE)
+
+
+def _hosted(metadata: dict[str, Any]) -> list[dict[str, Any]]:
+    actors = metadata.get("actorRuntime") or {}
+    return actors.get("activeActors") or metadata.get("actors") or []
 
 
 def is_too_old(version: str) -> bool:

@@ -2,7 +2,8 @@
 
 The claims in SQL decide. While a node that counts as dead may still write, each claim has a copy of its
 state, and is the commit itself: a load returns what the latest claim has. So is the claim of a job that was
-created with others (`array_creation`), until a turn has written its state.
+created with others (`array_creation`), until a turn has written its state, and each claim of a job of qos 0,
+whose states are written nowhere else (decision 53).
 """
 
 from typing import NamedTuple
@@ -24,7 +25,7 @@ UNCERTAIN_MS = 5 * SECOND
 class Newest(NamedTuple):
     """The newest state, and whether an older one may still be written over it.
 
-    Where it `is_unsaved`, the actor store has nothing of it yet.
+    Where it `is_unsaved`, it lies with its claim alone: the actor store has an older one, or none.
     """
 
     raw: bytes
@@ -48,19 +49,28 @@ class StateRepair:
         """The newest state of a job; `found` is the one in the actor store, where it was just read.
 
         Over it may write the node that claimed the job last and is not alive, or an earlier one, where there
-        is a copy; nobody where that is the copy of a first turn.
+        is a copy; nobody where that is the copy of a first turn. What lies with its claim alone is not asked
+        of the actor store.
         """
         latest = await self._store.latest(job_id)
-        claimer, copy = (None, None) if latest is None else latest
-        if copy is not None and read_actor_document(copy).is_first:
-            return Newest(copy, is_unsaved=True)
+        copy = None if latest is None else latest.copy
+        if latest is not None and copy is not None:
+            is_first = not latest.is_commit and read_actor_document(copy).is_first
+            if is_first or latest.is_commit:
+                return Newest(copy, needs_copies=not is_first, is_unsaved=True)
         raw = await self._sidecar.get(job_id) if found is None else found
+        if latest is None:
+            return Newest(raw)
         if copy is None:
-            is_gone = claimer not in (None, self._holder, *self._node.others())
+            is_gone = latest.holder != self._holder and latest.holder not in self._node.others()
             return Newest(raw, needs_copies=is_gone)
         if copy != raw:
             await self._replace(job_id, copy)
         return Newest(copy, needs_copies=True)
+
+    async def is_latest(self, job_id: str, state: CachedState) -> bool:
+        """Whether nobody has claimed a turn of the job since the cached one."""
+        return await self._store.sequence(job_id) == state.sequence
 
     async def is_overtaken(self, job_id: str, sequence: int) -> bool:
         """Whether another node has claimed the job since this one's turn `sequence`."""

@@ -152,6 +152,8 @@ class ClusterTurns:
         await locked.acquire()
         try:
             cached = locked.cached
+            if isinstance(event, Adopted):
+                self._store.distrust(job_id)  # the turn that is handed over may be younger than what is here
             await self._prepare(cached, will_commit=is_firing(cached, event, self._clock.now()))
             if isinstance(event, Adopted):
                 self._handovers.accept(job_id, event)

@@ -58,6 +58,9 @@ class Dialect(Protocol):
     def milliseconds(self, connection: sa.Connection) -> int:
         """The wall clock of the database in ms; of a file that of this machine."""
 
+    def syncs(self, connection: sa.Connection) -> bool:
+        """Whether what is committed outlives a power loss; in memory nothing is to outlive anything."""
+
     def insert(self, table: sa.Table) -> Insert:
         """An insert that can say what it does with a row that is there already."""
 

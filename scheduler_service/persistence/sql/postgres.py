@@ -110,6 +110,10 @@ class PostgresDialect:
         text = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
         return int(connection.exec_driver_sql(text).scalar_one())
 
+    def syncs(self, connection: sa.Connection) -> bool:
+        text = "SELECT 'off' NOT IN (current_setting('fsync'), current_setting('synchronous_commit'))"
+        return bool(connection.exec_driver_sql(text).scalar_one())
+
     def insert(self, table: sa.Table) -> postgresql.Insert:
         return postgresql.insert(table)
 

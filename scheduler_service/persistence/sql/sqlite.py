@@ -61,6 +61,7 @@ class SqliteDialect:
     def __init__(self, *, url: str, subject: str, durability: Durability) -> None:
         self.engine = _open_engine(url, durability)
         self._subject = subject
+        self._syncs = durability == "full" or url == IN_MEMORY
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -92,6 +93,9 @@ class SqliteDialect:
     def milliseconds(self, connection: sa.Connection) -> int:
         """The wall clock of this machine in ms."""
         return round(time.time() * 1_000)
+
+    def syncs(self, connection: sa.Connection) -> bool:
+        return self._syncs
 
     def insert(self, table: sa.Table) -> sqlite.Insert:
         return sqlite.insert(table)

@@ -18,8 +18,9 @@ CLAIMS = GuardedUpsert(
     table=jobs,
     columns=_JOBS,
     given=("expected", "is_exact"),
-    guard="jobs.sequence = given.expected OR (given.is_exact = 0 AND ((jobs.node = given.node "
-    f"AND jobs.boot = given.boot) OR jobs.claimed_at < given.claimed_at - {CLAIM_MS}))",
+    guard="jobs.sequence = given.expected OR (given.is_exact = 0 AND jobs.turn_state IS NULL "
+    "AND ((jobs.node = given.node AND jobs.boot = given.boot) "
+    f"OR jobs.claimed_at < given.claimed_at - {CLAIM_MS}))",
 )
 DEFINITIONS = Upsert(
     table=definitions,
@@ -38,9 +39,14 @@ def is_single_statement(claims: Sequence[TurnClaim]) -> bool:
     if len({claim.entry.job_id for claim in claims}) < len(claims):
         return False
     return all(
-        claim.definition is None and claim.copy is None and claim.entry.state is not JobState.DESTROYED
+        claim.definition is None and not has_copy(claim) and claim.entry.state is not JobState.DESTROYED
         for claim in claims
     )
+
+
+def has_copy(claim: TurnClaim) -> bool:
+    """Whether the claim brings a row of `copies`; the state of a commit lies in its own row."""
+    return claim.copy is not None and not claim.is_commit
 
 
 def row_of(claim: TurnClaim) -> Row:
@@ -53,6 +59,7 @@ def row_of(claim: TurnClaim) -> Row:
         "node": claim.holder.node,
         "boot": claim.holder.boot,
         "claimed_at": claim.at,
+        "turn_state": claim.copy if claim.is_commit else None,
     }
     return (*_values_of(row), claim.expected, int(claim.is_exact))
 

@@ -70,6 +70,8 @@ nodes = sa.Table(
     sa.Column("seen_at", sa.BigInteger, nullable=False),
     sa.Column("jobs_held", sa.BigInteger, nullable=False),
     sa.Column("running", sa.BigInteger, nullable=False),
+    # Without a default: a program that does not know this column cannot add a node any more.
+    sa.Column("reads_claims", sa.SmallInteger, nullable=False),
 )
 
 # Counters and leases by name: `value` is a number, `holder` has the lease until `until`.
@@ -213,7 +215,7 @@ queue_turns = sa.Table(
 MIGRATIONS = Migrations(
     subject="the shared database",
     scripts="scheduler_service.persistence.sql_cluster:migrations",
-    head="0005",
+    head="0006",
     version_table="cluster_version",
     metadata=(metadata,),
     lock=1_347_767_875,

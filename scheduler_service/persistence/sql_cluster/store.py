@@ -21,6 +21,7 @@ from scheduler_service.persistence.sql_cluster.claim_rows import (
     DEFINITIONS,
     copy_of,
     definition_of,
+    has_copy,
     is_single_statement,
     row_of,
 )
@@ -36,7 +37,7 @@ from scheduler_service.persistence.sql_cluster.sweep_statements import (
     values_of,
 )
 from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.ports.cluster import ClaimedJob, QueueTurn, TurnClaim, Unbegun
+from scheduler_service.ports.cluster import ClaimedJob, LatestClaim, QueueTurn, TurnClaim, Unbegun
 from scheduler_service.ports.errors import StoreConflict, StoreError
 from scheduler_service.ports.state import Remembered, Settlement
 
@@ -44,8 +45,9 @@ ANSWER_KEPT_MS = 24 * HOUR
 _CLAIM = ("sequence", "node", "boot", "claimed_at", "due_wall", "due_steady")
 _IDS: sa.BindParameter[str] = sa.bindparam("job_ids", type_=sa.Text)
 _FIND = sa.select(*ENTRY, *(jobs.c[name] for name in _CLAIM)).where(IsIn(jobs.c.job_id, _IDS))
+_SEQUENCE = sa.select(jobs.c.job_id, jobs.c.sequence).where(IsIn(jobs.c.job_id, _IDS))
 _LATEST = (
-    sa.select(jobs.c.job_id, jobs.c.node, jobs.c.boot, copies.c.state)
+    sa.select(jobs.c.job_id, jobs.c.node, jobs.c.boot, copies.c.state, jobs.c.turn_state)
     .select_from(
         jobs.outerjoin(copies, (copies.c.job_id == jobs.c.job_id) & (copies.c.sequence == jobs.c.sequence))
     )
@@ -59,6 +61,7 @@ class SharedStore:
     def __init__(self, *, database: SharedDatabase) -> None:
         self._database = database
         self.pending_history = PendingHistory(database=database)
+        self.is_synced = database.is_synced
 
     async def claim(self, claim: TurnClaim) -> None:
         work, may_wait = self._claim_all, claim.may_wait
@@ -78,8 +81,12 @@ class SharedStore:
         found: ClaimedJob | None = await self._database.read_together(_find_all, job_id)
         return found
 
-    async def latest(self, job_id: str) -> tuple[Holder, bytes | None] | None:
-        found: tuple[Holder, bytes | None] | None = await self._database.read_together(_latest_all, job_id)
+    async def sequence(self, job_id: str) -> int | None:
+        found: int | None = await self._database.read_together(_sequence_all, job_id)
+        return found
+
+    async def latest(self, job_id: str) -> LatestClaim | None:
+        found: LatestClaim | None = await self._database.read_together(_latest_all, job_id)
         return found
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
@@ -200,7 +207,7 @@ class SharedStore:
         taken = dialect.write_guarded(connection, CLAIMS, [row_of(claim) for claim in claims])
         won = [claim for claim in claims if claim.entry.job_id in taken]
         texts = [definition_of(claim) for claim in won if claim.definition is not None]
-        states = [copy_of(claim) for claim in won if claim.copy is not None]
+        states = [copy_of(claim) for claim in won if has_copy(claim)]
         for upsert, rows in ((DEFINITIONS, texts), (COPIES, states)):
             if rows:
                 dialect.insert_many(connection, upsert, rows)
@@ -236,14 +243,21 @@ def _find_all(connection: sa.Connection, job_ids: Sequence[str]) -> list[Claimed
     return [found.get(job_id) for job_id in job_ids]
 
 
-def _latest_all(
-    connection: sa.Connection, job_ids: Sequence[str]
-) -> list[tuple[Holder, bytes | None] | None]:
-    """Who claimed each job last, with the copy of its state, where there is one."""
-    found = {
-        job_id: (Holder(node, boot), None if state is None else bytes(state))
-        for job_id, node, boot, state in connection.execute(_LATEST, {"job_ids": write_ids(job_ids)})
-    }
+def _sequence_all(connection: sa.Connection, job_ids: Sequence[str]) -> list[int | None]:
+    """The sequence of each job's latest claim."""
+    rows = connection.execute(_SEQUENCE, {"job_ids": write_ids(job_ids)})
+    found: dict[str, int] = dict(iter(rows))
+    return [found.get(job_id) for job_id in job_ids]
+
+
+def _latest_all(connection: sa.Connection, job_ids: Sequence[str]) -> list[LatestClaim | None]:
+    """The latest claim of each job, with the copy of its state, where there is one."""
+    found = {}
+    for job_id, node, boot, copy, own in connection.execute(_LATEST, {"job_ids": write_ids(job_ids)}):
+        state = copy if own is None else own
+        found[job_id] = LatestClaim(
+            Holder(node, boot), None if state is None else bytes(state), own is not None
+        )
     return [found.get(job_id) for job_id in job_ids]
 
 

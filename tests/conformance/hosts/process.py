@@ -68,6 +68,7 @@ class ProcessDatabase(SharedDatabase):
         self._database = database
         self._process = process
         self.dialect = database.dialect
+        self.is_synced = database.is_synced
 
     async def write(self, work: Work[T]) -> T:
         """Runs `work` in a transaction. Raises StoreError."""

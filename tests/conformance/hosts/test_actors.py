@@ -145,7 +145,7 @@ async def test_daprd_is_told_what_jobs_need(cluster: DaprHouse) -> None:
 
 async def test_a_turn_whose_actor_has_moved_writes_nothing(cluster: DaprHouse) -> None:
     """Its sidecar refuses the state of an actor that lives elsewhere; there the job goes on (DAPR)."""
-    await cluster.create()
+    await cluster.create(qos=1)
     gate = await freeze(cluster)
     frozen = asyncio.create_task(cluster.trigger())
     await cluster.settle()

@@ -86,4 +86,6 @@ async def test_a_node_dies_over_a_claim_that_is_taken_back(qos: int, nodes: int)
         if died is None:
             break
         places.append(died)
-    assert {"before release", "after release"} <= set(places), places
+    # At qos 0 the claim is the commit, and daprd is asked for nothing that it could refuse.
+    what = "release" if qos else "claim"
+    assert {f"before {what}", f"after {what}"} <= set(places), places

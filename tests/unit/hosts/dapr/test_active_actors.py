@@ -56,3 +56,17 @@ def test_a_node_past_its_heartbeat_has_none(active: ActiveActors, clock: ManualC
     assert "one" in active
     clock.advance(1)
     assert "one" not in active
+
+
+def test_what_daprd_has_fewer_of_is_gone(active: ActiveActors) -> None:
+    """It let them go without a word; what has come or gone while it was asked says nothing."""
+    for job_id in ("one", "two"):
+        active.add(job_id)
+    active.compare(2, 2)
+    active.compare(1, 1)
+    assert "one" in active
+    active.compare(1, 2)
+    assert ("one" in active, "two" in active) == (False, False)
+    active.add("one")
+    active.compare(1, 2)
+    assert "one" in active

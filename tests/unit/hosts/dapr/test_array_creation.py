@@ -58,16 +58,18 @@ async def test_a_job_is_read_as_it_was_created(cluster: DaprHouse) -> None:
     assert cluster.world.reads == 0
 
 
-async def test_the_first_turn_writes_the_state_once(cluster: DaprHouse) -> None:
-    """Its claim has a copy, as there is no other state yet; later ones have none."""
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_the_first_turn_writes_the_state_once(cluster: DaprHouse, qos: int) -> None:
+    """Its claim has a copy, as there is no other state yet; later ones have none, at qos 0 nothing else."""
     claims: list[TurnClaim] = []
     record(cluster, claims)
-    await create(cluster, array("a", **SOON))
+    await create(cluster, array("a", **SOON, qos=qos))
     await cluster.advance(6_000)
     assert cluster.executions("a") == {1: State.SUCCEEDED}
-    assert [one.copy is not None for one in claims] == [True, False]
-    assert [one.is_exact for one in claims] == [True, False]
-    assert cluster.world.saves == 2
+    assert [one.copy is not None for one in claims] == [True, qos == 0]
+    assert [one.is_exact for one in claims] == [True, qos == 0]
+    assert [one.is_commit for one in claims] == [qos == 0] * 2
+    assert cluster.world.saves == 2 * qos
     assert cluster.world.reads == 0
 
 

@@ -122,14 +122,17 @@ DOINGS: tuple[Doing, ...] = (leave_alone, restart, ask_configuration, miss_place
 @pytest.mark.parametrize("qos", [0, 1])
 @pytest.mark.parametrize("doing", DOINGS)
 async def test_daprd_acts_before_the_turn(cluster: DaprHouse, doing: Doing, qos: int) -> None:
-    """The answer goes through daprd, which makes the actor active again."""
+    """The answer goes through daprd, which makes the actor active again.
+
+    Where daprd has said nothing yet, a turn of qos 0 asks it for nothing.
+    """
     await begun(cluster, qos=qos)
     before = cluster.world.turns
     await doing(cluster)
     cluster.sender.release(FIRST)
     await cluster.advance(3_000)
     assert_done_once(cluster)
-    assert cluster.world.turns > before
+    assert (cluster.world.turns > before) == (qos == 1 or doing is not restart)
 
 
 @pytest.mark.parametrize("doing", [leave_alone, restart, ask_configuration])
@@ -191,7 +194,8 @@ async def test_the_job_moves_before_the_turn(cluster: DaprHouse, qos: int) -> No
 async def test_the_job_moves_during_the_turn(cluster: DaprHouse, is_held: bool, qos: int) -> None:
     """The state waits for the move and is refused; the execution and the answer go to the other node.
 
-    The turn of an answer is durable at qos 0 too where it ends the execution.
+    The turn of an answer is durable at qos 0 too where it ends the execution. Its claim is its commit, so it
+    has ended before the job goes.
     """
     job_id = moved(cluster)
     await begun(cluster, job_id, qos)
@@ -211,8 +215,7 @@ async def test_the_job_moves_during_the_turn(cluster: DaprHouse, is_held: bool, 
     hold.end()
     await cluster.advance(20_000)
     assert_done_once(cluster, job_id)
-    assert cluster.world.refused == 1
-    assert cluster.nodes["two"].host.jobs_held == 1
+    assert cluster.world.refused == cluster.nodes["two"].host.jobs_held == qos
 
 
 async def test_the_actor_goes_while_the_turn_waits_for_another(cluster: DaprHouse) -> None:

@@ -10,7 +10,7 @@ from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import ExecutionRecord, StepEnded
 from scheduler_service.domain.replies import Started
 from scheduler_service.hosts.dapr.liveness import CUT_OFF, RUNNING
-from scheduler_service.ports.cluster import Node
+from scheduler_service.ports.cluster import Node, TurnClaim
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.conformance.hosts.houses import DaprHouse, moved
@@ -33,11 +33,22 @@ def job_on(cluster: DaprHouse, node: str) -> str:
 async def trigger_and_freeze(cluster: DaprHouse, job: str, name: str = "one") -> "asyncio.Task[object]":
     """The turn of a trigger is committed, and its process stands still before it gets the answer."""
 
-    def freeze(node: str, actor_id: str) -> None:
+    node = cluster.nodes[name]
+    claim = node.shared.claim
+
+    def freeze(*_: str) -> None:
         cluster.world.after_save = None
+        node.shared.claim = claim  # type: ignore[method-assign]
         cluster.freeze(name)
 
+    async def claim_and_freeze(one: TurnClaim) -> None:
+        await claim(one)
+        if one.is_commit:
+            freeze()
+        await node.process.stillness.over()
+
     cluster.world.after_save = freeze
+    node.shared.claim = claim_and_freeze  # type: ignore[method-assign]
     triggering = asyncio.create_task(cluster.nodes[name].host(job, Command(Triggered())))
     await cluster.settle()
     assert cluster.sender.urls() == []

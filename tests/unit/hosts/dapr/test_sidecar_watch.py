@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch, find_missing, is_too_old
+from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch, count_active, find_missing, is_too_old
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.manual_clock import ManualClock
 from tests.unit.transport.servers import Stage, repeating
@@ -37,6 +37,15 @@ READY: dict[str, Any] = {
 def test_readiness_names_the_part_that_is_missing(change: dict[str, Any], missing: list[str]) -> None:
     """From daprd's own metadata (SPEC section 14)."""
     assert find_missing(READY | change) == missing
+
+
+def test_the_actors_that_daprd_has_are_counted() -> None:
+    """None where its application was ill: daprd names the type without a number then."""
+    ill: dict[str, Any] = {"actorRuntime": {"runtimeStatus": "INITIALIZING", "hostReady": False}}
+    well: dict[str, Any] = {
+        "actorRuntime": {**READY["actorRuntime"], "activeActors": [{"type": "job_scheduler"}]}
+    }
+    assert [count_active(one) for one in (READY, ill, well, {})] == [1, 0, 0, 0]
 
 
 def test_without_an_answer_the_sidecar_is_missing() -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_lost_state_is_restored_from_the_catalogue(cluster: DaprHouse) -> None:
     """What the catalogue has as living lives again, its counters go on."""
-    await cluster.create(timer={"dueTime": "5s", "period": "5s"})
+    await cluster.create(timer={"dueTime": "5s", "period": "5s"}, qos=1)
     await cluster.trigger()
     await cluster.settle()
     await cluster.crash()
@@ -56,7 +56,7 @@ async def test_a_restored_job_belongs_to_the_service_that_declares_it() -> None:
 
 async def test_an_older_state_that_a_sidecar_wrote_late_is_put_right(cluster: DaprHouse) -> None:
     """A sidecar that stood still may write what was overtaken long ago: the newer state wins."""
-    await cluster.create()
+    await cluster.create(qos=1)
     older = cluster.world.state["job"]
     await cluster.trigger()
     await cluster.settle()

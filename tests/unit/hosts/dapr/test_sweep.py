@@ -50,7 +50,7 @@ async def test_the_jobs_of_a_dead_node_go_on_elsewhere(cluster: DaprHouse) -> No
 
 async def test_a_sidecar_that_is_away_costs_no_firing(cluster: DaprHouse) -> None:
     """Nothing is taken while it is away, and everything afterwards."""
-    await cluster.create(timer={"dueTime": "1s", "period": "1s"})
+    await cluster.create(timer={"dueTime": "1s", "period": "1s"}, qos=1)
     cluster.world.is_down = True
     with pytest.raises(StoreError):
         await cluster.trigger()

@@ -37,7 +37,7 @@ async def test_a_turn_that_was_overtaken_is_taken_anew(cluster: DaprHouse) -> No
 
 async def test_two_nodes_never_take_a_turn_together(cluster: DaprHouse) -> None:
     """While one node's claim stands, another one's turn on the same job is refused, and does nothing."""
-    await cluster.create()
+    await cluster.create(qos=1)
     gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     cluster.world.before_save = lambda node, actor_id: gate if node == "one" else None
     slow = asyncio.create_task(cluster.trigger())
@@ -59,7 +59,7 @@ async def test_two_nodes_never_take_a_turn_together(cluster: DaprHouse) -> None:
 async def test_a_save_of_which_nobody_heard_keeps_its_answer(cluster: DaprHouse) -> None:
     """The state was written and the sidecar's answer lost: asked again, nothing is done twice
     (SPEC section 10)."""
-    await cluster.create()
+    await cluster.create(qos=1)
     remembered = Remembered("trigger/job", "key", b"digest", b"", cluster.clock.now().wall)
 
     def lose(node: str, actor_id: str) -> None:

@@ -1,8 +1,12 @@
 """The nodes of a cluster and the leases that one of them holds for all (SPEC section 14)."""
 
+import msgspec
 import pytest
+import sqlalchemy as sa
 
+from scheduler_service.persistence.sql_cluster.schema import nodes
 from scheduler_service.ports.cluster import Node
+from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence.sql_cluster.cluster_store import ONE, TWO, ClusterStore
 
 pytestmark = pytest.mark.anyio
@@ -15,6 +19,17 @@ async def test_numbers_are_given_out_once_and_leases_to_one(store: ClusterStore)
     assert not await store.nodes.lease("sweep", TWO, 10, 20)
     assert await store.nodes.lease("sweep", ONE, 10, 20)
     assert await store.nodes.lease("sweep", TWO, 21, 30)
+
+
+async def test_a_program_that_does_not_know_its_column_adds_no_node(store: ClusterStore) -> None:
+    """It would not see what lies in claims alone, and no node would know of it in time."""
+    older = Node("a", "1", "http://a", "1", "running", 1, 100, 0, 0, reads_claims=0)
+    assert await store.nodes.enter(older, alive_since=0)
+    assert await store.nodes.list() == [older]
+    row = {name: value for name, value in msgspec.structs.asdict(older).items() if name != "reads_claims"}
+    insert = sa.insert(nodes).values({**row, "node_id": "b"})
+    with pytest.raises(StoreUnavailable, match="reads_claims"):
+        await store.database.write(lambda connection: connection.execute(insert) and None)
 
 
 async def test_nodes_are_listed_and_replaced_when_they_are_gone(store: ClusterStore) -> None:

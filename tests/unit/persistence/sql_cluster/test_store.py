@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from scheduler_service.domain.moments import Due, Now
-from scheduler_service.ports.cluster import TurnClaim
+from scheduler_service.ports.cluster import LatestClaim, TurnClaim
 from scheduler_service.ports.errors import StoreConflict
 from scheduler_service.ports.state import Settlement
 from tests.unit.persistence.samples import delivery, entry
@@ -51,7 +51,7 @@ async def test_each_claim_of_a_group_has_its_own_verdict(store: ClusterStore) ->
     assert sum(isinstance(end, StoreConflict) for end in ends) == 150
     assert await store.shared.overdue(Now(7, 0), 500) == []
     assert len(await store.shared.overdue(Now(9, 0), 500)) == 250
-    assert await store.shared.latest("held0") == (TWO, None)
+    assert await store.shared.latest("held0") == LatestClaim(TWO)
     assert await store.shared.definition("u149", 1) == b"{2}"
 
 
@@ -68,17 +68,19 @@ async def test_a_copy_counts_with_the_latest_claim_alone(store: ClusterStore) ->
     """A claim that brings none makes the one before it worthless, and lets it go after an hour."""
     assert await store.shared.latest("job") is None
     await store.shared.claim(TurnClaim(entry(), Due(), 0, 1, ONE, 10, copy=b"first"))
-    assert await store.shared.latest("job") == (ONE, b"first")
+    assert await store.shared.latest("job") == LatestClaim(ONE, b"first")
     await store.shared.claim(TurnClaim(entry(), Due(), 1, 2, TWO, 20, copy=b"second"))
-    assert await store.shared.latest("job") == (TWO, b"second")
+    assert await store.shared.latest("job") == LatestClaim(TWO, b"second")
     await store.shared.claim(TurnClaim(entry(), Due(), 2, 3, TWO, 30))
-    assert await store.shared.latest("job") == (TWO, None)
+    assert await store.shared.latest("job") == LatestClaim(TWO)
     await store.shared.claim(TurnClaim(entry(), Due(), 3, 4, TWO, 40, copy=b"third"))
     await store.shared.prune(Now(10_000_000, 10_000_000))
-    assert await store.shared.latest("job") == (TWO, b"third"), "an older state may have been written over it"
+    assert await store.shared.latest("job") == LatestClaim(TWO, b"third"), (
+        "an older state may have been written over it"
+    )
     await store.shared.claim(TurnClaim(entry(), Due(), 4, 5, TWO, 50))
     await store.shared.prune(Now(10_000_000, 10_000_000))
-    assert await store.shared.latest("job") == (TWO, None)
+    assert await store.shared.latest("job") == LatestClaim(TWO)
 
 
 async def test_what_cannot_be_stored_fails_alone(store: ClusterStore) -> None:

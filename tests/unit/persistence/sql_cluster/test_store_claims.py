@@ -17,7 +17,7 @@ from scheduler_service.persistence.sql.job_tables import jobs
 from scheduler_service.persistence.sql_cluster.claim_rows import CLAIM_MS
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
-from scheduler_service.ports.cluster import ClaimedJob, TurnClaim, Unbegun
+from scheduler_service.ports.cluster import ClaimedJob, LatestClaim, TurnClaim, Unbegun
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import NOTHING, Remembered
 from tests.unit.persistence.samples import entry
@@ -89,9 +89,9 @@ async def test_claims_of_one_creation_are_one_transaction(store: ClusterStore) -
     assert (sum(later.buckets), later.value) == (sum(sizes.buckets) + 1, sizes.value + len(names))
     assert [type(one) for one in verdicts[:3]] == [type(None), StoreConflict, StoreConflict]
     assert set(verdicts[3:]) == {None}
-    assert await store.shared.latest("new") == (ONE, b"first")
-    assert await store.shared.latest("there") == (ONE, b"state")
-    assert await store.shared.latest("buried") == (ONE, None)
+    assert await store.shared.latest("new") == LatestClaim(ONE, b"first")
+    assert await store.shared.latest("there") == LatestClaim(ONE, b"state")
+    assert await store.shared.latest("buried") == LatestClaim(ONE)
     assert await store.shared.definition("uid-there", 1) == b"old"
     assert await store.shared.definition("uid-n299", 1) == b"{}"
 
@@ -155,6 +155,23 @@ async def test_two_creations_of_the_same_jobs_share_them(postgres_url: str) -> N
             await store.close()
 
 
+async def test_a_claim_that_is_a_commit_is_followed_from_itself_alone(store: ClusterStore) -> None:
+    """By a turn that has read its state: not by its own holder's older one, and not when it is 5 s old."""
+    old = NOW - CLAIM_MS - 1
+    first = [claim(name, 0, 7, holder=TWO, at=old, copy=b"state", is_commit=True) for name in ("a", "b")]
+    assert await take_all(store, first) == [None] * 2
+    assert await store.shared.latest("a") == LatestClaim(TWO, b"state", is_commit=True)
+    assert await store.shared.sequence("a") == 7
+    assert await store.shared.sequence("none") is None
+    late = [claim("a", 1, 8), claim("b", 1, 8, holder=TWO), claim("a", 1, 8, copy=b"late", is_commit=True)]
+    assert [type(one) for one in await take_all(store, late)] == [StoreConflict] * 3
+    assert await store.shared.latest("a") == LatestClaim(TWO, b"state", is_commit=True)
+    claims = [claim("a", 7, 8), claim("b", 7, 8, copy=b"copy")]
+    assert await take_all(store, claims) == [None] * 2
+    assert await store.shared.latest("a") == LatestClaim(ONE)
+    assert await store.shared.latest("b") == LatestClaim(ONE, b"copy")
+
+
 async def test_a_claim_that_is_taken_back_is_as_if_it_never_was(store: ClusterStore) -> None:
     """Another node claims what was read before it; the next claim brings the entry. A later claim stands."""
     first, second = claim("a", 0, 1), claim("a", 1, 2)
@@ -193,8 +210,8 @@ async def test_what_a_lost_claim_brings_is_not_written(store: ClusterStore) -> N
     await take_all(store, [claim("lost", 1, 8, **brought), claim("taken", 0, 8, **brought)])
     assert await store.shared.definition("uid-lost", 1) is None
     assert await store.shared.definition("uid-taken", 1) == b"{}"
-    assert await store.shared.latest("lost") == (TWO, None)
-    assert await store.shared.latest("taken") == (ONE, b"state")
+    assert await store.shared.latest("lost") == LatestClaim(TWO)
+    assert await store.shared.latest("taken") == LatestClaim(ONE, b"state")
 
 
 async def test_a_job_that_is_destroyed_rings_no_more(store: ClusterStore) -> None:
@@ -273,7 +290,7 @@ async def test_a_claim_that_is_one_statement_is_certain_where_the_server_says_so
 ) -> None:
     """A refusal is certain; where the connection ends instead, nobody knows. The next one is taken."""
     async with refusing(postgres_url, answer) as store:
-        claims = [claim(f"j{number}", 0, 1) for number in range(5)]
+        claims = [claim(f"j{number}", 0, 1, copy=b"state", is_commit=True) for number in range(5)]
         assert [type(one) for one in await take_all(store, claims)] == [error] * 5
         await store.database.write(
             lambda connection: connection.exec_driver_sql("DROP TRIGGER at_commit ON jobs")
