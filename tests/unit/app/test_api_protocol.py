@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scheduler_service.app.api_protocol import COUNTED_BYTES, QUIET_BYTES
 from scheduler_service.app.listener import listen
 from scheduler_service.app.uvicorn_server import Server, make_server
 
@@ -25,7 +26,10 @@ PATIENCE = 30
 
 
 class Front:
-    """A server of a small application; a request for `/held` is answered after `release`."""
+    """A server of a small application; a request for `/held` or `/read` is answered after `release`.
+
+    What is sent to `/read` is read before.
+    """
 
     def __init__(self) -> None:
         self.release = asyncio.Event()
@@ -35,7 +39,10 @@ class Front:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """The ASGI application."""
-        if scope["path"] == "/held":
+        if scope["path"] == "/read":
+            while (await receive()).get("more_body"):
+                pass
+        if scope["path"] in ("/held", "/read"):
             self.held.set()
             await self.release.wait()
         body = b"ok" if scope["path"] != "/large" else b"x" * (32 << 20)
@@ -109,6 +116,25 @@ async def test_beyond_the_limit_of_requests_a_connection_is_refused() -> None:
         assert await status(again) == 200
         for one in (writer, other, third):
             one.close()
+
+
+async def test_what_requests_hold_is_told_until_they_are_answered() -> None:
+    """Of a large body its first part, as the rest has room of its own; nothing of what is answered."""
+    async with serving() as front:
+        told: list[int] = []
+        front.server.connections.hold = lambda connection, size: told.append(size)  # type: ignore[method-assign]
+        size = 10 * COUNTED_BYTES
+        head = b"POST /read HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % size
+        reader, writer = await front.connect(head + bytes(size))
+        await front.held.wait()
+        assert COUNTED_BYTES < told[-1] < COUNTED_BYTES + QUIET_BYTES
+        front.release.set()
+        assert await status(reader) == 200
+        assert told[-1] == 0
+        writer.write(GET)
+        assert await status(reader) == 200
+        assert told[-1] == 0
+        writer.close()
 
 
 @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost:", GET + GET[:-2]])
