@@ -25,8 +25,8 @@ MAX_WAITING = 256
 """So many items that may wait are handed over at once: they are a group by themselves."""
 
 ANSWERED_AT_ONCE = 50
-"""So many entries have their outcome in one round of the loop: each lets a turn of a job go on, which takes
-50 to 100 µs, and the loop does other things before the next ones."""
+"""So many entries of a group have their outcome in one round of the loop: each lets a turn of a job go on,
+which takes 50 to 100 µs, and the loop does other things before the next ones."""
 
 IDLE_SECONDS = 0.5
 """How long nothing has to come before `on_idle` is called."""

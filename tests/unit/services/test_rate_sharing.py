@@ -124,7 +124,7 @@ async def test_a_lower_limit_holds_at_all_nodes() -> None:
     await cluster.go_on(5 * SECOND)
     for count in (10, 60):
         one.limit = two.limit = RateLimit(count, SECOND)
-        await cluster.go_on(6 * SECOND)
+        await cluster.go_on(5 * SECOND)
         since = cluster.clock.now().steady
         await cluster.go_on(5 * SECOND)
         calls = [at for at in cluster.calls if at > since]

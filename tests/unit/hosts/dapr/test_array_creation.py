@@ -112,6 +112,15 @@ async def test_an_existing_job_is_answered_as_a_single_creation_is(cluster: Dapr
     assert replies[1].code is RefusalCode.CONFLICT
 
 
+async def test_a_job_that_is_listed_twice_is_created_as_its_first(cluster: DaprHouse) -> None:
+    """Also where the first acts at once, and its actor creates it, and the second would not."""
+    now = {"timer": {"period": "0s"}}
+    replies = await create(cluster, [*array("a", **now), *array("a"), *array("b")])
+    assert [type(one) for one in replies] == [Taken, Refusal, Taken]
+    await cluster.settle()
+    assert cluster.executions("a") == {1: State.SUCCEEDED}
+
+
 async def test_counters_go_on_after_a_destruction(cluster: DaprHouse) -> None:
     """The row of the buried job is there, so its actor creates the next life."""
     await create(cluster, array("a"))

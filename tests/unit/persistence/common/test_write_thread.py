@@ -62,6 +62,31 @@ async def test_the_loop_comes_between_the_outcomes_of_a_large_group() -> None:
     await thread.close()
 
 
+async def test_the_loop_comes_between_the_outcomes_of_two_large_groups() -> None:
+    """The second one waits for the end of the first, and adds nothing to what a round has of it."""
+    groups: list[list[int]] = []
+    both = threading.Event()
+
+    def serve(items: list[int]) -> list[object]:
+        groups.append(items)
+        if len(groups) == 2:
+            both.set()
+        return list(items)
+
+    size = 4 * ANSWERED_AT_ONCE + 1
+    thread = make_thread(serve, size=size)
+    some = [thread.put(item) for item in range(2 * size)]
+    await asyncio.sleep(0)
+    assert both.wait(10), "the loop stands still meanwhile"
+    done = [sum(future.done() for future in some)]
+    while done[-1] < len(some):
+        await asyncio.sleep(0)
+        done.append(sum(future.done() for future in some))
+    assert [len(group) for group in groups] == [size, size]
+    assert max(later - earlier for earlier, later in pairwise(done)) < 2 * ANSWERED_AT_ONCE
+    await thread.close()
+
+
 async def test_a_close_waits_for_the_last_outcome_of_a_large_group() -> None:
     """Its end comes after all of them."""
     thread = make_thread(list, size=10 * ANSWERED_AT_ONCE)
