@@ -141,8 +141,8 @@ class ActorStore(NoBacklog):
         """Claims and writes one turn; where the claim has its state, that is all.
 
         Raises StoreConflict: another node has the job; other StoreErrors. StateNotWritten: nothing was, and
-        the claim is taken back. StoreUncertain also where the queues do not have its part of the turn: that
-        brings whoever loads it.
+        the claim is taken back. StoreUncertain also where the queues do not have its part of the turn:
+        whoever loads it brings it.
         """
         job_id = commit.entry.job_id
         state = self._states.get(job_id)
