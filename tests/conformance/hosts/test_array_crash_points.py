@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -9,6 +10,7 @@ from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import FiringRecord, StepEnded
 from scheduler_service.domain.replies import Taken, Unchanged
 from scheduler_service.ports.errors import StoreError
+from tests.conformance.hosts.deaths import live_through
 from tests.conformance.hosts.houses import DaprHouse
 from tests.unit.hosts.house import describe
 
@@ -90,24 +92,6 @@ class Story:
         assert -100 <= late <= (LATEST_AFTER_A_DEATH if has_died else 100), (name, late)
 
 
-async def live_through(point: int, qos: int, nodes: int) -> str | None:
-    """One story, killed at `point`; where, None: it was over before."""
-    house = await DaprHouse().start()
-    if nodes == 2:
-        await house.add("two")
-    house.points.count, house.points.chosen = 0, point
-    story = Story(house, qos)
-    try:
-        await story.play()
-        story.check()
-    except BaseException as error:
-        error.add_note(f"point {point}, died {house.points.died}")
-        raise
-    finally:
-        await house.close()
-    return None if house.points.died is None else house.points.died[1]
-
-
 @pytest.mark.parametrize(
     ("qos", "nodes"),
     [(1, 2), (0, 2), pytest.param(1, 1, marks=pytest.mark.long), pytest.param(0, 1, marks=pytest.mark.long)],
@@ -116,10 +100,11 @@ async def test_a_node_dies_over_jobs_that_it_creates_together(qos: int, nodes: i
     """Before and after all that it does: the jobs are there once, or who asked has no answer."""
     places = []
     for point in range(1, LONGEST):
-        died = await live_through(point, qos, nodes)
+        house = DaprHouse()
+        died = await live_through(house, partial(Story, house, qos), point=point, nodes=nodes)
         if died is None:
             break
-        places.append(died)
+        places.append(died[1])
     doings = ("claims", "claim", "save")[: 2 + qos]
     wanted = {f"{when} {what}" for when in ("before", "after") for what in doings}
     assert wanted <= set(places), places

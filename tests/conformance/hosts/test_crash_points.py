@@ -9,6 +9,7 @@ import base64
 import json
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import Remembered
+from tests.conformance.hosts.deaths import live_through
 from tests.conformance.hosts.houses import DaprHouse
 from tests.unit.hosts.house import describe
 
@@ -195,24 +197,6 @@ def raw_of(state: bytes) -> bytes:
     return base64.b64decode(json.loads(state))
 
 
-async def live_through(point: int, qos: int, nodes: int) -> tuple[str, str] | None:
-    """One story, killed at `point`; who died where, None: the story was over before."""
-    house = await DaprHouse().start()
-    if nodes == 2:
-        await house.add("two")
-    house.points.count, house.points.chosen = 0, point
-    story = Story(house, qos)
-    try:
-        await story.play()
-        story.check()
-    except BaseException as error:
-        error.add_note(f"point {point}, died {house.points.died}")
-        raise
-    finally:
-        await house.close()
-    return house.points.died
-
-
 def groups() -> list[Any]:
     """Every second point at qos 1 with two nodes; of the rest, where less goes on, fewer; `--long`: all.
 
@@ -233,7 +217,8 @@ async def test_whatever_a_node_is_killed_at_nothing_is_lost_or_doubled(
     """Every point of the story, before and after; no recorded step is sent again."""
     places = []
     for point in range(first, 1_000, GROUPS):
-        died = await live_through(point, qos, nodes)
+        house = DaprHouse()
+        died = await live_through(house, partial(Story, house, qos), point=point, nodes=nodes)
         if died is None:
             break
         places.append(died[1])

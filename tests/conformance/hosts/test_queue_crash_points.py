@@ -5,6 +5,7 @@ each of them is once the place where the process that does it dies. Two instance
 """
 
 from collections import defaultdict
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import Remembered
 from scheduler_service.services.pull_queues import Completed
+from tests.conformance.hosts.deaths import live_through
 from tests.conformance.hosts.queue_house import QueueHouse
 from tests.unit.hosts.house import describe
 
@@ -110,25 +112,6 @@ class Story:
             assert recorded == {0, 1} or self.qos == 0
 
 
-async def live_through(point: int, qos: int, nodes: int) -> tuple[str, str] | None:
-    """One story, killed at `point`; who died where, None: the story was over before."""
-    house = QueueHouse()
-    await house.start()
-    if nodes == 2:
-        await house.add("two")
-    house.points.count, house.points.chosen = 0, point
-    story = Story(house, qos)
-    try:
-        await story.play()
-        story.check()
-    except BaseException as error:
-        error.add_note(f"point {point}, died {house.points.died}")
-        raise
-    finally:
-        await house.close()
-    return house.points.died
-
-
 def groups() -> list[Any]:
     """Some points with two nodes, others with one; `--long`: all."""
     usual = {2: (1, 6), 1: (2,)}
@@ -145,7 +128,8 @@ async def test_whatever_a_node_is_killed_at_each_part_ends_once(qos: int, nodes:
     """Every point of the story, before and after."""
     places = []
     for point in range(first, 1_000, GROUPS):
-        died = await live_through(point, qos, nodes)
+        house = QueueHouse()
+        died = await live_through(house, partial(Story, house, qos), point=point, nodes=nodes)
         if died is None:
             break
         places.append(died[1])
