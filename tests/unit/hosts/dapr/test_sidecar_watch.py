@@ -1,11 +1,22 @@
 """What a node asks of its daprd before it serves (`--runtime dapr`)."""
 
+import asyncio
+import json
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
-from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch, count_active, find_missing, is_too_old
+from scheduler_service.hosts.dapr.active_actors import ActiveActors
+from scheduler_service.hosts.dapr.liveness import Liveness
+from scheduler_service.hosts.dapr.sidecar_watch import (
+    POLL_MS,
+    SidecarWatch,
+    count_active,
+    find_missing,
+    is_too_old,
+)
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.manual_clock import ManualClock
 from tests.unit.transport.servers import Stage, repeating
@@ -103,3 +114,32 @@ async def test_a_wrong_token_is_refused_at_once() -> None:
         with pytest.raises(StoreUnavailable, match=r"401.*dapr\.api_token") as raised:
             await watch.wait()
         assert "sesame" not in str(raised.value)
+
+
+@pytest.mark.anyio
+async def test_actors_that_daprd_has_let_go_without_a_word_are_in_doubt() -> None:
+    """It has one here, where two were known: by its next metadata no turn is taken without it."""
+    clock = ManualClock()
+    liveness = Liveness(clock=clock)
+    liveness.extend(clock.now().steady)
+    active = ActiveActors(liveness=liveness)
+    for job_id in ("one", "two"):
+        active.add(job_id)
+    body = json.dumps(READY).encode()
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+
+    has_polled = asyncio.Event()
+
+    async def note(missing: Sequence[str]) -> None:
+        has_polled.set()
+
+    async with AsyncExitStack() as stack, asyncio.timeout(10):
+        server = await Stage(stack).server(repeating(answer))
+        watch = SidecarWatch(http_port=server.port, clock=clock, log=lambda event, /, **keys: None)
+        stack.push_async_callback(watch.stop)
+        watch.start(note, active)
+        await asyncio.sleep(0)
+        assert "one" in active
+        clock.advance(POLL_MS)
+        await has_polled.wait()
+        assert "one" not in active
