@@ -38,6 +38,9 @@ def test_fires_when_due_and_not_before() -> None:
     assert rig.calls() == []
     rig.pass_time(1)
     assert rig.ledger() == [(10_000, "fired", None)]
+    assert rig.of(FiringRecord, rig.records) == [
+        FiringRecord(planned_at=START + 10_000, outcome=FiringOutcome.FIRED, count=1, execute_number=1)
+    ]
     assert rig.summary.next_fire == START + 20_000
 
 
