@@ -6,8 +6,7 @@ import sqlalchemy as sa
 from scheduler_service.persistence.sql.database import translated
 from scheduler_service.persistence.sql.dialect import open_dialect
 
-OF_POSTGRES = "SELECT current_setting('server_version'), current_setting('fsync'), \
-current_setting('synchronous_commit'), pg_is_in_recovery()"
+OF_POSTGRES = "SELECT current_setting('server_version'), pg_is_in_recovery()"
 
 
 class ServerReport(msgspec.Struct, frozen=True):
@@ -24,8 +23,8 @@ def read_report(*, url: str, subject: str) -> ServerReport:
     dialect = open_dialect(url, subject=subject)
     try:
         with translated(dialect), dialect.engine.connect() as connection:
-            version, fsync, commit, is_replica = connection.execute(sa.text(OF_POSTGRES)).one()
-            milliseconds = dialect.milliseconds(connection)
+            version, is_replica = connection.execute(sa.text(OF_POSTGRES)).one()
+            milliseconds, syncs = dialect.milliseconds(connection), dialect.syncs(connection)
     finally:
         dialect.engine.dispose()
-    return ServerReport(str(version), milliseconds, "off" not in (fsync, commit), bool(is_replica))
+    return ServerReport(str(version), milliseconds, syncs, bool(is_replica))
