@@ -80,6 +80,11 @@ class ActorClient:
         await asyncio.gather(*map(create, by_job.values()))
         return [replies[position] for position in range(len(definitions))]
 
+    async def load(self, job_id: str) -> None:
+        """Brings the job into memory where its actor lives, within 5 s. Raises StoreError."""
+        message = write_ask(None)
+        read_reply(await self._sidecar.invoke(job_id, message, timeout_seconds=RING_TIMEOUT_SECONDS))
+
     async def read(self, job_id: str) -> Job | None:
         """The job after its latest turn, contexts of qos 0 as well. Raises StoreError."""
         row = await self._store.find(job_id)

@@ -1,6 +1,6 @@
 """Builds the dapr host of one node."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.replies import Reply
@@ -10,12 +10,13 @@ from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.actor_store import ActorStore, TakeOver
 from scheduler_service.hosts.dapr.array_creation import ArrayCreation
 from scheduler_service.hosts.dapr.deactivation import Deactivation
+from scheduler_service.hosts.dapr.first_loads import FirstLoads
 from scheduler_service.hosts.dapr.first_rings import FirstRings
 from scheduler_service.hosts.dapr.handover import Handovers
 from scheduler_service.hosts.dapr.host import DaprHost, HostComponents
 from scheduler_service.hosts.dapr.local_turns import LocalTurns
 from scheduler_service.hosts.dapr.node import Cluster, LocalJobs, NodeContext
-from scheduler_service.hosts.dapr.reminders import ReminderAlarms
+from scheduler_service.hosts.dapr.reminders import ReminderAlarms, Ring
 from scheduler_service.hosts.dapr.send_guard import NodeSendGuard
 from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.hosts.dapr.sweep import Sweep, Tend, tend_nothing
@@ -66,21 +67,16 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
     programs = ProgramCache(read=store.definition, compiler=parts.core.compile)
     client = ActorClient(node=node, programs=programs, tasks=tasks, take_here=take_here)
     redelivery = Redelivery(take=client.deliver, clock=node.clock, lease=parts.limits.lease)
-    local = LocalJobs(
-        cache=JobCache(most=parts.limits.hot, most_bytes=parts.limits.hot_bytes),
-        alarms=ReminderAlarms(sidecar=node.sidecar, clock=node.clock, ring=client.ring, log=node.log),
-        handovers=Handovers(others=node.others),
-        own_calls=own_calls,
-        end_watches=lambda uid: effects.watches.end_all(uid),
-        active=ActiveActors(liveness=node.cluster.heartbeat.liveness),
-    )
+    local = _make_local_jobs(parts, node, client.ring, own_calls, lambda uid: effects.watches.end_all(uid))
     deactivation = Deactivation(node=node, local=local, redelivery=redelivery, tasks=tasks)
     send_guard = NodeSendGuard(node=node, store=store, deactivation=deactivation, redelivery=redelivery)
     effects = EffectHandlers(parts, store=store, send_guard=send_guard, redelivery=redelivery)
     turn = _make_turn(parts, node, local, store, effects.act)
     local_turns = LocalTurns(node=node, local=local, store=store, turn=turn, tasks=tasks)
+    first_loads = FirstLoads(node=node, client=client, tasks=tasks)
     components = HostComponents(
         client=client,
+        first_loads=first_loads,
         array_creation=_make_array_creation(parts, node, local, turn, client, tasks),
         local=local,
         store=store,
@@ -89,19 +85,38 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
         deactivation=deactivation,
         send_guard=send_guard,
         effects=effects,
-        sweep=_make_sweep(parts, node, local.alarms, take_over),
+        sweep=_make_sweep(parts, node, local.alarms, first_loads, take_over),
         history=parts.history,
         tasks=tasks,
     )
     return DaprHost(node=node, components=components)
 
 
-def _make_sweep(parts: DaprParts, node: NodeContext, alarms: ReminderAlarms, take_over: TakeOver) -> Sweep:
+def _make_local_jobs(
+    parts: DaprParts,
+    node: NodeContext,
+    ring: Ring,
+    own_calls: Callable[[str], tuple[Token, ...]],
+    end_watches: Callable[[str], None],
+) -> LocalJobs:
+    return LocalJobs(
+        cache=JobCache(most=parts.limits.hot, most_bytes=parts.limits.hot_bytes),
+        alarms=ReminderAlarms(sidecar=node.sidecar, clock=node.clock, ring=ring, log=node.log),
+        handovers=Handovers(others=node.others),
+        own_calls=own_calls,
+        end_watches=end_watches,
+        active=ActiveActors(liveness=node.cluster.heartbeat.liveness),
+    )
+
+
+def _make_sweep(
+    parts: DaprParts, node: NodeContext, alarms: ReminderAlarms, loads: FirstLoads, take_over: TakeOver
+) -> Sweep:
     return Sweep(
         node=node,
         ring=alarms.ring,
         lag=lambda: alarms.lag,
-        first_rings=FirstRings(node=node, ring_at=alarms.ring_at),
+        first_rings=FirstRings(node=node, ring_at=alarms.ring_at, expect=loads.expect),
         take_over=take_over,
         tend=parts.tend_queues,
     )

@@ -20,7 +20,8 @@ PAGE = 1_000
 PAGES = 5
 
 RingAt = Callable[[str, int], None]
-"""Rings a job at a wall moment, wherever it lives (`ReminderAlarms.ring_at`)."""
+"""Rings a job at a wall moment, wherever it lives (`ReminderAlarms.ring_at`), or loads it before
+(`FirstLoads.expect`)."""
 
 
 def waits_at_creator(created_at: int, due: int) -> bool:
@@ -29,11 +30,15 @@ def waits_at_creator(created_at: int, due: int) -> bool:
 
 
 class FirstRings:
-    """Looks each time where it ended before; `found` counts the jobs that wait here by that."""
+    """Looks each time where it ended before; `found` counts the jobs that wait here by that.
 
-    def __init__(self, *, node: NodeContext, ring_at: RingAt) -> None:
+    `expect` is told of each job that is found, whoever rings it: its first moment is near.
+    """
+
+    def __init__(self, *, node: NodeContext, ring_at: RingAt, expect: RingAt) -> None:
         self._store = node.cluster.store
         self._ring_at = ring_at
+        self._expect = expect
         self._seen = (0, "")
         self.found = 0
 
@@ -50,6 +55,7 @@ class FirstRings:
             self._seen = (page[-1].due, page[-1].job_id)
 
     def _take(self, one: Unbegun, alive: Collection[Holder]) -> None:
+        self._expect(one.job_id, one.due)
         if one.creator in alive and waits_at_creator(one.created_at, one.due):
             return
         self.found += 1

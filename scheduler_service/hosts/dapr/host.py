@@ -10,6 +10,7 @@ from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.array_creation import ArrayCreation
 from scheduler_service.hosts.dapr.deactivation import Deactivation
+from scheduler_service.hosts.dapr.first_loads import FirstLoads
 from scheduler_service.hosts.dapr.heartbeat import HeartbeatListener
 from scheduler_service.hosts.dapr.liveness import CUT_OFF, DRAINING, RUNNING
 from scheduler_service.hosts.dapr.local_turns import LocalTurns
@@ -30,6 +31,7 @@ class HostComponents(msgspec.Struct, frozen=True, kw_only=True):
 
     client: ActorClient
     array_creation: ArrayCreation
+    first_loads: FirstLoads
     local: LocalJobs
     store: ActorStore
     turns: ClusterTurns
@@ -65,6 +67,7 @@ class DaprHost:
         self.effects = components.effects
         self.notifications = components.effects.notifications
         self.create_all = components.array_creation.run
+        self.first_loads = components.first_loads
         self.read = components.client.read
 
     async def __call__(self, job_id: str, command: Command) -> Reply:
@@ -158,6 +161,7 @@ class DaprHost:
         self._is_draining = True
         self._turns.stop_starting()
         self._components.array_creation.close()
+        self.first_loads.close()
         self.active.close()
         await self.heartbeat.report(DRAINING)
         await wait_for_rest(self._is_at_work, clock=self._node.clock, end=end)

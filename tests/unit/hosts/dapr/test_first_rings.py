@@ -38,7 +38,12 @@ class Jobs:
             clock=cluster.clock,
             log=lambda event, /, **keys: None,
         )
-        self.rings = FirstRings(node=node, ring_at=lambda job_id, moment: self.rung.append((job_id, moment)))
+        self.expected: list[tuple[str, int]] = []
+        self.rings = FirstRings(
+            node=node,
+            ring_at=lambda job_id, moment: self.rung.append((job_id, moment)),
+            expect=lambda job_id, moment: self.expected.append((job_id, moment)),
+        )
 
     async def unbegun(self, after: tuple[int, str], until: int, limit: int) -> list[Unbegun]:
         """`ClusterStore.unbegun`."""
@@ -72,7 +77,9 @@ async def test_what_its_creator_waits_for_is_left_to_it(cluster: DaprHouse) -> N
     now = cluster.clock.now().wall
     near = Unbegun("near", now + 10_000, now + 10_000 - WAITS_AT_CREATOR_MS, TWO)
     far = Unbegun("far", now + 10_000, now + 10_000 - WAITS_AT_CREATOR_MS - 1, TWO)
-    assert await Jobs(cluster, [near, far]).look(ONE, TWO) == ["far"]
+    jobs = Jobs(cluster, [near, far])
+    assert await jobs.look(ONE, TWO) == ["far"]
+    assert jobs.expected == [("far", far.due), ("near", near.due)], "both are loaded before"
     assert await Jobs(cluster, [near, far]).look(ONE) == ["far", "near"]
 
 

@@ -1,0 +1,63 @@
+"""Loads jobs that were created in arrays shortly before they are due first, where their actors live.
+
+To load a job costs more than its firing: a herd of jobs that nobody has loaded would be late by that. A load
+that does not come about costs the firing its time, and nothing else.
+"""
+
+import contextlib
+import heapq
+
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.hosts.dapr.actor_client import ActorClient
+from scheduler_service.hosts.dapr.node import NodeContext
+from scheduler_service.hosts.tasks import Tasks
+from scheduler_service.ports.errors import StoreError
+
+LOADS_AT_ONCE = 4
+"""Few, so that those who fire meanwhile are not late: a load takes some milliseconds of CPU in all."""
+MOST_WAITING = 20_000
+"""As many jobs as a node keeps in memory."""
+LEAST_EARLY_MS = SECOND
+"""What is due sooner is loaded by its ring."""
+
+
+class FirstLoads:
+    """`loaded` counts them."""
+
+    def __init__(self, *, node: NodeContext, client: ActorClient, tasks: Tasks) -> None:
+        self._clock = node.clock
+        self._client = client
+        self._tasks = tasks
+        self._waiting: list[tuple[int, str]] = []
+        self._at_work = 0
+        self._is_closed = False
+        self.loaded = 0
+
+    def expect(self, job_id: str, due: int) -> None:
+        """The job is due first at the wall moment `due`. Returns at once; never raises."""
+        if self._is_closed or len(self._waiting) >= MOST_WAITING:
+            return
+        heapq.heappush(self._waiting, (due, job_id))
+        if self._at_work < LOADS_AT_ONCE:
+            self._at_work += 1
+            self._tasks.start(self._load_all())
+
+    def close(self) -> None:
+        """This node stops: it loads no more."""
+        self._is_closed = True
+        self._waiting.clear()
+
+    async def _load_all(self) -> None:
+        try:
+            while self._waiting:
+                due, job_id = heapq.heappop(self._waiting)
+                if due - self._clock.now().wall >= LEAST_EARLY_MS:
+                    await self._load(job_id)
+        finally:
+            self._at_work -= 1
+
+    async def _load(self, job_id: str) -> None:
+        # The job's ring meets what keeps it from being loaded, and says so.
+        with contextlib.suppress(StoreError):
+            await self._client.load(job_id)
+            self.loaded += 1

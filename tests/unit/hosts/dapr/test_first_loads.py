@@ -1,0 +1,77 @@
+"""Jobs of arrays are in memory where they live before they are due first."""
+
+import pytest
+
+from scheduler_service.hosts.dapr.first_loads import LEAST_EARLY_MS, FirstLoads
+from scheduler_service.hosts.dapr.node import NodeContext
+from scheduler_service.hosts.dapr.sidecar import Sidecar
+from scheduler_service.hosts.tasks import Tasks
+from scheduler_service.ports.errors import StoreUnavailable
+from tests.conformance.hosts.houses import DaprHouse
+from tests.unit.hosts.house import describe
+
+pytestmark = pytest.mark.anyio
+
+NAMES = [f"job{number}" for number in range(12)]
+
+
+class Client:
+    """Loads jobs but those that are ill."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def load(self, job_id: str) -> None:
+        """Raises StoreUnavailable for one that is ill."""
+        self.asked.append(job_id)
+        if job_id == "ill":
+            raise StoreUnavailable("the sidecar cannot be reached")
+
+
+async def create(cluster: DaprHouse, delay: str) -> None:
+    """Jobs of an array that fire once, `delay` from now."""
+    timer = {"period": "0s", "dueTime": delay}
+    await cluster.host.create_all([describe(jobId=name, timer=timer) for name in NAMES], "")
+
+
+async def test_what_is_due_is_in_memory_already(cluster: DaprHouse) -> None:
+    """So at its moment no job needs daprd or reads anything, and none fires before."""
+    await create(cluster, "120s")
+    await cluster.advance(80_000)
+    assert cluster.host.jobs_held == 0
+    await cluster.advance(39_000)
+    assert cluster.host.jobs_held == len(NAMES)
+    assert cluster.sender.urls() == []
+    turns = cluster.world.turns
+    await cluster.advance(2_000)
+    assert len(cluster.sender.urls()) == len(NAMES)
+    assert cluster.world.turns == turns
+
+
+async def test_what_cannot_be_loaded_keeps_no_other_back(cluster: DaprHouse) -> None:
+    """Its ring loads it later. What is due within a second is left to its ring at once."""
+    client, tasks = Client(), Tasks()
+    real = cluster.node.cluster
+    node = NodeContext(
+        cluster=real,
+        sidecar=Sidecar(client=cluster.node.client),
+        clock=cluster.clock,
+        log=lambda _, /, **k: None,
+    )
+    loads = FirstLoads(node=node, client=client, tasks=tasks)  # type: ignore[arg-type]
+    now = cluster.clock.now().wall
+    for name, pause in {"ill": 10_000, "soon": LEAST_EARLY_MS - 1, "well": 20_000}.items():
+        loads.expect(name, now + pause)
+    await tasks.wait_for_all()
+    assert client.asked == ["ill", "well"]
+    assert loads.loaded == 1
+
+
+async def test_a_node_that_stops_loads_no_more(cluster: DaprHouse) -> None:
+    """What waits is dropped, and nothing is taken."""
+    loads = cluster.host.first_loads
+    loads.close()
+    loads.expect("job", cluster.clock.now().wall + 10 * LEAST_EARLY_MS)
+    await cluster.settle()
+    assert loads.loaded == 0
+    assert cluster.host.tasks_running == 0
