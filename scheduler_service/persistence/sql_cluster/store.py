@@ -46,6 +46,10 @@ _CLAIM = ("sequence", "node", "boot", "claimed_at", "due_wall", "due_steady")
 _IDS: sa.BindParameter[str] = sa.bindparam("job_ids", type_=sa.Text)
 _FIND = sa.select(*ENTRY, *(jobs.c[name] for name in _CLAIM)).where(IsIn(jobs.c.job_id, _IDS))
 _SEQUENCE = sa.select(jobs.c.job_id, jobs.c.sequence).where(IsIn(jobs.c.job_id, _IDS))
+_TEXTS = sa.select(definitions.c.uid, definitions.c.revision, definitions.c.text).where(
+    IsIn(definitions.c.uid, sa.bindparam("uids", type_=sa.Text)),
+    IsIn(sa.cast(definitions.c.revision, sa.Text), sa.bindparam("revisions", type_=sa.Text)),
+)
 _LATEST = (
     sa.select(jobs.c.job_id, jobs.c.node, jobs.c.boot, copies.c.state, jobs.c.turn_state)
     .select_from(
@@ -90,15 +94,15 @@ class SharedStore:
         return found
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
-        table = definitions.c
-        row = await self._database.first(
-            sa.select(table.text).where(table.uid == uid, table.revision == revision)
-        )
-        return None if row is None else bytes(row.text)
+        found: bytes | None = await self._database.read_together(_definitions_all, (uid, revision))
+        return found
 
     async def keep(
         self, deliveries: Sequence[Delivery], answers: Sequence[Remembered], holder: Holder
     ) -> list[Delivery]:
+        if not deliveries and not answers:
+            return []
+
         def work(connection: sa.Connection) -> list[Delivery]:
             for answer in answers:
                 self._put(connection, remembered, msgspec.structs.asdict(answer))
@@ -259,6 +263,14 @@ def _latest_all(connection: sa.Connection, job_ids: Sequence[str]) -> list[Lates
             Holder(node, boot), None if state is None else bytes(state), own is not None
         )
     return [found.get(job_id) for job_id in job_ids]
+
+
+def _definitions_all(connection: sa.Connection, names: Sequence[tuple[str, int]]) -> list[bytes | None]:
+    """The text of each definition, by (uid, revision); None where there is none."""
+    uids, revisions = {uid for uid, _ in names}, {str(revision) for _, revision in names}
+    values = {"uids": write_ids(tuple(uids)), "revisions": write_ids(tuple(revisions))}
+    found = {(uid, revision): bytes(text) for uid, revision, text in connection.execute(_TEXTS, values)}
+    return [found.get(name) for name in names]
 
 
 def _other_was_first(job_id: str) -> StoreConflict:

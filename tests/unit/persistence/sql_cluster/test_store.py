@@ -123,3 +123,14 @@ async def test_overdue_and_abandoned_jobs_are_found(store: ClusterStore) -> None
     assert await store.shared.abandoned([ONE], 200, 10) == ["runs"]
     assert await store.shared.abandoned([ONE], 100, 10) == ["later", "runs"]
     assert await store.shared.abandoned([ONE], 100, 10, "later") == ["runs"]
+
+
+async def test_definitions_that_are_asked_for_together_are_read_together(store: ClusterStore) -> None:
+    """Each caller has its own revision; None where there is none."""
+    for revision, text in ((1, b"a1"), (2, b"a2")):
+        brought = entry("a", revision=revision)
+        await store.shared.claim(TurnClaim(brought, Due(), revision - 1, revision, ONE, 100, text))
+    await store.shared.claim(TurnClaim(entry("b"), Due(), 0, 1, ONE, 100, b"b1"))
+    asked = [("uid-a", 2), ("uid-b", 1), ("uid-a", 1), ("uid-b", 2), ("uid-none", 1)]
+    found = await asyncio.gather(*(store.shared.definition(uid, revision) for uid, revision in asked))
+    assert found == [b"a2", b"b1", b"a1", None, None]
