@@ -43,7 +43,8 @@ class ArrayCreation:
 
     It can where the database has nothing of a job, this node has it not in memory, and it does nothing at
     once. All others take the turn Created through `client`, so that each has the reply that a single creation
-    has. `client` does so too while this node is past its heartbeat, or stops.
+    has. `client` does so too while this node is past its heartbeat, or stops, and over a database that does
+    not keep through a power loss what it has confirmed.
     """
 
     def __init__(
@@ -86,13 +87,17 @@ class ArrayCreation:
         event = Created(uid="", key=b"", owner=owner)
         places = _alone(definitions)
         for start in range(0, len(places), GROUP_SIZE):
-            if self._is_closed or not self._liveness.is_current:
+            if not self._may_commit():
                 break
             await self._create(places[start : start + GROUP_SIZE], definitions, event, answers)
         others = [place for place in range(len(definitions)) if place not in answers]
         replies = await self._client.create_all([definitions[place] for place in others], owner)
         answers.update(zip(others, replies, strict=True))
         return [answers[place] for place in range(len(definitions))]
+
+    def _may_commit(self) -> bool:
+        """Whether a claim of this node may be a commit: also where it outlives a power loss alone."""
+        return self._liveness.is_current and self._store.is_synced and not self._is_closed
 
     async def _create(
         self,

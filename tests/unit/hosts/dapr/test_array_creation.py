@@ -239,6 +239,14 @@ async def test_a_node_past_its_heartbeat_creates_nothing_itself(cluster: DaprHou
     assert cluster.points.seen["before claims"] == 0
 
 
+async def test_a_database_that_may_lose_what_it_confirmed_is_not_enough(cluster: DaprHouse) -> None:
+    """The state goes to the actor store, by the actor."""
+    cluster.node.shared.is_synced = False
+    assert await create(cluster, array("a")) == [Taken()]
+    assert cluster.points.seen["before claims"] == 0
+    assert "a" in cluster.world.state
+
+
 async def test_what_breaks_takes_no_other_job_with_it(cluster: DaprHouse) -> None:
     """Its own turn says that it broke."""
     broken = array("broken")[0]
