@@ -22,7 +22,7 @@ IsSingle = Callable[[Sequence[Any]], bool]
 GROUP_SIZE = 128
 """Fewer than the rows that a dialect writes with one statement: a group of claims is one, or begins none."""
 READERS = 2
-MAX_WAIT_FOR_OTHERS_SECONDS = 0.015
+ENDS_WAIT_SECONDS = 0.015
 """How long a write that may wait is kept back: a group of one costs the node and the server 1.2 ms of CPU."""
 
 
@@ -63,7 +63,7 @@ class SharedDatabase:
             serve=self._serve,
             size=GROUP_SIZE,
             loop=loop,
-            wait_seconds=MAX_WAIT_FOR_OTHERS_SECONDS,
+            wait_seconds=ENDS_WAIT_SECONDS,
         )
         self._reader: WriteThread[Part] = WriteThread(
             name="shared-group-reader", serve=self._serve_reads, size=GROUP_SIZE, loop=loop
