@@ -11,6 +11,7 @@ from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.responses import Flaw, invalid, invalid_all
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.trials import TRIALS
+from scheduler_service.engine.compile import Compiled
 from scheduler_service.engine.compile_cache import (
     BatchLookup,
     CachedDefinition,
@@ -30,6 +31,7 @@ class _Named(msgspec.Struct, frozen=True, rename="camel"):
 
 
 _NAMED = msgspec.json.Decoder(_Named)
+SCHEMA = "paramsSchema"
 CREATOR = frozenset(("creator", "creatorName"))
 _NULL = msgspec.Raw(b"null")
 
@@ -77,9 +79,17 @@ class DefinitionChecks:
     async def check(self, raw: bytes, job_id: str | None = None) -> CheckedDefinition:
         """As `check_posted`."""
         if len(raw) > LARGE_BYTES:
-            return await work_apart(lambda: self._compile(raw, _read_posted(self._by, raw, job_id)))
+            return (await work_apart(lambda: self._compile(raw, _read_posted(self._by, raw, job_id))))[0]
         posted = _read_posted(self._by, raw, job_id)
-        return self._find(raw, posted) or self._compile(raw, posted)
+        found = self._find(raw, posted)
+        if found is not None:
+            return found
+        if SCHEMA in posted.members:  # a short one may take long to check
+            checked, compiled = await work_apart(lambda: self._compile(raw, posted))
+        else:
+            checked, compiled = self._compile(raw, posted)
+        self._deps.compile_cache.add(posted.members, compiled, active=checked.active)
+        return checked
 
     def find(self, raw: bytes) -> CheckedDefinition | None:
         """As `check`, for a definition whose shape is cached; else None."""
@@ -91,8 +101,8 @@ class DefinitionChecks:
             return None
         return _conclude(raw, posted, found)
 
-    def _compile(self, raw: bytes, posted: "_Posted") -> CheckedDefinition:
-        """Parses and compiles, which also finds all errors."""
+    def _compile(self, raw: bytes, posted: "_Posted") -> tuple[CheckedDefinition, Compiled]:
+        """Parses and compiles, which also finds all errors; the cache is the loop's, and left alone."""
         value = read_json(raw)
         if not isinstance(value, dict):
             raise invalid("", "type", "a definition must be a JSON object")
@@ -108,9 +118,7 @@ class DefinitionChecks:
         if reserved:
             raise invalid_all(reserved)
         found = CachedDefinition(compiled.program, compiled.warnings, posted_active(parsed))
-        if len(raw) <= LARGE_BYTES:  # the cache is the loop's
-            deps.compile_cache.add(posted.members, compiled, active=found.active)
-        return _conclude(raw, posted, self._lookup.complete(found))
+        return _conclude(raw, posted, self._lookup.complete(found)), compiled
 
 
 class UncheckedDefinition(msgspec.Struct, frozen=True, gc=False):

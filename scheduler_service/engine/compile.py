@@ -55,13 +55,20 @@ def compile_definition(
     `system`: a system job, whose step may be `system://NAME`.
     """
     refused = list(find_refused(definition, surroundings))
+    if definition.params_schema is not None:
+        from scheduler_service.engine.parameters import check_schema
+
+        refused.extend(check_schema(definition.params_schema))
     return _compile(definition, surroundings, refused, system=system)
 
 
 def compile_stored(
     definition: JobDefinition, surroundings: Surroundings, *, system: bool = False
 ) -> Compiled:
-    """As `compile_definition`, for a definition that was accepted when it was posted, perhaps long ago."""
+    """As `compile_definition`, for a definition that was accepted when it was posted, perhaps long ago.
+
+    Its `paramsSchema` is not checked again: that takes as long as running it.
+    """
     return _compile(as_accepted_before(definition), surroundings, [], system=system)
 
 
@@ -72,10 +79,6 @@ def _compile(
     timer = _timer(definition, surroundings, problems)
     targets = compile_targets(definition, surroundings, problems, system=system)
     problems.extend(_check_names(definition))
-    if definition.params_schema is not None:
-        from scheduler_service.engine.parameters import check_schema
-
-        problems.extend(check_schema(definition.params_schema))
     problems.extend([*_check_id(definition, system=system), *_check_policies(definition)])
     wrong = {problem.pointer for problem in problems}
     problems.extend(problem for problem in refused if problem.pointer not in wrong)

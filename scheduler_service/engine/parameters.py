@@ -13,6 +13,7 @@ from referencing.jsonschema import DRAFT202012
 from client_sdk.models.problems import write_pointer
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.texts import scrub
+from scheduler_service.engine.brief_values import shorten
 from scheduler_service.engine.effort import VISITS_A_CHECK
 from scheduler_service.language.filters import Budget
 from scheduler_service.language.iregexp import compile_re2
@@ -25,6 +26,20 @@ VALUES_MAX = 2_000
 """Values in a schema, itself included: checking one takes as long as running it."""
 
 PATTERNS_MAX = 100
+PATTERN_CHARACTERS_MAX, PATTERN_CLASSES_MAX = 1_000, 50
+"""Of one pattern: RE2 takes up to 0.1 ms for a class of Unicode, and lets nobody else run meanwhile."""
+
+PATTERN_BYTES_MAX = 1 << 19
+"""What RE2 may take for one pattern; it compiles as much in 4 ms."""
+
+INSTRUCTIONS_MAX = 50_000
+"""All patterns of a schema, compiled, together: they are compiled for each trigger."""
+
+LONGEST_MESSAGE = 300
+CHECKS_A_PATTERN = 100
+INSTRUCTIONS_A_CHECK, STEPS_A_CHECK = 30, 7_000
+"""Compiling so many instructions takes as long as a check, and so many steps of running them at the worst."""
+
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 REFERENCES = ("$ref", "$dynamicRef")
 NO_FORMATS = jsonschema.FormatChecker(())
@@ -40,8 +55,9 @@ def check_parameters(schema: object, parameters: object, budget: Budget | None =
     meter = _Meter(budget)
     found = []
     try:
-        for error in _VALIDATOR(schema, registry=Registry(), format_checker=meter).iter_errors(parameters):
-            found.append(Problem(write_pointer(error.absolute_path), "params", error.message[:300]))
+        validator = _VALIDATOR(schema, registry=Registry(), format_checker=meter)
+        for error in validator.iter_errors(shorten(parameters)):
+            found.append(Problem(write_pointer(error.absolute_path), "params", error.message))
             if len(found) == PROBLEMS_MAX:
                 break
     except _Exhausted:
@@ -60,8 +76,8 @@ def check_schema(schema: object) -> list[Problem]:
     """What is wrong with `paramsSchema` itself, at most 20 problems.
 
     Refused are: a value that is not a schema, a pattern that RE2 cannot run, a reference out of the schema,
-    another dialect, a nested `$id`, `unevaluatedProperties` (it would run patterns in another engine), and
-    more than 2,000 values or 100 patterns.
+    another dialect, a nested `$id`, `unevaluatedProperties` (it would run patterns in another engine), more
+    than 2,000 values or 100 patterns, and patterns that take long to compile.
     """
     if isinstance(schema, bool):
         return []
@@ -72,7 +88,7 @@ def check_schema(schema: object) -> list[Problem]:
         jsonschema.Draft202012Validator.check_schema(schema, format_checker=NO_FORMATS)
     except jsonschema.SchemaError as error:
         pointer = "/paramsSchema" + write_pointer(error.absolute_path)
-        return [Problem(pointer, "invalid", f"not a JSON Schema: {error.message[:300]}")]
+        return [Problem(pointer, "invalid", f"not a JSON Schema: {error.message[:LONGEST_MESSAGE]}")]
     return list(islice(_Parts(schema).check(schema, "/paramsSchema"), PROBLEMS_MAX))
 
 
@@ -101,10 +117,13 @@ class _Meter:
 
     def finds(self, pattern: str, text: str) -> bool:
         """Whether `pattern` matches somewhere in `text`."""
-        self.spend(1 + len(text) // 64)
         if pattern not in self.patterns:
+            self.spend(CHECKS_A_PATTERN)
             self.patterns[pattern] = compile_re2(pattern)
-        return self.patterns[pattern].search(scrub(text)) is not None
+            self.spend(self.patterns[pattern].programsize // INSTRUCTIONS_A_CHECK)
+        compiled = self.patterns[pattern]
+        self.spend(1 + len(text) // 64 + len(text) * compiled.programsize // STEPS_A_CHECK)
+        return compiled.search(scrub(text)) is not None
 
 
 def _match(validator: Any, pattern: str, instance: object, schema: object) -> Iterator[Any]:
@@ -153,11 +172,18 @@ def _hashable(value: object) -> object:
 
 
 def _metered(keyword: Keyword) -> Keyword:
-    """`keyword`, which uses up one check and one for each entry that it compares."""
+    """`keyword`, which uses up one check, and one for each entry that it compares and 64 bytes of a message.
+
+    The library repeats the value in each of its messages, and keeps those of all branches of an `anyOf`.
+    """
 
     def check(validator: Any, value: Any, instance: object, schema: Any) -> Iterator[Any]:
-        validator.format_checker.spend(1 + (len(value) if isinstance(value, list | dict) else 0))
-        yield from keyword(validator, value, instance, schema) or ()
+        spend = validator.format_checker.spend
+        spend(1 + (len(value) if isinstance(value, list | dict) else 0))
+        for error in keyword(validator, value, instance, schema) or ():
+            spend(len(error.message) // 64)
+            error.message = error.message[:LONGEST_MESSAGE]
+            yield error
 
     return check
 
@@ -194,6 +220,7 @@ class _Parts:
         self.resolver = Registry().resolver_with_root(DRAFT202012.create_resource(root))
         self.known: set[int] = set()
         self.patterns = 0
+        self.instructions = 0
         self._learn(root)
 
     def check(self, part: object, pointer: str) -> Iterator[Problem]:
@@ -241,7 +268,22 @@ class _Parts:
 
     def _check_pattern(self, text: str, pointer: str) -> Iterator[Problem]:
         self.patterns += 1
-        if self.patterns == PATTERNS_MAX + 1:
-            yield Problem(pointer, "too_many", f"the schema has more than {PATTERNS_MAX} patterns")
-        elif self.patterns <= PATTERNS_MAX and compile_re2(text) is None:
-            yield Problem(pointer, "invalid", f"RE2 cannot run the pattern {text!r} (it has no look-around)")
+        if self.patterns > PATTERNS_MAX:
+            if self.patterns == PATTERNS_MAX + 1:
+                yield Problem(pointer, "too_many", f"the schema has more than {PATTERNS_MAX} patterns")
+            return
+        classes = text.count("\\p") + text.count("\\P")
+        if len(text) > PATTERN_CHARACTERS_MAX or classes > PATTERN_CLASSES_MAX:
+            limits = f"{PATTERN_CHARACTERS_MAX} characters and {PATTERN_CLASSES_MAX} classes such as \\pL"
+            yield Problem(pointer, "too_many", f"a pattern has at most {limits}; shorten {text[:80]!r}")
+            return
+        compiled = compile_re2(text, max_mem=PATTERN_BYTES_MAX)
+        if compiled is None:
+            message = f"RE2 cannot run the pattern {text!r}: it has no look-around, and large repetitions of "
+            yield Problem(pointer, "invalid", f"{message}classes take too much; limit lengths with maxLength")
+            return
+        is_first = self.instructions <= INSTRUCTIONS_MAX
+        self.instructions += compiled.programsize
+        if is_first and self.instructions > INSTRUCTIONS_MAX:
+            message = "the patterns up to this one are too large together; repeat fewer times"
+            yield Problem(pointer, "too_many", f"{message}, and limit lengths with maxLength")

@@ -61,6 +61,8 @@ def compile_re2(pattern: str, *, max_mem: int | None = None) -> Any:
         return re2.compile(pattern, options)
     except re2.error:
         return None
+    finally:
+        re2.purge()  # of itself the library keeps the last 128 patterns, of up to 8 MiB each
 
 
 def translate(pattern: str) -> str | None:

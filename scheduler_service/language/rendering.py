@@ -32,6 +32,9 @@ ENCODED = frozenset({Place.PATH, Place.QUERY, Place.FRAGMENT})
 CHARACTERS_MAX = 16 << 20
 """How many characters a rendered text may have, or the texts of a body together."""
 
+URL_CHARACTERS_MAX = 65_536
+"""How many characters a url may have before its values are encoded: far more than any request may."""
+
 FREE_SPLICES = 16
 """How many `|json` of a body are not measured: measuring a value means encoding it."""
 
@@ -97,10 +100,12 @@ def render_url(template: UrlTemplate, scope: Scope) -> str | Unrenderable:
     if template.whole:
         return _whole(template.parts[0], scope)
     pieces: list[str] = []
+    room = URL_CHARACTERS_MAX
     for part in template.parts:
-        piece = part if isinstance(part, str) else _placed(part, scope, pieces)
+        piece = part if isinstance(part, str) else _placed(part, scope, pieces, room)
         if isinstance(piece, Unrenderable):
             return piece
+        room -= len(piece)
         pieces.append(piece)
     return _changed_depth(template.parts, pieces) or "".join(pieces)
 
@@ -224,10 +229,16 @@ def _whole(part: str | Slot, scope: Scope) -> str | Unrenderable:
     return Unrenderable(part.expression.text, "is not a text, so it is not a url")
 
 
-def _placed(slot: Slot, scope: Scope, pieces: list[str]) -> str | Unrenderable:
-    """A value as it is written into the url after `pieces`."""
+def _placed(slot: Slot, scope: Scope, pieces: list[str], room: int) -> str | Unrenderable:
+    """A value as it is written into the url after `pieces`, in which there is room for so many characters."""
     text = _text_of(slot.expression, scope)
-    if isinstance(text, Unrenderable) or slot.place in RAW:
+    if isinstance(text, Unrenderable):
+        return text
+    if len(text) > room:
+        return Unrenderable(
+            slot.expression.text, f"makes the url longer than {URL_CHARACTERS_MAX} characters"
+        )
+    if slot.place in RAW:
         return text
     if slot.place is Place.LATER and place_after("".join(pieces), opened=False) not in ENCODED:
         return Unrenderable(slot.expression.text, "would be in the scheme or the host of the url")

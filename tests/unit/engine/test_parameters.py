@@ -44,6 +44,33 @@ def test_patterns_never_hang() -> None:
     assert [one.code for one in check_parameters(schema, {name: 1, "a": name})] == ["params", "params"]
 
 
+def test_messages_repeat_little_of_what_they_are_about() -> None:
+    """The library repeats the whole value, in a message for each branch."""
+    schema = {"properties": {"a": {"anyOf": [{"type": "string"}, {"maxItems": 9}]}}}
+    given = {"a": [{"b": list(range(500))}, *range(500)]}
+    [problem] = check_parameters(schema, given)
+    assert (problem.pointer, problem.code) == ("/a", "params")
+    assert problem.message.startswith("[{'b': [0, 1, 2,")
+    assert "18, 19, …]" in problem.message
+    assert " is not valid under any" in problem.message
+
+
+def test_messages_are_counted() -> None:
+    """A long text is repeated as it is: so many branches need more than is allowed."""
+    schema = {"properties": {"a": {"anyOf": [{"maxLength": 1}] * 600}}}
+    [problem] = check_parameters(schema, {"a": "x" * 100_000})
+    assert str(CHECKS_MAX) in problem.message
+
+
+def test_patterns_are_counted_by_their_size() -> None:
+    """A large one over a long text takes ten times as long as a small one."""
+    schema = {"properties": {"a": {"pattern": "(.{1,900}|a)x"}}}
+    assert check_schema(schema) == []
+    assert [one.code for one in check_parameters(schema, {"a": "b" * 1_000})] == ["params"]
+    [problem] = check_parameters(schema, {"a": "b" * 100_000})
+    assert str(CHECKS_MAX) in problem.message
+
+
 def test_no_more_problems_than_can_be_read() -> None:
     """A list of problems ends somewhere."""
     assert (

@@ -2,7 +2,13 @@
 
 import pytest
 
-from scheduler_service.engine.parameters import PATTERNS_MAX, VALUES_MAX, check_schema
+from scheduler_service.engine.parameters import (
+    PATTERN_CHARACTERS_MAX,
+    PATTERN_CLASSES_MAX,
+    PATTERNS_MAX,
+    VALUES_MAX,
+    check_schema,
+)
 
 
 @pytest.mark.parametrize(
@@ -16,6 +22,8 @@ from scheduler_service.engine.parameters import PATTERNS_MAX, VALUES_MAX, check_
         {"$ref": "#a", "$defs": {"a": {"$anchor": "a"}}},
         {"$schema": "https://json-schema.org/draft/2020-12/schema"},
         {"pattern": r"\z"},
+        {"pattern": r"^\p{Han}{1,64}$"},
+        {"pattern": r"^[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,255}\.[A-Za-z]{2,}$"},
         {"properties": {"pattern": {"type": "string"}, "$ref": {"type": "string"}}},
     ],
 )
@@ -41,6 +49,7 @@ def test_schemas_that_hold(schema: object) -> None:
         ({"items": {"$schema": "http://json-schema.org/draft-07/schema#"}}, "/items/$schema"),
         ({"$id": "http://elsewhere.test/"}, "/$id"),
         ({"unevaluatedProperties": False}, "/unevaluatedProperties"),
+        ({"pattern": r"^\pL{1,200}$"}, "/pattern"),
     ],
 )
 def test_schemas_that_are_refused(schema: object, pointer: str) -> None:
@@ -58,6 +67,9 @@ def test_schemas_that_are_refused(schema: object, pointer: str) -> None:
             {"anyOf": [{"pattern": f"a{index}"} for index in range(PATTERNS_MAX + 3)]},
             f"/anyOf/{PATTERNS_MAX}/pattern",
         ),
+        ({"pattern": "a" * (PATTERN_CHARACTERS_MAX + 1)}, "/pattern"),
+        ({"pattern": r"\pL" * (PATTERN_CLASSES_MAX + 1)}, "/pattern"),
+        ({"anyOf": [{"pattern": "a{1000}" * 9}] * 7}, "/anyOf/5/pattern"),
         (
             {"patternProperties": {f"a{index}": {} for index in range(PATTERNS_MAX + 1)}},
             f"/patternProperties/a{PATTERNS_MAX}",

@@ -226,6 +226,14 @@ def test_a_whole_url_is_the_text_of_the_response() -> None:
     assert isinstance(url("${$.nothing}"), Unrenderable)
 
 
+def test_a_url_that_gets_far_too_long_is_given_up_before_its_values_are_encoded() -> None:
+    """One value of a MiB, encoded 500 times, took 46 s."""
+    scope = Scope(system={}, environment={}, root={"long": "/" * 40_000}, aliases={})
+    refused = render_url(compile_url("http://h/?a=${long}&b=${long}", names=NAMES), scope)
+    assert isinstance(refused, Unrenderable)
+    assert (refused.expression, "65536" in refused.message) == ("long", True)
+
+
 def test_a_template_that_multiplies_a_large_value_is_given_up() -> None:
     """A definition must not fill the memory."""
     scope = Scope(system={}, environment={}, root={"big": ["x" * 1_000_000]}, aliases={})
