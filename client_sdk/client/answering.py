@@ -11,6 +11,10 @@ NO_ROUTE = "no_route"
 """The error code of a 404 of the scheduler for a path that is none of its routes."""
 
 
+LONGEST_TEXT, MOST_FLAWS = 8_192, 10_000
+"""Of a problem: the characters of each of its texts, and its `errors`."""
+
+
 class Envelope(NamedTuple):
     """The `data` of a success, and its warnings."""
 
@@ -38,9 +42,9 @@ def read_problem(answer: httpx.Response, body: dict[str, Any]) -> Problem:
     given = body.get("errors")
     return kind(
         answer.status_code,
-        str(body.get("detail") or body.get("title") or answer.reason_phrase),
-        title=str(body.get("title") or ""),
-        errors=tuple(_read_flaw(one) for one in given if isinstance(one, dict))
+        _text(body.get("detail")) or _text(body.get("title")) or answer.reason_phrase,
+        title=_text(body.get("title")),
+        errors=tuple(_read_flaw(one) for one in given[:MOST_FLAWS] if isinstance(one, dict))
         if isinstance(given, list)
         else (),
         retry_after=read_retry_after(answer),
@@ -59,7 +63,7 @@ def read_retry_after(answer: httpx.Response) -> float | None:
         until = parsedate_to_datetime(given)
         now = parsedate_to_datetime(answer.headers.get("date", ""))
         return max((until - now).total_seconds(), 0.0)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
 
 
@@ -81,4 +85,9 @@ def _read_object(answer: httpx.Response) -> dict[str, Any] | None:
 
 
 def _read_flaw(given: dict[str, Any]) -> Flaw:
-    return Flaw(*(str(given.get(name) or "") for name in Flaw._fields))
+    return Flaw(*(_text(given.get(name)) for name in Flaw._fields))
+
+
+def _text(value: object) -> str:
+    """A member that is a text, cut: it goes into logs, and to people; empty where it is none."""
+    return value[:LONGEST_TEXT] if isinstance(value, str) else ""

@@ -17,6 +17,7 @@ from client_sdk.client.retrying import (
     may_repeat_answer,
     may_repeat_failure,
 )
+from client_sdk.decoding import CODINGS, coding_of, is_decoded, read_decoded
 from client_sdk.errors import Unreachable, Unreadable
 from client_sdk.traces import TRACEPARENT, current_traceparent
 
@@ -28,6 +29,10 @@ Pause = Callable[[float], Awaitable[None]]
 
 LARGEST_ANSWER = 64 << 20
 """Bytes of a body, decoded: nothing that a scheduler says is larger."""
+ANSWER_SECONDS = 120.0
+"""An answer that comes byte by byte may take so long beyond the HTTP timeout, which counts anew for each."""
+
+READ_FLAWS = 5
 OF_THE_CODING = frozenset({b"content-encoding", b"content-length", b"transfer-encoding"})
 """Headers that describe how a body came."""
 
@@ -45,10 +50,11 @@ class Connection:
         transport: httpx.AsyncBaseTransport | None,
         pause: Pause = asyncio.sleep,
         chance: Callable[[], float] = random.random,
+        answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
         if key is not None and not (key.isascii() and key.isprintable()):
             raise ValueError("key has characters that a header cannot have: does it end with a line break?")
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        headers = {"Accept-Encoding": CODINGS, **({"Authorization": f"Bearer {key}"} if key else {})}
         address = read_url(url)
         # Without TLS the certificates of authorities need not be loaded, which takes 30 ms.
         self._transport = transport or httpx.AsyncHTTPTransport(
@@ -66,6 +72,7 @@ class Connection:
         self._patience = patience
         self._pause = pause
         self._chance = chance
+        self._answer_seconds = answer_seconds
 
     async def close(self) -> None:
         """Closes all connections."""
@@ -158,10 +165,15 @@ class Connection:
         self, request: httpx.Request
     ) -> tuple[httpx.Response, None] | tuple[None, httpx.TransportError]:
         # Not through the client: it logs each URL, and so heartbeats, and the tokens of feedback and leases.
+        silence = request.extensions["timeout"]["read"]
+        longest = None if silence is None else silence + self._answer_seconds
         try:
-            answer = await self._transport.handle_async_request(request)
-            answer.request = request
-            return await _read_whole(answer), None
+            async with asyncio.timeout(longest):
+                answer = await self._transport.handle_async_request(request)
+                answer.request = request
+                return await _read_whole(answer), None
+        except TimeoutError:
+            return None, httpx.ReadTimeout(f"no whole answer within {longest:g} s")
         except httpx.TransportError as error:
             return None, error
         except ExceptionGroup as error:  # of the addresses of a host, which are tried at the same time
@@ -178,7 +190,9 @@ async def _read_whole(answer: httpx.Response) -> httpx.Response:
     """The answer with its body. Raises Unreadable: larger than any scheduler's, or not to be decoded."""
     pieces, size = [], 0
     try:
-        async for piece in answer.aiter_bytes():
+        if not is_decoded(answer):
+            raise unreadable(answer, f"in the coding {coding_of(answer)[:40]!r}, which was not asked for")
+        async for piece in read_decoded(answer):
             size += len(piece)
             if size > LARGEST_ANSWER:
                 raise unreadable(answer, f"with more than {LARGEST_ANSWER >> 20} MiB")
@@ -204,8 +218,17 @@ def parse(model: type[Answer], data: Any) -> Answer:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        where = ", ".join(".".join(map(str, one["loc"])) for one in error.errors()[:5])
-        raise Unreadable(f"the answer is not a {model.__name__}: check {where or 'all of it'}") from error
+        # A million of them take gigabytes once they are read, and are kept as the cause.
+        few = error.errors(include_url=False) if error.error_count() <= READ_FLAWS else []
+        where = ", ".join(".".join(map(str, one["loc"])) for one in few)
+    raise Unreadable(f"the answer is not a {model.__name__}: check {where or 'all of it'}")
+
+
+def parse_warned(model: type[Answer], envelope: Envelope) -> Answer:
+    """The `data` of an answer, with its warnings, as `model`. Raises Unreadable."""
+    if not isinstance(envelope.data, dict):
+        raise Unreadable(f"the answer is not a {model.__name__}: check all of it")
+    return parse(model, {**envelope.data, "warnings": envelope.warnings})
 
 
 def _write_query(query: Mapping[str, Any]) -> httpx.QueryParams:

@@ -8,6 +8,7 @@ import httpx
 
 from client_sdk.client.connection import Connection, parse
 from client_sdk.client.executions import SomeExecution, id_of
+from client_sdk.decoding import read_decoded
 from client_sdk.errors import Problem, Unreachable, Unreadable
 from client_sdk.models import answers
 
@@ -27,22 +28,25 @@ class FrameReader:
         self.pause: float | None = None
         self._rest = b""
         self._data: list[bytes] = []
+        self._size = 0
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
         """The `data` of each frame that is complete. Raises Unreadable for one that is far too long."""
         lines = (self._rest + piece).split(b"\n")
         self._rest = lines.pop()
-        if len(self._rest) + sum(map(len, self._data)) > LARGEST_FRAME:
-            raise Unreadable("the stream of events has a frame of more than 1 MiB")
         for line in lines:
             text = line.removesuffix(b"\r")
             if text:
                 self._take(text)
+                self._size += len(line) + 1
+                _check_size(self._size)
                 continue
+            self._size = 0
             self.last_id = self._id  # half a frame of a connection that is cut does not count
             if self._data:
                 data, self._data = b"\n".join(self._data), []
                 yield data
+        _check_size(self._size + len(self._rest))
 
     def _take(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
@@ -51,7 +55,9 @@ class FrameReader:
             case b"data":
                 self._data.append(value)
             case b"id":
-                self._id = value.decode(errors="replace")
+                text = value.decode(errors="replace")
+                if text.isascii() and text.isprintable():  # else no header can have it
+                    self._id = text
             case b"retry" if value.isdigit():
                 self.pause = int(value[:9]) / 1_000
 
@@ -92,7 +98,7 @@ class EventStream:
 
     async def _read(self, answer: httpx.Response) -> AsyncIterator[answers.Event]:
         try:
-            async for piece in answer.aiter_bytes():
+            async for piece in read_decoded(answer):
                 for data in self._reader.feed(piece):
                     yield _parse(data, self._reader.last_id)
         finally:
@@ -127,10 +133,16 @@ def _begin_again(reader: FrameReader) -> FrameReader:
     return fresh
 
 
+def _check_size(size: int) -> None:
+    """Of all lines of a frame, whatever they say. Raises Unreadable."""
+    if size > LARGEST_FRAME:
+        raise Unreadable("the stream of events has a frame of more than 1 MiB")
+
+
 def _parse(data: bytes, last_id: str | None) -> answers.Event:
     try:
         members = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Unreadable("the stream of events has data that is not JSON") from None
     if not isinstance(members, dict):
         raise Unreadable("the stream of events has data that is not an object")

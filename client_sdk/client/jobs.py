@@ -6,7 +6,7 @@ from datetime import date, datetime
 from typing import Any, Literal
 
 from client_sdk.client.answering import Envelope
-from client_sdk.client.connection import Connection, parse
+from client_sdk.client.connection import Connection, parse, parse_warned
 from client_sdk.client.paging import PAGE, iterate
 from client_sdk.client.paths import quote_name
 from client_sdk.models import JobDefinition, answers
@@ -269,7 +269,7 @@ def write_definition(definition: object) -> dict[str, Any]:
 
 
 def _posted(envelope: Envelope) -> PostedJob:
-    return parse(PostedJob, {**envelope.data, "warnings": envelope.warnings})
+    return parse_warned(PostedJob, envelope)
 
 
 def write_moment(moment: datetime | None) -> str | None:

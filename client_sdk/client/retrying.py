@@ -65,6 +65,6 @@ def _is_unknown(answer: httpx.Response) -> bool:
     """Whether a 503 may have taken effect: only the service itself can exclude that."""
     try:
         codes = [error["code"] for error in answer.json()["errors"]]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return True
     return "unknown" in codes

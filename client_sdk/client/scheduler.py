@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal
 
-from client_sdk.client.connection import Connection, parse
+from client_sdk.client.connection import Connection, parse, parse_warned
 from client_sdk.client.jobs import Definition, write_day, write_definition, write_key, write_moment
 from client_sdk.client.paging import PAGE, iterate
 from client_sdk.models import Timer, answers
@@ -121,7 +121,7 @@ class Scheduler:
         """What a definition would do, and its warnings, without creating a job. Raises Invalid."""
         body = write_definition(definition)
         envelope = await self._connection.send("POST", "/definitions/check", body=body)
-        return parse(CheckedDefinition, {**envelope.data, "warnings": envelope.warnings})
+        return parse_warned(CheckedDefinition, envelope)
 
     async def try_definition(
         self,

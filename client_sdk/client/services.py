@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from client_sdk.client.connection import Connection, parse
+from client_sdk.client.connection import Connection, parse_warned
 from client_sdk.client.paging import PAGE, iterate
 from client_sdk.client.paths import quote_name
 from client_sdk.models import Heartbeat, InstanceRegistration, ServiceDeclaration, WireModel, answers
@@ -33,7 +33,7 @@ class Services:
         """Registers the service with its declared jobs; `force` applies the declaration at once."""
         path, body = _service(name), write_wire(declaration)
         envelope = await self._connection.send("PUT", path, query={"force": force}, body=body)
-        return parse(RegisteredService, {**envelope.data, "warnings": envelope.warnings})
+        return parse_warned(RegisteredService, envelope)
 
     async def get(self, name: str) -> answers.Service:
         """The service, its declared jobs and its instances."""
@@ -57,7 +57,7 @@ class Services:
         """Registers an instance; it takes work from now on."""
         body = write_wire(registration)
         envelope = await self._connection.send("PUT", _instance(name, instance_id), body=body)
-        return parse(RegisteredInstance, {**envelope.data, "warnings": envelope.warnings})
+        return parse_warned(RegisteredInstance, envelope)
 
     async def heartbeat(
         self, name: str, instance_id: str, *, load: float | None = None, draining: bool | None = None

@@ -239,7 +239,7 @@ def _read(body: bytes | None) -> Any:
         return None
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return body.decode("utf-8", "replace")
 
 

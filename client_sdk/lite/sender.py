@@ -5,9 +5,11 @@ import logging
 import secrets
 import time
 from contextvars import ContextVar
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
 
+from client_sdk.decoding import CODINGS, read_decoded
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 
@@ -18,7 +20,8 @@ class LiteSender:
     """Sends single requests.
 
     There is no egress policy, as the requests are the process's own. Redirects are followed as the step
-    allows; credentials are not sent to another origin. Answers are truncated at `response_bytes`.
+    allows; credentials are not sent to another origin, and cookies are not kept. Answers are truncated at
+    `response_bytes`.
     """
 
     def __init__(
@@ -28,7 +31,12 @@ class LiteSender:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._response_bytes = response_bytes
-        self._http = httpx.AsyncClient(transport=transport, trust_env=False)
+        self._http = httpx.AsyncClient(
+            transport=transport,
+            trust_env=False,
+            headers={"Accept-Encoding": CODINGS},
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+        )
         logging.getLogger("httpx").addFilter(_is_not_own)
 
     async def close(self) -> None:
@@ -81,7 +89,7 @@ class LiteSender:
     async def _read(self, answer: httpx.Response) -> tuple[bytes, bool]:
         body = bytearray()
         try:
-            async for piece in answer.aiter_bytes():
+            async for piece in read_decoded(answer):
                 body += piece
                 if len(body) > self._response_bytes:
                     return bytes(body[: self._response_bytes]), True

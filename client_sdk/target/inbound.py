@@ -18,7 +18,14 @@ from client_sdk.target.declaration import FEEDBACK_HEADER, SHARD_INDEX_HEADER, S
 from client_sdk.target.execution import Execution
 from client_sdk.target.in_flight import AttemptName, AttemptsInFlight
 from client_sdk.target.invoke import INTERRUPTED, LOG, End, hold, refused, run
-from client_sdk.target.messages import DEADLINE_HEADER, InboundCall, OutboundAnswer, read_moment, refuse
+from client_sdk.target.messages import (
+    DEADLINE_HEADER,
+    InboundCall,
+    OutboundAnswer,
+    read_moment,
+    read_number,
+    refuse,
+)
 from client_sdk.target.parameters import WrongParameters
 from client_sdk.target.reporting import FeedbackReporter, Reporter
 from client_sdk.traces import TRACEPARENT
@@ -81,7 +88,10 @@ class InboundCalls:
         refusal = self._check_signature(call)
         if refusal is not None:
             return refusal
-        counts = _read_number(call.headers, "x-scheduling-request-counts")
+        try:
+            counts = read_number(call.headers, "x-scheduling-request-counts")
+        except ValueError as error:
+            return refuse(422, str(error))
         return OutboundAnswer(200, json.dumps({"stopped": self.running.cancel(job_id, counts)}).encode())
 
     async def drain(self, grace: float) -> None:
@@ -123,8 +133,8 @@ class InboundCalls:
         headers = call.headers
         return Execution(
             job_id=job_id,
-            execute_number=_read_number(headers, "x-scheduling-execute-number"),
-            request_counts=_read_number(headers, "x-scheduling-request-counts"),
+            execute_number=read_number(headers, "x-scheduling-execute-number"),
+            request_counts=read_number(headers, "x-scheduling-request-counts"),
             idempotency_key=headers.get("idempotency-key", ""),
             scheduled_at=read_moment(headers, "X-Scheduled-At"),
             deadline=read_moment(headers, DEADLINE_HEADER),
@@ -202,12 +212,5 @@ async def _join(task: "asyncio.Task[End]") -> End:
     return STOPPED if task.cancelled() else task.result()
 
 
-def _read_number(headers: Mapping[str, str], name: str) -> int:
-    text = headers.get(name, "0")
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise ValueError(f"{name} {text[:40]!r} is not a number")
-    return int(text)
-
-
 def _read_shard(headers: Mapping[str, str], name: str) -> int | None:
-    return _read_number(headers, name.lower()) if headers.get(name.lower()) else None
+    return read_number(headers, name.lower()) if headers.get(name.lower()) else None

@@ -18,6 +18,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 DEADLINE_HEADER = "X-Scheduling-Deadline"
 BODY_BYTES = 1 << 20
 """The longest body of a call, unless a service says otherwise."""
+DIGITS = 18
 TITLES = {
     401: "Unauthorized",
     404: "Not Found",
@@ -109,6 +110,14 @@ def read_moment(headers: Mapping[str, str], name: str) -> datetime | None:
     if moment.tzinfo is None:
         raise _invalid_moment(name, text)
     return moment
+
+
+def read_number(headers: Mapping[str, str], name: str) -> int:
+    """The number in the header `name`, in lower case; 0 where it is absent. Raises ValueError."""
+    text = headers.get(name, "0")
+    if not (text.isascii() and text.isdigit() and len(text) <= DIGITS):
+        raise ValueError(f"{name} {text[:40]!r} is not a number")
+    return int(text)
 
 
 def _invalid_moment(name: str, text: str) -> ValueError:

@@ -16,7 +16,7 @@ from client_sdk.target.classes import Provide
 from client_sdk.target.declaration import Declaration
 from client_sdk.target.execution import Execution
 from client_sdk.target.invoke import End, hold, refused, run
-from client_sdk.target.messages import DEADLINE_HEADER, read_moment
+from client_sdk.target.messages import DEADLINE_HEADER, read_moment, read_number
 from client_sdk.target.parameters import WrongParameters
 from client_sdk.tasks import cancel
 from client_sdk.traces import TRACEPARENT
@@ -178,10 +178,13 @@ def _count_tries(end: End, tries: int) -> End:
 def _describe_execution(
     work: answers.Work, job_id: str, headers: Mapping[str, str], lease: Lease
 ) -> Execution:
-    number = headers.get("x-scheduling-execute-number", "0")
+    try:
+        number = read_number(headers, "x-scheduling-execute-number")
+    except ValueError:
+        number = 0
     return Execution(
         job_id=job_id,
-        execute_number=int(number) if number.isdigit() else 0,
+        execute_number=number,
         request_counts=work.request_counts,
         idempotency_key=headers.get("idempotency-key", ""),
         scheduled_at=work.scheduled_at,
@@ -214,7 +217,7 @@ def _read_body(body: Any) -> Mapping[str, Any]:
     if isinstance(body, str):
         try:
             body = json.loads(body or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             raise _not_an_object() from None
     if body is None:
         return {}

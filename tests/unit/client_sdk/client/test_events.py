@@ -89,6 +89,29 @@ def test_a_frame_without_an_end_is_refused() -> None:
         list(reader.feed(half + b"x"))
 
 
+@pytest.mark.parametrize("line", [b"data:\n", b"data: x\n", b":\n", b"what: y\n"])
+def test_a_frame_of_lines_without_an_end_is_refused(line: bytes) -> None:
+    """Also where they say nothing."""
+    reader = FrameReader()
+    half = line * (LARGEST_FRAME // len(line) // 2)
+    assert list(reader.feed(half)) == []
+    with pytest.raises(Unreadable, match="1 MiB"):
+        list(reader.feed(half + 2 * line))
+
+
+async def test_an_id_that_no_header_can_have_does_not_count() -> None:
+    """It would make every further connection impossible."""
+    service = Service([b"id: 7-1\n\nid: \xc3\xa9\n\nid: 7\x01\n\n"], [frame(2)])
+    await anext(service.follow())
+    assert service.asked == [None, "7-1"]
+
+
+async def test_an_event_that_is_nested_too_deep_is_unreadable() -> None:
+    """As one that is not JSON."""
+    with pytest.raises(Unreadable, match="not JSON"):
+        await anext(Service([b"data: " + b"[" * 100_000 + b"\n\n"]).follow())
+
+
 async def test_after_a_cut_it_goes_on_where_it_was() -> None:
     """With the last id, half a frame forgotten, after the pause that the service asks for."""
     service = Service([b"retry: 1500\n\n", frame(1), frame(2)[:20], None], None, [frame(2)])

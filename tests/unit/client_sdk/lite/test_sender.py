@@ -1,5 +1,6 @@
 """Requests of a job without a server."""
 
+import gzip
 from typing import Any
 
 import httpx
@@ -44,3 +45,27 @@ async def test_what_the_network_does(target: Target) -> None:
     async with LiteJob({"request": [{"url": f"{target.url}/moved", "followRedirects": 1}]}) as job:
         assert (await job.run()).response == {"here": True}
     assert target.seen[-1].method == "GET"
+
+
+async def test_answers_that_would_fill_the_memory_or_end_nothing(target: Target) -> None:
+    """Nested too deep: text. In two layers of gzip, 64 KiB of which are 64 GiB: kept as it came."""
+    target.answers("/deep", Reply(body=b"[" * 100_000))
+    packed = gzip.compress(gzip.compress(bytes(1 << 24)))
+    target.answers("/bomb", Reply(body=packed, headers={"Content-Encoding": "gzip, gzip"}))
+    large = gzip.compress(bytes(1 << 24))
+    target.answers("/large", Reply(body=large, headers={"Content-Encoding": "gzip"}))
+    steps = [{"url": f"{target.url}/{name}"} for name in ("deep", "bomb", "large")]
+    async with LiteJob({"request": steps}, response_bytes=1 << 20) as job:
+        ended = await job.run()
+    assert ended.state == "succeeded"
+    assert ended.steps[0].body == "[" * 100_000
+    assert len(ended.steps[1].body) <= len(packed)
+    assert len(ended.steps[2].body) == 1 << 20
+
+
+async def test_no_cookie_is_kept(target: Target) -> None:
+    """A target would grow the heads of all requests that follow."""
+    target.answers("/one", Reply(headers={"Set-Cookie": "a=b"}))
+    async with LiteJob({"request": [{"url": f"{target.url}/one"}, {"url": f"{target.url}/two"}]}) as job:
+        assert (await job.run()).state == "succeeded"
+    assert "cookie" not in target.seen[-1].headers

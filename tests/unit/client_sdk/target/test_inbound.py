@@ -112,3 +112,12 @@ async def test_only_signed_calls_are_taken() -> None:
         signed = headers(sign(NEW, body=b"{}"))
         assert (await at.call("one", **signed)).json() == "done"
         assert (await at.call("one", {"more": 1}, **signed)).status_code == 401
+
+
+@pytest.mark.parametrize("counts", ["x", "-1", "\u00b2", "9" * 1_000])
+async def test_a_cancellation_of_an_attempt_that_is_no_number_is_refused(counts: str) -> None:
+    """It is no fault of the application."""
+    async with place() as at:
+        answer = await at.call("one/cancel", **{"X-Scheduling-Request-Counts": counts.encode()})
+        assert answer.status_code == 422
+        assert "not a number" in answer.json()["detail"]

@@ -40,6 +40,31 @@ async def test_ends_have_their_codes() -> None:
     assert (ends[0].message, ends[0].data) == ("no", {"at": 1})
 
 
+@pytest.mark.parametrize(
+    ("body", "headers", "error"),
+    [
+        ("[" * 100_000, {}, "422"),
+        ("9" * 10_000, {}, "422"),
+        ({}, {"X-Scheduling-Execute-Number": "\u00b2"}, None),
+        ({}, {"X-Scheduling-Execute-Number": "9" * 10_000}, None),
+    ],
+)
+async def test_what_a_definition_or_a_queue_makes_up_ends_no_worker(
+    body: object, headers: dict[str, str], error: str | None
+) -> None:
+    """A body that is text and nested too deep, a number that is none: the part has an end."""
+    queue, worker = Queue(), make()
+
+    @worker.job(job_id="one")
+    def one() -> None: ...
+
+    request = {"method": "POST", "url": "queue://work", "headers": {"X-Scheduling-Job-Id": "one", **headers}}
+    async with running(worker, queue):
+        await queue.publish("one", request={**request, "body": body})
+        await queue.until_completed(1)
+    assert [end.error for _, end in queue.completed] == [error]
+
+
 async def test_data_of_a_failure_that_is_no_json_is_told() -> None:
     """The part fails with `500` at once; its lease is not left to end."""
     queue, worker = Queue(), make(local_retry=LocalRetry(retries=0))
