@@ -1,12 +1,15 @@
 """The alarms of the dapr host: reminders for what is far, timers of this process for what is near.
 
 A job has one reminder, which rings once. It stays while it is early enough: a ring too early only makes the
-job look again. What is due within 30 s waits here, guarded by a reminder at most 30 s ahead; deadlines of
-calls in flight are guarded by the sweep alone, so that a firing costs one registration at most.
+job look again. What is due within 30 s waits here, guarded by a reminder 30 s ahead. That guard is set
+beside the turns, within 10 s after what waits was due: who is done by then needs none, and jobs that fire
+together do not register together. Until then the sweep is its guard, as it is for deadlines of calls in
+flight. So a firing costs one registration at most.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from zlib import crc32
 
 from scheduler_service.domain.moments import SECOND, Due, Now
 from scheduler_service.hosts.dapr.sidecar import Sidecar
@@ -20,6 +23,8 @@ NEAR_MS = 30 * SECOND
 NEAR_DEADLINE_MS = 90 * SECOND
 RING_RETRY_PAUSE_MS = SECOND
 REGISTRATION_RETRY_PAUSE_MS = SECOND
+# The guards of jobs that fire together are set over so much time, each job at its own place in it.
+GUARDS_SPREAD_MS = 10 * SECOND
 # Rings that are late by less say nothing of those that are to come.
 LEAST_LAG_MS = SECOND // 2
 LAG_KEPT_MS = SECOND
@@ -39,6 +44,8 @@ class ReminderAlarms:
         self._log = log
         self._timers: dict[str, tuple[int, Alarm]] = {}
         self._reminders: dict[str, int] = {}
+        self._guards: dict[str, Alarm] = {}
+        self._registrations: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: set[str] = set()
         self._slots = asyncio.Semaphore(RINGS_AT_ONCE)
@@ -46,21 +53,29 @@ class ReminderAlarms:
         self._lag = self._lag_until = 0
 
     async def expect(self, job_id: str, due: Due) -> None:
-        """Before a commit: rings no later than `due`."""
+        """Before a commit: rings no later than `due`; what is far has its reminder."""
         now = self._clock.now()
         moment = _near(due, now)
         if moment is not None:
             self._advance(job_id, moment, now)
-        await self._guard(job_id, _far(due, now), now)
+        far = _far(due, now)
+        if far is not None and not _is_guard(far, now):
+            await self._remind(job_id, far, now)
 
     async def arm(self, job_id: str, due: Due) -> None:
         """After a commit: `due` replaces what waits here; a reminder that is too early is left to ring."""
         now = self._clock.now()
         self._set(job_id, _near(due, now), now)
-        if due.wall is None and due.steady is None and job_id in self._reminders:
+        if due.wall is None and due.steady is None:
             await self._forget_reminder(job_id)
+            return
+        far = _far(due, now)
+        if far is None:
+            return
+        if _is_guard(far, now):
+            self._guard(job_id, far, now)
         else:
-            await self._guard(job_id, _far(due, now), now)
+            await self._remind(job_id, far, now)
 
     async def hold(self, job_id: str, due: Due) -> None:
         """Without a commit: the same in memory alone."""
@@ -111,21 +126,23 @@ class ReminderAlarms:
     def forget(self, job_id: str) -> None:
         """The job has moved to another node: drops its timer."""
         self._reminders.pop(job_id, None)
+        self._drop_guard(job_id)
         known = self._timers.pop(job_id, None)
         if known is not None:
             known[1].cancel()
 
     async def stop(self) -> None:
-        """Drops all timers and waits for the rings that are under way."""
+        """Drops all timers and waits for the rings and registrations that are under way."""
         self._cancel_timers()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, *self._registrations.values(), return_exceptions=True)
 
     async def cancel(self) -> None:
-        """Drops all timers and cancels the rings that are under way."""
+        """Drops all timers and cancels the rings and registrations that are under way."""
         self._cancel_timers()
-        for task in self._tasks:
+        tasks = (*self._tasks, *self._registrations.values())
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     @property
     def is_ringing(self) -> bool:
@@ -142,6 +159,9 @@ class ReminderAlarms:
         for _, timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        for guard in self._guards.values():
+            guard.cancel()
+        self._guards.clear()
 
     def _advance(self, job_id: str, moment: int, now: Now) -> None:
         known = self._timers.get(job_id)
@@ -165,11 +185,44 @@ class ReminderAlarms:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _guard(self, job_id: str, moment: int | None, now: Now) -> None:
-        """Sets a reminder no later than `moment` (steady). After an error the sweep finds the job."""
+    def _guard(self, job_id: str, moment: int, now: Now) -> None:
+        """Has a reminder set for what waits here, unless one will ring by `moment` (steady)."""
+        if job_id not in self._guards and not self._is_reminded(job_id, moment, now):
+            due = self._timers[job_id][0] if job_id in self._timers else now.steady
+            pause = max(due - now.steady, 0) + crc32(job_id.encode()) % GUARDS_SPREAD_MS
+            self._guards[job_id] = self._clock.call_after(pause, lambda: self._begin_guard(job_id))
+
+    def _begin_guard(self, job_id: str) -> None:
+        del self._guards[job_id]
+        now = self._clock.now()
+        task = asyncio.create_task(self._register(job_id, now.steady + NEAR_MS, now))
+        self._registrations[job_id] = task
+        task.add_done_callback(lambda _: self._registrations.pop(job_id, None))
+
+    def _drop_guard(self, job_id: str) -> None:
+        guard = self._guards.pop(job_id, None)
+        if guard is not None:
+            guard.cancel()
+
+    async def _remind(self, job_id: str, moment: int, now: Now) -> None:
+        """Sets a reminder no later than `moment` (steady), if there is none. Never raises."""
+        self._drop_guard(job_id)
+        await self._await_registration(job_id)
+        if not self._is_reminded(job_id, moment, now):
+            await self._register(job_id, moment, now)
+
+    def _is_reminded(self, job_id: str, moment: int, now: Now) -> bool:
         known = self._reminders.get(job_id)
-        if moment is None or (known is not None and now.steady < known <= moment):
-            return
+        return known is not None and now.steady < known <= moment
+
+    async def _await_registration(self, job_id: str) -> None:
+        """Of two that are under way for one job nobody knows which one the scheduler service keeps."""
+        task = self._registrations.get(job_id)
+        if task is not None:
+            await asyncio.wait((task,))
+
+    async def _register(self, job_id: str, moment: int, now: Now) -> None:
+        """After an error the sweep finds the job."""
         if now.steady < self._no_registration_until:
             return
         try:
@@ -182,7 +235,10 @@ class ReminderAlarms:
             self._reminders[job_id] = moment
 
     async def _forget_reminder(self, job_id: str) -> None:
-        self._reminders.pop(job_id, None)
+        self._drop_guard(job_id)
+        await self._await_registration(job_id)
+        if self._reminders.pop(job_id, None) is None:
+            return
         try:
             await self._sidecar.forget_reminder(job_id)
         except StoreError as error:
@@ -207,6 +263,11 @@ def _near(due: Due, now: Now) -> int | None:
     if steady is not None and steady - now.steady <= NEAR_DEADLINE_MS:
         near.append(steady)
     return min(near, default=None)
+
+
+def _is_guard(moment: int, now: Now) -> bool:
+    """Whether the reminder for `moment` is for what waits in this process anyway."""
+    return moment <= now.steady + NEAR_MS
 
 
 def _far(due: Due, now: Now) -> int | None:

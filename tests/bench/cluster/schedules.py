@@ -1,7 +1,7 @@
 """Jobs of one step that fire at a period, their moments spread evenly over it."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.bench.cluster.stage import Arrival
@@ -49,6 +49,16 @@ def firings(count: int, period: float, first: float, times: int) -> dict[str, fl
 def by_firing(arrivals: Sequence[Arrival]) -> list[Arrival]:
     """The arrivals under the names of `firings`: an Idempotency-Key is uid, executeNumber and step."""
     return [(f"{job}-{int(key.rsplit('-', 2)[1]) - 1}", key, at) for job, key, at in arrivals]
+
+
+def by_second(arrivals: Sequence[Arrival], planned: Mapping[str, float], first: float) -> list[int]:
+    """The p99 of the lateness (ms) of what was due in each second from `first` (s since the epoch) on."""
+    seconds: dict[int, list[float]] = {}
+    for firing, _, at in arrivals:
+        if firing in planned:
+            late = at - planned[firing]
+            seconds.setdefault(int(planned[firing] / 1_000 - first), []).append(late)
+    return [round(sorted(late)[len(late) * 99 // 100]) for _, late in sorted(seconds.items())]
 
 
 def rfc3339(moment: float) -> str:

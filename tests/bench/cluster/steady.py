@@ -3,7 +3,7 @@
 import sys
 import time
 
-from tests.bench.cluster.schedules import by_firing, firings, spread
+from tests.bench.cluster.schedules import by_firing, by_second, firings, spread
 from tests.bench.cluster.stage import each, measured
 from tests.bench.cluster.vigil import watched
 from tests.bench.stage import figures, show
@@ -28,6 +28,7 @@ def main(rate: int = 50, seconds: int = 30, qos: int = 0) -> None:
                 **figures(arrivals, planned),
                 **each(spent, before, len(planned)),
                 **vigil.figures(),
+                "p99_ms_by_second": by_second(arrivals, planned, first),
             },
         )
 

@@ -6,14 +6,35 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.moments import Due
-from scheduler_service.hosts.dapr.reminders import RINGS_AT_ONCE, ReminderAlarms
-from scheduler_service.hosts.dapr.sidecar import Sidecar
+from scheduler_service.hosts.dapr.reminders import GUARDS_SPREAD_MS, NEAR_MS, RINGS_AT_ONCE, ReminderAlarms
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.conformance.hosts.houses import DaprHouse
 from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import SKEW, START
 
 pytestmark = pytest.mark.anyio
+
+
+class Reminders:
+    """What the scheduler service has; `gate` holds registrations back. A ring does not come from here."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.asked: list[tuple[int, str]] = []
+        self.set: dict[str, int] = {}
+
+    async def remind(self, job_id: str, pause: int) -> None:
+        """Registers or replaces one."""
+        moment = self.clock.now().wall
+        self.asked.append((moment, job_id))
+        await self.gate.wait()
+        self.set[job_id] = moment + pause
+
+    async def forget_reminder(self, job_id: str) -> None:
+        """Removes it."""
+        self.set.pop(job_id, None)
 
 
 class Slow:
@@ -24,7 +45,8 @@ class Slow:
         self.gate = asyncio.Event()
         self.begun: list[str] = []
         self.fails: set[str] = set()
-        sidecar: Any = Sidecar(client=None)  # type: ignore[arg-type] # no reminder is set here
+        self.reminders = Reminders(self.clock)
+        sidecar: Any = self.reminders
         self.alarms = ReminderAlarms(sidecar=sidecar, clock=self.clock, ring=self._take, log=self._write)
 
     async def hold(self, *jobs: str) -> None:
@@ -146,3 +168,76 @@ async def test_a_regular_schedule_costs_at_most_one_registration(cluster: DaprHo
     await cluster.advance(60_000)
     assert len(cluster.executions("seldom")) == 2
     assert cluster.world.registrations - start <= 8
+
+
+async def test_jobs_that_fire_together_do_not_register_together() -> None:
+    """Their guards come one after the other, each within ten seconds."""
+    slow, due = Slow(), Due(START + 1_000, None)
+    jobs = [f"job{number}" for number in range(500)]
+    for job in jobs:
+        await slow.alarms.expect(job, due)
+        await slow.alarms.arm(job, due)
+    await slow.advance(1_000)
+    assert slow.reminders.asked == [], "no turn waits for a guard, and what ends at its moment needs none"
+    for _ in range(GUARDS_SPREAD_MS // 100):
+        await slow.advance(100)
+    assert sorted(job for _, job in slow.reminders.asked) == sorted(jobs)
+    seconds = [(at - START) // 1_000 for at, _ in slow.reminders.asked]
+    assert max(seconds.count(second) for second in set(seconds)) < len(jobs) // 5
+    assert all(slow.reminders.set[job] - at == NEAR_MS for at, job in slow.reminders.asked)
+
+
+async def test_a_guard_that_is_set_is_not_set_again() -> None:
+    """However often the job is armed, until it has rung; then it has another one."""
+    slow = Slow()
+    for pause in (0, GUARDS_SPREAD_MS, 5_000, 1_000, 1_000):
+        await slow.advance(pause)
+        await slow.alarms.arm("job", Due(slow.clock.now().wall + 5_000, None))
+    assert len(slow.reminders.asked) == 1
+    slow.alarms.rang("job")
+    await slow.alarms.arm("job", Due(slow.clock.now().wall + 5_000, None))
+    await slow.advance(5_000 + GUARDS_SPREAD_MS)
+    assert len(slow.reminders.asked) == 2
+
+
+async def test_who_is_done_soon_registers_nothing() -> None:
+    """Neither a job that ends, nor one that leaves, nor a node that stops."""
+    slow = Slow()
+    slow.gate.set()
+    near = Due(START + 5_000, None)
+    for job in ("ended", "moved", "left"):
+        await slow.alarms.arm(job, near)
+    await slow.advance(5_000)
+    await slow.alarms.arm("ended", Due())
+    slow.alarms.forget("moved")
+    await slow.alarms.stop()
+    await slow.advance(2 * GUARDS_SPREAD_MS)
+    assert slow.reminders.asked == []
+
+
+async def test_what_is_far_is_registered_before_the_commit() -> None:
+    """And takes the place of a guard that waits to be set."""
+    slow = Slow()
+    await slow.alarms.arm("job", Due(START + 5_000, None))
+    await slow.alarms.expect("job", Due(START + 600_000, None))
+    assert slow.reminders.set == {"job": START + 600_000}
+    await slow.advance(GUARDS_SPREAD_MS)
+    assert len(slow.reminders.asked) == 1
+
+
+@pytest.mark.parametrize("then", [None, START + 600_000])
+async def test_a_guard_under_way_is_waited_for(then: int | None) -> None:
+    """Of two at once nobody would know which one the scheduler service has. One that is early may ring."""
+    slow = Slow()
+    slow.reminders.gate.clear()
+    await slow.alarms.arm("job", Due(START, None))
+    await slow.advance(GUARDS_SPREAD_MS)
+    assert len(slow.reminders.asked) == 1
+    armed = asyncio.create_task(slow.alarms.arm("job", Due(then, None)))
+    await slow.settle()
+    assert len(slow.reminders.asked) == 1
+    assert not armed.done()
+    slow.reminders.gate.set()
+    await armed
+    assert len(slow.reminders.asked) == 1
+    assert slow.reminders.set == ({} if then is None else {"job": slow.clock.now().wall + NEAR_MS})
