@@ -72,6 +72,12 @@ class ApiProtocol(LimitedProtocol):
         self._open_connections.begin(self)
         super().on_headers_complete()
 
+    def cut(self) -> None:
+        """Closes the connection at once; of a request that was not begun yet nothing is done."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._leave(self.cycle)
+        super().cut()
+
     def on_response_complete(self) -> None:
         """A request is answered (uvicorn)."""
         self._input.answer()
@@ -92,7 +98,7 @@ class ApiProtocol(LimitedProtocol):
         size = self._input.held + len(self._unparsed)
         if size > QUIET_BYTES:
             self._is_counted = True
-            self._open_connections.hold(self, size)
+            self._open_connections.hold(self, size, is_answered=self._input.has_whole)
         elif self._is_counted:
             self._is_counted = False
             self._open_connections.hold(self, 0)

@@ -1,14 +1,18 @@
 """The connections of callers: how many there may be, and how long one may stay without a request."""
 
 import asyncio
+import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.tally import Tally
 
 UNREAD_SECONDS = 1.0
 """So long an answer may wait to be read before its connection gives way to a new one."""
+
+ANSWER_SECONDS = 5.0
+"""So long a whole request may be answered before its connection gives way, as one that only waits."""
 
 HELD_BYTES = 32 << 20
 """What the requests of all callers may take in memory as they came, large bodies beyond their first 64 KiB
@@ -30,7 +34,8 @@ class Connections:
     others say or read nothing, and these end no caller that has asked; only where `most` requests are being
     answered a further connection is refused. One whose head is not complete within `head_seconds` is cut;
     after a request it has `idle_seconds` more. Where what callers have sent takes more than `held_bytes`, the
-    connection that has held some for longest ends. `clock` returns seconds.
+    connection ends that has held some for longest without a whole request, or is being answered for five
+    seconds; where there is none, the one that has sent more. `clock` returns seconds.
     """
 
     def __init__(
@@ -50,8 +55,10 @@ class Connections:
         self._again_seconds = idle_seconds + head_seconds
         self._clock = clock
         self._room = held_bytes
-        # By the moment at which each began to hold some, the first one first.
         self._holding: dict[Connection, int] = {}
+        # By the moment at which each began to hold some, or to be answered, the first one first.
+        self._sending: dict[Connection, float] = {}
+        self._answered: dict[Connection, float] = {}
         # All by the moment at which the wait began, the longest first.
         self._silent: dict[Connection, float] = {}
         self._idle: dict[Connection, float] = {}
@@ -86,22 +93,42 @@ class Connections:
         """Notes that the caller has read."""
         self._unread.pop(connection, None)
 
-    def hold(self, connection: Connection, size: int) -> None:
-        """Notes how many bytes of requests a connection has; 0: not enough to be counted."""
-        self._room -= size - self._holding.get(connection, 0)
+    def hold(self, connection: Connection, size: int, *, is_answered: bool = False) -> None:
+        """Notes how many bytes of requests a connection has; 0: not enough to be counted.
+
+        `is_answered`: one of them is whole.
+        """
+        self._room -= size - self._holding.pop(connection, 0)
         if size:
             self._holding[connection] = size
+            own, other = self._answered, self._sending
+            if not is_answered:
+                own, other = other, own
+            other.pop(connection, None)
+            own.setdefault(connection, self._now())
         else:
-            self._holding.pop(connection, None)
+            self._let_go(connection)
         while self._room < 0 and self._holding:
-            first = next(iter(self._holding))
-            self._room += self._holding[first]
-            self._cut(self._holding, first, "overHeld")
+            first = self._find_longest() or connection
+            self._room += self._holding.pop(first)
+            self._let_go(first)
+            self._cut(first, "overHeld")
+
+    def _let_go(self, connection: Connection) -> None:
+        self._sending.pop(connection, None)
+        self._answered.pop(connection, None)
+
+    def _find_longest(self) -> Connection | None:
+        """The one that holds for longest, without those that have been answered for a short time."""
+        sending, sends_since = next(iter(self._sending.items()), (None, math.inf))
+        answered, since = next(iter(self._answered.items()), (None, math.inf))
+        return answered if since <= min(sends_since, self._now() - ANSWER_SECONDS) else sending
 
     def forget(self, connection: Connection) -> None:
         """Notes that it is closed."""
         self.count -= 1
         self._room += self._holding.pop(connection, 0)
+        self._let_go(connection)
         self._silent.pop(connection, None)
         self._idle.pop(connection, None)
         self._unread.pop(connection, None)
@@ -112,7 +139,7 @@ class Connections:
         waiting = self._silent or (self._unread if self._has_unread() else self._idle)
         if not waiting:
             return False
-        self._cut(waiting, next(iter(waiting)), reason)
+        self._cut(next(iter(waiting)), reason)
         return True
 
     def _has_unread(self) -> bool:
@@ -137,10 +164,9 @@ class Connections:
             connection, since = next(iter(waiting.items()))
             if since > oldest:
                 break
-            self._cut(waiting, connection, "silent")
+            self._cut(connection, "silent")
 
-    def _cut(self, waiting: dict[Connection, Any], connection: Connection, reason: str) -> None:
-        del waiting[connection]
+    def _cut(self, connection: Connection, reason: str) -> None:
         self._silent.pop(connection, None)
         self._idle.pop(connection, None)
         self._unread.pop(connection, None)

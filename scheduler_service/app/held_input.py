@@ -14,6 +14,11 @@ class HeldInput:
         """The bytes."""
         return self._taken - self._released
 
+    @property
+    def has_whole(self) -> bool:
+        """Whether a whole request is not answered yet."""
+        return bool(self._ends)
+
     def take(self, size: int) -> None:
         """So many bytes are to be parsed."""
         self._taken += size

@@ -122,7 +122,10 @@ async def test_what_requests_hold_is_told_until_they_are_answered() -> None:
     """Of a large body its first part, as the rest has room of its own; nothing of what is answered."""
     async with serving() as front:
         told: list[int] = []
-        front.server.connections.hold = lambda connection, size: told.append(size)  # type: ignore[method-assign]
+        hold = front.server.connections.hold
+        front.server.connections.hold = (  # type: ignore[method-assign]
+            lambda connection, size, **keys: told.append(size) or hold(connection, size, **keys)
+        )
         size = 10 * COUNTED_BYTES
         head = b"POST /read HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % size
         reader, writer = await front.connect(head + bytes(size))
