@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.jobs import find_job
+from scheduler_service.api.previews import work_by_count
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import no_job, succeed
 from scheduler_service.api.shapes import firing_preview
@@ -64,7 +65,10 @@ async def show_next_firings(request: ApiRequest) -> Response:
     firings: tuple[Shown, ...] = ()
     if entry.state is JobState.ACTIVE:
         count, until = query["count"], query["until"]
-        firings = show(timer, cursor, count=count, until=until, seed=entry.uid, language=request.language)
+        firings = await work_by_count(
+            count,
+            lambda: show(timer, cursor, count=count, until=until, seed=entry.uid, language=request.language),
+        )
     return succeed(firing_preview(shown, firings))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.responses import Response
 
@@ -26,6 +26,10 @@ from scheduler_service.timing.timer import Timer
 from scheduler_service.timing.times import parse_time
 
 DEFAULT_COUNT = 10
+APART_COUNT = 100
+"""So many firings are computed on the loop: 4 ms at the worst."""
+
+Result = TypeVar("Result")
 
 
 async def preview_timer(request: ApiRequest) -> Response:
@@ -54,6 +58,11 @@ async def softly(request: ApiRequest, answer: Callable[[ApiRequest], Awaitable[R
 def read_anchor(request: ApiRequest, since: str | None, timer: Timer) -> int:
     """The moment of creation that a request supposes: `from`, else now. Raises ApiProblem (422)."""
     return _moment("/from", since, timer) if since else request.deps.clock.now().wall
+
+
+async def work_by_count(count: int, work: Callable[[], Result]) -> Result:
+    """What `work`, which computes so many firings, returns: beside the loop where they are many."""
+    return work() if count <= APART_COUNT else await work_apart(work)
 
 
 async def show_retry_plan(request: ApiRequest) -> Response:
@@ -97,9 +106,12 @@ async def _preview_timer(request: ApiRequest) -> Response:
         raise invalid("/until", "range", "until lies before from; give a later one")
     count = posted.count or (DEFAULT_COUNT if until is None else COUNT_MAX)
 
-    async def work() -> object:
+    def show() -> dict[str, Any]:
         shown = preview(timer, anchor=anchor, count=count, until=until, language=request.language)
         return firing_preview(shown, shown.firings)
+
+    async def work() -> object:
+        return await work_by_count(count, show)
 
     warnings = below_timer((*timer.warnings, *warnings_at(timer, anchor)))
     return succeed(await request.run_once("timers/preview", raw, work), warnings=warnings)
