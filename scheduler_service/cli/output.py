@@ -56,9 +56,7 @@ def show(data: Any, form: Format, columns: Sequence[str | Column] = ()) -> None:
         # JSON escapes only what is below a space; a character above it may drive a terminal, too.
         print(UNSEEN.sub(_escape, json.dumps(data, ensure_ascii=False, indent=2)))
     elif form is Format.YAML:
-        import yaml
-
-        print(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), end="")
+        print(_write_yaml(data), end="")
     elif isinstance(data, list):
         show_rows(data, columns)
     else:
@@ -150,6 +148,22 @@ def between(start: str | None, end: str | None) -> float | None:
     if start is None or end is None:
         return None
     return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds() * 1000
+
+
+def _write_yaml(data: Any) -> str:
+    """YAML, in which what is not seen is escaped: a text that has some is quoted."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):  # type: ignore[misc] # it has no types
+        pass
+
+    def write_text(dumper: Dumper, text: str) -> yaml.ScalarNode:
+        style = '"' if UNSEEN.search(text) else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+    Dumper.add_representer(str, write_text)
+    written = yaml.dump(data, Dumper=Dumper, sort_keys=False, allow_unicode=True)
+    return UNSEEN.sub(_escape, written)
 
 
 def _escape(found: re.Match[str]) -> str:

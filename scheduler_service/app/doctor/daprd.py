@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 
+from scheduler_service.app.doctor.asking import ask
 from scheduler_service.app.doctor.finding import Finding, Part, Subject
 from scheduler_service.transport.sidecar_token import REFUSED_REMEDY, show_token
 
@@ -28,8 +29,8 @@ async def examine_daprd(subject: Subject) -> list[Finding]:
         async with httpx.AsyncClient(
             base_url=base, timeout=SECONDS, trust_env=False, headers=show_token(dapr.api_token)
         ) as client:
-            health = await client.get("/v1.0/healthz/outbound")
-            answer = await client.get("/v1.0/metadata")
+            health = await ask(client, "/v1.0/healthz/outbound")
+            answer = await ask(client, "/v1.0/metadata")
             if answer.status_code == HTTPStatus.UNAUTHORIZED:
                 return [DAPRD.fail("token", f"daprd at {base} refuses this node (401)", REFUSED_REMEDY)]
             metadata = answer.json() if answer.status_code == HTTPStatus.OK else {}

@@ -18,6 +18,7 @@ from scheduler_service.app.doctor.versions import examine_versions
 PART_SECONDS = 15.0
 """What a part may take: a server that hangs holds up the examination no longer."""
 
+LONGEST_REASON = 200
 Examine = Callable[[Subject], Awaitable[list[Finding]]]
 
 PARTS: Mapping[str, Examine] = {
@@ -45,4 +46,7 @@ async def examine(
         except TimeoutError:
             remedy = "see why it hangs: a full disk, a server that is frozen, or a network that drops packets"
             found.append(Part(name).fail("answer", f"no answer within {seconds:g} s", remedy))
+        except Exception as error:  # noqa: BLE001 - what answers there may say anything; the others are looked at
+            said = f"what was found cannot be read ({type(error).__name__}: {str(error)[:LONGEST_REASON]})"
+            found.append(Part(name).fail("answer", said, "see that it is what the settings name"))
     return [*found, *judge_step(time.time() - time.monotonic() - began)]

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 from scheduler_service import __version__
+from scheduler_service.app.doctor.asking import ask
 from scheduler_service.app.doctor.clock import judge_difference
 from scheduler_service.app.doctor.finding import Finding, Part, Subject
 
@@ -60,15 +61,13 @@ def _judge_app_port(subject: Subject) -> Sequence[Finding]:
 async def _ask(base: str, key: str | None, *, is_expected: bool) -> list[Finding]:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        async with httpx.AsyncClient(
-            base_url=base, headers=headers, timeout=SECONDS, trust_env=False
-        ) as client:
-            alive = await client.get("/health/live")
+        async with httpx.AsyncClient(base_url=base, timeout=SECONDS, trust_env=False) as client:
+            alive = await ask(client, "/health/live")  # without the key: who answers is not known yet
             health = _data_of(alive)
             if "version" not in health:
                 return [_judge_stranger(base, alive)]
-            ready = await client.get("/health/ready")
-            known = await client.get("/nodes")
+            ready = await ask(client, "/health/ready")
+            known = await ask(client, "/nodes", headers=headers)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         said = str(error) or type(error).__name__
         if not is_expected:
@@ -117,7 +116,7 @@ def _judge_date(answer: httpx.Response) -> Sequence[Finding]:
     """The header has whole seconds."""
     try:
         theirs = parsedate_to_datetime(answer.headers["date"]).timestamp()
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, TypeError, OverflowError):
         return []
     return [judge_difference("the service", theirs, resolution=1.0)]
 

@@ -129,3 +129,13 @@ def test_json_has_no_control_characters_either(capsys: pytest.CaptureFixture[str
     out = capsys.readouterr().out
     assert [letter for letter in out if not letter.isprintable() and letter != "\n"] == []
     assert json.loads(out) == {"said": "a\x1b\x7f\x9bé\u202e"}
+
+
+def test_yaml_has_no_unseen_characters_either(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also in the names of members; what was meant is read back."""
+    data = {"a\u202eb": ["\u2066x\x9b", "plain \u4e2d", "line\nanother\u200f"], "b": "\u202e"}
+    show(data, Format.YAML)
+    said = capsys.readouterr().out
+    assert all(letter.isprintable() or letter == "\n" for letter in said)
+    assert "\u4e2d" in said
+    assert yaml.safe_load(said) == data

@@ -28,6 +28,20 @@ async def test_a_part_that_hangs_holds_up_no_other() -> None:
     assert worst_of(found) is State.FAILED
 
 
+async def test_a_part_that_cannot_be_read_holds_up_no_other() -> None:
+    """A server may say anything: there is no stack trace."""
+
+    async def stumble(_: Subject) -> list[Finding]:
+        raise TypeError("what is this?")
+
+    async def answer(_: Subject) -> list[Finding]:
+        return [Part("second").well("here", "it is")]
+
+    found = await examine(subject(), parts={"first": stumble, "second": answer})
+    assert (found[0].part, found[0].state, states(found)["here"]) == ("first", "failed", "ok")
+    assert "TypeError: what is this?" in found[0].detail
+
+
 async def test_the_clock_is_looked_at_last() -> None:
     """What was measured is over the whole examination."""
     found = await examine(subject(), parts={})

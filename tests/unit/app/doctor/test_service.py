@@ -1,9 +1,10 @@
 """The port of a service: free, taken by something else, or by a Punctual that says how it is."""
 
+import gzip
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -11,6 +12,7 @@ import msgspec
 import pytest
 
 from scheduler_service import __version__
+from scheduler_service.app.doctor.asking import LARGEST_ANSWER
 from scheduler_service.app.doctor.service import examine_service
 from tests.unit.app.doctor.subjects import states, subject
 
@@ -18,13 +20,28 @@ pytestmark = pytest.mark.anyio
 
 
 @contextmanager
-def answering(answers: dict[str, tuple[int, object]]) -> Iterator[int]:
-    """The port of a server with these answers by path, 404 elsewhere."""
+def answering(
+    answers: dict[str, tuple[int, object]],
+    headers: Mapping[str, str] | None = None,
+    *,
+    asked: list[tuple[str, str | None]] | None = None,
+) -> Iterator[int]:
+    """The port of a server with these answers by path, 404 elsewhere.
+
+    `asked` gets each path with the `Authorization` that came with it.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status, body = answers.get(self.path, (404, {}))
-            self.send_response(status)
+            if asked is not None:
+                asked.append((self.path, self.headers["Authorization"]))
+            if headers and "Date" in headers:
+                self.send_response_only(status)
+            else:
+                self.send_response(status)
+            for name, value in (headers or {}).items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body if isinstance(body, bytes) else json.dumps(body).encode())
 
@@ -92,6 +109,36 @@ async def test_an_answer_that_is_nested_too_deep_is_something_else() -> None:
     """No stack trace."""
     with answering({"/health/live": (200, b"[" * 200_000)}) as port:
         assert states(await examine_service(subject(server__port=port)))["answer"] == "failed"
+
+
+async def test_an_answer_without_end_is_left() -> None:
+    """After a MiB, whatever it says and however it is packed."""
+    packed = gzip.compress(b" " * (64 * LARGEST_ANSWER))
+    for body, headers in ((b" " * (LARGEST_ANSWER + 1), {}), (packed, {"Content-Encoding": "gzip"})):
+        with answering({"/health/live": (200, body)}, headers) as port:
+            [found] = await examine_service(subject(server__port=port))
+            assert found.state == "failed"
+            assert "more than 1 MiB" in found.detail
+
+
+async def test_the_key_is_not_shown_to_another_program() -> None:
+    """Only where a service says that it is one."""
+    asked: list[tuple[str, str | None]] = []
+    key = "key-of-the-service-that-nobody-may-see"
+    with answering({"/health/live": (200, {})}, asked=asked) as port:
+        await examine_service(subject(server__port=port, server__key=key))
+    with answering(of_punctual(), asked=asked) as port:
+        await examine_service(subject(server__port=port, server__key=key))
+    shown = [path for path, authorization in asked if authorization is not None]
+    assert [path for path, _ in asked] == ["/health/live", "/health/live", "/health/ready", "/nodes"]
+    assert shown == ["/nodes"]
+
+
+async def test_a_date_that_no_clock_has_is_none() -> None:
+    """The header is a stranger's."""
+    date = {"Date": "Mon, 01 Jan 99999999999999999999 00:00:00 GMT"}
+    with answering(of_punctual(), date) as port:
+        assert "failed" not in states(await examine_service(subject(server__port=port))).values()
 
 
 async def test_an_address_that_was_named_must_answer() -> None:
