@@ -1,7 +1,6 @@
 """The main program of a worker process: an embedded host over one shard of the jobs, driven by the service.
 
-`python -m scheduler_service.app.worker_main DESCRIPTOR` is started by the service alone
-(`hosts.processes.worker_process`).
+`worker_start`, which the service alone starts, calls it.
 """
 
 import asyncio
@@ -310,7 +309,3 @@ def _make_compiler(loaded: Loaded, config: WorkerConfig) -> Compiler:
         history_detail=settings.history.detail,
         secrets=Secrets(headers=config.secret_headers, urls=config.secret_urls),
     )
-
-
-if __name__ == "__main__":
-    main()

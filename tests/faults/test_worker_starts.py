@@ -30,7 +30,7 @@ def worker_processes() -> list[int]:
     """Those of the service in this process."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     found = sorted(int(child) for child in children)
-    return [pid for pid in found if b"worker_main" in _command_of(pid)]
+    return [pid for pid in found if b"worker_start" in _command_of(pid)]
 
 
 def _command_of(pid: int) -> bytes:

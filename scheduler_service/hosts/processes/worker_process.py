@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import Self
 
-COMMAND = (sys.executable, "-m", "scheduler_service.app.worker_main")
+COMMAND = (sys.executable, "-m", "scheduler_service.app.worker_start")
 # The time in which a process ends by itself after its connection is cut; then it is killed.
 EXIT_TIMEOUT_SECONDS = 5.0
 
