@@ -34,6 +34,12 @@ async def read_body(scope: Scope, receive: Receive, limit: int, make_room: MakeR
 
     `make_room` is awaited with its size before it is read; without a length it counts as the largest one.
     """
+    coding = header(scope, b"content-encoding")
+    if coding is not None and coding.strip().lower() not in ("", "identity"):
+        message = (
+            f"a body in the coding {coding[:40]!r} is not read; send it without Content-Encoding"
+        )
+        raise refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "/Content-Encoding", "coding", message)
     announced = header(scope, b"content-length")
     if announced is not None and announced.isdigit() and int(announced) > limit:
         raise _too_large(limit)

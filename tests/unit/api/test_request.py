@@ -1,5 +1,6 @@
 """The body of a request: its media type and its size (SPEC sections 10, 14)."""
 
+import gzip
 import json
 from collections.abc import AsyncIterator
 
@@ -20,6 +21,18 @@ async def test_a_body_is_json_by_its_type(client: httpx.AsyncClient, kind: str |
     headers = {} if kind is None else {"Content-Type": kind}
     response = await client.post("/jobs/j1", content=json.dumps(definition()), headers=headers)
     assert (response.status_code, pointers(response)) == (415, [("/Content-Type", "media_type")])
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "gzip, identity", "x" * 1_000])
+async def test_a_packed_body_is_refused_unread(coding: str) -> None:
+    """Nothing is unpacked, and nothing is said of malformed JSON; `identity` is no coding."""
+    async with World().client() as client:
+        headers = {"Content-Type": "application/json", "Content-Encoding": coding}
+        response = await client.post("/jobs/one", content=gzip.compress(b"{}"), headers=headers)
+        assert (response.status_code, pointers(response)) == (415, [("/Content-Encoding", "coding")])
+        assert len(response.json()["detail"]) < 200
+        headers["Content-Encoding"] = "identity"
+        assert (await client.post("/jobs/one", json=definition(), headers=headers)).status_code == 201
 
 
 async def test_a_type_may_name_its_charset(client: httpx.AsyncClient) -> None:
