@@ -81,8 +81,11 @@ class ActorClient:
         return [replies[position] for position in range(len(definitions))]
 
     async def load(self, job_id: str) -> None:
-        """Brings the job into memory where its actor lives, within 5 s. Raises StoreError."""
-        message = write_ask(None)
+        """Within 5 s the job is in memory where its actor lives, and its alarm waits there. Raises StoreError.
+
+        A ring before its moment does that, and at a node of any version.
+        """
+        message = write_ask(Command(AlarmRang()))
         read_reply(await self._sidecar.invoke(job_id, message, timeout_seconds=RING_TIMEOUT_SECONDS))
 
     async def read(self, job_id: str) -> Job | None:

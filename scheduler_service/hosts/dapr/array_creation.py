@@ -12,7 +12,7 @@ from scheduler_service.domain.events import Created
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.actor_store import LONGEST_TURN_MS
-from scheduler_service.hosts.dapr.first_rings import waits_at_creator
+from scheduler_service.hosts.dapr.first_rings import RingAt, waits_at_creator
 from scheduler_service.hosts.dapr.history_wait import HistoryWait
 from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
 from scheduler_service.hosts.host_parts import TurnParts
@@ -44,7 +44,8 @@ class ArrayCreation:
     It can where the database has nothing of a job, this node has it not in memory, and it does nothing at
     once. All others take the turn Created through `client`, so that each has the reply that a single creation
     has. `client` does so too while this node is past its heartbeat, or stops, and over a database that does
-    not keep through a power loss what it has confirmed.
+    not keep through a power loss what it has confirmed. `expect` is told of the jobs that wait here for their
+    first moment.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class ArrayCreation:
         local: LocalJobs,
         turn: Turn,
         client: ActorClient,
+        expect: RingAt,
         tasks: Tasks,
     ) -> None:
         self._store = node.cluster.store
@@ -67,6 +69,7 @@ class ArrayCreation:
         self._history = parts.history
         self._observe_job = parts.observe_job
         self._client = client
+        self._expect = expect
         self._tasks = tasks
         self._is_closed = False
         self._wait_for_history = HistoryWait(flush=parts.history.flush, clock=node.clock, log=node.log)
@@ -208,6 +211,7 @@ class ArrayCreation:
             moment = commit.due.wall
             if moment is not None and waits_at_creator(commit.entry.created_at, moment):
                 self._alarms.ring_at(commit.entry.job_id, moment)
+                self._expect(commit.entry.job_id, moment)
 
 
 def _alone(definitions: Sequence[Definition]) -> list[int]:

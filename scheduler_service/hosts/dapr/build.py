@@ -11,7 +11,7 @@ from scheduler_service.hosts.dapr.actor_store import ActorStore, TakeOver
 from scheduler_service.hosts.dapr.array_creation import ArrayCreation
 from scheduler_service.hosts.dapr.deactivation import Deactivation
 from scheduler_service.hosts.dapr.first_loads import FirstLoads
-from scheduler_service.hosts.dapr.first_rings import FirstRings
+from scheduler_service.hosts.dapr.first_rings import FirstRings, RingAt
 from scheduler_service.hosts.dapr.handover import Handovers
 from scheduler_service.hosts.dapr.host import DaprHost, HostComponents
 from scheduler_service.hosts.dapr.local_turns import LocalTurns
@@ -73,11 +73,11 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
     effects = EffectHandlers(parts, store=store, send_guard=send_guard, redelivery=redelivery)
     turn = _make_turn(parts, node, local, store, effects.act)
     local_turns = LocalTurns(node=node, local=local, store=store, turn=turn, tasks=tasks)
-    first_loads = FirstLoads(node=node, client=client, tasks=tasks)
+    first_loads = FirstLoads(node=node, client=client, alarms=local.alarms, tasks=tasks)
     components = HostComponents(
         client=client,
         first_loads=first_loads,
-        array_creation=_make_array_creation(parts, node, local, turn, client, tasks),
+        array_creation=_make_array_creation(parts, node, local, turn, client, first_loads.expect, tasks),
         local=local,
         store=store,
         turns=_make_turns(parts, node, local, store, turn),
@@ -123,7 +123,13 @@ def _make_sweep(
 
 
 def _make_array_creation(
-    parts: DaprParts, node: NodeContext, local: LocalJobs, turn: Turn, client: ActorClient, tasks: Tasks
+    parts: DaprParts,
+    node: NodeContext,
+    local: LocalJobs,
+    turn: Turn,
+    client: ActorClient,
+    expect: RingAt,
+    tasks: Tasks,
 ) -> ArrayCreation:
     return ArrayCreation(
         node=node,
@@ -131,6 +137,7 @@ def _make_array_creation(
         local=local,
         turn=turn,
         client=client,
+        expect=expect,
         tasks=tasks,
     )
 

@@ -1,15 +1,16 @@
 """Loads jobs that were created in arrays shortly before they are due first, where their actors live.
 
-To load a job costs more than its firing: a herd of jobs that nobody has loaded would be late by that. A load
-that does not come about costs the firing its time, and nothing else.
+To load a job costs more than its firing: a herd of jobs that nobody has loaded would be late by that. Its alarm
+waits where it was loaded: there its firing needs no sidecar. A load that does not come about costs the firing
+its time, and nothing else.
 """
 
-import contextlib
 import heapq
 
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.node import NodeContext
+from scheduler_service.hosts.dapr.reminders import NEAR_MS, ReminderAlarms
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.errors import StoreError
 
@@ -22,11 +23,14 @@ LEAST_EARLY_MS = SECOND
 
 
 class FirstLoads:
-    """`loaded` counts them."""
+    """`loaded` counts them. `alarms` are those of this process, where a job waits until it is loaded."""
 
-    def __init__(self, *, node: NodeContext, client: ActorClient, tasks: Tasks) -> None:
+    def __init__(
+        self, *, node: NodeContext, client: ActorClient, alarms: ReminderAlarms, tasks: Tasks
+    ) -> None:
         self._clock = node.clock
         self._client = client
+        self._alarms = alarms
         self._tasks = tasks
         self._waiting: list[tuple[int, str]] = []
         self._at_work = 0
@@ -34,8 +38,12 @@ class FirstLoads:
         self.loaded = 0
 
     def expect(self, job_id: str, due: int) -> None:
-        """The job is due first at the wall moment `due`. Returns at once; never raises."""
+        """The job, which rings here, is due first at the wall moment `due`. Never raises."""
         if self._is_closed or len(self._waiting) >= MOST_WAITING:
+            return
+        early = due - NEAR_MS - self._clock.now().wall
+        if early > 0:  # where it lives it would need a reminder
+            self._clock.call_after(early, lambda: self.expect(job_id, due))
             return
         heapq.heappush(self._waiting, (due, job_id))
         if self._at_work < LOADS_AT_ONCE:
@@ -52,12 +60,16 @@ class FirstLoads:
             while self._waiting:
                 due, job_id = heapq.heappop(self._waiting)
                 if due - self._clock.now().wall >= LEAST_EARLY_MS:
-                    await self._load(job_id)
+                    await self._load(job_id, due)
         finally:
             self._at_work -= 1
 
-    async def _load(self, job_id: str) -> None:
-        # The job's ring meets what keeps it from being loaded, and says so.
-        with contextlib.suppress(StoreError):
+    async def _load(self, job_id: str, due: int) -> None:
+        # First, for it may live here. Who dies with it makes it late, as any job: the sweep finds it.
+        self._alarms.drop_ring(job_id)
+        try:
             await self._client.load(job_id)
+        except StoreError:  # the job's ring meets what keeps it from being loaded, and says so
+            self._alarms.ring_at(job_id, due)
+        else:
             self.loaded += 1

@@ -32,7 +32,7 @@ def waits_at_creator(created_at: int, due: int) -> bool:
 class FirstRings:
     """Looks each time where it ended before; `found` counts the jobs that wait here by that.
 
-    `expect` is told of each job that is found, whoever rings it: its first moment is near.
+    `expect` is told of each of these: its first moment is near.
     """
 
     def __init__(self, *, node: NodeContext, ring_at: RingAt, expect: RingAt) -> None:
@@ -55,8 +55,8 @@ class FirstRings:
             self._seen = (page[-1].due, page[-1].job_id)
 
     def _take(self, one: Unbegun, alive: Collection[Holder]) -> None:
-        self._expect(one.job_id, one.due)
         if one.creator in alive and waits_at_creator(one.created_at, one.due):
             return
         self.found += 1
         self._ring_at(one.job_id, one.due)
+        self._expect(one.job_id, one.due)

@@ -177,6 +177,7 @@ class DaprHost:
     async def crash(self) -> None:
         """Ends everything at once and reports nothing, as the death of the process does: for tests."""
         await self.heartbeat.cancel()
+        self.first_loads.close()
         await self._components.sweep.stop()
         await self.alarms.cancel()
         await self._tasks.cancel()

@@ -2,7 +2,7 @@
 
 A job has one reminder, which rings once. It stays while it is early enough: a ring too early only makes the
 job look again. What is due within 30 s waits here, guarded by a reminder 30 s ahead. That guard is set
-beside the turns, within 10 s after what waits was due: who is done by then needs none, and jobs that fire
+beside the turns, 5 to 15 s after what waits was due: who is done by then needs none, and jobs that fire
 together do not register together. Until then the sweep is its guard, as it is for deadlines of calls in
 flight. So a firing costs one registration at most.
 """
@@ -23,8 +23,9 @@ NEAR_MS = 30 * SECOND
 NEAR_DEADLINE_MS = 90 * SECOND
 RING_RETRY_PAUSE_MS = SECOND
 REGISTRATION_RETRY_PAUSE_MS = SECOND
-# The guards of jobs that fire together are set over so much time, each job at its own place in it.
-GUARDS_SPREAD_MS = 10 * SECOND
+# A guard is set so long after its job was due, and those of jobs that fire together over so much more time,
+# each job at its own place in it.
+GUARDS_AFTER_MS, GUARDS_SPREAD_MS = 5 * SECOND, 10 * SECOND
 # Rings that are late by less say nothing of those that are to come.
 LEAST_LAG_MS = SECOND // 2
 LAG_KEPT_MS = SECOND
@@ -85,6 +86,10 @@ class ReminderAlarms:
     def ring_at(self, job_id: str, moment: int) -> None:
         """Rings at the wall `moment`, unless it rings earlier anyway; a job that may live elsewhere, too."""
         self.again(job_id, max(moment - self._clock.now().wall, 0))
+
+    def drop_ring(self, job_id: str) -> None:
+        """Undoes `ring_at`."""
+        self._set(job_id, None, self._clock.now())
 
     def again(self, job_id: str, pause: int = RING_RETRY_PAUSE_MS) -> None:
         """Rings in `pause` ms, unless it rings earlier anyway."""
@@ -189,7 +194,7 @@ class ReminderAlarms:
         """Has a reminder set for what waits here, unless one will ring by `moment` (steady)."""
         if job_id not in self._guards and not self._is_reminded(job_id, moment, now):
             due = self._timers[job_id][0] if job_id in self._timers else now.steady
-            pause = max(due - now.steady, 0) + crc32(job_id.encode()) % GUARDS_SPREAD_MS
+            pause = max(due - now.steady, 0) + GUARDS_AFTER_MS + crc32(job_id.encode()) % GUARDS_SPREAD_MS
             self._guards[job_id] = self._clock.call_after(pause, lambda: self._begin_guard(job_id))
 
     def _begin_guard(self, job_id: str) -> None:

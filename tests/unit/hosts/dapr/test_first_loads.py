@@ -4,6 +4,7 @@ import pytest
 
 from scheduler_service.hosts.dapr.first_loads import LEAST_EARLY_MS, FirstLoads
 from scheduler_service.hosts.dapr.node import NodeContext
+from scheduler_service.hosts.dapr.reminders import ReminderAlarms
 from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.errors import StoreUnavailable
@@ -50,7 +51,7 @@ async def test_what_is_due_is_in_memory_already(cluster: DaprHouse) -> None:
 
 async def test_what_cannot_be_loaded_keeps_no_other_back(cluster: DaprHouse) -> None:
     """Its ring loads it later. What is due within a second is left to its ring at once."""
-    client, tasks = Client(), Tasks()
+    client, tasks, alarms = Client(), Tasks(), cluster.host.alarms
     real = cluster.node.cluster
     node = NodeContext(
         cluster=real,
@@ -58,13 +59,55 @@ async def test_what_cannot_be_loaded_keeps_no_other_back(cluster: DaprHouse) -> 
         clock=cluster.clock,
         log=lambda _, /, **k: None,
     )
-    loads = FirstLoads(node=node, client=client, tasks=tasks)  # type: ignore[arg-type]
+    loads = FirstLoads(node=node, client=client, alarms=alarms, tasks=tasks)  # type: ignore[arg-type]
     now = cluster.clock.now().wall
     for name, pause in {"ill": 10_000, "soon": LEAST_EARLY_MS - 1, "well": 20_000}.items():
         loads.expect(name, now + pause)
     await tasks.wait_for_all()
     assert client.asked == ["ill", "well"]
     assert loads.loaded == 1
+
+
+@pytest.mark.parametrize("delay", [20, 40, 120])
+async def test_a_job_waits_where_it_lives(cluster: DaprHouse, delay: int) -> None:
+    """Whoever has created it, and whoever sweeps: at its moment no sidecar is asked, and none rings twice."""
+    await cluster.add("two")
+    await create(cluster, f"{delay}s")
+    await cluster.advance(delay * 1_000 - 1_000)
+    assert {cluster.world.place(name) for name in NAMES} == {"one", "two"}
+    assert cluster.sender.urls() == []
+    turns = cluster.world.turns
+    assert turns == len(NAMES)
+    await cluster.advance(2_000)
+    assert len(cluster.sender.urls()) == len(NAMES)
+    await cluster.advance(60_000)
+    assert cluster.world.turns == turns
+    assert cluster.world.registrations == 0
+
+
+async def test_what_cannot_be_loaded_rings_from_here(cluster: DaprHouse) -> None:
+    """At its moment, as if nobody had tried."""
+    client, tasks = Client(), Tasks()
+    rung: list[str] = []
+
+    async def ring(job_id: str) -> None:
+        rung.append(job_id)
+
+    sidecar = Sidecar(client=cluster.node.client)
+    alarms = ReminderAlarms(sidecar=sidecar, clock=cluster.clock, ring=ring, log=lambda _, /, **k: None)
+    node = NodeContext(
+        cluster=cluster.node.cluster, sidecar=sidecar, clock=cluster.clock, log=lambda _, /, **k: None
+    )
+    loads = FirstLoads(node=node, client=client, alarms=alarms, tasks=tasks)  # type: ignore[arg-type]
+    due = cluster.clock.now().wall + 10_000
+    for name in ("ill", "well"):
+        alarms.ring_at(name, due)
+        loads.expect(name, due)
+    await tasks.wait_for_all()
+    await cluster.advance(9_000)
+    assert rung == []
+    await cluster.advance(1_000)
+    assert rung == ["ill"]
 
 
 async def test_a_node_that_stops_loads_no_more(cluster: DaprHouse) -> None:

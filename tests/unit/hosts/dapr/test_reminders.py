@@ -6,13 +6,21 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.moments import Due
-from scheduler_service.hosts.dapr.reminders import GUARDS_SPREAD_MS, NEAR_MS, RINGS_AT_ONCE, ReminderAlarms
+from scheduler_service.hosts.dapr.reminders import (
+    GUARDS_AFTER_MS,
+    GUARDS_SPREAD_MS,
+    NEAR_MS,
+    RINGS_AT_ONCE,
+    ReminderAlarms,
+)
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.conformance.hosts.houses import DaprHouse
 from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import SKEW, START
 
 pytestmark = pytest.mark.anyio
+
+LATEST_GUARD_MS = GUARDS_AFTER_MS + GUARDS_SPREAD_MS
 
 
 class Reminders:
@@ -177,8 +185,8 @@ async def test_jobs_that_fire_together_do_not_register_together() -> None:
     for job in jobs:
         await slow.alarms.expect(job, due)
         await slow.alarms.arm(job, due)
-    await slow.advance(1_000)
-    assert slow.reminders.asked == [], "no turn waits for a guard, and what ends at its moment needs none"
+    await slow.advance(1_000 + GUARDS_AFTER_MS)
+    assert slow.reminders.asked == [], "no turn waits for a guard, and what ends soon needs none"
     for _ in range(GUARDS_SPREAD_MS // 100):
         await slow.advance(100)
     assert sorted(job for _, job in slow.reminders.asked) == sorted(jobs)
@@ -190,13 +198,13 @@ async def test_jobs_that_fire_together_do_not_register_together() -> None:
 async def test_a_guard_that_is_set_is_not_set_again() -> None:
     """However often the job is armed, until it has rung; then it has another one."""
     slow = Slow()
-    for pause in (0, GUARDS_SPREAD_MS, 5_000, 1_000, 1_000):
+    for pause in (0, LATEST_GUARD_MS, 5_000, 1_000, 1_000):
         await slow.advance(pause)
         await slow.alarms.arm("job", Due(slow.clock.now().wall + 5_000, None))
     assert len(slow.reminders.asked) == 1
     slow.alarms.rang("job")
     await slow.alarms.arm("job", Due(slow.clock.now().wall + 5_000, None))
-    await slow.advance(5_000 + GUARDS_SPREAD_MS)
+    await slow.advance(5_000 + LATEST_GUARD_MS)
     assert len(slow.reminders.asked) == 2
 
 
@@ -211,7 +219,7 @@ async def test_who_is_done_soon_registers_nothing() -> None:
     await slow.alarms.arm("ended", Due())
     slow.alarms.forget("moved")
     await slow.alarms.stop()
-    await slow.advance(2 * GUARDS_SPREAD_MS)
+    await slow.advance(2 * LATEST_GUARD_MS)
     assert slow.reminders.asked == []
 
 
@@ -221,7 +229,7 @@ async def test_what_is_far_is_registered_before_the_commit() -> None:
     await slow.alarms.arm("job", Due(START + 5_000, None))
     await slow.alarms.expect("job", Due(START + 600_000, None))
     assert slow.reminders.set == {"job": START + 600_000}
-    await slow.advance(GUARDS_SPREAD_MS)
+    await slow.advance(LATEST_GUARD_MS)
     assert len(slow.reminders.asked) == 1
 
 
@@ -231,7 +239,7 @@ async def test_a_guard_under_way_is_waited_for(then: int | None) -> None:
     slow = Slow()
     slow.reminders.gate.clear()
     await slow.alarms.arm("job", Due(START, None))
-    await slow.advance(GUARDS_SPREAD_MS)
+    await slow.advance(LATEST_GUARD_MS)
     assert len(slow.reminders.asked) == 1
     armed = asyncio.create_task(slow.alarms.arm("job", Due(then, None)))
     await slow.settle()
