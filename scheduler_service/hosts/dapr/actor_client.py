@@ -81,7 +81,7 @@ class ActorClient:
         return [replies[position] for position in range(len(definitions))]
 
     async def load(self, job_id: str) -> None:
-        """Within 5 s the job is in memory where its actor lives, and its alarm waits there. Raises StoreError.
+        """Within 5 s the job is in memory where its actor lives; its alarm waits there. Raises StoreError.
 
         A ring before its moment does that, and at a node of any version.
         """

@@ -1,8 +1,8 @@
 """Loads jobs that were created in arrays shortly before they are due first, where their actors live.
 
-To load a job costs more than its firing: a herd of jobs that nobody has loaded would be late by that. Its alarm
-waits where it was loaded: there its firing needs no sidecar. A load that does not come about costs the firing
-its time, and nothing else.
+To load a job costs more than its firing: a herd of jobs that nobody has loaded would be late by that. Its
+alarm waits where it was loaded: there its firing needs no sidecar. A load that does not come about costs the
+firing its time, and nothing else.
 """
 
 import heapq
