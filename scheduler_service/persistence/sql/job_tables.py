@@ -10,7 +10,7 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.persistence.sql.expressions import bounded_text
+from scheduler_service.persistence.sql.expressions import WHERE, bounded_text
 from scheduler_service.ports.catalogue import CatalogueEntry
 
 metadata = sa.MetaData()
@@ -53,13 +53,20 @@ jobs = sa.Table(
 IN_THE_ROW = "ALTER TABLE jobs ALTER COLUMN turn_state SET STORAGE MAIN, SET (toast_tuple_target = 8160)"
 _put_in_the_row = sa.DDL(IN_THE_ROW)  # type: ignore[no-untyped-call]
 sa.event.listen(jobs, "after_create", _put_in_the_row.execute_if(dialect="postgresql"))
-sa.Index("jobs_due_wall", jobs.c.due_wall)
-sa.Index("jobs_due_steady", jobs.c.due_steady)
-sa.Index("jobs_next_fire", jobs.c.next_fire)
-sa.Index("jobs_holder", jobs.c.node, jobs.c.boot, jobs.c.claimed_at)
+
+
+def _index_where_set(name: str, *columns: sa.ColumnElement[Any]) -> None:
+    """Of the rows alone that have the first column: each claim writes a row anew, with all of its indexes."""
+    condition = f"{columns[0].name} IS NOT NULL"
+    sa.Index(name, *columns, sqlite_where=sa.text(condition), info={WHERE: sa.text(condition)})
+
+
+_index_where_set("jobs_due_wall", jobs.c.due_wall)
+_index_where_set("jobs_due_steady", jobs.c.due_steady)
+sa.Index("jobs_next_fire", jobs.c.next_fire)  # lists read those without a moment by it, too
 sa.Index("jobs_uid", jobs.c.uid)
 sa.Index("jobs_state", jobs.c.tenant, jobs.c.state, jobs.c.job_id)
-sa.Index("jobs_parent", jobs.c.parent_job, jobs.c.parent_execution, jobs.c.job_id)
+_index_where_set("jobs_parent", jobs.c.parent_job, jobs.c.parent_execution, jobs.c.job_id)
 
 definitions = sa.Table(
     "definitions",

@@ -21,7 +21,7 @@ from scheduler_service.persistence.history.schema import statistic_cells
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.persistence.sql.dialect import open_dialect
-from scheduler_service.persistence.sql.migrations import check
+from scheduler_service.persistence.sql.migrations import check, upgrade
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
 from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS as CLUSTER
@@ -134,6 +134,30 @@ async def test_a_cluster_goes_on(old: Old) -> None:
     assert found is not None
     assert (found.sequence, found.entry.missed) == (2, 3)
     await database.close()
+
+
+def test_its_indexes_become_those_that_are_made_now(old: Old, tmp_path: Path) -> None:
+    """Also the conditions of partial ones, at which a comparison of the tables does not look."""
+    url = old("cluster")
+    dialect = open_dialect(url, subject="the shared database")
+    upgrade(dialect, CLUSTER)
+    migrated = indexes_of(dialect.engine)
+    with dialect.engine.begin() as connection:
+        for table in (*CLUSTER.tables, CLUSTER.version_table):
+            connection.exec_driver_sql(f"DROP TABLE {table}")
+    upgrade(dialect, CLUSTER)
+    assert migrated == indexes_of(dialect.engine)
+    assert len([one for one in migrated if "IS NOT NULL" in one]) >= 3
+    dialect.engine.dispose()
+
+
+def indexes_of(engine: sa.Engine) -> list[str]:
+    """How the indexes of the jobs are defined, without the spaces."""
+    text = "SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = 'jobs' AND sql IS NOT NULL"
+    if engine.dialect.name == "postgresql":
+        text = "SELECT indexdef FROM pg_indexes WHERE tablename = 'jobs'"
+    with engine.connect() as connection:
+        return sorted(" ".join(one.split()) for one in connection.exec_driver_sql(text).scalars())
 
 
 async def test_a_data_folder_goes_on(tmp_path: Path) -> None:

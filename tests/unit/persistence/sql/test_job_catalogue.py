@@ -188,7 +188,15 @@ async def shared(bare_postgres_url: str) -> AsyncIterator[SharedDatabase]:
     await SharedStore(database=database).claim(claim)
     with database.dialect.engine.begin() as connection:
         names = connection.exec_driver_sql("SELECT * FROM jobs").keys()
-        own = {"job_id": "'j' || n", "uid": "'u' || n", "next_fire": "n", "parent_job": "'p' || mod(n, 500)"}
+        own = {
+            "job_id": "'j' || n",
+            "uid": "'u' || n",
+            "next_fire": "n",
+            "parent_job": "CASE mod(n, 2) WHEN 0 THEN 'p' || mod(n, 500) END",
+            "due_wall": "CASE mod(n, 3) WHEN 0 THEN n END",
+            "due_steady": "CASE mod(n, 50) WHEN 0 THEN n END",
+            "execute_number": "0",
+        }
         values = ",".join(own.get(name, name) for name in names)
         series = "jobs, generate_series(1, 5000) n"
         connection.exec_driver_sql(f"INSERT INTO jobs SELECT {values} FROM {series}")
@@ -203,16 +211,24 @@ async def shared(bare_postgres_url: str) -> AsyncIterator[SharedDatabase]:
         (listed(), "jobs_pkey|jobs_state"),
         (listed(states=(JobState.PAUSED,)), "jobs_state"),
         (listed(sort=JobSort.NEXT_FIRE_TIME), "jobs_next_fire"),
-        (listed(parent_job="p7"), "jobs_parent"),
+        (tallied(parent_job="p8"), "jobs_parent"),
+        (listed(parent_job="p8"), "jobs_parent"),
         (lambda catalogue: catalogue.get("job"), "jobs_pkey"),
         (lambda catalogue: catalogue.some(["job", "other"]), "jobs_pkey"),
         (lambda catalogue: catalogue.find("uid-job"), "jobs_uid"),
-        (lambda catalogue: catalogue.children("p7", 1, after="", limit=5), "jobs_parent"),
+        (lambda catalogue: catalogue.children("p8", 1, after="", limit=5), "jobs_parent"),
         (lambda catalogue: catalogue.upcoming(0, 9, 5, tenant="default"), "jobs_next_fire"),
     ],
 )
 async def test_a_read_of_a_server_uses_its_index(shared: SharedDatabase, ask: Ask, index: str) -> None:
     """`EXPLAIN` of the first statement that PostgreSQL gets."""
+    plan = await plan_of(shared, lambda: ask(SharedCatalogue(database=shared)))
+    names = {name for name in index.split("|") if f'"{name}"' in plan}
+    assert names, plan
+
+
+async def plan_of(shared: SharedDatabase, ask: Callable[[], Awaitable[object]]) -> str:
+    """How PostgreSQL reads for the first statement of `ask`, as JSON."""
     heard: list[tuple[str, Any]] = []
 
     def hear(_: object, __: object, text: str, values: object, *rest: object) -> None:
@@ -220,10 +236,42 @@ async def test_a_read_of_a_server_uses_its_index(shared: SharedDatabase, ask: As
 
     engine = shared.dialect.engine
     sa.event.listen(engine, "before_cursor_execute", hear)
-    await ask(SharedCatalogue(database=shared))
+    await ask()
     sa.event.remove(engine, "before_cursor_execute", hear)
     text, values = heard[0]
     with engine.connect() as connection:
         plan = connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {text}", values).scalar_one()
-    names = {name for name in index.split("|") if f'"{name}"' in json.dumps(plan)}
-    assert names, json.dumps(plan)
+    return json.dumps(plan)
+
+
+@pytest.mark.parametrize(
+    ("ask", "indexes"),
+    [
+        (lambda store: store.overdue(Now(20, 100), 200), {"jobs_due_wall", "jobs_due_steady"}),
+        (lambda store: store.unbegun((10, ""), 40, 200), {"jobs_due_wall"}),
+        (lambda store: store.find("j1"), {"jobs_pkey"}),
+        (lambda store: store.sequence("j1"), {"jobs_pkey"}),
+        (lambda store: store.latest("j1"), {"jobs_pkey"}),
+    ],
+)
+async def test_what_turns_and_sweeps_read_uses_its_index(
+    shared: SharedDatabase, ask: Callable[[SharedStore], Awaitable[object]], indexes: set[str]
+) -> None:
+    """Each second at one node, or for each job that is loaded: it finds few rows among all of them.
+
+    The jobs of dead nodes are not found by an index, whichever there is: their holder is none of a list.
+    """
+    plan = await plan_of(shared, lambda: ask(SharedStore(database=shared)))
+    assert {name for name in indexes if f'"{name}"' in plan} == indexes, plan
+
+
+async def test_each_index_of_the_jobs_is_read(shared: SharedDatabase) -> None:
+    """By a statement above: each claim writes an entry into all of them."""
+    with shared.dialect.engine.connect() as connection:
+        found = set(
+            connection.exec_driver_sql("SELECT indexname FROM pg_indexes WHERE tablename = 'jobs'").scalars()
+        )
+    assert found == {
+        "jobs_pkey", "jobs_state", "jobs_next_fire", "jobs_parent", "jobs_uid", "jobs_due_wall",
+        "jobs_due_steady",
+    }  # fmt: skip
