@@ -36,9 +36,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int, make_room: MakeR
     """
     coding = header(scope, b"content-encoding")
     if coding is not None and coding.strip().lower() not in ("", "identity"):
-        message = (
-            f"a body in the coding {coding[:40]!r} is not read; send it without Content-Encoding"
-        )
+        message = f"a body in the coding {coding[:40]!r} is not read; send it without Content-Encoding"
         raise refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "/Content-Encoding", "coding", message)
     announced = header(scope, b"content-length")
     if announced is not None and announced.isdigit() and int(announced) > limit:
