@@ -1,6 +1,6 @@
 """The records that wait for the history's writer: bounded in bytes; detail is dropped first."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -30,6 +30,10 @@ class Load(msgspec.Struct):
     dropped: set[tuple[str, int]] = set()
     weight: int = 0
     ticket: int = 0
+    kept: int = 0
+    """So many batches, the first ones, were in the load before this one, and are not left for another."""
+    whole: int = 0
+    """All batches up to this ticket are in this load, or were in one before it."""
 
     def add(self, batch: Batch, *, durable: bool, limit: int) -> None:
         """Adds `batch`; beyond `limit` bytes one that is not durable without its detail."""
@@ -42,6 +46,29 @@ class Load(msgspec.Struct):
         self.weight += weigh(batch)
         self.ticket += 1
 
+    def leave_begun(self) -> "Load":
+        """Takes executions out that have begun and do not end in this load; a load that starts with them.
+
+        What is said of an execution in one load is one row. An execution is left for one load, no more.
+        """
+        left = {} if self.dropped else _begun(self.batches, self.kept)
+        self.batches = [batch for batch in self.batches if (batch.uid, batch.sequence) not in left]
+        weight = sum(map(weigh, left.values()))
+        self.weight -= weight
+        confirmed = [key for key in self.confirmed if key in left]
+        self.confirmed = [key for key in self.confirmed if key not in left]
+        batches = list(left.values())
+        if not batches:
+            self.whole = self.ticket
+        return Load(
+            batches, confirmed, weight=weight, ticket=self.ticket, kept=len(batches), whole=self.ticket
+        )
+
+    def leave_nothing(self) -> "Load":
+        """Keeps all that was appended; a load that is empty."""
+        self.whole = self.ticket
+        return Load(ticket=self.ticket, whole=self.ticket)
+
     def join(self, later: "Load") -> None:
         """Adds what was appended after this load, whose writing failed."""
         self.batches += later.batches
@@ -49,6 +76,26 @@ class Load(msgspec.Struct):
         self.dropped |= later.dropped
         self.weight += later.weight
         self.ticket = later.ticket
+
+
+def _begun(batches: Sequence[Batch], kept: int) -> dict[tuple[str, int], Batch]:
+    """The batches after the first `kept` whose executions are open, in their order, by (uid, sequence)."""
+    ended: set[tuple[str, int]] = set()
+    found: list[Batch] = []
+    for place in range(len(batches) - 1, -1, -1):
+        batch = batches[place]
+        is_open = False
+        for record in batch.records:
+            if type(record) is not ExecutionRecord:
+                continue
+            key = (batch.uid, record.execute_number)
+            if record.ended_at is not None:
+                ended.add(key)
+            elif key not in ended:
+                is_open = True
+        if is_open and place >= kept:
+            found.append(batch)
+    return {(batch.uid, batch.sequence): batch for batch in reversed(found)}
 
 
 def bare_records(records: Iterable[Record]) -> tuple[Record, ...]:

@@ -12,7 +12,7 @@ from scheduler_service.domain.records import (
     StepEnded,
 )
 from scheduler_service.persistence.history.buffer import RECORD_BYTES, Load, weigh
-from tests.unit.persistence.history.samples import START, batch, exchange, execution
+from tests.unit.persistence.history.samples import START, attempt, batch, exchange, execution
 
 CALL = exchange(request_body=b"12345", response_body=b"1234567")
 DELIVERY = {"delivery_id": "d", "execute_number": 1, "request_counts": 1, "event": "e", "url": "u"}
@@ -52,3 +52,34 @@ def test_a_load_weighs_what_is_durable_too() -> None:
     assert [len(one.records) for one in load.batches] == [2, 1]
     assert load.dropped == {("u1", 1)}
     assert load.confirmed == [("u1", 1)]
+
+
+def test_what_has_begun_is_left_for_one_load() -> None:
+    """With its key and its weight; not where it ends in the same load, and not for a second one."""
+    load = Load()
+    for sequence, record in enumerate(
+        (execution(1), execution(2), execution(1, "succeeded", ended_at=START), execution(3)), start=1
+    ):
+        load.add(batch(sequence, record), durable=sequence != 4, limit=1_000_000)
+    left = load.leave_begun()
+    assert [one.sequence for one in load.batches] == [1, 3]
+    assert load.confirmed == [("u1", 1), ("u1", 3)]
+    assert [one.sequence for one in left.batches] == [2, 4]
+    assert left.confirmed == [("u1", 2)]
+    assert (load.weight, left.weight) == (2 * (RECORD_BYTES + 2), 2 * (RECORD_BYTES + 2))
+    assert (load.whole, left.whole, left.ticket) == (0, 4, 4)
+    left.add(batch(5, execution(4)), durable=True, limit=1_000_000)
+    last = left.leave_begun()
+    assert [one.sequence for one in left.batches] == [2, 4]
+    assert [one.sequence for one in last.batches] == [5]
+    assert (left.whole, last.whole) == (4, 5)
+
+
+def test_nothing_is_left_where_detail_was_dropped() -> None:
+    """The mark at an execution is written with its row."""
+    load = Load()
+    load.add(batch(1, Noted(execute_number=1, at=START, kind="note", text="a line")), durable=True, limit=1)
+    load.add(batch(2, *attempt(1, 1), execution(1)), durable=False, limit=1)
+    left = load.leave_begun()
+    assert left.batches == []
+    assert load.whole == load.ticket == left.ticket == 2

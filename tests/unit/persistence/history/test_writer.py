@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from scheduler_service.domain.records import AttemptStarted, DeliveryRecord, Noted
 from scheduler_service.persistence.history.pace import BUSY_BATCHES, flush_interval_after
 from scheduler_service.persistence.history.queries import ExecutionQuery
-from scheduler_service.persistence.history.writer import FLUSH_INTERVAL_SECONDS
+from scheduler_service.persistence.history.writer import FLUSH_INTERVAL_SECONDS, FULL_BATCHES
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import count
@@ -34,6 +34,39 @@ class Commits:
         self.count += 1
 
 
+class Gate:
+    """Commits wait for a permit each."""
+
+    def __init__(self) -> None:
+        self.arrivals = threading.Semaphore(0)
+        self.permits = threading.Semaphore(0)
+
+    def before(self, point: str) -> None:
+        """A commit waits."""
+        self.arrivals.release()
+        assert self.permits.acquire(timeout=20)
+
+    def after(self, point: str) -> None:
+        """It is done."""
+
+    async def wait_for_one(self) -> None:
+        """Returns when a commit waits."""
+        assert await asyncio.to_thread(self.arrivals.acquire, timeout=20)
+
+    async def pass_one(self) -> None:
+        """Lets the first commit that waits go on."""
+        await self.wait_for_one()
+        self.permits.release()
+
+
+def append_load(room: Room, ended: int = BUSY_BATCHES) -> None:
+    """So many executions that have ended, behind one that has begun, all durable."""
+    room.writer.append(batch(1_000, execution(1_000)), durable=True)
+    for number in range(ended):
+        record = execution(number, "succeeded", ended_at=START)
+        room.writer.append(batch(number, record, uid="u2"), durable=True)
+
+
 def note(number: int, text: str = "a line") -> Noted:
     return Noted(execute_number=number, at=START, kind="note", text=text)
 
@@ -46,7 +79,9 @@ def read_pages(connection: sa.Connection) -> int:
 def test_a_busy_writer_gathers_for_longer() -> None:
     """Within a second in any case (SPEC section 10), and soon where there is little to do."""
     assert flush_interval_after(1, FLUSH_INTERVAL_SECONDS) == FLUSH_INTERVAL_SECONDS
-    assert FLUSH_INTERVAL_SECONDS < flush_interval_after(BUSY_BATCHES, FLUSH_INTERVAL_SECONDS) < 0.5
+    busy = flush_interval_after(BUSY_BATCHES, FLUSH_INTERVAL_SECONDS)
+    assert busy > FLUSH_INTERVAL_SECONDS
+    assert 2 * busy < 0.9  # an execution that has begun is left for a second load
 
 
 async def test_a_batch_is_visible_after_flush_and_confirmed(room: Room) -> None:
@@ -94,6 +129,42 @@ async def test_a_reader_hurries_a_writer_at_rest_alone(tmp_path: object) -> None
     await room.writer.close()
     assert [one["executeNumber"] for one in (await room.reads.executions(newest)).items] == [1_000]
     await room.close()
+
+
+async def test_under_load_an_execution_waits_for_its_end(tmp_path: object) -> None:
+    """It is confirmed with the row that says how it ended, and waits for one load, not longer."""
+    gate = Gate()
+    room = Room(f"sqlite:///{tmp_path}/history.db", faults=gate)
+    append_load(room)
+    room.writer.append(batch(1_001, execution(1_001)), durable=True)
+    await gate.pass_one()
+    await gate.wait_for_one()
+    assert {("u1", 1_000), ("u1", 1_001)}.isdisjoint(room.confirmed)
+    assert len(room.confirmed) == BUSY_BATCHES
+    for _ in range(2):  # the commit that waits, and that of `perform`
+        gate.permits.release()
+    await room.writer.perform(lambda _connection: None)
+    assert room.confirmed[BUSY_BATCHES:] == [("u1", 1_000), ("u1", 1_001)]
+    await room.close()
+
+
+async def test_a_close_writes_what_was_left(tmp_path: object) -> None:
+    """An execution that has begun waits no longer than for the end of the service."""
+    gate = Gate()
+    room = Room(f"sqlite:///{tmp_path}/history.db", flush_seconds=600, faults=gate)
+    append_load(room, FULL_BATCHES)
+    await gate.pass_one()
+    gate.permits.release()
+    await room.writer.close()
+    assert len(room.confirmed) == FULL_BATCHES + 1
+    await room.close()
+
+
+async def test_who_waits_for_the_load_gets_all_of_it(room: Room) -> None:
+    """A flush leaves nothing for later."""
+    append_load(room)
+    await room.writer.flush()
+    assert len(room.confirmed) == BUSY_BATCHES + 1
 
 
 async def test_a_later_batch_updates_and_an_earlier_one_does_not(room: Room) -> None:
