@@ -31,6 +31,7 @@ from scheduler_service.persistence.sql.expressions import (
 from scheduler_service.persistence.sql.postgres_arrays import Array, ArrayOf, array_of, numbers
 from scheduler_service.persistence.sql.postgres_connections import (
     driver_of,
+    is_silent,
     prepare,
     replace_ended,
     roll_back,
@@ -95,6 +96,9 @@ class PostgresDialect:
         self, connection: sa.Connection, unconfirmed: type[StoreError]
     ) -> contextlib.AbstractContextManager[None]:
         return single_statement(connection, lambda error: unconfirmed(self.explain(error)))
+
+    def is_silent(self, connection: sa.Connection) -> bool:
+        return not connection.invalidated and is_silent(driver_of(connection))
 
     def rollback(self, connection: sa.Connection) -> None:
         """Takes the transaction back; a broken connection does not return to the pool."""

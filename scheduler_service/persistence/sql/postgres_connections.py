@@ -36,7 +36,7 @@ def replace_ended(raw: psycopg.Connection[Any], _record: object, _borrowed: obje
     A server that ends one says so, or closes it: then there is something to read. What is silent is used
     without asking the server, which would cost as much as a statement.
     """
-    if not raw.closed and not _has_input(raw.fileno()):
+    if is_silent(raw):
         return
     try:
         raw.execute("")
@@ -44,6 +44,11 @@ def replace_ended(raw: psycopg.Connection[Any], _record: object, _borrowed: obje
     except psycopg.Error as error:
         # All older ones are taken for ended, too: most likely the server was restarted.
         raise sa.exc.InvalidatePoolError from error
+
+
+def is_silent(raw: psycopg.Connection[Any]) -> bool:
+    """Whether the server has neither ended the connection nor said anything since it was used."""
+    return not raw.closed and not _has_input(raw.fileno())
 
 
 def roll_back(connection: sa.Connection) -> None:

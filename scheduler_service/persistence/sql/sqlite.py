@@ -63,6 +63,10 @@ class SqliteDialect:
         self._subject = subject
         self._syncs = durability == "full" or url == IN_MEMORY
 
+    def is_silent(self, connection: sa.Connection) -> bool:
+        """True: there is no server."""
+        return True
+
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         with self.engine.connect() as connection:

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sql.postgres_connections import driver_of
+from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence.servers import command
 
 OTHERS = "pg_stat_activity WHERE application_name = 'punctual' AND datname = '%s'"
@@ -47,3 +48,29 @@ def test_a_connection_that_the_server_has_ended_is_replaced(url: str) -> None:
         with open_one() as connection:
             assert connection.scalar(sa.text("SELECT pg_backend_pid()")) != before
     database.close()
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+def test_single_statements_keep_their_connection(url: str) -> None:
+    """None is borrowed for each; an error gives it back, and so does the end."""
+    database = HistoryDatabase(url=url)
+    pool, borrowed = database.dialect.engine.pool, []
+    sa.event.listen(pool, "checkout", lambda *_: borrowed.append(1))
+
+    def ask(text: str) -> None:
+        with database.writing_once() as connection:
+            driver_of(connection).execute(text.encode())
+
+    for _ in range(3):
+        ask("SELECT 1")
+    assert len(borrowed) == 1
+    with pytest.raises(StoreUnavailable):
+        ask("SELECT * FROM nowhere")
+    assert pool.status().count("Current Checked out connections: 0")
+    for _ in range(2):
+        ask("SELECT 1")
+    assert len(borrowed) == 2
+    database.close()
+    assert pool.status().count("Current Checked out connections: 0")
+    ask("SELECT 1")
+    assert pool.status().count("Current Checked out connections: 0"), "what is used late is not kept"
