@@ -108,13 +108,13 @@ def stage(*options: str, kept: Path | None = None) -> Iterator[Stage]:
     """A service and a target, gone afterwards, over a fresh folder, gone too, or over the folder `kept`."""
     with contextlib.ExitStack() as stack:
         folder = str(kept) if kept else stack.enter_context(tempfile.TemporaryDirectory())
-        target = _start(stack, ["-m", "tests.bench.target"], stdin=subprocess.PIPE)
+        target = start_process(stack, ["-m", "tests.bench.target"], stdin=subprocess.PIPE)
         assert target.stdout is not None
         port = int(target.stdout.readline())
         command = ["-m", "scheduler_service", "serve", "--port", "0", "--data", folder, *options]
 
         def start() -> subprocess.Popen[str]:
-            return _start(stack, command, stderr=subprocess.PIPE)
+            return start_process(stack, command, stderr=subprocess.PIPE)
 
         service = start()
         url, aim = listening(service), f"http://127.0.0.1:{port}"
@@ -157,7 +157,10 @@ def show(title: str, values: Mapping[str, Any]) -> None:
     print(f"{title}: " + ", ".join(f"{name} {value}" for name, value in values.items()), flush=True)
 
 
-def _start(stack: contextlib.ExitStack, command: Sequence[str], **streams: Any) -> subprocess.Popen[str]:
+def start_process(
+    stack: contextlib.ExitStack, command: Sequence[str], **streams: Any
+) -> subprocess.Popen[str]:
+    """A program of the checkout with its output in text; it ends with `stack`."""
     process = subprocess.Popen(
         [sys.executable, *command], cwd=ROOT, text=True, stdout=subprocess.PIPE, **streams
     )

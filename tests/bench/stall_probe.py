@@ -22,7 +22,7 @@ import uvloop
 from scheduler_service.app.server import serve
 from scheduler_service.settings import load_settings
 from scheduler_service.telemetry.logs import stderr_log
-from tests.bench.stage import ROOT, Stage, listening
+from tests.bench.stage import ROOT, Stage, listening, start_process
 from tests.bench.stall_shares import Share, Threads
 
 MIB = 1 << 20
@@ -65,16 +65,13 @@ async def run(options: Mapping[str, Any]) -> None:
 
 
 class Answers(BaseHTTPRequestHandler):
-    """The target: `/arrive` notes the moment, every other path answers with the JSON kept under it."""
+    """The target: each path answers with the JSON kept under it."""
 
     protocol_version = "HTTP/1.1"
-    arrivals: list[float] = []
     bodies: dict[str, bytes] = {}
 
     def do_POST(self) -> None:
         """One request."""
-        if self.path == "/arrive":
-            self.arrivals.append(time.time())
         left = int(self.headers.get("content-length", 0))
         while left:
             left -= len(self.rfile.read(min(left, MIB)))
@@ -90,7 +87,12 @@ class Answers(BaseHTTPRequestHandler):
 
 
 class Probe(Stage):
-    """A service with ticks, its target, and the bystander's job."""
+    """A service with ticks, its target, and the bystander's job, whose target is a process of its own.
+
+    In that of the attacker it would be as late as what the attacker sends takes to be made.
+    """
+
+    witness = ""
 
     def tick(self) -> Share:
         """For how long the loop was held at the most since the last question."""
@@ -103,11 +105,11 @@ class Probe(Stage):
         lines = Path(f"/proc/{self.service.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
 
-    def lateness(self) -> list[float]:
-        """The gaps between arrivals beyond the period, in ms, in order."""
-        moments = Answers.arrivals
-        gaps = (later - earlier for earlier, later in pairwise(moments))
-        return sorted(max(gap - PERIOD, 0) * 1000 for gap in gaps)
+    def lateness(self, since: float) -> list[float]:
+        """The gaps between arrivals beyond the period, in ms, in order; `since` that moment (s)."""
+        arrivals = httpx.get(f"{self.witness}/arrivals", timeout=60, trust_env=False).json()
+        moments = [moment for _, _, moment in arrivals if moment >= since * 1000]
+        return sorted(max(later - earlier - PERIOD * 1000, 0) for earlier, later in pairwise(moments))
 
     def define(self, job_id: str, **members: Any) -> httpx.Response:
         """Creates a job that waits."""
@@ -131,7 +133,9 @@ def probing(*options: str) -> Iterator[Probe]:
     """A service and its target, both gone afterwards; `options` as `name=value`."""
     target = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
     threading.Thread(target=target.serve_forever, daemon=True).start()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        witness = start_process(stack, ["-m", "tests.bench.target"], stdin=subprocess.PIPE)
+        assert witness.stdout is not None
         given = dict(option.partition("=")[::2] for option in options)
         settings = {"store.data": folder, "server.port": 0, **given}
         command = [sys.executable, "-m", "tests.bench.stall_probe", json.dumps(settings)]
@@ -143,8 +147,9 @@ def probing(*options: str) -> Iterator[Probe]:
             drain = threading.Thread(target=lambda: [None for _ in service.stderr or ()], daemon=True)
             drain.start()
             probe = Probe(service, url, f"http://127.0.0.1:{target.server_port}", folder=Path(folder))
+            probe.witness = f"http://127.0.0.1:{int(witness.stdout.readline())}"
             timer = {"dueTime": "0s", "period": "100ms"}
-            request = [{"url": f"{probe.target}/arrive"}]
+            request = [{"url": f"{probe.witness}/run"}]
             assert probe.define("bystander", timer=timer, request=request).is_success
             yield probe
         finally:

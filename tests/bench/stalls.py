@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from tests.bench.stage import show
 from tests.bench.stall_attacks import ATTACKS, Answer
-from tests.bench.stall_probe import Answers, Probe, probing
+from tests.bench.stall_probe import Probe, probing
 from tests.bench.stall_registrations import REGISTRATIONS
 
 
@@ -37,12 +37,11 @@ def main(*words: str) -> None:
 def _measure(probe: Probe, name: str, attack: Callable[[Probe], Answer]) -> None:
     time.sleep(0.3)
     probe.tick()
-    Answers.arrivals.clear()
-    began = time.perf_counter()
+    since, began = time.time(), time.perf_counter()
     answer = attack(probe)
     took = time.perf_counter() - began
     time.sleep(1)
-    share, late = probe.tick(), probe.lateness()
+    share, late = probe.tick(), probe.lateness(since)
     values = {
         **{f"{name}_ms": round(value, 1) for name, value in zip(share._fields[:4], share[:4], strict=True)},
         "late_p99_ms": round(late[math.ceil(len(late) * 0.99) - 1], 1) if late else None,

@@ -1,7 +1,7 @@
-"""Creates many jobs at once: each by a turn of its own, their writes in one group."""
+"""Creates many jobs at once: each by a turn of its own, their writes in few groups."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from scheduler_service.domain.events import Created
 from scheduler_service.domain.replies import Reply
@@ -15,6 +15,10 @@ from scheduler_service.ports.state import Commit, StateStore
 TURNS_AT_ONCE = 10
 """Of jobs that are in memory, or in the store."""
 
+GROUP_BYTES = 1 << 20
+"""What jobs that are written in one group may have: 16 MiB at once take 200 ms and more, and so long firings
+would wait to be written. A thousand usual jobs are one group."""
+
 Answer = Reply | StoreError
 Take = Callable[[str, Command], Awaitable[Reply]]
 
@@ -22,9 +26,10 @@ Take = Callable[[str, Command], Awaitable[Reply]]
 class BulkCreation:
     """Takes the turn Created for many definitions.
 
-    Jobs that are not in memory are decided as if the store had nothing of them either, and committed as one
-    group. Where the store has something, for jobs in memory, and for those whose bodies take long to render,
-    as they may fire at once, `take` takes the turn like any other.
+    Jobs that are not in memory are decided as if the store had nothing of them either, and committed in
+    groups, one after the other: what others write comes between two. Where the store has something, for
+    jobs in memory, and for those whose bodies take long to render, as they may fire at once, `take` takes
+    the turn like any other.
     """
 
     def __init__(self, *, jobs: JobCache, store: StateStore, turn: Turn, take: Take) -> None:
@@ -91,10 +96,13 @@ class BulkCreation:
         return answers
 
     async def _commit(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
-        try:
-            return await self._store.commit_all(commits) if commits else []
-        except StoreError as error:
-            return [error] * len(commits)
+        errors: list[StoreError | None] = []
+        for group in divide(commits):
+            try:
+                errors += await self._store.commit_all(group)
+            except StoreError as error:
+                errors += [error] * len(group)
+        return errors
 
     async def _take_others(
         self, definitions: Sequence[Definition], answers: dict[int, Answer], event: Created
@@ -110,3 +118,16 @@ class BulkCreation:
             return await self._take(definition.program.key, Command(event, definition))
         except StoreError as error:
             return error
+
+
+def divide(commits: Sequence[Commit], size: int = GROUP_BYTES) -> Iterator[Sequence[Commit]]:
+    """Groups of `commits` in their order, each of at most `size` bytes, or of one that has more."""
+    start = weight = 0
+    for place, commit in enumerate(commits):
+        own = len(commit.document or b"") + len(commit.definition or b"")
+        if weight and weight + own > size:
+            yield commits[start:place]
+            start, weight = place, 0
+        weight += own
+    if start < len(commits):
+        yield commits[start:]

@@ -53,6 +53,7 @@ class MemoryStore(StateStore):
         self.disk = disk
         self.journal = journal
         self.fates: deque[Fate] = deque()
+        self.groups: list[int] = []  # the commits of each call of `commit_all`
         self.is_down = False
         self.is_closed = False
         self.reads = 0
@@ -89,6 +90,7 @@ class MemoryStore(StateStore):
         return answer
 
     async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
+        self.groups.append(len(commits))
         found = await asyncio.gather(*map(self.commit, commits), return_exceptions=True)
         assert all(one is None or isinstance(one, StoreError) for one in found)
         return [one if isinstance(one, StoreError) else None for one in found]

@@ -15,6 +15,7 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Refusal, Reply, Taken, Unchanged
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.machine import decide
+from scheduler_service.hosts.embedded.bulk_creation import GROUP_BYTES
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
@@ -42,6 +43,28 @@ async def test_each_is_created_and_durable() -> None:
     assert sorted(house.disk.jobs) == ["a", "b", "c"]
     assert len({job.entry.uid for job in house.disk.jobs.values()}) == 3
     assert house.store.loads == 0
+
+
+async def test_large_jobs_are_written_in_several_groups() -> None:
+    """Firings that are due meanwhile are written between two; small jobs are one group."""
+    house = await House().start()
+    half = "x" * (GROUP_BYTES * 2 // 5)
+    assert await create(house, "a", "b", "c", "d", "e", jobName=half) == [Taken()] * 5
+    assert house.store.groups == [2, 2, 1]
+    assert sorted(house.disk.jobs) == ["a", "b", "c", "d", "e"]
+    assert await create(house, *map(str, range(100))) == [Taken()] * 100
+    assert house.store.groups == [2, 2, 1, 100]
+
+
+async def test_a_group_that_fails_fails_alone() -> None:
+    """What was written before it stays, and is answered so; what comes after it is tried."""
+    house = await House().start()
+    house.store.fates += [Fate.WRITTEN, Fate.REFUSED, Fate.WRITTEN]
+    found = await create(house, "a", "b", "c", jobName="x" * GROUP_BYTES)
+    assert house.store.groups == [1, 1, 1]
+    assert [found[0], found[2]] == [Taken(), Taken()]
+    assert isinstance(found[1], StoreUnavailable)
+    assert sorted(house.disk.jobs) == ["a", "c"]
 
 
 async def test_who_declares_a_job_is_its_owner() -> None:
