@@ -42,6 +42,9 @@ class AnsweringProtocol(HttpToolsProtocol):
         self._held = None
         if self._current is not None:  # uvicorn tells the last one alone
             self._leave(self._current)
+        for cycle, _ in self.pipeline:  # never begun, each a cycle of references with its whole request
+            cycle.on_response = _do_nothing
+        self.pipeline.clear()
         super().connection_lost(exc)
 
     def resume_writing(self) -> None:

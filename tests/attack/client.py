@@ -47,6 +47,10 @@ class Client:
         length = next((int(line[15:]) for line in lines if line.startswith(b"content-length:")), 0)
         return int(head.split(b" ", 2)[1]), await self._reader.readexactly(length)
 
+    async def begin(self) -> None:
+        """Returns when an answer has begun. Raises IncompleteReadError where the connection ends before."""
+        await self._reader.readexactly(1)
+
     async def rest(self) -> bytes:
         """What still comes until the peer ends the connection, a reset included."""
         found = b""

@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from scheduler_service.app.api_protocol import COUNTED_BYTES, QUIET_BYTES
 from scheduler_service.app.listener import listen
@@ -138,6 +140,29 @@ async def test_what_requests_hold_is_told_until_they_are_answered() -> None:
         assert await status(reader) == 200
         assert told[-1] == 0
         writer.close()
+
+
+def requests_in_memory() -> int:
+    """Those that nothing has forgotten, or that only the collector could find."""
+    return sum(type(one) is RequestResponseCycle for one in gc.get_objects())
+
+
+async def test_requests_that_were_never_begun_are_gone_with_their_connection() -> None:
+    """The collector seldom looks for cycles of references: 6,000 callers left 600 MiB behind."""
+    async with serving() as front:
+        before = requests_in_memory()
+        _, writer = await front.connect(GET.replace(b"/ ", b"/held ") + 3 * GET)
+        await front.held.wait()
+        assert requests_in_memory() == before + 4
+        gc.disable()
+        try:
+            writer.transport.abort()
+            front.release.set()
+            while front.server.connections.count or front.server.server_state.tasks:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            assert requests_in_memory() == before
+        finally:
+            gc.enable()
 
 
 @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost:", GET + GET[:-2]])
