@@ -135,7 +135,10 @@ def _position(lines: list[int], at: int) -> tuple[int, int]:
 
 
 def _read_yaml(name: str, text: str) -> DefinitionFile:
-    loader = _Loader(text)
+    try:
+        loader = _Loader(text)  # looks at the characters
+    except yaml.YAMLError as error:
+        raise CommandError(f"{name} cannot be read as YAML: {error}", Exit.USAGE) from error
     try:
         node = loader.get_single_node()
         if node is not None and _size(node, {}) > MAX_VALUES:

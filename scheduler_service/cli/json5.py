@@ -141,10 +141,11 @@ def _unescape(escape: re.Match[str], start: int) -> str:
 
 def _read_number(text: str) -> int | float:
     plain = text.lstrip("+-")
+    is_long = len(plain) >= LONGEST_INTEGER
     if plain[:2] in ("0x", "0X"):
-        value: int | float = int(plain, 16)
+        value: int | float = float("inf") if is_long else int(plain, 16)
     else:
-        value = int(plain) if plain.isdigit() and len(plain) < LONGEST_INTEGER else float(plain)
+        value = int(plain) if plain.isdigit() and not is_long else float(plain)
     return -value if text.startswith("-") else value
 
 

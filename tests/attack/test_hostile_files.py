@@ -21,6 +21,8 @@ CONTENTS: dict[str, bytes] = {
     "circle.yaml": b"a: &a [*a]\n",
     "circle_of_maps.yaml": b"&a\nx: *a\n",
     "tag.yaml": b'!!python/object/apply:os.system ["exit 1"]\n',
+    "control.yaml": f'jobId: "{RED}"'.encode(),
+    "hexadecimal.json5": b"{jobId: 0x" + b"f" * 10_000 + b"}",
     "key.yaml": b"? [a]\n: b\n",
     "binary.json": bytes(range(256)) * 100,
     "zeros.json": b"\0" * 1_000,
