@@ -1,6 +1,7 @@
 """Renders a target into the request to send, with the same bytes every time (SPEC section 4)."""
 
 import re
+from collections.abc import Callable
 from typing import final
 from urllib.parse import urlencode
 
@@ -18,7 +19,7 @@ from scheduler_service.engine.scope import scope_for
 from scheduler_service.engine.turn_state import TurnState
 from scheduler_service.language.rendering import Scope, Unrenderable, render_json, render_text, render_url
 from scheduler_service.language.urls import ForeignOrigin, NotAUrl, names_service, resolve_whole
-from scheduler_service.language.values import as_json, as_text
+from scheduler_service.language.values import as_json, as_json_by_member, as_text
 
 AS_JSON: Headers = (("Content-Type", "application/json"),)
 FORM = "application/x-www-form-urlencoded"
@@ -257,21 +258,23 @@ def _body(target: Target, scope: Scope, headers: Headers) -> tuple[bytes | None,
     rendered = render_json(target.body, scope)
     if type(rendered) is Unrenderable:
         return _refuse("body", rendered)
-    return encode_body(rendered.value, headers)
+    return encode_body(rendered.value, headers, as_json if scope.budget.is_short else as_json_by_member)
 
 
-def encode_body(value: object, headers: Headers) -> tuple[bytes, Headers]:
-    """The body as bytes, and the Content-Type to add if the step has none."""
+def encode_body(
+    value: object, headers: Headers, encode: Callable[[object], bytes] = as_json
+) -> tuple[bytes, Headers]:
+    """The body as bytes, and the Content-Type to add if the step has none; `encode` makes JSON of a value."""
     kind = _content_type(headers) if headers else None
     if kind is None:
-        return as_json(value), AS_JSON
+        return encode(value), AS_JSON
     if JSON_TYPE.match(kind):
-        return as_json(value), ()
+        return encode(value), ()
     if isinstance(value, str):
         return value.encode("utf-8", "replace"), ()
     if kind.startswith(FORM) and isinstance(value, dict):
         return urlencode({scrub(name): scrub(as_text(item)) for name, item in value.items()}).encode(), ()
-    return as_json(value), ()
+    return encode(value), ()
 
 
 def _content_type(headers: Headers) -> str | None:

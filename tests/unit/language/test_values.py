@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.domain.texts import scrub
-from scheduler_service.language.values import as_json, as_text, find_control, parse_json
+from scheduler_service.language.values import (
+    FEW_MEMBERS,
+    as_json,
+    as_json_by_member,
+    as_text,
+    find_control,
+    parse_json,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -112,6 +119,27 @@ def test_a_control_character_is_found() -> None:
 def test_a_value_survives_the_way_out_and_in(value: object) -> None:
     """Round trip."""
     assert parse_json(as_json(value)) == value
+
+
+@given(JSON)
+@settings(deadline=None)
+def test_what_is_encoded_by_member_is_the_same(value: object) -> None:
+    """Whatever the value, its members and their number."""
+    assert as_json_by_member(value) == as_json(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"\udc00": "\ud800", "b": [Decimal("1e400")]},
+        list(range(FEW_MEMBERS + 1)),
+        dict.fromkeys(map(str, range(FEW_MEMBERS)), 1.5),
+    ],
+    ids=["lone surrogates", "many members", "few members"],
+)
+def test_odd_values_are_encoded_by_member_too(value: object) -> None:
+    """As at once."""
+    assert as_json_by_member(value) == as_json(value)
 
 
 @given(st.binary())
