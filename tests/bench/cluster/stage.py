@@ -65,6 +65,10 @@ class Bench:
         self.names = names
         self._metrics = metrics
 
+    def ports(self) -> list[int]:
+        """Where the API of each node listens."""
+        return [self.stage.cluster.nodes[name].api for name in self.names]
+
     def create(self, definitions: Sequence[Mapping[str, Any]]) -> float:
         """Posts definitions in arrays, to all nodes at once; how many a second."""
         began = time.perf_counter()
