@@ -12,8 +12,9 @@ from scheduler_service.ports.errors import FolderUnusable, StoreDamaged
 # "full" survives a power loss: the log is synced at each commit. "process" survives the process alone.
 SYNCHRONOUS = {"full": "FULL", "process": "NORMAL"}
 
-# Pages of the log before a checkpoint: a page that changes often is written less often.
-CHECKPOINT_PAGES = 4_000
+# Pages of the log, 64 MiB, before a commit brings it into the file: what waits behind that commit waits for
+# 150 ms and more. Large arrays write less in the second after which a checkpoint comes beside the writer.
+CHECKPOINT_PAGES = 16_000
 
 # Errors of the file itself, not of its disk or its rights.
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}

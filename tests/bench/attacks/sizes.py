@@ -31,21 +31,25 @@ def _definition(number: int) -> bytes:
     return head + b',"request":[{"url":"http://127.0.0.1:9/","body":%s}]}' % body
 
 
+# Made beforehand: the bystander's target is in this process, and would be late itself.
+ARRAYS = [post("/jobs", _array(number)) for number in range(4)]
+DEFINITIONS = [post(f"/jobs/one-{number}", _definition(number)) for number in range(20)]
+
+
 @attack("sizes")
 async def bodies_as_large_as_allowed(scene: Scene) -> AsyncIterator[None]:
     """A caller with arrays of 16 MiB, one with definitions of a MiB, each as soon as the last is answered."""
-    arrays = [post("/jobs", _array(number)) for number in range(4)]
     numbers = itertools.count()
 
     async def ask_many() -> None:
         async with open_client(scene.service.url) as client:
-            await client.say(arrays[next(numbers) % len(arrays)])
+            await client.say(ARRAYS[next(numbers) % len(ARRAYS)])
             await client.answer()
 
     async def ask_one() -> None:
-        number = next(numbers) % 20
+        number = next(numbers) % len(DEFINITIONS)
         async with open_client(scene.service.url) as client:
-            await client.say(post(f"/jobs/one-{number}", _definition(number)))
+            await client.say(DEFINITIONS[number])
             await client.answer()
 
     callers = [asyncio.create_task(go_on(ask)) for ask in (ask_many, ask_one)]

@@ -22,7 +22,7 @@ import uvloop
 from scheduler_service.demo.cluster import LocalCluster, NodePorts
 from scheduler_service.demo.programs import Program, describe_missing, find_programs, free_ports, listens
 from scheduler_service.transport.kept_connections import KeptConnections
-from tests.bench.cluster.stage import cpu_of, each, shared_cpu
+from tests.bench.cluster.stage import cpu_of, each, end_orderly, shared_cpu
 from tests.bench.stage import figures, show
 
 APP_ID = KIND = "BareActor"
@@ -116,6 +116,7 @@ def bare_nodes(*kind: str) -> Iterator[list[BareNode]]:
     programs = find_programs(os.environ)
     if missing := describe_missing(programs):
         raise SystemExit("\n".join(missing))
+    end_orderly()
     with tempfile.TemporaryDirectory() as folder:
         cluster = LocalCluster(folder=Path(folder), programs=programs)
         nodes = [BareNode(cluster, name, kind) for name in ("one", "two")]

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -140,6 +141,7 @@ def measured(*names: str) -> Iterator[Bench]:
     programs = find_programs(os.environ)
     if missing := describe_missing(programs):
         raise SystemExit("\n".join(missing))
+    end_orderly()
     with tempfile.TemporaryDirectory() as folder, contextlib.closing(BareTarget()) as target:
         cluster = LocalCluster(folder=Path(folder), programs=programs)
         cluster.add_database()
@@ -151,6 +153,15 @@ def measured(*names: str) -> Iterator[Bench]:
             yield Bench(stage, target, names, metrics)
         finally:
             cluster.stop()
+
+
+def end_orderly() -> None:
+    """SIGTERM, which `timeout` sends, ends the programs that this one has started, too."""
+
+    def leave(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
 
 
 def tell_metrics(part: Program, port: int) -> None:

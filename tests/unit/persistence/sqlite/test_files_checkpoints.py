@@ -45,6 +45,18 @@ def test_what_was_written_comes_into_the_file(tmp_path: Path) -> None:
     writing.close()
 
 
+def test_an_array_as_large_as_allowed_waits_for_no_checkpoint(tmp_path: Path) -> None:
+    """Nor do firings behind it: its 16 MiB, a definition and a document of each job, stay in the log."""
+    writing = open_writing(str(tmp_path / "state.db"), durability="full")
+    writing.execute("CREATE TABLE large (value)")
+    writing.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    before = (tmp_path / "state.db").stat().st_size
+    for _ in range(32):
+        writing.execute("INSERT INTO large VALUES (zeroblob(1048576))")
+    assert (tmp_path / "state.db").stat().st_size == before
+    writing.close()
+
+
 def test_nothing_is_done_for_nothing(tmp_path: Path) -> None:
     """Where nothing is written the thread sleeps; `close` ends it."""
     writing = open_logged(tmp_path)
