@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from scheduler_service.domain.events import Created
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.dapr.actor_client import ActorClient
-from scheduler_service.hosts.dapr.actor_store import LONGEST_TURN_MS
 from scheduler_service.hosts.dapr.first_rings import RingAt, waits_at_creator
 from scheduler_service.hosts.dapr.history_wait import HistoryWait
 from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
+from scheduler_service.hosts.dapr.turn_commits import LONGEST_TURN_MS
 from scheduler_service.hosts.host_parts import TurnParts
 from scheduler_service.hosts.job_cache import LockedJob, PendingCommit
 from scheduler_service.hosts.tasks import Tasks

@@ -1,4 +1,6 @@
-"""What the actor store of a node keeps of a job between two turns."""
+"""What the actor store of a node keeps of its jobs between two turns."""
+
+from collections import OrderedDict
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import SECOND
@@ -8,6 +10,7 @@ from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered
 
 FRESH_FOR_MS = SECOND
+CACHED_STATES = 50_000
 
 
 class CachedState:
@@ -93,3 +96,50 @@ class CachedState:
         self.deliveries, self.answers = before.deliveries, before.answers
         has_more = bool(document.deliveries or document.remembered)
         return has_more and document.sequence > before.sequence
+
+
+class CachedStates:
+    """The states of the jobs that were used last, at most `size`."""
+
+    def __init__(self, *, size: int = CACHED_STATES) -> None:
+        self._size = size
+        self._states: OrderedDict[str, CachedState] = OrderedDict()
+        self._job_ids: dict[tuple[str, int], str] = {}
+
+    def get(self, job_id: str) -> CachedState | None:
+        """The state of a job, if it is here."""
+        return self._states.get(job_id)
+
+    def use(self, job_id: str) -> CachedState | None:
+        """As `get`; the job's turn begins."""
+        state = self._states.get(job_id)
+        if state is not None:
+            self._states.move_to_end(job_id)
+        return state
+
+    def put(self, job_id: str, state: CachedState) -> None:
+        """Replaces the state of a job; the one that was used least recently may go."""
+        self._states[job_id] = state
+        self._states.move_to_end(job_id)
+        while len(self._states) > self._size:
+            _, oldest = self._states.popitem(last=False)
+            for key in oldest.batches:
+                self._job_ids.pop(key, None)
+
+    def drop(self, job_id: str) -> None:
+        """The next turn of the job has to load it."""
+        self._states.pop(job_id, None)
+
+    def await_history(self, state: CachedState, batch: Batch | None) -> None:
+        """All states of the job have `batch` until `forget_batch`."""
+        if batch is None:
+            return
+        key = (batch.uid, batch.sequence)
+        state.batches[key] = batch
+        self._job_ids[key] = batch.job_id
+
+    def forget_batch(self, key: tuple[str, int]) -> None:
+        """No later state has it: it is in the history, or its turn was not written."""
+        state = self._states.get(self._job_ids.pop(key, ""))
+        if state is not None:
+            state.batches.pop(key, None)
