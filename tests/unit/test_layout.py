@@ -9,7 +9,10 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
+
+import grimp
 
 from tests.unit.docs.pages import ROOT
 
@@ -148,6 +151,14 @@ def test_the_reasons_are_needed() -> None:
     """A test that is gone leaves no line behind."""
     assert [name for name in OTHER_SUBJECTS if not (UNIT / f"{name}.py").is_file()] == []
     assert [name for name in OTHER_FOLDERS if not (UNIT / name).is_dir()] == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports within functions count. The error names the circle."""
+    graph = grimp.build_graph("scheduler_service", "client_sdk", cache_dir=None)
+    TopologicalSorter(
+        {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    ).prepare()
 
 
 def test_most_modules_have_their_test_at_its_place() -> None:

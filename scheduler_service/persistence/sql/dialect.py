@@ -1,8 +1,4 @@
-"""What differs between SQL databases: the one place that knows which of them there are.
-
-A further database is one file beside `sqlite` and `postgres` with a `Dialect` and its way of writing what
-`expressions` names, and a line in `open_dialect`. It needs ON CONFLICT, RETURNING and comparisons of rows.
-"""
+"""What differs between SQL databases."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -11,7 +7,7 @@ from typing import Any, Literal, Protocol
 import sqlalchemy as sa
 
 from scheduler_service.persistence.sql.expressions import GuardedUpsert, Row, Upsert
-from scheduler_service.ports.errors import StoreError, StoreUnavailable
+from scheduler_service.ports.errors import StoreError
 
 Durability = Literal["full", "process"]
 # An insert of SQLAlchemy that has `on_conflict_do_update`: each database has a class of its own for it.
@@ -98,28 +94,3 @@ class Dialect(Protocol):
 
     def explain(self, cause: BaseException) -> str:
         """What does not work, where, and what to check; never a password."""
-
-
-def open_dialect(url: str, *, subject: str, durability: Durability = "full") -> Dialect:
-    """The dialect of `url`; `subject` names what is kept there in messages. Raises StoreUnavailable.
-
-    In a file a commit with `full` outlives a power loss, with `process` a killed process; a server has
-    settings of its own.
-    """
-    scheme = url.partition(":")[0]
-    if scheme == "sqlite":
-        from scheduler_service.persistence.sql.sqlite import SqliteDialect
-
-        return SqliteDialect(url=url, subject=subject, durability=durability)
-    if scheme == "postgresql":
-        try:
-            from scheduler_service.persistence.sql.postgres import PostgresDialect
-        except ModuleNotFoundError as error:
-            raise StoreUnavailable(
-                f"{subject} in PostgreSQL needs the package {error.name}; "
-                "pip install 'punctual-scheduler[service,postgres]'"
-            ) from error
-        return PostgresDialect(url=url, subject=subject)
-    raise StoreUnavailable(
-        f"{subject} cannot be kept in {scheme!r}; use sqlite:///PATH or postgresql://USER@HOST/NAME"
-    )

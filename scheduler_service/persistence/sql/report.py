@@ -4,7 +4,7 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.persistence.sql.database import translated
-from scheduler_service.persistence.sql.dialect import open_dialect
+from scheduler_service.persistence.sql.dialects import open_dialect
 
 OF_POSTGRES = "SELECT current_setting('server_version'), pg_is_in_recovery()"
 

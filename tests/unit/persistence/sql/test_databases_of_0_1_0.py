@@ -20,7 +20,7 @@ from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.schema import statistic_cells
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.services.table import SqlServiceTable
-from scheduler_service.persistence.sql.dialect import open_dialect
+from scheduler_service.persistence.sql.dialects import open_dialect
 from scheduler_service.persistence.sql.migrations import check, upgrade
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
