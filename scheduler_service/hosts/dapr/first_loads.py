@@ -1,8 +1,8 @@
 """Loads jobs that were created in arrays shortly before they are due first, where their actors live.
 
-To load a job costs more than its firing: a herd of jobs that nobody has loaded would be late by that. Its
-alarm waits where it was loaded: there its firing needs no sidecar. A load that does not come about costs the
-firing its time, and nothing else.
+Loading a job takes longer than its firing; a herd of jobs that are not loaded would be late by that. A loaded
+job's alarm waits where the job lives, so its firing needs no sidecar. Where a load fails, the job's ring
+loads it.
 """
 
 import heapq
@@ -23,7 +23,7 @@ LEAST_EARLY_MS = SECOND
 
 
 class FirstLoads:
-    """`loaded` counts them. `alarms` are those of this process, where a job waits until it is loaded."""
+    """`alarms` are those of this process, where a job waits until it is loaded."""
 
     def __init__(
         self, *, node: NodeContext, client: ActorClient, alarms: ReminderAlarms, tasks: Tasks
@@ -35,14 +35,13 @@ class FirstLoads:
         self._waiting: list[tuple[int, str]] = []
         self._at_work = 0
         self._is_closed = False
-        self.loaded = 0
 
     def expect(self, job_id: str, due: int) -> None:
         """The job, which rings here, is due first at the wall moment `due`. Never raises."""
         if self._is_closed or len(self._waiting) >= MOST_WAITING:
             return
         early = due - NEAR_MS - self._clock.now().wall
-        if early > 0:  # where it lives it would need a reminder
+        if early > 0:  # loaded now, its alarm would need a reminder
             self._clock.call_after(early, lambda: self.expect(job_id, due))
             return
         heapq.heappush(self._waiting, (due, job_id))
@@ -65,11 +64,9 @@ class FirstLoads:
             self._at_work -= 1
 
     async def _load(self, job_id: str, due: int) -> None:
-        # First, for it may live here. Who dies with it makes it late, as any job: the sweep finds it.
+        # Before the load, for the job may live here. If this process dies meanwhile, the sweep finds the job.
         self._alarms.drop_ring(job_id)
         try:
             await self._client.load(job_id)
         except StoreError:  # the job's ring meets what keeps it from being loaded, and says so
             self._alarms.ring_at(job_id, due)
-        else:
-            self.loaded += 1

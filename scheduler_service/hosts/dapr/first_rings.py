@@ -30,17 +30,13 @@ def waits_at_creator(created_at: int, due: int) -> bool:
 
 
 class FirstRings:
-    """Looks each time where it ended before; `found` counts the jobs that wait here by that.
-
-    `expect` is told of each of these: its first moment is near.
-    """
+    """Looks each time where it ended before. `ring_at` and `expect` get each job that waits here by that."""
 
     def __init__(self, *, node: NodeContext, ring_at: RingAt, expect: RingAt) -> None:
         self._store = node.cluster.store
         self._ring_at = ring_at
         self._expect = expect
         self._seen = (0, "")
-        self.found = 0
 
     async def look(self, alive: Collection[Holder], now: Now) -> None:
         """Finds what is due within 30 s, at most 5,000 jobs. Raises StoreUnavailable."""
@@ -57,6 +53,5 @@ class FirstRings:
     def _take(self, one: Unbegun, alive: Collection[Holder]) -> None:
         if one.creator in alive and waits_at_creator(one.created_at, one.due):
             return
-        self.found += 1
         self._ring_at(one.job_id, one.due)
         self._expect(one.job_id, one.due)

@@ -1,8 +1,15 @@
 """Jobs of arrays are in memory where they live before they are due first."""
 
+import asyncio
+
 import pytest
 
-from scheduler_service.hosts.dapr.first_loads import LEAST_EARLY_MS, FirstLoads
+from scheduler_service.hosts.dapr.first_loads import (
+    LEAST_EARLY_MS,
+    LOADS_AT_ONCE,
+    MOST_WAITING,
+    FirstLoads,
+)
 from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.hosts.dapr.reminders import ReminderAlarms
 from scheduler_service.hosts.dapr.sidecar import Sidecar
@@ -17,16 +24,29 @@ NAMES = [f"job{number}" for number in range(12)]
 
 
 class Client:
-    """Loads jobs but those that are ill."""
+    """Loads jobs but those that are ill, while its gate is open."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
 
     async def load(self, job_id: str) -> None:
         """Raises StoreUnavailable for one that is ill."""
         self.asked.append(job_id)
+        await self.gate.wait()
         if job_id == "ill":
             raise StoreUnavailable("the sidecar cannot be reached")
+
+
+def make_loads(cluster: DaprHouse, client: Client, alarms: ReminderAlarms, tasks: Tasks) -> FirstLoads:
+    node = NodeContext(
+        cluster=cluster.node.cluster,
+        sidecar=Sidecar(client=cluster.node.client),
+        clock=cluster.clock,
+        log=lambda _, /, **k: None,
+    )
+    return FirstLoads(node=node, client=client, alarms=alarms, tasks=tasks)  # type: ignore[arg-type]
 
 
 async def create(cluster: DaprHouse, delay: str) -> None:
@@ -51,21 +71,13 @@ async def test_what_is_due_is_in_memory_already(cluster: DaprHouse) -> None:
 
 async def test_what_cannot_be_loaded_keeps_no_other_back(cluster: DaprHouse) -> None:
     """Its ring loads it later. What is due within a second is left to its ring at once."""
-    client, tasks, alarms = Client(), Tasks(), cluster.host.alarms
-    real = cluster.node.cluster
-    node = NodeContext(
-        cluster=real,
-        sidecar=Sidecar(client=cluster.node.client),
-        clock=cluster.clock,
-        log=lambda _, /, **k: None,
-    )
-    loads = FirstLoads(node=node, client=client, alarms=alarms, tasks=tasks)  # type: ignore[arg-type]
+    client, tasks = Client(), Tasks()
+    loads = make_loads(cluster, client, cluster.host.alarms, tasks)
     now = cluster.clock.now().wall
     for name, pause in {"ill": 10_000, "soon": LEAST_EARLY_MS - 1, "well": 20_000}.items():
         loads.expect(name, now + pause)
     await tasks.wait_for_all()
     assert client.asked == ["ill", "well"]
-    assert loads.loaded == 1
 
 
 @pytest.mark.parametrize("delay", [20, 40, 120])
@@ -95,10 +107,7 @@ async def test_what_cannot_be_loaded_rings_from_here(cluster: DaprHouse) -> None
 
     sidecar = Sidecar(client=cluster.node.client)
     alarms = ReminderAlarms(sidecar=sidecar, clock=cluster.clock, ring=ring, log=lambda _, /, **k: None)
-    node = NodeContext(
-        cluster=cluster.node.cluster, sidecar=sidecar, clock=cluster.clock, log=lambda _, /, **k: None
-    )
-    loads = FirstLoads(node=node, client=client, alarms=alarms, tasks=tasks)  # type: ignore[arg-type]
+    loads = make_loads(cluster, client, alarms, tasks)
     due = cluster.clock.now().wall + 10_000
     for name in ("ill", "well"):
         alarms.ring_at(name, due)
@@ -110,11 +119,34 @@ async def test_what_cannot_be_loaded_rings_from_here(cluster: DaprHouse) -> None
     assert rung == ["ill"]
 
 
+async def test_few_are_loaded_at_once(cluster: DaprHouse) -> None:
+    """The next ones when those are loaded; beyond what a node keeps in memory none waits."""
+    client, tasks = Client(), Tasks()
+    loads = make_loads(cluster, client, cluster.host.alarms, tasks)
+    due = cluster.clock.now().wall + 10 * LEAST_EARLY_MS
+    client.gate.clear()
+    for _ in range(LOADS_AT_ONCE):
+        loads.expect("first", due)
+    await cluster.settle()
+    for _ in range(MOST_WAITING + 1):
+        loads.expect("waits", due)
+    await cluster.settle()
+    assert client.asked == ["first"] * LOADS_AT_ONCE
+    client.gate.set()
+    await tasks.wait_for_all()
+    assert client.asked.count("waits") == MOST_WAITING
+    loads.expect("later", due)
+    await tasks.wait_for_all()
+    assert client.asked[-1] == "later"
+
+
 async def test_a_node_that_stops_loads_no_more(cluster: DaprHouse) -> None:
     """What waits is dropped, and nothing is taken."""
-    loads = cluster.host.first_loads
+    client, tasks = Client(), Tasks()
+    loads = make_loads(cluster, client, cluster.host.alarms, tasks)
+    due = cluster.clock.now().wall + 10 * LEAST_EARLY_MS
+    loads.expect("waits", due)
     loads.close()
-    loads.expect("job", cluster.clock.now().wall + 10 * LEAST_EARLY_MS)
-    await cluster.settle()
-    assert loads.loaded == 0
-    assert cluster.host.tasks_running == 0
+    loads.expect("comes", due)
+    await tasks.wait_for_all()
+    assert client.asked == []
