@@ -20,8 +20,8 @@ from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.writer import HistoryWriter
+from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
-from scheduler_service.persistence.sql_cluster.store import SharedCatalogue
 from scheduler_service.ports.cluster import Node
 from scheduler_service.transport.service_urls import InvocationSender
 

@@ -8,7 +8,7 @@ import msgspec
 from scheduler_service.domain.leases import Claim, Leased
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Reply
-from scheduler_service.engine import parameters  # noqa: F401
+from scheduler_service.engine import parameters  # noqa: F401 - else the first schema's turn would import it
 from scheduler_service.engine.compile_cache import BatchLookup, CompileCache, read_members
 from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.messages import (

@@ -12,8 +12,7 @@ from scheduler_service.domain.moments import HOUR, Due, Now
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.writes import pack, unpack_delivery
 from scheduler_service.persistence.sql.expressions import IsIn
-from scheduler_service.persistence.sql.job_catalogue import JobCatalogue, write_ids
-from scheduler_service.persistence.sql.job_selections import Read
+from scheduler_service.persistence.sql.job_catalogue import write_ids
 from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, jobs, read_entry
 from scheduler_service.persistence.sql_cluster.claim_rows import (
     CLAIMS,
@@ -36,7 +35,6 @@ from scheduler_service.persistence.sql_cluster.sweep_statements import (
     UNBEGUN,
     values_of,
 )
-from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.cluster import ClaimedJob, LatestClaim, QueueTurn, TurnClaim, Unbegun
 from scheduler_service.ports.errors import StoreConflict, StoreError
 from scheduler_service.ports.state import Remembered, Settlement
@@ -277,29 +275,3 @@ def _other_was_first(job_id: str) -> StoreConflict:
     return StoreConflict(
         f"another node takes a turn of the job {job_id!r}; ask again in a moment", is_public=True
     )
-
-
-class SharedCatalogue(JobCatalogue):
-    """catalogue.Catalogue over the shared database."""
-
-    def __init__(self, *, database: SharedDatabase) -> None:
-        self._database = database
-
-    async def catch_up(self) -> None:
-        """Returns at once: turns are written to the tables directly."""
-
-    async def read_entries(self, reads: Sequence[Read], most: int) -> list[CatalogueEntry]:
-
-        def work(connection: sa.Connection) -> list[Sequence[Any]]:
-            rows: list[Sequence[Any]] = []
-            for statement, values in reads:
-                if len(rows) < most:
-                    rows += connection.execute(statement, {**values, "limit": most - len(rows)}).all()
-            return rows
-
-        return [read_entry(row) for row in await self._database.read(work)]
-
-    async def read_rows(self, reads: Sequence[Read]) -> list[Sequence[Any]]:
-        return await self._database.read(
-            lambda connection: [connection.execute(statement, values).all() for statement, values in reads]
-        )

@@ -14,9 +14,10 @@ from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.node import Cluster
 from scheduler_service.hosts.dapr.sidecar import Sidecar
+from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
-from scheduler_service.persistence.sql_cluster.store import SharedCatalogue, SharedStore
+from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import Node, TurnClaim
 from scheduler_service.ports.history import Batch
 from scheduler_service.security.masking import Masking

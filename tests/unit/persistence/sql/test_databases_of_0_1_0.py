@@ -22,10 +22,11 @@ from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.persistence.sql.dialects import open_dialect
 from scheduler_service.persistence.sql.migrations import check, upgrade
+from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
 from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS as CLUSTER
-from scheduler_service.persistence.sql_cluster.store import SharedCatalogue, SharedStore
+from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.cluster import TurnClaim

@@ -11,8 +11,9 @@ import sqlalchemy as sa
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.wire import Holder
+from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
-from scheduler_service.persistence.sql_cluster.store import SharedCatalogue, SharedStore
+from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.persistence.sqlite.catalogue import SqliteCatalogue
 from scheduler_service.persistence.sqlite.schema import upgrade
 from scheduler_service.ports.catalogue import Catalogue, JobQuery, JobSort, LastOutcome

@@ -3,13 +3,14 @@
 from typing import Self
 
 from scheduler_service.domain.wire import Holder
+from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.events import SharedEvents
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
 from scheduler_service.persistence.sql_cluster.queues import SqlQueues
 from scheduler_service.persistence.sql_cluster.rates import SqlRates
 from scheduler_service.persistence.sql_cluster.shared_registry import SqlSharedRegistry
-from scheduler_service.persistence.sql_cluster.store import SharedCatalogue, SharedStore
+from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import QueueTurn, TurnClaim
 from scheduler_service.ports.state import Commit
 
