@@ -1,0 +1,30 @@
+"""What the changelog says to those who upgrade is true."""
+
+import re
+
+from scheduler_service.persistence.history import schema as history
+from scheduler_service.persistence.redis import lease
+from scheduler_service.persistence.sql_cluster import schema as cluster
+from scheduler_service.persistence.sqlite.schema import MIGRATIONS
+from tests.unit.docs.pages import ROOT
+
+
+def test_the_formats_are_those_of_the_code() -> None:
+    """Of the newest version. Whoever adds a migration says there what it asks of an upgrade."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = text.split("\n## ")[1]
+    said = {
+        name: re.findall(pattern, newest)
+        for name, pattern in {
+            "state": r"`state\.db` has format (\d+)",
+            "redis": r"Redis format (\d+)",
+            "history": r"history version (\d+)",
+            "cluster": r"cluster are at migration (\d+)",
+        }.items()
+    }
+    assert said == {
+        "state": [str(len(MIGRATIONS))],
+        "redis": [str(lease.FORMAT)],
+        "history": [history.MIGRATIONS.head],
+        "cluster": [cluster.MIGRATIONS.head],
+    }
