@@ -98,7 +98,7 @@ class ApiProtocol(LimitedProtocol):
         size = self._input.held + len(self._unparsed)
         if size > QUIET_BYTES:
             self._is_counted = True
-            self._open_connections.hold(self, size, is_answered=self._input.has_whole)
+            self._open_connections.hold(self, size, is_answering=self._input.has_whole_request)
         elif self._is_counted:
             self._is_counted = False
             self._open_connections.hold(self, 0)

@@ -34,8 +34,8 @@ class Connections:
     others say or read nothing, and these end no caller that has asked; only where `most` requests are being
     answered a further connection is refused. One whose head is not complete within `head_seconds` is cut;
     after a request it has `idle_seconds` more. Where what callers have sent takes more than `held_bytes`, the
-    connection ends that has held some for longest without a whole request, or is being answered for five
-    seconds; where there is none, the one that has sent more. `clock` returns seconds.
+    connection is cut that has held some of it for longest; one whose answer is due is left alone for five
+    seconds. Where there is no other, the one that has just sent more is cut. `clock` returns seconds.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class Connections:
         self._clock = clock
         self._room = held_bytes
         self._holding: dict[Connection, int] = {}
-        # By the moment at which each began to hold some, or to be answered, the first one first.
+        # Those of `_holding`, by the moment at which each began to send, or its answer was due.
         self._sending: dict[Connection, float] = {}
-        self._answered: dict[Connection, float] = {}
+        self._answering: dict[Connection, float] = {}
         # All by the moment at which the wait began, the longest first.
         self._silent: dict[Connection, float] = {}
         self._idle: dict[Connection, float] = {}
@@ -93,16 +93,16 @@ class Connections:
         """Notes that the caller has read."""
         self._unread.pop(connection, None)
 
-    def hold(self, connection: Connection, size: int, *, is_answered: bool = False) -> None:
+    def hold(self, connection: Connection, size: int, *, is_answering: bool = False) -> None:
         """Notes how many bytes of requests a connection has; 0: not enough to be counted.
 
-        `is_answered`: one of them is whole.
+        `is_answering`: one of the requests has come to its end, and its answer is due.
         """
         self._room -= size - self._holding.pop(connection, 0)
         if size:
             self._holding[connection] = size
-            own, other = self._answered, self._sending
-            if not is_answered:
+            own, other = self._sending, self._answering
+            if is_answering:
                 own, other = other, own
             other.pop(connection, None)
             own.setdefault(connection, self._now())
@@ -116,13 +116,13 @@ class Connections:
 
     def _let_go(self, connection: Connection) -> None:
         self._sending.pop(connection, None)
-        self._answered.pop(connection, None)
+        self._answering.pop(connection, None)
 
     def _find_longest(self) -> Connection | None:
-        """The one that holds for longest, without those that have been answered for a short time."""
+        """The one that holds for longest, without those whose answer is due for less than 5 s."""
         sending, sends_since = next(iter(self._sending.items()), (None, math.inf))
-        answered, since = next(iter(self._answered.items()), (None, math.inf))
-        return answered if since <= min(sends_since, self._now() - ANSWER_SECONDS) else sending
+        answering, since = next(iter(self._answering.items()), (None, math.inf))
+        return answering if since <= min(sends_since, self._now() - ANSWER_SECONDS) else sending
 
     def forget(self, connection: Connection) -> None:
         """Notes that it is closed."""

@@ -15,8 +15,8 @@ class HeldInput:
         return self._taken - self._released
 
     @property
-    def has_whole(self) -> bool:
-        """Whether a whole request is not answered yet."""
+    def has_whole_request(self) -> bool:
+        """Whether a request that has come to its end is not answered yet."""
         return bool(self._ends)
 
     def take(self, size: int) -> None:

@@ -81,9 +81,9 @@ class ActorClient:
         return [replies[position] for position in range(len(definitions))]
 
     async def load(self, job_id: str) -> None:
-        """Within 5 s the job is in memory where its actor lives; its alarm waits there. Raises StoreError.
+        """Loads the job where its actor lives, within 5 s; its alarm waits there. Raises StoreError.
 
-        A ring before its moment does that, and at a node of any version.
+        It is sent as a ring that comes too early, which nodes of every version understand.
         """
         message = write_ask(Command(AlarmRang()))
         read_reply(await self._sidecar.invoke(job_id, message, timeout_seconds=RING_TIMEOUT_SECONDS))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from scheduler_service.domain.events import Created
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.dapr.actor_client import ActorClient
-from scheduler_service.hosts.dapr.first_rings import RingAt, waits_at_creator
+from scheduler_service.hosts.dapr.first_rings import TakeDue, waits_at_creator
 from scheduler_service.hosts.dapr.history_wait import HistoryWait
 from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
 from scheduler_service.hosts.dapr.turn_commits import LONGEST_TURN_MS
@@ -44,7 +44,7 @@ class ArrayCreation:
     It can where the database has nothing of a job, this node has it not in memory, and it does nothing at
     once. All others take the turn Created through `client`, so that each has the reply that a single creation
     has. `client` does so too while this node is past its heartbeat, or stops, and over a database that does
-    not keep through a power loss what it has confirmed. `expect` is told of the jobs that wait here for their
+    not keep through a power loss what it has confirmed. `expect` gets the jobs that wait here for their
     first moment.
     """
 
@@ -56,7 +56,7 @@ class ArrayCreation:
         local: LocalJobs,
         turn: Turn,
         client: ActorClient,
-        expect: RingAt,
+        expect: TakeDue,
         tasks: Tasks,
     ) -> None:
         self._store = node.cluster.store

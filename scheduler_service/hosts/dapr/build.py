@@ -11,7 +11,7 @@ from scheduler_service.hosts.dapr.actor_store import ActorStore, TakeOver
 from scheduler_service.hosts.dapr.array_creation import ArrayCreation
 from scheduler_service.hosts.dapr.deactivation import Deactivation
 from scheduler_service.hosts.dapr.first_loads import FirstLoads
-from scheduler_service.hosts.dapr.first_rings import FirstRings, RingAt
+from scheduler_service.hosts.dapr.first_rings import FirstRings, TakeDue
 from scheduler_service.hosts.dapr.handover import Handovers
 from scheduler_service.hosts.dapr.host import DaprHost, HostComponents
 from scheduler_service.hosts.dapr.local_turns import LocalTurns
@@ -128,7 +128,7 @@ def _make_array_creation(
     local: LocalJobs,
     turn: Turn,
     client: ActorClient,
-    expect: RingAt,
+    expect: TakeDue,
     tasks: Tasks,
 ) -> ArrayCreation:
     return ArrayCreation(

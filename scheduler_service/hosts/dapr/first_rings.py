@@ -19,9 +19,8 @@ LOOKS_BACK_MS = 2 * SECOND
 PAGE = 1_000
 PAGES = 5
 
-RingAt = Callable[[str, int], None]
-"""Rings a job at a wall moment, wherever it lives (`ReminderAlarms.ring_at`), or loads it before
-(`FirstLoads.expect`)."""
+TakeDue = Callable[[str, int], None]
+"""Gets a job and the wall moment at which it is due: `ReminderAlarms.ring_at`, `FirstLoads.expect`."""
 
 
 def waits_at_creator(created_at: int, due: int) -> bool:
@@ -32,7 +31,7 @@ def waits_at_creator(created_at: int, due: int) -> bool:
 class FirstRings:
     """Looks each time where it ended before. `ring_at` and `expect` get each job that waits here by that."""
 
-    def __init__(self, *, node: NodeContext, ring_at: RingAt, expect: RingAt) -> None:
+    def __init__(self, *, node: NodeContext, ring_at: TakeDue, expect: TakeDue) -> None:
         self._store = node.cluster.store
         self._ring_at = ring_at
         self._expect = expect

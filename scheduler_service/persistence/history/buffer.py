@@ -23,17 +23,20 @@ RECORD_BYTES = 400
 
 
 class Load(msgspec.Struct):
-    """What the writer writes at once: batches, keys to confirm, executions whose detail was dropped."""
+    """What the writer writes at once: batches, keys to confirm, executions whose detail was dropped.
+
+    `ticket` counts all batches that were ever appended, up to the last one of this load.
+    """
 
     batches: list[Batch] = []
     confirmed: list[tuple[str, int]] = []
     dropped: set[tuple[str, int]] = set()
     weight: int = 0
     ticket: int = 0
-    kept: int = 0
-    """So many batches, the first ones, were in the load before this one, and are not left for another."""
-    whole: int = 0
-    """All batches up to this ticket are in this load, or were in one before it."""
+    carried: int = 0
+    """The first so many batches come from the load before this one, and are carried over no further."""
+    complete_to: int = 0
+    """Every batch up to this ticket is in this load or in an earlier one."""
 
     def add(self, batch: Batch, *, durable: bool, limit: int) -> None:
         """Adds `batch`; beyond `limit` bytes one that is not durable without its detail."""
@@ -46,12 +49,12 @@ class Load(msgspec.Struct):
         self.weight += weigh(batch)
         self.ticket += 1
 
-    def leave_begun(self) -> "Load":
-        """Takes executions out that have begun and do not end in this load; a load that starts with them.
+    def carry_over_open(self) -> "Load":
+        """Moves the batches of executions that do not end in this load to the next load, and returns that.
 
-        What is said of an execution in one load is one row. An execution is left for one load, no more.
+        An execution that begins and ends in one load is written as one row. A batch is carried over once.
         """
-        left = {} if self.dropped else _begun(self.batches, self.kept)
+        left = {} if self.dropped else _open_batches(self.batches, self.carried)
         self.batches = [batch for batch in self.batches if (batch.uid, batch.sequence) not in left]
         weight = sum(map(weigh, left.values()))
         self.weight -= weight
@@ -59,15 +62,20 @@ class Load(msgspec.Struct):
         self.confirmed = [key for key in self.confirmed if key not in left]
         batches = list(left.values())
         if not batches:
-            self.whole = self.ticket
+            self.complete_to = self.ticket
         return Load(
-            batches, confirmed, weight=weight, ticket=self.ticket, kept=len(batches), whole=self.ticket
+            batches,
+            confirmed,
+            weight=weight,
+            ticket=self.ticket,
+            carried=len(batches),
+            complete_to=self.ticket,
         )
 
-    def leave_nothing(self) -> "Load":
-        """Keeps all that was appended; a load that is empty."""
-        self.whole = self.ticket
-        return Load(ticket=self.ticket, whole=self.ticket)
+    def carry_over_nothing(self) -> "Load":
+        """Keeps all that was appended, and returns an empty load for what comes next."""
+        self.complete_to = self.ticket
+        return Load(ticket=self.ticket, complete_to=self.ticket)
 
     def join(self, later: "Load") -> None:
         """Adds what was appended after this load, whose writing failed."""
@@ -78,8 +86,8 @@ class Load(msgspec.Struct):
         self.ticket = later.ticket
 
 
-def _begun(batches: Sequence[Batch], kept: int) -> dict[tuple[str, int], Batch]:
-    """The batches after the first `kept` whose executions are open, in their order, by (uid, sequence)."""
+def _open_batches(batches: Sequence[Batch], carried: int) -> dict[tuple[str, int], Batch]:
+    """Batches with an execution that stays open, but the first `carried`, by (uid, sequence)."""
     ended: set[tuple[str, int]] = set()
     found: list[Batch] = []
     for place in range(len(batches) - 1, -1, -1):
@@ -93,7 +101,7 @@ def _begun(batches: Sequence[Batch], kept: int) -> dict[tuple[str, int], Batch]:
                 ended.add(key)
             elif key not in ended:
                 is_open = True
-        if is_open and place >= kept:
+        if is_open and place >= carried:
             found.append(batch)
     return {(batch.uid, batch.sequence): batch for batch in reversed(found)}
 

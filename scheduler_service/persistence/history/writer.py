@@ -48,7 +48,7 @@ CLOSING_TRIES = 2
 class HistoryWriter:
     """ports.History in a thread. Records are visible after about 100 ms, or by `flush`.
 
-    Under load it is 500 ms, and a second for those of an execution that has not ended.
+    Under load they are after 500 ms, those of an execution that has not ended after a second.
 
     `on_written(keys)` gets the (uid, sequence) of durable batches once they are committed, `on_trouble(text)`
     each failure to write, and None when it is over; both are called on the writer's thread and must not
@@ -247,12 +247,12 @@ class HistoryWriter:
         with self._changed:
             load = self._load
             self._last_batches = len(load.batches)
-            self._load = load.leave_begun() if self._may_leave() else load.leave_nothing()
+            self._load = load.carry_over_open() if self._may_carry_over() else load.carry_over_nothing()
             self._writing_bytes = load.weight
             return load
 
-    def _may_leave(self) -> bool:
-        """Whether executions that have begun may wait for their end: under load, unless all is asked for."""
+    def _may_carry_over(self) -> bool:
+        """Whether open executions may wait for their end: under load, unless a reader waits for all."""
         is_busy = self._last_batches >= BUSY_BATCHES
         return is_busy and not (self._waiters or self._failures or self._closing)
 
@@ -296,7 +296,7 @@ class HistoryWriter:
     def _confirm(self, load: Load) -> None:
         with self._changed:
             self._writing_bytes = 0
-            self._written = load.whole
+            self._written = load.complete_to
             recovered, self._failures = self._failures > 0, 0
         if load.confirmed:
             self._on_written(load.confirmed)

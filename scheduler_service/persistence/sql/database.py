@@ -74,7 +74,7 @@ class Database:
     def writing_once(self) -> Iterator[sa.Connection]:
         """The same for a single statement: without a way of its own to a server for begin and commit.
 
-        `unconfirmed` is raised where it may be durable, and nobody has said so. One at a time has the
+        Raises `unconfirmed` where it may be durable without an answer that says so. Callers take turns on one
         connection, which is kept: to borrow one costs a tenth of what a small group of claims does.
         """
         dialect = self.dialect
@@ -112,7 +112,7 @@ class Database:
 
     def _kept_connection(self) -> sa.Connection:
         """The connection of single statements; one that the server has ended is replaced."""
-        if self._kept is not None and self.dialect.is_silent(self._kept):
+        if self._kept is not None and self.dialect.is_usable(self._kept):
             return self._kept
         self._give_kept_back()
         self._kept = self.dialect.engine.connect()

@@ -33,8 +33,8 @@ class Dialect(Protocol):
     def single(self) -> Single | None:
         """None: a transaction of one statement is as any other."""
 
-    def is_silent(self, connection: sa.Connection) -> bool:
-        """Whether a connection that waited may be used: its server has neither ended it nor said anything."""
+    def is_usable(self, connection: sa.Connection) -> bool:
+        """Whether a kept connection may be used: its server has neither closed it nor sent anything since."""
 
     def reading(self) -> AbstractContextManager[sa.Connection]:
         """A connection on which everything read is of one moment."""

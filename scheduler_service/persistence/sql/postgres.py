@@ -97,7 +97,7 @@ class PostgresDialect:
     ) -> contextlib.AbstractContextManager[None]:
         return single_statement(connection, lambda error: unconfirmed(self.explain(error)))
 
-    def is_silent(self, connection: sa.Connection) -> bool:
+    def is_usable(self, connection: sa.Connection) -> bool:
         return not connection.invalidated and is_silent(driver_of(connection))
 
     def rollback(self, connection: sa.Connection) -> None:

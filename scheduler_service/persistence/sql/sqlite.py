@@ -63,7 +63,7 @@ class SqliteDialect:
         self._subject = subject
         self._syncs = durability == "full" or url == IN_MEMORY
 
-    def is_silent(self, connection: sa.Connection) -> bool:
+    def is_usable(self, connection: sa.Connection) -> bool:
         """True: there is no server."""
         return True
 

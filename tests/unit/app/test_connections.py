@@ -171,11 +171,11 @@ async def test_who_is_being_answered_gives_way_after_five_seconds() -> None:
     """Before that the one that sends: longest, or now where nobody else does."""
     bench = Bench(most=9)
     asked, sending, polling, late, last = (bench.admitted() for _ in range(5))
-    bench.connections.hold(asked, 40, is_answered=True)
+    bench.connections.hold(asked, 40, is_answering=True)
     bench.connections.hold(sending, 20)
     bench.connections.hold(polling, 20)
-    bench.connections.hold(polling, 30, is_answered=True)
-    bench.connections.hold(late, 40, is_answered=True)
+    bench.connections.hold(polling, 30, is_answering=True)
+    bench.connections.hold(late, 40, is_answering=True)
     assert [one.is_cut for one in (asked, sending, polling, late)] == [False, True, False, True]
     bench.seconds = 5
     bench.connections.hold(last, 90)
@@ -186,8 +186,8 @@ async def test_an_answer_that_ends_is_not_counted_any_more() -> None:
     """Nor as one that is being answered: what it sends next is a request of its own."""
     bench = Bench(most=9)
     first, second = bench.admitted(), bench.admitted()
-    bench.connections.hold(first, 60, is_answered=True)
+    bench.connections.hold(first, 60, is_answering=True)
     bench.connections.hold(first, 0)
     bench.connections.hold(first, 60)
-    bench.connections.hold(second, 60, is_answered=True)
+    bench.connections.hold(second, 60, is_answering=True)
     assert (first.is_cut, second.is_cut) == (True, False)

@@ -61,18 +61,18 @@ def test_what_has_begun_is_left_for_one_load() -> None:
         (execution(1), execution(2), execution(1, "succeeded", ended_at=START), execution(3)), start=1
     ):
         load.add(batch(sequence, record), durable=sequence != 4, limit=1_000_000)
-    left = load.leave_begun()
+    left = load.carry_over_open()
     assert [one.sequence for one in load.batches] == [1, 3]
     assert load.confirmed == [("u1", 1), ("u1", 3)]
     assert [one.sequence for one in left.batches] == [2, 4]
     assert left.confirmed == [("u1", 2)]
     assert (load.weight, left.weight) == (2 * (RECORD_BYTES + 2), 2 * (RECORD_BYTES + 2))
-    assert (load.whole, left.whole, left.ticket) == (0, 4, 4)
+    assert (load.complete_to, left.complete_to, left.ticket) == (0, 4, 4)
     left.add(batch(5, execution(4)), durable=True, limit=1_000_000)
-    last = left.leave_begun()
+    last = left.carry_over_open()
     assert [one.sequence for one in left.batches] == [2, 4]
     assert [one.sequence for one in last.batches] == [5]
-    assert (left.whole, last.whole) == (4, 5)
+    assert (left.complete_to, last.complete_to) == (4, 5)
 
 
 def test_nothing_is_left_where_detail_was_dropped() -> None:
@@ -80,6 +80,6 @@ def test_nothing_is_left_where_detail_was_dropped() -> None:
     load = Load()
     load.add(batch(1, Noted(execute_number=1, at=START, kind="note", text="a line")), durable=True, limit=1)
     load.add(batch(2, *attempt(1, 1), execution(1)), durable=False, limit=1)
-    left = load.leave_begun()
+    left = load.carry_over_open()
     assert left.batches == []
-    assert load.whole == load.ticket == left.ticket == 2
+    assert load.complete_to == load.ticket == left.ticket == 2
