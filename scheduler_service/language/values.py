@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 
 import msgspec
@@ -14,8 +15,8 @@ DEPTH_MAX = 64
 LARGE_BYTES = 32_768
 """A JSON text that is longer takes long to read and to render: it is done beside the loop (decision 28)."""
 
-FEW_MEMBERS = 64
-"""A container with no more is encoded member by member, where its members may be large."""
+FEW_MEMBERS, MEMBER_LEVELS = 64, 2
+"""Containers with no more members are encoded member by member, in so many levels: 4,096 calls at most."""
 
 _BOM = b"\xef\xbb\xbf"
 _INTEGER_DIGITS_MAX = 4_000  # Python refuses to convert longer ones
@@ -69,15 +70,30 @@ def as_json(value: object) -> bytes:
 
 
 def as_json_by_member(value: object) -> bytes:
-    """The same, encoded member by member: one call for 16 MiB keeps the interpreter to itself for 100 ms.
+    """The same bytes as `as_json`, of `encode_in_pieces`."""
+    return b"".join(encode_in_pieces(value))
 
-    Where there are many members, they are small, and one by one they would take longer.
+
+def encode_in_pieces(value: object, levels: int = MEMBER_LEVELS) -> Iterator[bytes]:
+    """The JSON of a value, member by member: one call for 16 MiB keeps the interpreter to itself for 100 ms.
+
+    A container with many members is one piece: they are small, and one by one they would take longer. A
+    container with a single member is no level.
     """
-    if type(value) is list and 1 < len(value) <= FEW_MEMBERS:
-        return b"[" + b",".join(map(as_json, value)) + b"]"
-    if type(value) is dict and 1 < len(value) <= FEW_MEMBERS:
-        return b"{" + b",".join(as_json(name) + b":" + as_json(item) for name, item in value.items()) + b"}"
-    return as_json(value)
+    if not (levels and isinstance(value, list | dict) and 0 < len(value) <= FEW_MEMBERS):
+        yield as_json(value)
+        return
+    below = levels - (len(value) > 1)
+    if isinstance(value, list):
+        for place, item in enumerate(value):
+            yield b"," if place else b"["
+            yield from encode_in_pieces(item, below)
+        yield b"]"
+    else:
+        for place, (name, item) in enumerate(value.items()):
+            yield (b"," if place else b"{") + as_json(name) + b":"
+            yield from encode_in_pieces(item, below)
+        yield b"}"
 
 
 def find_control(text: str) -> int | None:

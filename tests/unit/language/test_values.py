@@ -13,6 +13,7 @@ from scheduler_service.language.values import (
     as_json,
     as_json_by_member,
     as_text,
+    encode_in_pieces,
     find_control,
     parse_json,
 )
@@ -140,6 +141,22 @@ def test_what_is_encoded_by_member_is_the_same(value: object) -> None:
 def test_odd_values_are_encoded_by_member_too(value: object) -> None:
     """As at once."""
     assert as_json_by_member(value) == as_json(value)
+
+
+@pytest.mark.parametrize("form", ["list", "object", "wrapped", "two levels"])
+def test_each_large_member_is_a_piece_of_its_own(form: str) -> None:
+    """However the values are put together; many small members are one piece."""
+    texts = ["x" * 1_000] * 16
+    named = {str(place): text for place, text in enumerate(texts)}
+    value: object = {
+        "list": texts,
+        "object": named,
+        "wrapped": {"data": [[named]]},
+        "two levels": {"some": texts[:8], "others": {"a": [texts[0]], "b": texts[1]}},
+    }[form]
+    assert max(map(len, encode_in_pieces(value))) < 1_010
+    assert b"".join(encode_in_pieces(value)) == as_json(value)
+    assert len(list(encode_in_pieces(list(range(FEW_MEMBERS + 1))))) == 1
 
 
 @given(st.binary())
