@@ -8,6 +8,9 @@ import httpx
 CODINGS = "gzip, deflate"
 """What to ask for with `Accept-Encoding`; what comes in another coding is not decoded."""
 
+OF_THE_CODING = frozenset({b"content-encoding", b"content-length", b"transfer-encoding"})
+"""Headers that describe how a body came."""
+
 PIECE_BYTES = 1 << 16
 _AUTOMATIC = zlib.MAX_WBITS | 32
 """Windows of gzip and of zlib, by their heads."""
@@ -44,6 +47,18 @@ def coding_of(answer: httpx.Response) -> str:
 def is_decoded(answer: httpx.Response) -> bool:
     """Whether `read_decoded` gives what the sender meant."""
     return answer.is_stream_consumed or coding_of(answer) in ("", "gzip", "x-gzip", "deflate")
+
+
+def with_body(answer: httpx.Response, body: bytes) -> httpx.Response:
+    """The same answer with its decoded body, and without headers that say how it came."""
+    kept = [(name, value) for name, value in answer.headers.raw if name.lower() not in OF_THE_CODING]
+    return httpx.Response(
+        answer.status_code,
+        headers=kept,
+        content=body,
+        request=answer.request,
+        extensions=answer.extensions,
+    )
 
 
 class _Inflater:

@@ -17,7 +17,7 @@ from client_sdk.client.retrying import (
     may_repeat_answer,
     may_repeat_failure,
 )
-from client_sdk.decoding import CODINGS, coding_of, is_decoded, read_decoded
+from client_sdk.decoding import CODINGS, coding_of, is_decoded, read_decoded, with_body
 from client_sdk.errors import Unreachable, Unreadable
 from client_sdk.traces import TRACEPARENT, current_traceparent
 
@@ -33,8 +33,7 @@ ANSWER_SECONDS = 120.0
 """An answer that comes byte by byte may take so long beyond the HTTP timeout, which counts anew for each."""
 
 READ_FLAWS = 5
-OF_THE_CODING = frozenset({b"content-encoding", b"content-length", b"transfer-encoding"})
-"""Headers that describe how a body came."""
+"""So many flaws of an answer are named in an error; where it has more, "check all of it" is."""
 
 
 class Connection:
@@ -201,14 +200,7 @@ async def _read_whole(answer: httpx.Response) -> httpx.Response:
         raise unreadable(answer, "in a coding that is broken") from None
     finally:
         await answer.aclose()
-    kept = [(name, value) for name, value in answer.headers.raw if name.lower() not in OF_THE_CODING]
-    return httpx.Response(
-        answer.status_code,
-        headers=kept,
-        content=b"".join(pieces),
-        request=answer.request,
-        extensions=answer.extensions,
-    )
+    return with_body(answer, b"".join(pieces))
 
 
 def parse(model: type[Answer], data: Any) -> Answer:
