@@ -83,3 +83,14 @@ def test_nothing_is_left_where_detail_was_dropped() -> None:
     left = load.carry_over_open()
     assert left.batches == []
     assert load.complete_to == load.ticket == left.ticket == 2
+
+
+def test_a_load_after_a_whole_one_is_complete_to_it() -> None:
+    """What it carries over was appended later."""
+    load = Load()
+    load.add(batch(1, execution(1)), durable=True, limit=1_000_000)
+    following = load.carry_over_nothing()
+    assert (load.complete_to, following.batches, following.ticket) == (1, [], 1)
+    following.add(batch(2, execution(2)), durable=True, limit=1_000_000)
+    assert [one.sequence for one in following.carry_over_open().batches] == [2]
+    assert following.complete_to == 1
