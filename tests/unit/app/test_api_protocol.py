@@ -124,15 +124,21 @@ async def test_what_requests_hold_is_told_until_they_are_answered() -> None:
     """Of a large body its first part, as the rest has room of its own; nothing of what is answered."""
     async with serving() as front:
         told: list[int] = []
+        answering: list[bool] = []
         hold = front.server.connections.hold
-        front.server.connections.hold = (  # type: ignore[method-assign]
-            lambda connection, size, **keys: told.append(size) or hold(connection, size, **keys)
-        )
+
+        def note(connection: Any, size: int, *, is_answering: bool = False) -> None:
+            told.append(size)
+            answering.append(is_answering)
+            hold(connection, size, is_answering=is_answering)
+
+        front.server.connections.hold = note  # type: ignore[method-assign]
         size = 10 * COUNTED_BYTES
         head = b"POST /read HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % size
         reader, writer = await front.connect(head + bytes(size))
         await front.held.wait()
         assert COUNTED_BYTES < told[-1] < COUNTED_BYTES + QUIET_BYTES
+        assert (answering[0], answering[-1]) == (False, True), "once the request has come to its end"
         front.release.set()
         assert await status(reader) == 200
         assert told[-1] == 0

@@ -32,6 +32,7 @@ class Reminders:
         self.gate.set()
         self.asked: list[tuple[int, str]] = []
         self.set: dict[str, int] = {}
+        self.removed: list[str] = []
 
     async def remind(self, job_id: str, pause: int) -> None:
         """Registers or replaces one."""
@@ -42,6 +43,7 @@ class Reminders:
 
     async def forget_reminder(self, job_id: str) -> None:
         """Removes it."""
+        self.removed.append(job_id)
         self.set.pop(job_id, None)
 
 
@@ -208,19 +210,39 @@ async def test_a_guard_that_is_set_is_not_set_again() -> None:
     assert len(slow.reminders.asked) == 2
 
 
-async def test_who_is_done_soon_registers_nothing() -> None:
-    """Neither a job that ends, nor one that leaves, nor a node that stops."""
+@pytest.mark.parametrize("job", ["ended", "moved", "left"])
+async def test_who_is_done_soon_registers_nothing(job: str) -> None:
+    """Neither a job that ends, nor one that leaves, nor a node that stops; and nothing is removed."""
     slow = Slow()
     slow.gate.set()
-    near = Due(START + 5_000, None)
-    for job in ("ended", "moved", "left"):
-        await slow.alarms.arm(job, near)
+    await slow.alarms.arm(job, Due(START + 5_000, None))
     await slow.advance(5_000)
-    await slow.alarms.arm("ended", Due())
-    slow.alarms.forget("moved")
-    await slow.alarms.stop()
+    match job:
+        case "ended":
+            await slow.alarms.arm(job, Due())
+        case "moved":
+            slow.alarms.forget(job)
+        case _:
+            await slow.alarms.stop()
     await slow.advance(2 * LATEST_GUARD_MS)
-    assert slow.reminders.asked == []
+    assert (slow.reminders.asked, slow.reminders.removed) == ([], [])
+
+
+async def test_a_node_that_stops_waits_for_a_registration() -> None:
+    """One that dies does not."""
+    for end in ("stop", "cancel"):
+        slow = Slow()
+        slow.reminders.gate.clear()
+        await slow.alarms.arm("job", Due(START, None))
+        await slow.advance(LATEST_GUARD_MS)
+        ending = asyncio.create_task(slow.alarms.stop() if end == "stop" else slow.alarms.cancel())
+        slow.gate.set()
+        await slow.settle()
+        assert ending.done() == (end == "cancel")
+        slow.reminders.gate.set()
+        await ending
+        await slow.settle()
+        assert list(slow.reminders.set) == (["job"] if end == "stop" else [])
 
 
 async def test_what_is_far_is_registered_before_the_commit() -> None:

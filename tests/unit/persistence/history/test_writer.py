@@ -148,6 +148,23 @@ async def test_under_load_an_execution_waits_for_its_end(tmp_path: object) -> No
     await room.close()
 
 
+async def test_who_asks_while_a_load_is_written_gets_what_waits_for_its_end(tmp_path: object) -> None:
+    """What was carried over when the reader came is written before it reads."""
+    gate = Gate()
+    room = Room(f"sqlite:///{tmp_path}/history.db", faults=gate)
+    append_load(room)
+    await gate.wait_for_one()
+    reading = asyncio.create_task(room.writer.flush())
+    await asyncio.sleep(0)
+    gate.permits.release()
+    await gate.wait_for_one()
+    assert not reading.done()
+    gate.permits.release()
+    await reading
+    assert ("u1", 1_000) in room.confirmed
+    await room.close()
+
+
 async def test_a_close_writes_what_was_left(tmp_path: object) -> None:
     """An execution that has begun waits no longer than for the end of the service."""
     gate = Gate()
