@@ -7,7 +7,13 @@ import pytest
 from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.replies import Refusal, RefusalCode
-from scheduler_service.engine.parameters import CHECKS_MAX, PROBLEMS_MAX, check_parameters, check_schema
+from scheduler_service.engine.parameters import (
+    CHECKS_MAX,
+    LONGEST_MESSAGE,
+    PROBLEMS_MAX,
+    check_parameters,
+    check_schema,
+)
 from tests.unit.engine.rig import Rig
 
 
@@ -53,6 +59,8 @@ def test_messages_repeat_little_of_what_they_are_about() -> None:
     assert problem.message.startswith("[{'b': [0, 1, 2,")
     assert "18, 19, …]" in problem.message
     assert " is not valid under any" in problem.message
+    [problem] = check_parameters({"properties": {"a": {"maxLength": 1}}}, {"a": "x" * 1_000})
+    assert len(problem.message) == LONGEST_MESSAGE
 
 
 def test_messages_are_counted() -> None:
