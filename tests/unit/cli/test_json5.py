@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_service.cli.json5 import Json5Error, Json5Reader
+from scheduler_service.cli.json5 import LONGEST_INTEGER, Json5Error, Json5Reader
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -63,6 +63,7 @@ def test_another_reader_of_json5_agrees(text: str) -> None:
     [
         ("// one\n{a: 1, /* two */ 'b': 'it\\'s',}", {"a": 1, "b": "it's"}),
         ("[0x1F, +1, .5, 5., -2e3,]", [31, 1, 0.5, 5.0, -2000.0]),
+        (f"-0x{'f' * LONGEST_INTEGER}", float("-inf")),
         ('"\\u00e9\\x41\\\nB\\v"', "éAB\v"),
         ('"\\ud83d\\ude00"', "😀"),
         ("{$a_1: null, true: true}", {"$a_1": None, "true": True}),

@@ -99,6 +99,13 @@ def test_a_frame_of_lines_without_an_end_is_refused(line: bytes) -> None:
         list(reader.feed(half + 2 * line))
 
 
+def test_frames_have_their_size_each() -> None:
+    """A stream may go on for ever: what was read of it does not count."""
+    reader, data = FrameReader(), b"x" * (LARGEST_FRAME // 2)
+    for _ in range(5):
+        assert list(reader.feed(b"data: " + data + b"\n\n")) == [data]
+
+
 async def test_an_id_that_no_header_can_have_does_not_count() -> None:
     """It would make every further connection impossible."""
     service = Service([b"id: 7-1\n\nid: \xc3\xa9\n\nid: 7\x01\n\n"], [frame(2)])
