@@ -11,11 +11,12 @@ from tests.bench.attacks.registry import Scene, attack
 
 MIB = 1 << 20
 TEXT = "x" * (15 << 10)
-JOB = {"jobName": "large", "creator": "bench", "creatorName": "bench"}
+LATER = {"dueTime": "2035-01-01 00:00:00", "period": "0s"}
+JOB = {"jobName": "large", "creator": "bench", "creatorName": "bench", "timer": LATER}
 
 
 def _array(number: int) -> bytes:
-    """1,000 definitions of 15 KiB, which are new each time."""
+    """1,000 definitions of 15 KiB of jobs that wait."""
     request = [{"url": "http://127.0.0.1:9/"}]
     jobs = [
         {**JOB, "jobId": f"many-{number}-{place}", "labels": {"a": TEXT}, "request": request}
