@@ -187,11 +187,11 @@ class ClusterStore(Protocol):
         Those `after` a pair of these.
         """
 
-    async def abandoned(self, alive: Iterable[Holder], since: int, limit: int, after: str = "") -> list[str]:
+    async def abandoned(self, alive: Iterable[Holder], since: int, limit: int) -> list[str]:
         """Jobs whose last turn was a node's that is not among `alive`, and that may have unfinished work.
 
         Those with live executions, and those of whose records the history may lack some: claimed since
-        `since` (steady ms).
+        `since` (steady ms). Of each node those with live executions come first, then the latest claims.
         """
 
     async def forget(self, job_id: str) -> bool:

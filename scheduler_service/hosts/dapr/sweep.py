@@ -122,14 +122,9 @@ class Sweep:
     async def _abandoned(self, alive: Iterable[Holder], now: Now) -> list[str]:
         """Jobs of dead nodes, each once a minute: a ring that changes nothing leaves the job in the list."""
         self._rung_at = {job: at for job, at in self._rung_at.items() if now.steady - at < MINUTE}
-        job_ids: list[str] = []
-        after = ""
-        while len(job_ids) < RINGS_PER_SECOND:
-            page = await self._store.abandoned(alive, now.steady - RECENT_MS, RINGS_PER_SECOND, after)
-            job_ids.extend(job for job in page if job not in self._rung_at)
-            if len(page) < RINGS_PER_SECOND:
-                break
-            after = page[-1]
+        limit = RINGS_PER_SECOND + len(self._rung_at)  # so many more are found, whichever come first
+        found = await self._store.abandoned(alive, now.steady - RECENT_MS, limit)
+        job_ids = [job for job in found if job not in self._rung_at][:RINGS_PER_SECOND]
         self._rung_at |= dict.fromkeys(job_ids, now.steady)
         return job_ids
 

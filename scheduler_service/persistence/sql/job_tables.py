@@ -67,6 +67,8 @@ sa.Index("jobs_next_fire", jobs.c.next_fire)  # lists read those without a momen
 sa.Index("jobs_uid", jobs.c.uid)
 sa.Index("jobs_state", jobs.c.tenant, jobs.c.state, jobs.c.job_id)
 _index_where_set("jobs_parent", jobs.c.parent_job, jobs.c.parent_execution, jobs.c.job_id)
+# By it the sweep finds what a dead node left: its jobs that run, then those that it claimed last.
+sa.Index("jobs_held", jobs.c.node, jobs.c.boot, jobs.c.live, jobs.c.claimed_at)
 
 definitions = sa.Table(
     "definitions",

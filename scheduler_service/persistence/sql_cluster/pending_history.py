@@ -1,6 +1,7 @@
 """Records of deliveries that the history may not have yet: they belong to no turn, and no job keeps them."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -10,7 +11,11 @@ from scheduler_service.persistence.common.actor_document import pack_batches, un
 from scheduler_service.persistence.common.writes import PackedBatch, pack
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.schema import untold
-from scheduler_service.persistence.sql_cluster.sweep_statements import ABANDONED_HISTORY, values_of
+from scheduler_service.persistence.sql_cluster.sweep_statements import (
+    ABANDONED_HISTORY,
+    DEAD_TELLERS,
+    read_dead,
+)
 from scheduler_service.ports.history import Batch
 
 _decode = msgspec.msgpack.Decoder(PackedBatch).decode
@@ -38,10 +43,14 @@ class PendingHistory:
         await self._database.write(work)
 
     async def adopt(self, alive: Iterable[Holder], holder: Holder, limit: int) -> list[Batch]:
-        values = {"alive": values_of(alive), "most": limit}
+        dead = await self._database.read(lambda connection: read_dead(connection, DEAD_TELLERS, alive))
+        if not dead:
+            return []
 
         def work(connection: sa.Connection) -> list[Batch]:
-            found = connection.execute(ABANDONED_HISTORY, values).all()
+            found: list[Any] = []
+            for one in dead:
+                found += connection.execute(ABANDONED_HISTORY, {**one, "most": limit - len(found)})
             for uid, sequence, _ in found:
                 statement = sa.update(untold).where(_is(uid, sequence))
                 connection.execute(statement.values(node=holder.node, boot=holder.boot))

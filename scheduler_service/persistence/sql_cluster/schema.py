@@ -4,7 +4,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.sql.expressions import bounded_text, text
+from scheduler_service.persistence.sql.expressions import WHERE, bounded_text, text
 from scheduler_service.persistence.sql.job_tables import metadata
 from scheduler_service.persistence.sql.migrations import Migrations
 
@@ -31,7 +31,8 @@ outbox = sa.Table(
     sa.Column("node", sa.String(64), nullable=False),
     sa.Column("boot", sa.String(64), nullable=False),
 )
-sa.Index("outbox_holder", outbox.c.node, outbox.c.boot)
+_not_done = sa.text("done_at IS NULL")
+sa.Index("outbox_holder", outbox.c.node, outbox.c.boot, sqlite_where=_not_done, info={WHERE: _not_done})
 sa.Index("outbox_done", outbox.c.done_at)
 
 # The records of deliveries that the history may not have yet.
@@ -215,7 +216,7 @@ queue_turns = sa.Table(
 MIGRATIONS = Migrations(
     subject="the shared database",
     scripts="scheduler_service.persistence.sql_cluster:migrations",
-    head="0007",
+    head="0008",
     version_table="cluster_version",
     metadata=(metadata,),
     lock=1_347_767_875,

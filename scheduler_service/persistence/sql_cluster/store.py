@@ -31,9 +31,11 @@ from scheduler_service.persistence.sql_cluster.schema import copies, outbox, rem
 from scheduler_service.persistence.sql_cluster.sweep_statements import (
     ABANDONED,
     ADOPTED_DELIVERIES,
+    DEAD_HOLDERS,
+    DEAD_SENDERS,
     OVERDUE,
     UNBEGUN,
-    values_of,
+    read_dead,
 )
 from scheduler_service.ports.cluster import ClaimedJob, LatestClaim, QueueTurn, TurnClaim, Unbegun
 from scheduler_service.ports.errors import StoreConflict, StoreError
@@ -142,11 +144,18 @@ class SharedStore:
         return [unpack_delivery(content) for content in found]
 
     async def adopt(self, alive: Iterable[Holder], holder: Holder, limit: int) -> list[Delivery]:
-        values = {"alive": values_of(alive), "most": limit, "new_node": holder.node, "new_boot": holder.boot}
-        found = await self._database.write(
-            lambda connection: connection.scalars(ADOPTED_DELIVERIES, values).all()
-        )
-        return [unpack_delivery(content) for content in found]
+        dead = await self._database.read(lambda connection: read_dead(connection, DEAD_SENDERS, alive))
+        if not dead:
+            return []
+
+        def work(connection: sa.Connection) -> list[bytes]:
+            found: list[bytes] = []
+            for one in dead:
+                values = {"most": limit - len(found), "new_node": holder.node, "new_boot": holder.boot}
+                found += connection.scalars(ADOPTED_DELIVERIES, {**one, **values})
+            return found
+
+        return [unpack_delivery(content) for content in await self._database.write(work)]
 
     async def overdue(self, now: Now, limit: int) -> list[str]:
         values = {"wall": now.wall, "steady": now.steady, "most": limit}
@@ -160,9 +169,14 @@ class SharedStore:
             for job_id, due, created_at, node, boot in rows
         ]
 
-    async def abandoned(self, alive: Iterable[Holder], since: int, limit: int, after: str = "") -> list[str]:
-        values = {"alive": values_of(alive), "since": since, "after": after, "most": limit}
-        return await self._database.scalars(ABANDONED, values)
+    async def abandoned(self, alive: Iterable[Holder], since: int, limit: int) -> list[str]:
+        def work(connection: sa.Connection) -> list[str]:
+            found: list[str] = []
+            for one in read_dead(connection, DEAD_HOLDERS, alive, since=since):
+                found += connection.scalars(ABANDONED, {**one, "since": since, "most": limit - len(found)})
+            return found
+
+        return await self._database.read(work)
 
     async def forget(self, job_id: str) -> bool:
         is_destroyed = (jobs.c.job_id == job_id) & (jobs.c.state == JobState.DESTROYED.value)

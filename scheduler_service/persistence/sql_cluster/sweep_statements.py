@@ -1,6 +1,11 @@
-"""What the sweep of a node asks the shared database for each second: built once, for that costs as much."""
+"""What the sweep of a node asks the shared database for each second: built once, for that costs as much.
+
+What dead nodes left is looked for by holder: first which holders have rows, one step in an index for each of
+them, then the rows of those that are not alive, mostly none. So the rows of living nodes are not read.
+"""
 
 from collections.abc import Iterable
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -8,17 +13,53 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.sql.job_tables import jobs
 from scheduler_service.persistence.sql_cluster.schema import copies, outbox, untold
 
+_ONE: sa.ColumnElement[int] = sa.literal_column("1")
+_ZERO: sa.ColumnElement[int] = sa.literal_column("0")
 _MOST = sa.bindparam("most", type_=sa.Integer)
+_SINCE = sa.bindparam("since", type_=sa.BigInteger)
 
 
-def _is_abandoned(table: sa.Table) -> sa.ColumnElement[bool]:
-    """Whether a row of `table` belongs to a node that is not among `alive`."""
-    return sa.tuple_(table.c.node, table.c.boot).not_in(sa.bindparam("alive", expanding=True))
+def _holders(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.CTE:
+    """The holders of rows of `table` that meet `conditions`, from the last to the first; then a row of NULL.
+
+    Each step goes to the latest entry of the next holder. The other way round it would land where the entries
+    lie that claims have left behind, and pass all of those that are not yet removed. Not by a comparison of
+    rows, for which SQLite passes all entries of the holder that it comes from.
+    """
+    node, boot = table.c.node, table.c.boot
+
+    def last(column: sa.Column[str], *more: sa.ColumnElement[bool]) -> sa.ScalarSelect[str]:
+        query = sa.select(column).where(*conditions, *more).order_by(node.desc(), boot.desc()).limit(_ONE)
+        return query.correlate_except(table).scalar_subquery()
+
+    found = sa.select(last(node).label("node"), last(boot).label("boot")).cte("holders", recursive=True)
+    of_same_node = last(boot, node == found.c.node, boot < found.c.boot)
+    is_before = node < found.c.node
+    step = sa.select(
+        sa.case((of_same_node.is_not(None), found.c.node), else_=last(node, is_before)),
+        sa.func.coalesce(of_same_node, last(boot, is_before)),
+    )
+    return found.union_all(step.where(found.c.node.is_not(None)))
 
 
-def values_of(alive: Iterable[Holder]) -> list[tuple[str, str]]:
-    """The value of `alive` in the statements below."""
-    return [(one.node, one.boot) for one in alive]
+def _dead(holders: sa.CTE) -> sa.Select[Any]:
+    """Those among `holders` that are not among `alive`."""
+    node, boot = holders.c.node, holders.c.boot
+    is_dead = sa.tuple_(node, boot).not_in(sa.bindparam("alive", expanding=True))
+    return sa.select(node, boot).where(node.is_not(None), is_dead)
+
+
+def _is_of_holder(table: sa.Table) -> sa.ColumnElement[bool]:
+    return (table.c.node == sa.bindparam("its_node")) & (table.c.boot == sa.bindparam("its_boot"))
+
+
+def read_dead(
+    connection: sa.Connection, statement: sa.Select[Any], alive: Iterable[Holder], **values: int
+) -> list[dict[str, str]]:
+    """The holders that `statement` finds, as `its_node` and `its_boot` of a statement about one of them."""
+    listed = [(one.node, one.boot) for one in alive]
+    found = connection.execute(statement, {"alive": listed, **values}).all()
+    return [{"its_node": node, "its_boot": boot} for node, boot in found]
 
 
 OVERDUE = (
@@ -29,14 +70,30 @@ OVERDUE = (
 )
 """`wall`, `steady`, `most`: ids of jobs that were due by then."""
 
+_is_at_work = sa.tuple_(jobs.c.live, jobs.c.claimed_at) >= sa.tuple_(_ZERO, _SINCE)
+_first_those_that_run = (jobs.c.live.desc(), jobs.c.claimed_at.desc())
+_held = _holders(jobs)
+_any = (
+    sa.select(jobs.c.live)
+    .where(jobs.c.node == _held.c.node, jobs.c.boot == _held.c.boot, _is_at_work)
+    .order_by(*_first_those_that_run)
+    .limit(_ONE)
+    .correlate(_held)
+    .scalar_subquery()
+)
+DEAD_HOLDERS = _dead(_held).where(_any.is_not(None))
+"""`alive`, `since`: nodes that left work of jobs. Most that are gone have rows still, of jobs at rest."""
+
 ABANDONED = (
     sa.select(jobs.c.job_id)
-    .where(_is_abandoned(jobs), (jobs.c.live > 0) | (jobs.c.claimed_at >= sa.bindparam("since")))
-    .where(jobs.c.job_id > sa.bindparam("after"))
-    .order_by(jobs.c.job_id)
+    .where(_is_of_holder(jobs), _is_at_work)
+    .order_by(*_first_those_that_run)
     .limit(_MOST)
 )
-"""`alive`, `since`, `after`, `most`: ids of jobs that a node left work of."""
+"""`its_node`, `its_boot`, `since`, `most`: ids of jobs that the node left work of, those that run first.
+
+The order is that of the index: whatever the database believes of the rows, there is no other cheap way.
+"""
 
 UNBEGUN = (
     sa.select(jobs.c.job_id, jobs.c.due_wall, jobs.c.created_at, jobs.c.node, jobs.c.boot)
@@ -52,12 +109,16 @@ UNBEGUN = (
 Among them may be one that has fired never and was taken over from a dead node: it rings once in vain.
 """
 
+_is_open = outbox.c.done_at.is_(None)
+DEAD_SENDERS = _dead(_holders(outbox, _is_open))
+"""`alive`: nodes that left deliveries."""
+
 ADOPTED_DELIVERIES = (
     sa.update(outbox)
     .where(
         outbox.c.delivery_id.in_(
             sa.select(outbox.c.delivery_id)
-            .where(_is_abandoned(outbox), outbox.c.done_at.is_(None))
+            .where(_is_of_holder(outbox), _is_open)
             .limit(_MOST)
             .scalar_subquery()
         )
@@ -65,9 +126,12 @@ ADOPTED_DELIVERIES = (
     .values(node=sa.bindparam("new_node"), boot=sa.bindparam("new_boot"))
     .returning(outbox.c.content)
 )
-"""`alive`, `most`, `new_node`, `new_boot`: the contents of deliveries that are the new holder's now."""
+"""`its_node`, `its_boot`, `most`, `new_node`, `new_boot`: contents of what is now the new one's."""
+
+DEAD_TELLERS = _dead(_holders(untold))
+"""`alive`: nodes that left records untold."""
 
 ABANDONED_HISTORY = (
-    sa.select(untold.c.uid, untold.c.sequence, untold.c.content).where(_is_abandoned(untold)).limit(_MOST)
+    sa.select(untold.c.uid, untold.c.sequence, untold.c.content).where(_is_of_holder(untold)).limit(_MOST)
 )
-"""`alive`, `most`: records that a node left untold."""
+"""`its_node`, `its_boot`, `most`: records that the node left untold."""

@@ -3,9 +3,16 @@
 import pytest
 
 from scheduler_service.domain.execution import ExecutionState as State
-from scheduler_service.hosts.dapr.sidecar import ALARM
+from scheduler_service.domain.moments import Due
+from scheduler_service.domain.wire import Holder
+from scheduler_service.hosts.dapr.first_rings import FirstRings
+from scheduler_service.hosts.dapr.node import NodeContext
+from scheduler_service.hosts.dapr.sidecar import ALARM, Sidecar
+from scheduler_service.hosts.dapr.sweep import Sweep
+from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.errors import StoreError
 from tests.conformance.hosts.houses import DaprHouse, moved
+from tests.unit.persistence.samples import entry
 
 pytestmark = pytest.mark.anyio
 
@@ -78,3 +85,41 @@ async def test_what_comes_late_but_comes_is_not_rung_a_second_time(cluster: Dapr
     assert [one // 500 for one in late] == [number + 1 for number in range(HERD)]
     (lost,) = cluster.finished("lost")
     assert HERD * 500 < lost.started_at - lost.planned_at <= HERD * 500 + 4_000
+
+
+async def test_all_that_dead_nodes_left_is_rung_and_none_twice_in_a_minute(cluster: DaprHouse) -> None:
+    """200 in each round, those that run first: a ring that changes nothing leaves its job in the list."""
+    now = cluster.clock.now().steady
+    left = [
+        TurnClaim(entry(f"job{n}", live=n % 3 == 0), Due(), 0, 1, Holder(f"gone{n % 2}", "1"), now)
+        for n in range(450)
+    ]
+    await cluster.node.shared.claim_all(left)
+    rung: list[str] = []
+    sweep = make_sweep(cluster, rung)
+    counts = []
+    for _ in range(4):
+        await sweep.sweep()
+        counts.append(len(rung))
+    assert counts == [200, 400, 450, 450]
+    assert len(set(rung)) == 450
+    of_one_node = [one for one in rung if int(one[3:]) % 2 == 0]
+    assert {int(one[3:]) % 3 for one in of_one_node[:75]} == {0}
+    cluster.clock.advance(60_000)
+    await sweep.sweep()
+    assert len(rung) == 650
+
+
+def make_sweep(cluster: DaprHouse, rung: list[str]) -> Sweep:
+    """A sweep of the first node that only notes what it rings."""
+
+    async def ring(job_id: str) -> None:
+        rung.append(job_id)
+
+    parts = cluster.node
+    node = NodeContext(
+        cluster=parts.cluster, sidecar=Sidecar(client=parts.client, timeout_factor=1), clock=cluster.clock,
+        log=lambda *_, **__: None,
+    )  # fmt: skip
+    first_rings = FirstRings(node=node, ring_at=lambda *_: None, expect=lambda *_: None)
+    return Sweep(node=node, ring=ring, lag=lambda: 0, first_rings=first_rings, take_over=lambda *_: None)

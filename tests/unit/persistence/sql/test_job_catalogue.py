@@ -250,6 +250,7 @@ async def plan_of(shared: SharedDatabase, ask: Callable[[], Awaitable[object]]) 
     [
         (lambda store: store.overdue(Now(20, 100), 200), {"jobs_due_wall", "jobs_due_steady"}),
         (lambda store: store.unbegun((10, ""), 40, 200), {"jobs_due_wall"}),
+        (lambda store: store.abandoned([Holder("one", "1")], 100, 200), {"jobs_held"}),
         (lambda store: store.find("j1"), {"jobs_pkey"}),
         (lambda store: store.sequence("j1"), {"jobs_pkey"}),
         (lambda store: store.latest("j1"), {"jobs_pkey"}),
@@ -258,10 +259,7 @@ async def plan_of(shared: SharedDatabase, ask: Callable[[], Awaitable[object]]) 
 async def test_what_turns_and_sweeps_read_uses_its_index(
     shared: SharedDatabase, ask: Callable[[SharedStore], Awaitable[object]], indexes: set[str]
 ) -> None:
-    """Each second at one node, or for each job that is loaded: it finds few rows among all of them.
-
-    The jobs of dead nodes are not found by an index, whichever there is: their holder is none of a list.
-    """
+    """Each second at one node, or for each job that is loaded: it finds few rows among all of them."""
     plan = await plan_of(shared, lambda: ask(SharedStore(database=shared)))
     assert {name for name in indexes if f'"{name}"' in plan} == indexes, plan
 
@@ -274,5 +272,5 @@ async def test_each_index_of_the_jobs_is_read(shared: SharedDatabase) -> None:
         )
     assert found == {
         "jobs_pkey", "jobs_state", "jobs_next_fire", "jobs_parent", "jobs_uid", "jobs_due_wall",
-        "jobs_due_steady",
+        "jobs_due_steady", "jobs_held",
     }  # fmt: skip
