@@ -44,6 +44,7 @@ class StoreWatch:
         self._log = log
         self._tell_files = tell_trouble(log)
         self._is_away = False
+        self._is_unasked_told = False
         self._lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     @property
@@ -82,6 +83,12 @@ class StoreWatch:
     def warn(self, message: str) -> None:
         """The store may lose what it has confirmed."""
         self._log("store_unsafe", warning=message)
+
+    def note_unasked(self) -> None:
+        """The store answered what nobody asked; said once, for what does so may do it all the time."""
+        if not self._is_unasked_told:
+            self._is_unasked_told = True
+            self._log("store_answered_unasked")
 
 
 def data_folder(settings: Settings) -> Path | None:
@@ -166,7 +173,12 @@ async def _open_redis(
             address=read_address(url),
             durability=settings.store.durability,
             node_id=settings.node.id or "",
-            hooks=Hooks(on_lost=watch.lose, on_trouble=watch.note_trouble, on_doubt=watch.warn),
+            hooks=Hooks(
+                on_lost=watch.lose,
+                on_trouble=watch.note_trouble,
+                on_doubt=watch.warn,
+                on_unasked=watch.note_unasked,
+            ),
             faults=faults,
             release=release,
         )

@@ -142,6 +142,9 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "state_replaced": Word(WARNING, "An older state of a job was replaced by the present one."),
         "state_restored": Word(WARNING, "A job of the catalogue had no state and was created again."),
         "stopped": Word(INFO, "The last line of the service."),
+        "store_answered_unasked": Word(
+            WARNING, "The store sent an answer that nobody asked for; the connection was ended."
+        ),
         "store_failed": Word(
             ERROR, "The store failed requests: they were answered 503, events with `label` became a gap."
         ),

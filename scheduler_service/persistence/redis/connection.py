@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from scheduler_service.persistence.redis.encoding import PREFIX
 from scheduler_service.persistence.redis.errors import Refused, Unanswered, Unreached
 
 TIMEOUT_SECONDS = 5.0
+UNASKED = "the server sent an answer that nobody asked for"
 LEFT = "this process ends, and waits for the server no longer"
 # Errors that the server returned, some of which the library counts as errors of the connection.
 _ANSWERS = (
@@ -45,17 +47,30 @@ _FROM_THE_DOMAIN: dict[str, str | int] = {
 }
 _FOLDER = Path(__file__).parent / "scripts"
 Part = bytes | str | int
+OnUnasked = Callable[[], None]
+
+
+def _ignore() -> None:
+    return
 
 
 class ServerConnection:
     """Sends commands to the database of `address`, one at a time, in the order of the calls.
 
     `timeout`: seconds for a connection, and for an answer.
+
+    Answers have no names: one too many, and each is taken for that of the command after its own. So each
+    command is followed by a number that the server says back. Where it does not, the connection ends, the
+    call is Unanswered, and `on_unasked` is called.
     """
 
-    def __init__(self, *, address: Address, timeout: float = TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self, *, address: Address, timeout: float = TIMEOUT_SECONDS, on_unasked: OnUnasked = _ignore
+    ) -> None:
         self._address = address
         self._timeout = timeout
+        self._on_unasked = on_unasked
+        self._number = 0
         self._turn = asyncio.Lock()
         self._limit: asyncio.Timeout | None = None  # of the call that goes on
         self._is_left = False
@@ -105,18 +120,30 @@ class ServerConnection:
 
     async def _call(self, parts: tuple[Part, ...]) -> Any:
         connection = await self._connect()
+        self._number += 1
+        mark = b"%d" % self._number
         try:
             # The library's own packing takes 1.7 us for each part, this one 0.2.
-            await connection.send_packed_command(pack(parts), check_health=False)
-            return await connection.read_response(disable_decoding=True)
-        except _ANSWERS as error:
-            raise _refused(error) from error
+            command = [pack(parts), pack((b"ECHO", mark))]
+            await connection.send_packed_command(command, check_health=False)
+            answer, echo = await _read(connection), await _read(connection)
         except _LOST as error:
             await self._drop()
             raise Unanswered(str(error)) from error
         except BaseException:
             await self._drop()  # an answer still on its way would be taken for the next one
             raise
+        if isinstance(answer, Refused) and isinstance(echo, Refused):
+            raise answer  # by a server that refuses all
+        if echo != mark:
+            await self._drop()
+            if isinstance(echo, Refused):
+                raise Unanswered(str(echo)) from echo
+            self._on_unasked()
+            raise Unanswered(UNASKED)
+        if isinstance(answer, Refused):
+            raise answer
+        return answer
 
     async def _connect(self) -> Connection:
         if self._connection is not None and self._connection.is_connected:
@@ -145,6 +172,14 @@ def pack(parts: tuple[Part, ...]) -> bytes:
     packed = [b"*%d\r\n" % len(texts)]
     packed += [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
     return b"".join(packed)
+
+
+async def _read(connection: Connection) -> Any:
+    """The next answer, an error too."""
+    try:
+        return await connection.read_response(disable_decoding=True, disconnect_on_error=False)
+    except _ANSWERS as error:
+        return _refused(error)
 
 
 def _make(address: Address, timeout: float) -> Connection:

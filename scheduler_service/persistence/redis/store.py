@@ -46,12 +46,14 @@ class Hooks(msgspec.Struct, frozen=True):
     """Reports from an open store. Each is called on the event loop and must not raise.
 
     `on_lost`: why this process may not write any more. `on_trouble`: why the server cannot be reached, None
-    when it can be reached again. `on_doubt`: what the server may fail to keep.
+    when it can be reached again. `on_doubt`: what the server may fail to keep. `on_unasked`: a connection was
+    ended over an answer that nobody asked for.
     """
 
     on_lost: Callable[[str], None] = _ignore
     on_trouble: Callable[[str | None], None] = _ignore
     on_doubt: Callable[[str], None] = _ignore
+    on_unasked: Callable[[], None] = _ignore
 
 
 _NO_HOOKS = Hooks()
@@ -80,7 +82,7 @@ class RedisStateStore(StoreWrites[Writer]):
         place = str(address)
 
         def connect() -> ServerConnection:
-            return ServerConnection(address=address, timeout=timeout)
+            return ServerConnection(address=address, timeout=timeout, on_unasked=hooks.on_unasked)
 
         self._session = Session(connection=connect(), place=place, taken=taken, on_lost=hooks.on_lost)
         self._keeper = LeaseKeeper(

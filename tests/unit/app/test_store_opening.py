@@ -4,6 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from scheduler_service.app.store_opening import StoreWatch
+
 ROOT = Path(__file__).resolve().parents[3]
 WITHOUT_REDIS = """
 import sys
@@ -23,3 +27,14 @@ def test_a_package_that_is_missing_is_named() -> None:
     assert ended.returncode == 3, ended.stderr
     assert "pip install 'punctual-scheduler[service,redis]'" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.anyio
+async def test_answers_that_nobody_asked_for_are_said_once() -> None:
+    """What sends one may send one with each command; the service goes on and is ready."""
+    told: list[str] = []
+    watch = StoreWatch(log=lambda event, **_: told.append(event))
+    for _ in range(3):
+        watch.note_unasked()
+    assert told == ["store_answered_unasked"]
+    assert watch.missing == []

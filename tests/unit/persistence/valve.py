@@ -34,6 +34,12 @@ class Valve:
             pipe.forth.set()
             pipe.back.set()
 
+    def add(self, data: bytes) -> None:
+        """Sends `data` over the open connections as if the server had; what waits comes after it."""
+        for pipe in self._pipes:
+            if not pipe.is_over:
+                pipe.client.write(data)
+
     def answers(self) -> list[bytes]:
         """What the server sent last over each connection, also if it was not delivered."""
         return [pipe.last for pipe in self._pipes]
@@ -57,8 +63,10 @@ class Valve:
 class Pipe:
     """One connection."""
 
-    def __init__(self, *ends: asyncio.StreamWriter) -> None:
-        self._ends = ends
+    def __init__(self, client: asyncio.StreamWriter, server: asyncio.StreamWriter) -> None:
+        self._ends = (client, server)
+        self.client = client
+        self.is_over = False
         self.forth, self.back = asyncio.Event(), asyncio.Event()
         self.last = b""
         self.forth.set()
@@ -75,9 +83,11 @@ class Pipe:
                 await gate.wait()
                 writer.write(data)
             await gate.wait()
+            self.is_over = True
             writer.write_eof()
 
     def end(self) -> None:
         """Closes both ends."""
+        self.is_over = True
         for end in self._ends:
             end.close()

@@ -14,7 +14,10 @@ class Ear:
         self.lost: list[str] = []
         self.troubles: list[str | None] = []
         self.doubts: list[str] = []
-        self.hooks = Hooks(self.lost.append, self.troubles.append, self.doubts.append)
+        self.unasked: list[None] = []
+        self.hooks = Hooks(
+            self.lost.append, self.troubles.append, self.doubts.append, lambda: self.unasked.append(None)
+        )
 
     async def hears(self, told: list[str]) -> None:
         """Returns when there is something."""

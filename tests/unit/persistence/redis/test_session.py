@@ -11,7 +11,7 @@ from scheduler_service.persistence.redis.store import RedisStateStore
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable, StoreUncertain
 from tests.redis_server import RedisServer
 from tests.unit.persistence.crashing import Breaking
-from tests.unit.persistence.redis.opening import open_at, until
+from tests.unit.persistence.redis.opening import Ear, open_at, until
 from tests.unit.persistence.samples import batch, commit, delivery
 from tests.unit.persistence.valve import Valve
 
@@ -51,7 +51,7 @@ async def test_a_group_that_comes_late_is_refused(redis: RedisServer, valve: Val
     assert await store.load("job") is None  # over the first of the connections that waited
     assert await store.unwritten(("", 0), 10) == []
     with redis.client as client:
-        await until(lambda: any(answer.endswith(b"late\r\n") for answer in valve.answers()))
+        await until(lambda: any(b"late\r\n" in answer for answer in valve.answers()))
         assert client.hget("punctual:meta", "writes") == b"5"
     await store.close()
 
@@ -103,4 +103,74 @@ async def test_a_failure_says_whether_anything_was_written(
         await store.commit(commit(batch=batch(), deliveries=(delivery(1),)))
     assert (await store.load("job") is not None) is is_written
     await store.commit(commit("next"))
+    await store.close()
+
+
+SURPLUS = [
+    b"+OK\r\n",
+    b"$-1\r\n",
+    b":1\r\n",
+    b"-ERR nobody asked\r\n",
+    b"-LOADING nobody asked\r\n",
+    b"-NOSCRIPT nobody asked\r\n",
+    b"*1\r\n$4\r\nlate\r\n",
+    b"*2\r\n$4\r\ndone\r\n$4\r\n\0\0\0\0\r\n",
+    b"*4\r\n$8\r\nattached\r\n$1\r\n1\r\n$1\r\n9\r\n$0\r\n\r\n",
+    b"$7\r\nhalf",
+]
+
+
+@pytest.mark.parametrize("surplus", SURPLUS)
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+async def test_an_answer_that_nobody_asked_for_ends_the_connection(
+    valve: Valve, surplus: bytes, when: str
+) -> None:
+    """It is nobody's: what was asked is asked again elsewhere, and nothing stays unknown."""
+    ear = Ear()
+    address = await valve.open()
+    store = await RedisStateStore.open(
+        address=address, durability="process", timeout=20 * SOON, hooks=ear.hooks
+    )
+    await store.commit(commit())
+    assert await store.load("job") is not None
+    if when == "meanwhile":
+        valve.hold_answers()
+    writes = asyncio.gather(
+        store.commit(commit(expected=1, document=b"new")),
+        store.commit(commit("other")),
+        return_exceptions=True,
+    )
+    if when == "meanwhile":
+        await until(lambda: any(answer.startswith(b"*2\r\n$4\r\ndone") for answer in valve.answers()))
+    valve.add(surplus)
+    valve.release()
+    assert await writes == [None, None]
+    for job_id, sequence, document in (("job", 2, b"new"), ("other", 1, b"doc")):
+        stored = await store.load(job_id)
+        assert stored is not None
+        assert (stored.sequence, stored.document) == (sequence, document)
+    with pytest.raises(StoreConflict):
+        await store.commit(commit(expected=1))
+    await store.commit(commit(expected=2))
+    assert ear.unasked or surplus.endswith(b"half")
+    assert ear.lost == []
+    await store.close()
+
+
+async def test_a_server_that_says_too_much_again_and_again_is_understood(valve: Valve) -> None:
+    """Before each command, to whichever connection it goes."""
+    ear = Ear()
+    store = await RedisStateStore.open(address=await valve.open(), durability="process", hooks=ear.hooks)
+    await store.commit(commit())
+    for sequence in range(1, 6):
+        valve.add(b"+OK\r\n")
+        await store.commit(commit(expected=sequence, document=b"%d" % sequence))
+        valve.add(b"-ERR no\r\n")
+        stored = await store.load("job")
+        assert stored is not None
+        assert (stored.sequence, stored.document) == (sequence + 1, b"%d" % sequence)
+        valve.add(b"$1\r\n1\r\n")
+        with pytest.raises(StoreConflict):
+            await store.commit(commit(expected=sequence))
+    assert len(ear.unasked) >= 5
     await store.close()
