@@ -11,7 +11,7 @@ from scheduler_service.domain.replies import Started
 from scheduler_service.hosts.dapr.turn_commits import LARGEST_CLAIM_BYTES
 from scheduler_service.ports.cluster import LatestClaim, Node, TurnClaim
 from scheduler_service.ports.delivery import Command
-from scheduler_service.ports.errors import StoreUncertain
+from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from tests.conformance.hosts.houses import DaprHouse
 from tests.unit.hosts.house import asynchronous, describe
 
@@ -53,6 +53,19 @@ async def test_at_qos_0_the_claim_is_all_that_is_written(cluster: DaprHouse) -> 
     await cluster.advance(60_000)
     assert [record.execute_number for record in cluster.finished("job")] == [1, 2]
     assert count_saves(cluster) == 0
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_a_state_has_all_records_that_the_history_has_not(cluster: DaprHouse, qos: int) -> None:
+    """Of earlier turns as well, wherever the state lies: the next node takes them over from it."""
+    cluster.history_of_now().fault = StoreUnavailable("the disk is full")
+    await cluster.create(timer=MINUTELY, qos=qos)
+    await cluster.advance(181_000)
+    cluster.history_of_now().batches.clear()
+    await cluster.add("two")
+    await cluster.crash("one")
+    await cluster.advance(60_000)
+    assert {record.execute_number for record in cluster.finished("job")} >= {1, 2, 3}
 
 
 async def test_what_is_to_be_in_the_actor_store_comes_there_again(cluster: DaprHouse) -> None:
