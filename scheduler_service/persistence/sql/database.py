@@ -17,6 +17,10 @@ from scheduler_service.ports.errors import StoreError, StoreUnavailable
 COMMIT = "history.commit"
 
 
+SHORT_WAIT_SECONDS = 0.1
+"""Longer than what a caller does with the connection of single statements after its statement."""
+
+
 class Database:
     """The tables of `migrations`, brought up to date. In memory readers and writers wait for each other.
 
@@ -102,9 +106,13 @@ class Database:
     def close(self) -> None:
         """Closes all connections; one that is in use in another thread, when that has done with it."""
         engine = self.dialect.engine
-        with self._keeping:
-            self._is_closed = True
-            self._give_kept_back()
+        self._is_closed = True
+        # Who is in a statement gives the connection back after it: no wait for a server that stands still.
+        if self._keeping.acquire(timeout=SHORT_WAIT_SECONDS):
+            try:
+                self._give_kept_back()
+            finally:
+                self._keeping.release()
         # The pool would keep what is given back later, and leave it to the collector to find it open.
         if not sa.event.contains(engine.pool, "checkin", _close_returned):
             sa.event.listen(engine.pool, "checkin", _close_returned)
