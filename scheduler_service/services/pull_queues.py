@@ -129,8 +129,7 @@ class PullQueues:
         self, tenant: str, queue: str, instance: str, *, most: int, wait: int
     ) -> tuple[Leased, ...]:
         """Up to `most` parts for the instance; waits up to `wait` ms for the first. Raises StoreError."""
-        if not self._has_started:
-            raise StoreUnavailable("the queues are not open yet; ask again in a moment", is_public=True)
+        self._check_open()
         end = self._clock.now().steady + wait
         while not self._is_stopping:
             wakeups = self._waits.wakeups
@@ -173,6 +172,8 @@ class PullQueues:
         self, lease: str, *, progress: str | None = None, message: str | None = None
     ) -> Renewed | None:
         """Renews a lease and reports progress to the job. None: the lease is lost. Raises StoreError."""
+        if progress or message:
+            self._check_open()
         renewed = await self._table.renew(lease, self._clock.now().steady)
         if renewed is not None and not renewed.cancelled and (progress or message):
             event = PartProgressed(renewed.name, progress, message)
@@ -185,6 +186,7 @@ class PullQueues:
         `ACCEPTED`: it is durable. The first end counts: repeating it is accepted again, another is `LOST`.
         This holds for a day, also after a restart, for as many leases as the store keeps.
         """
+        self._check_open()
         try:
             result = await self._table.complete(lease, end, self._clock.now().steady)
         except StoreError as error:
@@ -209,6 +211,7 @@ class PullQueues:
 
         False: nobody holds it. Its job is told, and claims get it after its `unexpectedRetryDelaySeconds`.
         """
+        self._check_open()
         return await self._free(Freeing(tenant, queue, part_id, self._clock.now().steady))
 
     def hand_back(self, found: Iterable[Leased]) -> None:
@@ -251,6 +254,11 @@ class PullQueues:
         """A part of the table is available again: extends its leases, delivers its ends."""
         if self._has_started:
             self.delivery.start(self.delivery.retry(lambda: self._resume(part)))
+
+    def _check_open(self) -> None:
+        """Raises StoreUnavailable before `start`: callers are answered already, and no job can be told."""
+        if not self._has_started:
+            raise StoreUnavailable("the queues are not open yet; ask again in a moment", is_public=True)
 
     def _drop_claimed(self, claiming: "asyncio.Task[tuple[tuple[Leased, ...], int | None]]") -> None:
         if not claiming.cancelled() and claiming.exception() is None:

@@ -12,7 +12,7 @@ from scheduler_service.persistence.common.group_figures import Verdict
 from scheduler_service.persistence.common.write_thread import WriteThread
 from scheduler_service.persistence.sql.database import Database
 from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS
-from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain, store_closed
 from scheduler_service.telemetry.metrics.samples import Sample
 
 T = TypeVar("T")
@@ -69,6 +69,7 @@ class SharedDatabase:
             name="shared-group-reader", serve=self._serve_reads, size=GROUP_SIZE, loop=loop
         )
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="shared-reader")
+        self._is_closed = False
 
     @classmethod
     async def open(cls, *, url: str) -> "SharedDatabase":
@@ -109,11 +110,11 @@ class SharedDatabase:
 
         Raises StoreUnavailable: nothing was written, and StoreUncertain where the commit was not confirmed.
         """
-        return await self._loop.run_in_executor(self._threads, self._write_apart, work)
+        return await self._run_apart(self._write_apart, work)
 
     async def read(self, work: Callable[[sa.Connection], T]) -> T:
         """What `work` reads, all of one moment. Raises StoreUnavailable."""
-        return await self._loop.run_in_executor(self._threads, self._read, work)
+        return await self._run_apart(self._read, work)
 
     async def read_together(self, work: JointWork, value: object) -> Any:
         """Runs `work` once for all values that wait for it; what it read for `value`.
@@ -142,8 +143,17 @@ class SharedDatabase:
         """Writes what was handed in, then closes the connections."""
         await self._writer.close()
         await self._reader.close()
+        self._is_closed = True
         await self._loop.run_in_executor(None, self._threads.shutdown)
         self._database.close()
+
+    async def _run_apart(
+        self, run: Callable[[Callable[[sa.Connection], T]], T], work: Callable[[sa.Connection], T]
+    ) -> T:
+        """`run(work)` in a thread of its own; callers are still answered while the node closes."""
+        if self._is_closed:
+            raise store_closed()
+        return await self._loop.run_in_executor(self._threads, run, work)
 
     def _read(self, work: Callable[[sa.Connection], T]) -> T:
         with self._database.reading() as connection:

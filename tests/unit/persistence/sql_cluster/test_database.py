@@ -97,3 +97,14 @@ async def test_reads_that_wait_together_are_one_call() -> None:
     assert ends == list(range(0, 2 * VALUES, 2))
     assert calls == [list(range(VALUES))]
     assert [type(one) for one in failed] == [StoreUnavailable] * 2
+
+
+async def test_a_closed_database_is_unavailable() -> None:
+    """Callers are still answered while a node closes: 503, and no fault of the service."""
+    database = await SharedDatabase.open(url="sqlite://")
+    await database.close()
+    for ask in (database.read, database.write_apart, database.write):
+        with pytest.raises(StoreUnavailable):
+            await ask(lambda connection: 1)
+    with pytest.raises(StoreUnavailable):
+        await database.read_together(lambda connection, values: values, 1)
