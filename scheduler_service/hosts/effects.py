@@ -93,6 +93,10 @@ class EffectHandlers:
         """The calls of this life of a job that are alive."""
         return (*self.calls.alive(uid), *self.parts.alive(uid))
 
+    def tokens(self) -> set[Token]:
+        """The calls that are alive, of all jobs."""
+        return self.calls.tokens() | self.parts.tokens()
+
     async def stop(self) -> None:
         """Ends what is under way, without an event: a restart finds it in the state."""
         await self.counter.stop()

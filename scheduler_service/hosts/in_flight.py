@@ -47,6 +47,10 @@ class _InFlight:
         """Those of this life of a job that are alive."""
         return tuple(self._alive.get(uid, ()))
 
+    def tokens(self) -> set[Token]:
+        """Those that are alive, of all jobs."""
+        return {token for running in self._alive.values() for token in running}
+
     def _forget(self, token: Token) -> None:
         alive = self._alive.get(token.uid)
         if alive is None:

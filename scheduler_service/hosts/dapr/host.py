@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.array_creation import ArrayCreation
@@ -52,6 +53,8 @@ class DaprHost:
 
     _is_ready = False
     _is_draining = False
+    _last_calls: frozenset[Token] = frozenset()
+    _last_calls_until = 0
 
     def __init__(self, *, node: NodeContext, components: HostComponents) -> None:
         self._node = node
@@ -90,8 +93,12 @@ class DaprHost:
 
     @property
     def is_healthy(self) -> bool:
-        """Not while it stops and another node is alive: then daprd gives its jobs to the others."""
-        return not (self._is_draining and self.heartbeat.others)
+        """Not while it stops and another node is alive: then daprd gives its jobs to the others.
+
+        Till then the calls that were under way may end, for half of the drain: from then on daprd (1.18.3)
+        reaches no actor for this process, so their ends would come to nobody.
+        """
+        return not (self._is_draining and self.heartbeat.others) or self._has_last_calls
 
     @property
     def jobs_held(self) -> int:
@@ -156,7 +163,9 @@ class DaprHost:
     async def stop(self, grace: int) -> None:
         """Drains for at most `grace` ms: hands what runs to the other nodes, or lets it end
         (SPEC section 14)."""
-        end = self._node.clock.now().steady + grace
+        began = self._node.clock.now().steady
+        end = began + grace
+        self._last_calls, self._last_calls_until = frozenset(self.effects.tokens()), began + grace // 2
         self._is_ready = False
         self._is_draining = True
         self._turns.stop_starting()
@@ -186,6 +195,13 @@ class DaprHost:
         await self.effects.parts.stop()
         await self.effects.watches.stop()
         await self.notifications.stop()
+
+    @property
+    def _has_last_calls(self) -> bool:
+        """Whether calls that were under way when the drain began may still end here, and their jobs hear."""
+        if self._node.clock.now().steady >= self._last_calls_until:
+            return False
+        return not self._last_calls.isdisjoint(self.effects.tokens())
 
     def _is_at_work(self) -> bool:
         has_turns = self.alarms.is_ringing or len(self._tasks) + len(self._components.send_guard) > 0
