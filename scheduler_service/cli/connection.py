@@ -5,13 +5,14 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 from scheduler_service.cli.wording import OPTIONS, Part, are_options, describe
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from client_sdk.client.answering import Envelope
     from client_sdk.client.connection import Connection
     from client_sdk.errors import Problem
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 DEFAULT_URL = "http://127.0.0.1:8000"
 TIMEOUT_SECONDS = 30.0
 LONGEST_REASON = 200
+MISREAD = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
+"""What reading an answer of another form ends with: members that are missing, of other types, or no moments,
+numbers beyond all floats, lists in lists without end."""
+
 COMMAND_LINE_OF_HTTPX = "httpx._main"
 """Imported by httpx where it can be: rich, click and pygments, a third of the time that a command needs."""
 _open_connections: ContextVar[ExitStack] = ContextVar("open_connections")
@@ -34,6 +39,7 @@ class ApiConnection:
         self._connection = connection
         self._runner = asyncio.Runner()
         self._next: asyncio.Future[Event] | None = None
+        self._is_answered = False
 
     def get(self, path: str, **query: Any) -> Any:
         """The `data` of a GET; query members that are None are left out. Raises CommandError."""
@@ -61,7 +67,7 @@ class ApiConnection:
         from client_sdk.errors import Problem, Unreachable, Unreadable
 
         try:
-            return self._runner.run(self._connection.send(method, path, query=query, body=body))
+            envelope = self._runner.run(self._connection.send(method, path, query=query, body=body))
         except Problem as problem:
             raise _refusal(problem, part, options) from problem
         except Unreachable as error:
@@ -70,6 +76,8 @@ class ApiConnection:
             raise CommandError(str(error), Exit.UNREACHABLE) from error
         except ValueError as error:  # NaN or Infinity in the body
             raise CommandError(f"the request is not valid JSON: {error}", Exit.USAGE) from error
+        self._is_answered = True
+        return envelope
 
     def follow(self, query: dict[str, Any], after: str | None) -> "AsyncIterator[Event]":
         """The stream of events with these filters; nothing is asked before `wait_for`."""
@@ -111,6 +119,18 @@ class ApiConnection:
             Exit.UNREACHABLE,
         )
 
+    def blame_answer(self, kind: object, error: BaseException | None, trace: "TracebackType | None") -> None:
+        """Says that an answer is not made as commands read it: another program or version is there.
+
+        What goes wrong before there is an answer to read is a defect, and stays one.
+        """
+        if self._is_answered and isinstance(error, MISREAD) and not isinstance(error, UnicodeError):
+            raise CommandError(
+                f"an answer of {self._connection.url} cannot be read ({type(error).__name__} at "
+                f"{_place_of(trace)}: {str(error)[:LONGEST_REASON]}); see whether --url names a scheduler, "
+                "and one of this version ('punctual version'); if it does, report this line: it is a defect"
+            ) from error
+
     def close(self) -> None:
         """Closes the connection and its event loop."""
         self._runner.run(self._connection.close())
@@ -143,17 +163,19 @@ def connect(url: str | None, key: str | None) -> ApiConnection:
         raise CommandError(str(error), Exit.USAGE) from error
     api = ApiConnection(connection)
     _open_connections.get().callback(api.close)
-    _open_connections.get().push(partial(_blame_answer, url))
+    _open_connections.get().push(api.blame_answer)
     return api
 
 
-def _blame_answer(url: str, kind: object, error: BaseException | None, trace: object) -> None:
-    """Says where an answer is not made as commands read it: another program, or another version, is there."""
-    if isinstance(error, (KeyError, IndexError, TypeError, AttributeError)):
-        raise CommandError(
-            f"an answer of {url} cannot be read ({type(error).__name__}: {str(error)[:LONGEST_REASON]}); "
-            "see whether --url names a scheduler, and one of this version ('punctual version')"
-        ) from error
+def _place_of(trace: "TracebackType | None") -> str:
+    """The innermost line of a command, as `top:81`: what it read is known then."""
+    place = "?"
+    while trace is not None:
+        module = str(trace.tb_frame.f_globals.get("__name__"))
+        if module.startswith(f"{__package__}."):
+            place = f"{module.rpartition('.')[2]}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place
 
 
 @contextmanager

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from scheduler_service.cli.wording import Part, describe_flaws, read_flaws
 
 MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)")
-# Control characters that JSON leaves as they are, and those that turn the direction of a text.
-UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+# Control characters that JSON leaves as they are, those that turn a text's direction, and half characters.
+UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 GAP = 2
 COMFORT = 30
 """The width that a free column may take before spare columns are left out."""

@@ -1,7 +1,10 @@
 """Answers of a service as results, messages and exit codes (SPEC section 16)."""
 
 import json
+import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -10,7 +13,7 @@ import pytest
 
 from client_sdk.client.connection import Connection
 from client_sdk.client.retrying import Patience
-from scheduler_service.cli.connection import ApiConnection
+from scheduler_service.cli.connection import ApiConnection, closing_connections, connect
 from scheduler_service.cli.documents import DefinitionFile
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 from scheduler_service.cli.wording import Part
@@ -173,17 +176,68 @@ class OtherProgram(BaseHTTPRequestHandler):
         """Nothing."""
 
 
-@pytest.mark.parametrize("data", [{"items": [{"jobId": "a"}], "nextCursor": None}, {"items": [1]}, [], "x"])
+@contextmanager
+def answering(data: Any) -> Iterator[str]:
+    """The url of a program that answers everything with this."""
+    with HTTPServer(("127.0.0.1", 0), type("Other", (OtherProgram,), {"data": data})) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def nested(depth: int) -> Any:
+    """Lists in lists."""
+    value: Any = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "data", [{"items": [{"jobId": "a"}], "nextCursor": None}, {"items": [1]}, [], "x", None]
+)
 def test_an_answer_of_another_program_is_no_stack_trace(
     capsys: pytest.CaptureFixture[str], data: Any
 ) -> None:
-    """It is named, with the remedy; the key stays unsaid."""
-    with HTTPServer(("127.0.0.1", 0), type("Other", (OtherProgram,), {"data": data})) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}"
+    """It is named, with the place and the remedy; the key stays unsaid."""
+    with answering(data) as url:
         code, _, said = ended(capsys, "jobs", "list", "--url", url, "--key", "k-of-the-caller")
-        server.shutdown()
     assert (code, said.count(url)) == (1, 1)
     assert "cannot be read" in said
+    assert re.search(r"Error at [a-z_]+:\d+: ", said)
     assert "--url" in said
     assert "k-of-the-caller" not in said
+
+
+RETRY = {"number": 1, "at": None, "waitMs": float("inf"), "afterMs": 1}
+RUN = {"jobId": "a", "state": "succeeded", "startedAt": "at noon", "endedAt": "2026-13-99T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "data"),
+    [
+        (("services", "get", "a", "-o", "yaml"), nested(600)),
+        (("jobs", "retry-plan", "a"), {"items": [RETRY], "error": "500", "reason": None}),
+        (("top", "--once"), {"items": [RUN]}),
+    ],
+)
+def test_an_odd_value_of_an_answer_is_no_stack_trace(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], data: Any
+) -> None:
+    """Depths, numbers and moments that no scheduler says."""
+    with answering(data) as url:
+        code, _, said = ended(capsys, *arguments, "--url", url)
+    assert (code, said.count(url)) == (1, 1), said
+    assert "cannot be read" in said
+
+
+def test_a_defect_of_a_command_is_no_fault_of_the_answer() -> None:
+    """As long as there is no answer to read, an error of a command stays what it is."""
+    with pytest.raises(KeyError, match="own"):
+        _stumble_once_connected()
+
+
+def _stumble_once_connected() -> None:
+    with closing_connections():
+        connect(NOBODY, None)
+        raise KeyError("own")

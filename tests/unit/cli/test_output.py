@@ -131,6 +131,13 @@ def test_json_has_no_control_characters_either(capsys: pytest.CaptureFixture[str
     assert json.loads(out) == {"said": "a\x1b\x7f\x9bé\u202e"}
 
 
+@pytest.mark.parametrize("form", [Format.JSON, Format.YAML, Format.TABLE])
+def test_half_a_character_is_shown_by_its_number(capsys: pytest.CaptureFixture[str], form: Format) -> None:
+    """JSON may have one, no terminal and no file has."""
+    show({"said": "a\ud800"}, form)
+    assert "a\\ud800" in capsys.readouterr().out.lower()
+
+
 def test_yaml_has_no_unseen_characters_either(capsys: pytest.CaptureFixture[str]) -> None:
     """Also in the names of members; what was meant is read back."""
     data = {"a\u202eb": ["\u2066x\x9b", "plain \u4e2d", "line\nanother\u200f"], "b": "\u202e"}
