@@ -85,17 +85,17 @@ class ApiConnection:
 
         return EventStream(connection=self._connection, query=query, after=after).events()
 
-    def wait_for(self, events: "AsyncIterator[Event]", seconds: float) -> "tuple[Event | None, bool]":
-        """The next event, or None after `seconds`; and whether the service has no stream.
+    def wait_for(self, events: "AsyncIterator[Event]", seconds: float) -> "tuple[Event | None, str | None]":
+        """The next event, or None after `seconds`; and why there is no stream, if there is none.
 
         Raises CommandError.
         """
         from client_sdk.errors import Absent, Problem, Unreachable, Unreadable
 
         try:
-            return self._runner.run(self._wait(events, seconds)), False
-        except (Absent, Unreadable):
-            return None, True
+            return self._runner.run(self._wait(events, seconds)), None
+        except (Absent, Unreadable) as error:
+            return None, str(error)
         except Problem as problem:
             raise _refusal(problem, None) from problem
         except Unreachable as error:

@@ -54,8 +54,11 @@ def show_events(
             found = following.next(left)
             if found is not None:
                 print(_describe(found, output), flush=True)
-            elif following.has_no_stream:
-                raise CommandError("this service has no stream of events: it is older than this command")
+            elif following.no_stream is not None:
+                raise CommandError(
+                    f"no stream of events can be read: {following.no_stream}; the service is older than this "
+                    "command ('punctual version'), or something else answers"
+                )
 
 
 class Following:
@@ -74,26 +77,26 @@ class Following:
         query = {"event": kinds, "jobId": jobs, "executionId": execution, "label": list(labels)}
         self._connection = connection
         self._events: AsyncIterator[Event] = connection.follow(query, after)
-        self.has_no_stream = False
+        self.no_stream: str | None = None
         self._longest_wait = POLL_SECONDS
 
     def next(self, seconds: float) -> "Event | None":
-        """The next event, or None after so many seconds, or where the service has no stream.
+        """The next event, or None after so many seconds, or where there is no stream (`no_stream` says why).
 
         Raises CommandError.
         """
-        found, self.has_no_stream = self._connection.wait_for(self._events, seconds)
+        found, self.no_stream = self._connection.wait_for(self._events, seconds)
         return found
 
     def wait(self, seconds: float, *, poll: float = POLL_SECONDS) -> None:
         """Returns when something may have happened: after an event, or `poll` where there is no stream."""
         longest, self._longest_wait = self._longest_wait, LONGEST_WAIT_SECONDS
-        if not self.has_no_stream:
+        if self.no_stream is None:
             try:
                 self.next(min(seconds, longest))  # the first time short: the stream has just begun
-            except CommandError:
-                self.has_no_stream = True
-        if self.has_no_stream:
+            except CommandError as error:
+                self.no_stream = error.message
+        if self.no_stream is not None:
             time.sleep(max(0.0, min(poll, seconds)))
 
 
