@@ -10,6 +10,7 @@ from scheduler_service.domain.errors import DefinitionError, ExpressionError
 from scheduler_service.domain.texts import scrub
 from scheduler_service.language.expression import Names
 from scheduler_service.language.rendering import (
+    URL_CHARACTERS_MAX,
     Rendered,
     Scope,
     Unrenderable,
@@ -48,6 +49,9 @@ def check_as_value(text: str) -> None:
         isinstance(header, Unrenderable) if find_control(text) is not None else header == f"x {scrub(text)}"
     )
     url = render_url(URL, scope(text))
+    if len(text) > URL_CHARACTERS_MAX:
+        assert isinstance(url, Unrenderable)
+        return
     assert isinstance(url, str)
     head, _, query = url.partition("?q=")
     assert head.startswith("https://host/a/x")

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from scheduler_service.app.sharding import shard_of
+from scheduler_service.persistence.sqlite.folder import FolderLock
 from tests.wire.processes.process import Process, serve
 from tests.wire.target import HELD, Target
 
@@ -424,20 +425,19 @@ async def test_jobs_that_are_created_while_a_process_stands_still(tmp_path: Path
         assert await service.stop() == 0
 
 
-async def test_a_frozen_process_keeps_its_shard(tmp_path: Path) -> None:
-    """A folder of which a frozen process of an earlier service holds a shard is refused, by its number."""
+async def test_a_shard_that_another_process_holds_is_refused(tmp_path: Path) -> None:
+    """By its number, as where one of an earlier service is left: some systems let it outlive its service."""
     async with opened(tmp_path) as service:
         await service.start(2)
-        (frozen,) = service.workers
-        os.kill(frozen, signal.SIGSTOP)
+        await service.kill()
+        lock = await asyncio.to_thread(FolderLock.claim_shard, service.data, 1, lock_wait=20)
         try:
-            await service.kill()
             service.process = serve(service.data, "--workers", "2")
             line = await asyncio.to_thread(service.process.wait_for_line, "worker process")
-            assert str(frozen) in line.string
+            assert str(os.getpid()) in line.string
             assert await asyncio.to_thread(service.process.wait) == 3
         finally:
-            os.kill(frozen, signal.SIGKILL)
+            lock.release()
         await service.start(2)
         assert await service.stop() == 0
 
