@@ -78,14 +78,15 @@ def describe_figures(stats: Mapping[str, Any]) -> list[str]:
     complete = minutes[-2] if len(minutes) > 1 else 0
     lateness = stats["lateness"]
     late = ", ".join(f"{name} {length_text(lateness.get(name)) or '-'}" for name in ("p50", "p99", "max"))
-    ended = ", ".join(f"{count} {text_of(state)}" for state, count in stats["byState"].items() if count)
+    ended = ", ".join(f"{count} {state}" for state, count in stats["byState"].items() if count)
     missing = stats.get("missing")
-    return [
+    lines = [
         *([f"not counted, since it does not answer: {', '.join(missing)}"] if missing else ()),
         f"running {stats['running']}   waiting {stats['waiting']}   due {stats['due']}   lateness {late}",
         f"last minute {complete} executions ({complete / 60:.1f} a second)   {draw(minutes)}",
         f"last hour   {ended or 'none'}",
     ]
+    return [text_of(line) for line in lines]  # figures may be texts, where another program answers
 
 
 def draw(counts: Sequence[int]) -> str:

@@ -31,6 +31,15 @@ def test_figures_are_those_of_the_last_whole_minute() -> None:
     assert lines[2] == "last hour   100 succeeded"
 
 
+def test_figures_that_are_texts_cannot_drive_the_terminal() -> None:
+    """What another program gives for a number, and names of processes."""
+    odd = "1\x1b[2J\u202e\ud800"
+    figures = {"running": odd, "waiting": odd, "due": odd, "byState": {odd: odd}, "missing": [odd]}
+    lines = describe_figures(STATS | figures)
+    assert len(lines) == 4
+    assert all(line.isprintable() for line in lines)
+
+
 def test_bars_grow_with_their_counts() -> None:
     """Nothing is no bar, a little is the lowest one."""
     assert draw([0, 1, 50, 100]) == " ▁▄█"
