@@ -49,6 +49,7 @@ from scheduler_service.persistence.history.shapes import (
     notification_wire,
 )
 from scheduler_service.persistence.history.statistics import collect_statistics
+from scheduler_service.ports.errors import store_closed
 
 T = TypeVar("T")
 READERS = 2
@@ -76,6 +77,7 @@ class HistoryReads:
         self._system_jobs = system_jobs
         self._reading = reading
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="history-reader")
+        self._is_closed = False
 
     async def executions(self, query: ExecutionQuery) -> Page:
         """Executions, newest first."""
@@ -164,6 +166,7 @@ class HistoryReads:
 
     async def close(self) -> None:
         """Ends the reading threads; the database is its opener's to close."""
+        self._is_closed = True
         await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
 
     async def _run(self, read: Callable[[sa.Connection], T]) -> T:
@@ -171,6 +174,8 @@ class HistoryReads:
             with self._reading(), self._database.reading() as connection:
                 return read(connection)
 
+        if self._is_closed:
+            raise store_closed()
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def _page(

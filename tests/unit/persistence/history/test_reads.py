@@ -16,6 +16,7 @@ from scheduler_service.domain.records import (
 from scheduler_service.domain.tracing import trace_of
 from scheduler_service.persistence.common.pagination import CursorError, write_cursor
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
+from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import write
 from tests.unit.persistence.history.samples import START, attempt, batch, execution
@@ -321,3 +322,10 @@ async def test_free_text_comes_back_unchanged(room: Room, conformance: Any) -> N
         assert log is not None
         column = text.replace("\0", nul)
         assert (found["error"], found["reason"], log.items[0]["text"]) == (column, column, text)
+
+
+async def test_a_closed_history_is_unavailable(room: Room) -> None:
+    """Callers are still answered while a node closes: 503, and no fault of the service."""
+    await room.reads.close()
+    with pytest.raises(StoreUnavailable):
+        await room.reads.executions(ExecutionQuery(tenant="default"))
