@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     None fails because it took long: machines are busy, and pytest has its own limit.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # So it is in the background of a script, and in all programs started there: none would end by Ctrl-C.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.register_profile("same", patient, derandomize=True)
     settings.register_profile("new", patient, print_blob=True)
