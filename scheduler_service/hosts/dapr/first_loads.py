@@ -33,21 +33,27 @@ class FirstLoads:
         self._alarms = alarms
         self._tasks = tasks
         self._waiting: list[tuple[int, str]] = []
+        self._early = 0
         self._at_work = 0
         self._is_closed = False
 
     def expect(self, job_id: str, due: int) -> None:
         """The job, which rings here, is due first at the wall moment `due`. Never raises."""
-        if self._is_closed or len(self._waiting) >= MOST_WAITING:
+        if self._is_closed or len(self._waiting) + self._early >= MOST_WAITING:
             return
         early = due - NEAR_MS - self._clock.now().wall
         if early > 0:  # loaded now, its alarm would need a reminder
-            self._clock.call_after(early, lambda: self.expect(job_id, due))
+            self._early += 1
+            self._clock.call_after(early, lambda: self._expect_again(job_id, due))
             return
         heapq.heappush(self._waiting, (due, job_id))
         if self._at_work < LOADS_AT_ONCE:
             self._at_work += 1
             self._tasks.start(self._load_all())
+
+    def _expect_again(self, job_id: str, due: int) -> None:
+        self._early -= 1
+        self.expect(job_id, due)
 
     def close(self) -> None:
         """This node stops: it loads no more."""

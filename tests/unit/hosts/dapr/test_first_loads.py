@@ -11,7 +11,7 @@ from scheduler_service.hosts.dapr.first_loads import (
     FirstLoads,
 )
 from scheduler_service.hosts.dapr.node import NodeContext
-from scheduler_service.hosts.dapr.reminders import ReminderAlarms
+from scheduler_service.hosts.dapr.reminders import NEAR_MS, ReminderAlarms
 from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.errors import StoreUnavailable
@@ -138,6 +138,24 @@ async def test_few_are_loaded_at_once(cluster: DaprHouse) -> None:
     loads.expect("later", due)
     await tasks.wait_for_all()
     assert client.asked[-1] == "later"
+
+
+async def test_what_is_too_early_waits_within_the_same_bound(cluster: DaprHouse) -> None:
+    """It is as many jobs in memory; once the first of them are loaded, others find room."""
+    client, tasks = Client(), Tasks()
+    loads = make_loads(cluster, client, cluster.host.alarms, tasks)
+    due = cluster.clock.now().wall + NEAR_MS + LEAST_EARLY_MS
+    for _ in range(MOST_WAITING + 1):
+        loads.expect("early", due)
+    loads.expect("near", due - LEAST_EARLY_MS)
+    await tasks.wait_for_all()
+    assert client.asked == []
+    await cluster.advance(LEAST_EARLY_MS)
+    await tasks.wait_for_all()
+    assert client.asked == ["early"] * MOST_WAITING
+    loads.expect("near", due)
+    await tasks.wait_for_all()
+    assert client.asked[-1] == "near"
 
 
 async def test_a_node_that_stops_loads_no_more(cluster: DaprHouse) -> None:
