@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.records import DeliveryRecord
 from scheduler_service.persistence.history.examination import MOST_EXAMINED
 from scheduler_service.persistence.history.queries import DeliveryQuery
+from tests.unit.persistence.hearing import heard
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import write
 from tests.unit.persistence.history.samples import START, batch
@@ -66,16 +66,10 @@ async def test_the_outbox_is_found_however_many_were_delivered(room: Room) -> No
 async def test_no_count_reads_a_table_from_end_to_end(file_room: Room) -> None:
     """Both looks follow an index."""
     await write(file_room, batch(0, delivery(1, "outbox"), delivery(2, "delivered")))
-    heard: list[tuple[str, Any]] = []
-
-    def hear(_: object, __: object, statement: str, values: Any, *___: object) -> None:
-        heard.append((statement, values))
-
     engine = file_room.database.dialect.engine
-    sa.event.listen(engine, "before_cursor_execute", hear)
-    await counts(file_room, job_id="job")
-    sa.event.remove(engine, "before_cursor_execute", hear)
-    ((statement, values),) = [one for one in heard if "FROM deliveries" in one[0]]
+    with heard(engine) as statements:
+        await counts(file_room, job_id="job")
+    ((statement, values),) = [one for one in statements if "FROM deliveries" in one[0]]
     with file_room.database.reading() as connection:
         rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
         plan = [row[3] for row in rows]

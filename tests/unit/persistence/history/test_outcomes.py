@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from scheduler_service.domain.moments import rfc3339
+from tests.unit.persistence.hearing import heard
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import write
 from tests.unit.persistence.history.samples import START, batch, execution
@@ -55,17 +55,11 @@ async def test_an_outcome_has_every_member(room: Room) -> None:
 
 async def test_the_index_of_each_job_is_read_from_its_end(file_room: Room) -> None:
     """One statement for a page of jobs, and none of its parts reads a table from end to end."""
-    heard: list[tuple[str, Any]] = []
-
-    def hear(_: object, __: object, statement: str, values: Any, *___: object) -> None:
-        heard.append((statement, values))
-
     await write(file_room, batch(1, execution(1, "succeeded"), job_id="a"))
     engine = file_room.database.dialect.engine
-    sa.event.listen(engine, "before_cursor_execute", hear)
-    await outcomes(file_room, *(f"j{number}" for number in range(100)), "a")
-    sa.event.remove(engine, "before_cursor_execute", hear)
-    ((statement, values),) = [one for one in heard if "FROM executions" in one[0]]
+    with heard(engine) as statements:
+        await outcomes(file_room, *(f"j{number}" for number in range(100)), "a")
+    ((statement, values),) = [one for one in statements if "FROM executions" in one[0]]
     with file_room.database.reading() as connection:
         plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)]
     assert any("executions USING INDEX executions_of_job (tenant=? AND job_id=?)" in one for one in plan)

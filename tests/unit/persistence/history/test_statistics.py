@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from scheduler_service.domain.execution import TriggeredBy
 from scheduler_service.persistence.history.queries import ExecutionQuery
 from scheduler_service.persistence.history.reads import HistoryReads
+from tests.unit.persistence.hearing import heard
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import write
 from tests.unit.persistence.history.samples import START, batch, execution
@@ -86,16 +86,10 @@ async def test_threads_read_within_what_they_are_given(room: Room) -> None:
 async def test_statistics_are_a_few_reads_of_indexes(file_room: Room) -> None:
     """However many executions there are: not one statement a minute, and minutes by ranges of an index."""
     await write(file_room, *(batch(n, execution(n, "succeeded")) for n in range(1, 50)))
-    heard: list[tuple[str, Any]] = []
-
-    def hear(_: object, __: object, statement: str, values: Any, *___: object) -> None:
-        heard.append((statement, values))
-
     engine = file_room.database.dialect.engine
-    sa.event.listen(engine, "before_cursor_execute", hear)
-    await file_room.reads.statistics("default", START)
-    sa.event.remove(engine, "before_cursor_execute", hear)
-    asked = [one for one in heard if "FROM executions" in one[0]]
+    with heard(engine) as statements:
+        await file_room.reads.statistics("default", START)
+    asked = [one for one in statements if "FROM executions" in one[0]]
     assert len(asked) == 4
     with file_room.database.reading() as connection:
         for statement, values in asked:

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 import pytest
-import sqlalchemy as sa
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due, Now
@@ -18,6 +17,7 @@ from scheduler_service.persistence.sqlite.catalogue import SqliteCatalogue
 from scheduler_service.persistence.sqlite.schema import upgrade
 from scheduler_service.ports.catalogue import Catalogue, JobQuery, JobSort, LastOutcome
 from scheduler_service.ports.cluster import TurnClaim
+from tests.unit.persistence.hearing import heard
 from tests.unit.persistence.samples import entry
 
 pytestmark = pytest.mark.anyio
@@ -230,16 +230,10 @@ async def test_a_read_of_a_server_uses_its_index(shared: SharedDatabase, ask: As
 
 async def plan_of(shared: SharedDatabase, ask: Callable[[], Awaitable[object]]) -> str:
     """How PostgreSQL reads for the first statement of `ask`, as JSON."""
-    heard: list[tuple[str, Any]] = []
-
-    def hear(_: object, __: object, text: str, values: object, *rest: object) -> None:
-        heard.append((text, values))
-
     engine = shared.dialect.engine
-    sa.event.listen(engine, "before_cursor_execute", hear)
-    await ask()
-    sa.event.remove(engine, "before_cursor_execute", hear)
-    text, values = heard[0]
+    with heard(engine) as statements:
+        await ask()
+    text, values = statements[0]
     with engine.connect() as connection:
         plan = connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {text}", values).scalar_one()
     return json.dumps(plan)

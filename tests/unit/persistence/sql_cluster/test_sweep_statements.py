@@ -12,6 +12,7 @@ from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.state import Settlement
+from tests.unit.persistence.hearing import heard
 from tests.unit.persistence.samples import batch, delivery, entry
 from tests.unit.persistence.sql_cluster.cluster_store import ONE, TWO, ClusterStore
 
@@ -158,19 +159,15 @@ def fill(database: SharedDatabase, count: int, holder: Holder | None = None) -> 
 
 async def cost_of(database: SharedDatabase, ask: Callable[[], Awaitable[object]]) -> int:
     """What the database does for the statements of `ask`: rows read, or in a file steps of its machine."""
-    heard: list[tuple[str, Any]] = []
-
-    def hear(_: object, __: object, text: str, values: object, *rest: object) -> None:
-        heard.append((text, values))
-
     engine = database.dialect.engine
-    sa.event.listen(engine, "before_cursor_execute", hear)
-    await ask()
-    sa.event.remove(engine, "before_cursor_execute", hear)
+    with heard(engine) as statements:
+        await ask()
     with engine.connect() as connection:
         count = _rows_of_a_server if engine.dialect.name == "postgresql" else _steps_of_a_file
         return sum(
-            count(connection, text, values) for text, values in heard if "WITH" in text or "SELECT" in text
+            count(connection, text, values)
+            for text, values in statements
+            if "WITH" in text or "SELECT" in text
         )
 
 
