@@ -15,6 +15,7 @@ PR_SET_PDEATHSIG = 1
 def end_with_parent() -> None:
     """Has the system kill this process when the service ends, also where it stands still: it holds a shard.
 
+    What counts for it is the thread that has started this process: that of the loop, which lives as long.
     Elsewhere than on Linux it does nothing: the process ends when it goes on, for its connection is cut.
     """
     if sys.platform == "linux":

@@ -97,7 +97,7 @@ class BulkCreation:
 
     async def _commit(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
         errors: list[StoreError | None] = []
-        for group in divide(commits):
+        for group in _divide(commits):
             try:
                 errors += await self._store.commit_all(group)
             except StoreError as error:
@@ -120,12 +120,12 @@ class BulkCreation:
             return error
 
 
-def divide(commits: Sequence[Commit], size: int = GROUP_BYTES) -> Iterator[Sequence[Commit]]:
-    """Groups of `commits` in their order, each of at most `size` bytes, or of one that has more."""
+def _divide(commits: Sequence[Commit]) -> Iterator[Sequence[Commit]]:
+    """Groups of `commits` in their order, each of at most `GROUP_BYTES`, or of one that has more."""
     start = weight = 0
     for place, commit in enumerate(commits):
         own = len(commit.document or b"") + len(commit.definition or b"")
-        if weight and weight + own > size:
+        if weight and weight + own > GROUP_BYTES:
             yield commits[start:place]
             start, weight = place, 0
         weight += own
