@@ -15,6 +15,8 @@ from tests.sidecar.stage import Stage, comes_up, definition, staged, staged_on_p
 JOBS, ASYNC = 50, 200
 BEFORE, AFTER = 6.0, 25.0
 PAUSE = 30.0
+CLOCKS_DIFFER = 100
+"""ms: a node's clock runs on from its start and is cut to whole ms; the target's is the machine's."""
 Opening = Callable[..., AbstractContextManager[Stage]]
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
@@ -85,6 +87,7 @@ def test_nothing_is_lost_or_doubled(
     with opening(tmp_path, programs, "one", "two") as stage:
         prepare(stage)
         time.sleep(BEFORE)
+        await_calls_in_flight(stage)
         hit = time.time() * 1000
         CASES[case](stage)
         time.sleep(AFTER)
@@ -127,6 +130,15 @@ def prepare(stage: Stage) -> None:
         assert stage.call("one", "POST", f"/jobs/wait{number}/trigger", {})[0] == 200
     create(stage, ticking)
     assert until(lambda: len(stage.target.feedback) >= ASYNC, 30)
+
+
+def await_calls_in_flight(stage: Stage) -> None:
+    """Returns while the calls of one moment are under way: then a kill costs the most."""
+    seen = len(stage.target.heads)
+    end = time.monotonic() + 5
+    while len(stage.target.heads) < seen + 3:
+        assert time.monotonic() < end, "no job fires"
+        time.sleep(0.001)
 
 
 def create(stage: Stage, definitions: list[dict[str, Any]]) -> None:
@@ -179,12 +191,16 @@ def judge(stage: Stage, hit: float, end: float) -> str:
     lost = sum(error == "lost" for *_, error in rows)
     resent = {attempt: times for attempt, times in stage.target.arrivals.items() if len(times) > 1}
     recorded = stage.recorded()
-    again = [attempt for attempt, times in resent.items() if recorded.get(attempt, math.inf) < times[-1]]
+    again = {
+        attempt: (recorded[attempt], times)
+        for attempt, times in resent.items()
+        if recorded.get(attempt, math.inf) + CLOCKS_DIFFER < times[-1]
+    }
     figures = (
         f"{len(rows)} firings, latest {late[-1] if late else 0} ms late, p50 {late[len(late) // 2]} ms, "
         f"p99 {late[len(late) * 99 // 100]} ms, {lost} of qos 0 lost, {len(resent)} steps sent again, "
         f"{doubled} doubled, {missing} missing"
     )
     assert (doubled, missing) == (0, 0), figures
-    assert again == [], f"recorded, and sent again: {again}; {figures}"
+    assert again == {}, f"recorded, and sent again: {again}; {figures}"
     return figures
