@@ -208,7 +208,7 @@ class ClusterNodes(Protocol):
     """The table of nodes. `now` is always steady ms."""
 
     async def enter(self, node: Node, *, alive_since: int) -> bool:
-        """Adds a node; False: a live one of the same name is there, seen since `alive_since`."""
+        """Adds a node; False: a live one of the same name is there, seen after `alive_since`."""
 
     async def beat(self, node: Node) -> bool:
         """Updates the row of a node; False: another start of the node has replaced it."""

@@ -30,7 +30,8 @@ class HeartbeatListener(msgspec.Struct, frozen=True, kw_only=True):
     """What a heartbeat reports to, and takes its figures from.
 
     `figures` are the jobs in memory and how many of them run; `on_standstill` is called when this process did
-    not run for over 2 s, `on_refresh` after each heartbeat, when the other nodes are read.
+    not run for over 2 s, `on_refresh` when the other nodes were read: after each heartbeat, and as soon as
+    one of them may be offline.
     """
 
     figures: Callable[[], tuple[int, int]]
@@ -138,6 +139,9 @@ class NodeHeartbeat:
             if now - self._written_at >= HEARTBEAT_INTERVAL_MS:
                 await self._write()
                 self._polled_at = self._clock.now().steady
+            elif self._membership.is_due(self._clock.now()):
+                await self._look_again()
+                self._polled_at = self._clock.now().steady
 
     async def _write(self) -> None:
         listener = self._listener
@@ -159,6 +163,17 @@ class NodeHeartbeat:
                 self.liveness.extend(now)
         else:
             self._log("node_replaced", node=node.node_id)
+
+    async def _look_again(self) -> None:
+        """What a dead node had waits for this: the next heartbeat may be 3 s away."""
+        try:
+            await self._refresh()
+        except StoreError as error:
+            self._outage.fail(str(error))
+            return
+        self._outage.succeed()
+        if self._listener is not None:
+            self._listener.on_refresh()
 
     async def _refresh(self) -> None:
         now = self._clock.now()

@@ -19,6 +19,11 @@ class Membership:
         self._own = own
         self._alive: dict[Holder, Node] | None = None
 
+    def is_due(self, now: Now) -> bool:
+        """Whether another node that was alive is offline by now, unless it has written a heartbeat since."""
+        others = () if self._alive is None else self._alive.items()
+        return any(holder != self._own and not is_alive(node, now.steady) for holder, node in others)
+
     def look(self, nodes: Iterable[Node], now: Now) -> frozenset[Holder]:
         """Those that are alive. The first look writes nothing: who is there then was there before."""
         listed = {node.holder: node for node in nodes}

@@ -30,7 +30,7 @@ class Nodes:
 
     async def enter(self, node: Node, *, alive_since: int) -> bool:
         values = msgspec.structs.asdict(node)
-        is_gone = (nodes.c.seen_at < alive_since) | (nodes.c.state == "offline")
+        is_gone = (nodes.c.seen_at <= alive_since) | (nodes.c.state == "offline")
         insert = self._insert(nodes).values(values)
         statement = insert.on_conflict_do_update(
             index_elements=[nodes.c.node_id], set_=values, where=is_gone

@@ -222,8 +222,10 @@ class DaprHouse(Handles):
         return list({one.execute_number: one for one in ended}.values())
 
     async def close(self) -> None:
-        """Ends everything."""
+        """Ends everything, what still stands still as well."""
         for node in self.nodes.values():
+            node.process.stillness.end()
+            node.client.stillness.end()
             await node.host.stop(0)
         await self.database.close()
         # Other tests may share the loop.

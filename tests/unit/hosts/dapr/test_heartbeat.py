@@ -6,6 +6,8 @@ import pytest
 
 from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.replies import Started
+from scheduler_service.hosts.dapr.heartbeat import POLL_MS
+from scheduler_service.hosts.dapr.liveness import HEARTBEAT_INTERVAL_MS, OFFLINE_AFTER_MS, RUNNING
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from tests.conformance.hosts.houses import DaprHouse, freeze
@@ -32,6 +34,21 @@ async def test_a_node_past_its_heartbeat_commits_nothing(cluster: DaprHouse) -> 
         await frozen
     assert cluster.world.state["job"] == before
     cluster.nodes["one"] = first
+
+
+async def test_a_dead_node_is_seen_when_its_time_is_over(cluster: DaprHouse) -> None:
+    """What it had in hand waits for that: it is not known only with this node's next heartbeat."""
+    heartbeat = cluster.node.host.heartbeat
+    await cluster.advance(HEARTBEAT_INTERVAL_MS - POLL_MS)  # the two write at different moments
+    second = await cluster.add("two")
+    await heartbeat.report(RUNNING)
+    assert heartbeat.others
+    await second.host.heartbeat.cancel()
+    cluster.world.kill("two")
+    await cluster.advance(OFFLINE_AFTER_MS - POLL_MS)
+    assert heartbeat.others
+    await cluster.advance(2 * POLL_MS)
+    assert not heartbeat.others
 
 
 async def test_a_second_node_of_a_name_refuses_to_start(cluster: DaprHouse) -> None:

@@ -37,8 +37,8 @@ async def test_nodes_are_listed_and_replaced_when_they_are_gone(store: ClusterSt
     first = Node("a", "1", "http://a", "1", "running", 1, 100, 0, 0)
     assert await store.nodes.enter(first, alive_since=0)
     second = Node("a", "2", "http://a", "1", "running", 2, 150, 3, 1)
-    assert not await store.nodes.enter(second, alive_since=100)
-    assert await store.nodes.enter(second, alive_since=101)
+    assert not await store.nodes.enter(second, alive_since=99)
+    assert await store.nodes.enter(second, alive_since=100)
     assert not await store.nodes.beat(first)
     assert await store.nodes.beat(second)
     assert await store.nodes.list() == [second]
