@@ -1,13 +1,16 @@
 """A turn is claimed, and its state lies with its claim or in the actor store."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
+from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.events import Destroyed, Triggered, Updated
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Started
+from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.turn_commits import LARGEST_CLAIM_BYTES
 from scheduler_service.ports.cluster import LatestClaim, Node, TurnClaim
 from scheduler_service.ports.delivery import Command
@@ -17,6 +20,7 @@ from tests.unit.hosts.house import asynchronous, describe
 
 pytestmark = pytest.mark.anyio
 
+HOOK = "http://caller.test/told"
 MINUTELY = {"dueTime": "60s", "period": "60s"}
 
 
@@ -190,3 +194,49 @@ async def test_a_claim_of_which_nobody_heard_is_looked_up(cluster: DaprHouse, is
     assert len(cluster.sender.requests) == 1
     await cluster.advance(60_000)
     assert cluster.executions() == dict.fromkeys((1, 2), State.SUCCEEDED)
+
+
+async def test_what_another_node_claimed_is_read_anew(cluster: DaprHouse) -> None:
+    """The turn over the older state is refused; it is taken again over what the other node wrote."""
+    await cluster.create(overlapPolicy="allow")
+    shared = cluster.node.shared
+    claim = shared.claim
+
+    async def be_overtaken(one: TurnClaim) -> None:
+        shared.claim = claim  # type: ignore[method-assign]
+        await claim(msgspec.structs.replace(one, holder=Holder("gone", "0")))
+        await claim(one)
+
+    shared.claim = be_overtaken  # type: ignore[method-assign]
+    reply = await cluster.trigger()
+    assert isinstance(reply, Started)
+    assert reply.execute_number == 2
+    await cluster.settle()
+    assert cluster.executions()[2] is State.SUCCEEDED
+
+
+async def test_deliveries_that_did_not_come_to_the_database_come_with_the_next_turn(
+    cluster: DaprHouse,
+) -> None:
+    """The state has them until then."""
+    await cluster.create(notification=[{"url": HOOK, "stateEquals": ["finalSucceed"], "guarantee": "outbox"}])
+    shared = cluster.node.shared
+    keep = shared.keep
+    refused: list[Delivery] = []
+    kept: list[Delivery] = []
+
+    async def refuse(deliveries: Sequence[Delivery], *rest: Any) -> None:
+        if deliveries and not refused:
+            refused.extend(deliveries)
+            raise StoreUnavailable("the server is gone")
+        kept.extend(deliveries)
+        await keep(deliveries, *rest)
+
+    shared.keep = refuse  # type: ignore[method-assign]
+    await cluster.trigger()
+    await cluster.advance(5_000)
+    await cluster.trigger()
+    await cluster.advance(5_000)
+    assert cluster.delivery_states() == {"finalSucceed": "delivered"}
+    assert {delivery.execute_number for delivery in refused} == {1}
+    assert {delivery.execute_number for delivery in kept} == {1, 2}
