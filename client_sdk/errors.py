@@ -38,7 +38,14 @@ class SdkError(Exception):
 
 
 class Unreachable(SdkError):
-    """No answer came, after all tries; the cause is chained."""
+    """No answer came, after all tries; the cause is chained.
+
+    `was_sent`: the service may have done what was asked, and only its answer is missing.
+    """
+
+    def __init__(self, message: str, *, was_sent: bool = False) -> None:
+        super().__init__(message)
+        self.was_sent = was_sent
 
 
 class Unreadable(SdkError):

@@ -16,6 +16,7 @@ from client_sdk.client.retrying import (
     Repeat,
     may_repeat_answer,
     may_repeat_failure,
+    was_not_sent,
 )
 from client_sdk.decoding import CODINGS, coding_of, is_decoded, read_decoded, with_body
 from client_sdk.errors import Unreachable, Unreadable
@@ -131,7 +132,7 @@ class Connection:
         try:
             answer = await self._transport.handle_async_request(request)
         except (httpx.TransportError, ExceptionGroup) as error:
-            raise Unreachable(f"no service answers at {self.url} ({error})") from error
+            raise _unreachable(self.url, str(error), error) from error
         answer.request = request
         if not answer.is_success or "text/event-stream" not in answer.headers.get("content-type", ""):
             whole = await _read_whole(answer)
@@ -158,7 +159,7 @@ class Connection:
                 return answer, may_be_done
             else:
                 reason = str(failure) or type(failure).__name__
-                raise Unreachable(f"no service answers at {self.url} ({reason}, {done} tries)") from failure
+                raise _unreachable(self.url, f"{reason}, {done} tries", failure) from failure
 
     async def _try(
         self, request: httpx.Request
@@ -176,9 +177,15 @@ class Connection:
         except httpx.TransportError as error:
             return None, error
         except ExceptionGroup as error:  # of the addresses of a host, which are tried at the same time
-            failure = httpx.TransportError(str(_innermost(error)))
+            failure = httpx.ConnectError(str(_innermost(error)))
             failure.__cause__ = error
             return None, failure
+
+
+def _unreachable(url: str, reason: str, failure: Exception | None) -> Unreachable:
+    if failure is None or isinstance(failure, ExceptionGroup) or was_not_sent(failure):
+        return Unreachable(f"no service answers at {url} ({reason})")
+    return Unreachable(f"no whole answer came from {url}, which may have done it ({reason})", was_sent=True)
 
 
 def _innermost(error: Exception) -> Exception:

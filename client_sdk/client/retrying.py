@@ -8,6 +8,7 @@ import msgspec
 from client_sdk.client.answering import read_retry_after
 
 MAY_HAVE_ARRIVED = frozenset({500, 502, 504})
+NOT_HTTP = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
 UNAVAILABLE, LIMIT_REACHED = 503, 429
 
 
@@ -55,10 +56,14 @@ def may_repeat_failure(error: httpx.TransportError, repeat: Repeat) -> bool:
 
     A request that cannot be written as HTTP is not repeated.
     """
-    if isinstance(error, httpx.UnsupportedProtocol | httpx.LocalProtocolError):
+    if isinstance(error, NOT_HTTP):
         return False
-    was_not_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
-    return was_not_sent or repeat is Repeat.HARMLESS
+    return was_not_sent(error) or repeat is Repeat.HARMLESS
+
+
+def was_not_sent(error: Exception) -> bool:
+    """Whether nobody can have received the call: there was no connection, or nothing to send over it."""
+    return isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, *NOT_HTTP))
 
 
 def _is_unknown(answer: httpx.Response) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from client_sdk.client.answering import Envelope
     from client_sdk.client.connection import Connection
-    from client_sdk.errors import Problem
+    from client_sdk.errors import Problem, Unreachable
     from client_sdk.models.answers import Event
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -112,7 +112,13 @@ class ApiConnection:
         found, self._next = self._next.result(), None
         return found
 
-    def _unreachable(self, error: BaseException) -> CommandError:
+    def _unreachable(self, error: "Unreachable") -> CommandError:
+        if error.was_sent:
+            return CommandError(
+                f"no whole answer came from {self._connection.url} ({_describe_cause(error)}); what was "
+                "asked may have been done: look before you repeat it",
+                Exit.UNREACHABLE,
+            )
         return CommandError(
             f"no service answers at {self._connection.url} ({_describe_cause(error)}); start "
             "one with 'punctual serve', or name another with --url or PUNCTUAL_URL",

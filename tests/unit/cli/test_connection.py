@@ -107,6 +107,14 @@ def test_an_unreachable_service_is_named_with_the_reason() -> None:
     assert caught.value.code is Exit.UNREACHABLE
 
 
+def test_an_answer_that_was_cut_may_be_of_what_was_done() -> None:
+    """Exit code 3; nobody is told to start a service that runs."""
+    error = httpx.RemoteProtocolError("peer closed connection without sending complete message body")
+    with pytest.raises(CommandError, match=r"peer closed.*may have been done: look before") as caught:
+        call(error)
+    assert caught.value.code is Exit.UNREACHABLE
+
+
 def test_a_number_that_json_does_not_have_is_refused() -> None:
     """Exit code 2, before anything is sent (16)."""
     with pytest.raises(CommandError, match="not valid JSON") as caught:

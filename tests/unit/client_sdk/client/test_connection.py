@@ -33,6 +33,25 @@ async def test_what_is_no_http_is_not_tried_again() -> None:
     assert line.waits.seconds == []
 
 
+@pytest.mark.parametrize(
+    ("failure", "was_sent", "words"),
+    [
+        (httpx.ConnectError("refused"), False, "no service answers"),
+        (ExceptionGroup("all", [OSError("refused")]), False, "no service answers"),
+        (httpx.ReadTimeout("silent"), True, "which may have done it"),
+        (httpx.RemoteProtocolError("cut"), True, "which may have done it"),
+    ],
+)
+async def test_an_error_says_whether_the_service_may_have_done_it(
+    failure: Exception, was_sent: bool, words: str
+) -> None:
+    """A trigger without a key is not tried again then: its caller has to look."""
+    line = Line(None, failure, retries=0)
+    with pytest.raises(Unreachable, match=words) as caught:
+        await line.jobs.trigger("one")
+    assert caught.value.was_sent is was_sent
+
+
 def test_an_api_key_with_a_line_break_is_refused() -> None:
     """As it is read from a file; it is not shown."""
     with pytest.raises(ValueError, match="line break") as caught:
