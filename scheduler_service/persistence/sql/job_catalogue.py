@@ -42,7 +42,7 @@ _bind = sa.bindparam
 _entries = sa.select(*ENTRY)
 _LIMIT: sa.BindParameter[int] = _bind("limit", type_=sa.Integer)
 _BY_ID = _entries.where(jobs.c.job_id == _bind("job_id"))
-_BY_IDS = _entries.where(IsIn(jobs.c.job_id, _bind("job_ids", type_=sa.Text)))
+BY_IDS = _entries.where(IsIn(jobs.c.job_id, _bind("job_ids", type_=sa.Text)))
 _BY_UID = _entries.where(jobs.c.uid == _bind("uid")).limit(1)
 _DEFINITIONS = (
     sa.select(jobs.c.job_id, definitions.c.text)
@@ -82,7 +82,7 @@ class JobCatalogue(ABC):
         found: dict[str, CatalogueEntry] = {}
         for start in range(0, len(job_ids), BATCH_SIZE):
             wanted = {"job_ids": write_ids(job_ids[start : start + BATCH_SIZE])}
-            entries = await self.read_entries([(_BY_IDS, wanted)], BATCH_SIZE)
+            entries = await self.read_entries([(BY_IDS, wanted)], BATCH_SIZE)
             found.update({entry.job_id: entry for entry in entries})
         return found
 

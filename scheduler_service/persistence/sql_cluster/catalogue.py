@@ -5,7 +5,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.sql.job_catalogue import JobCatalogue
+from scheduler_service.persistence.sql.job_catalogue import BY_IDS, JobCatalogue, write_ids
 from scheduler_service.persistence.sql.job_selections import Read
 from scheduler_service.persistence.sql.job_tables import read_entry
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
@@ -20,6 +20,11 @@ class SharedCatalogue(JobCatalogue):
 
     async def catch_up(self) -> None:
         """Returns at once: turns are written to the tables directly."""
+
+    async def get(self, job_id: str) -> CatalogueEntry | None:
+        """Reads that wait at one moment are one statement: each creation and update is answered by one."""
+        found: CatalogueEntry | None = await self._database.read_together(_entries_all, job_id)
+        return found
 
     async def read_entries(self, reads: Sequence[Read], most: int) -> list[CatalogueEntry]:
 
@@ -36,3 +41,10 @@ class SharedCatalogue(JobCatalogue):
         return await self._database.read(
             lambda connection: [connection.execute(statement, values).all() for statement, values in reads]
         )
+
+
+def _entries_all(connection: sa.Connection, job_ids: Sequence[str]) -> list[CatalogueEntry | None]:
+    """The entry of each job, None where there is none."""
+    rows = connection.execute(BY_IDS, {"job_ids": write_ids(job_ids)})
+    found = {entry.job_id: entry for entry in map(read_entry, rows)}
+    return [found.get(job_id) for job_id in job_ids]

@@ -8,6 +8,7 @@ from scheduler_service.domain.moments import Due, Now
 from scheduler_service.ports.cluster import LatestClaim, TurnClaim
 from scheduler_service.ports.errors import StoreConflict
 from scheduler_service.ports.state import Settlement
+from tests.unit.persistence.hearing import heard
 from tests.unit.persistence.samples import delivery, entry
 from tests.unit.persistence.sql_cluster.cluster_store import ONE, TWO, ClusterStore
 
@@ -122,6 +123,17 @@ async def test_overdue_and_abandoned_jobs_are_found(store: ClusterStore) -> None
     assert await store.shared.overdue(Now(60, 60), 10) == ["late", "waits"]
     assert await store.shared.abandoned([ONE], 200, 10) == ["runs"]
     assert await store.shared.abandoned([ONE], 100, 10) == ["runs", "later"]
+
+
+async def test_entries_that_are_asked_for_together_are_read_together(store: ClusterStore) -> None:
+    """One statement for all that wait; None where there is no such job."""
+    for name in ("a", "b"):
+        await store.shared.claim(TurnClaim(entry(name), Due(), 0, 1, ONE, 100))
+    names = ("b", "none", "a", "b")
+    with heard(store.database.dialect.engine) as statements:
+        found = await asyncio.gather(*(store.catalogue.get(name) for name in names))
+    assert found == [entry("b"), None, entry("a"), entry("b")]
+    assert len([text for text, _ in statements if "FROM jobs" in text]) == 1
 
 
 async def test_definitions_that_are_asked_for_together_are_read_together(store: ClusterStore) -> None:
