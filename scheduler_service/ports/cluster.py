@@ -48,7 +48,8 @@ class TurnClaim(msgspec.Struct, frozen=True):
     the state that will be written, where another node may overwrite it late, or that will not be, where the
     claim itself `is_commit`. `is_exact`: nobody has compared the state that was read with the store's, so the
     claim is taken from `expected` alone. `may_wait`: nothing is sent after the turn, so it may be claimed
-    some milliseconds later, together with others.
+    some milliseconds later, together with others. `remembered`: an answer to keep where the claim is the
+    commit of a creation; other turns have theirs in their state.
     """
 
     entry: CatalogueEntry
@@ -62,6 +63,7 @@ class TurnClaim(msgspec.Struct, frozen=True):
     is_exact: bool = False
     may_wait: bool = False
     is_commit: bool = False
+    remembered: Remembered | None = None
 
 
 class LatestClaim(msgspec.Struct, frozen=True):

@@ -8,8 +8,8 @@ from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.dapr.active_actors import ActiveActors
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.actor_store import ActorStore, TakeOver
-from scheduler_service.hosts.dapr.array_creation import ArrayCreation
 from scheduler_service.hosts.dapr.deactivation import Deactivation
+from scheduler_service.hosts.dapr.direct_creation import DirectCreation
 from scheduler_service.hosts.dapr.first_loads import FirstLoads
 from scheduler_service.hosts.dapr.first_rings import FirstRings, TakeDue
 from scheduler_service.hosts.dapr.handover import Handovers
@@ -77,7 +77,7 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
     components = HostComponents(
         client=client,
         first_loads=first_loads,
-        array_creation=_make_array_creation(parts, node, local, turn, client, first_loads.expect, tasks),
+        creation=_make_creation(parts, node, local, turn, client, first_loads.expect, tasks),
         local=local,
         store=store,
         turns=_make_turns(parts, node, local, store, turn),
@@ -122,7 +122,7 @@ def _make_sweep(
     )
 
 
-def _make_array_creation(
+def _make_creation(
     parts: DaprParts,
     node: NodeContext,
     local: LocalJobs,
@@ -130,8 +130,8 @@ def _make_array_creation(
     client: ActorClient,
     expect: TakeDue,
     tasks: Tasks,
-) -> ArrayCreation:
-    return ArrayCreation(
+) -> DirectCreation:
+    return DirectCreation(
         node=node,
         parts=parts,
         local=local,

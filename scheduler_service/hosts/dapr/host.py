@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 import msgspec
 
+from scheduler_service.domain.events import Created
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.actor_store import ActorStore
-from scheduler_service.hosts.dapr.array_creation import ArrayCreation
 from scheduler_service.hosts.dapr.deactivation import Deactivation
+from scheduler_service.hosts.dapr.direct_creation import DirectCreation
 from scheduler_service.hosts.dapr.first_loads import FirstLoads
 from scheduler_service.hosts.dapr.heartbeat import HeartbeatListener
 from scheduler_service.hosts.dapr.liveness import CUT_OFF, DRAINING, RUNNING
@@ -31,7 +32,7 @@ class HostComponents(msgspec.Struct, frozen=True, kw_only=True):
     """What `build` makes for the host of one node."""
 
     client: ActorClient
-    array_creation: ArrayCreation
+    creation: DirectCreation
     first_loads: FirstLoads
     local: LocalJobs
     store: ActorStore
@@ -69,12 +70,14 @@ class DaprHost:
         self.alarms = components.local.alarms
         self.effects = components.effects
         self.notifications = components.effects.notifications
-        self.create_all = components.array_creation.run
+        self.create_all = components.creation.create_all
         self.first_loads = components.first_loads
         self.read = components.client.read
 
     async def __call__(self, job_id: str, command: Command) -> Reply:
         """Takes the turn. Raises StoreError. What is kept under an Idempotency-Key is the reply as JSON."""
+        if isinstance(command.event, Created):
+            return await self._components.creation.create(job_id, command)
         return await self._client(job_id, command)
 
     def peek(self, job_id: str) -> CatalogueEntry | None:
@@ -169,7 +172,7 @@ class DaprHost:
         self._is_ready = False
         self._is_draining = True
         self._turns.stop_starting()
-        self._components.array_creation.close()
+        self._components.creation.close()
         self.first_loads.close()
         self.active.close()
         await self.heartbeat.report(DRAINING)

@@ -2,8 +2,8 @@
 
 The claims in SQL decide. While a node that counts as dead may still write, each claim has a copy of its
 state, and is the commit itself: a load returns what the latest claim has. So is the claim of a job that was
-created with others (`array_creation`), until a turn has written its state, and each claim of a job of qos 0,
-whose states are written nowhere else (decision 53).
+created without its actor (`direct_creation`), until a turn has written its state, and each claim of a
+job of qos 0, whose states are written nowhere else (decision 53).
 """
 
 from typing import NamedTuple

@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from operator import itemgetter
 
+import msgspec
+
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.sql.expressions import GuardedUpsert, Row, Upsert, overwrite
 from scheduler_service.persistence.sql.job_tables import definitions, entry_values, jobs
-from scheduler_service.persistence.sql_cluster.schema import copies
+from scheduler_service.persistence.sql_cluster.schema import copies, remembered
 from scheduler_service.ports.cluster import TurnClaim
+from scheduler_service.ports.state import Remembered
 
 # A claim counts as long as the turn behind it can still write: 2 s of turn, and what a sidecar may add.
 CLAIM_MS = 5_000
@@ -32,16 +35,24 @@ COPIES = Upsert(
     columns=("job_id", "sequence", "state", "at"),
     conflict=f"(job_id) DO UPDATE SET {overwrite(('sequence', 'state', 'at'))}",
 )
+ANSWERS = Upsert(
+    table=remembered,
+    columns=Remembered.__struct_fields__,
+    conflict=f"(scope, key) DO UPDATE SET {overwrite(Remembered.__struct_fields__[2:])}",
+)
 
 
 def is_single_statement(claims: Sequence[TurnClaim]) -> bool:
     """Whether `claims` are one statement: each of another job, and none brings or removes anything else."""
     if len({claim.entry.job_id for claim in claims}) < len(claims):
         return False
-    return all(
-        claim.definition is None and not has_copy(claim) and claim.entry.state is not JobState.DESTROYED
-        for claim in claims
-    )
+    return not any(map(_brings_more, claims))
+
+
+def _brings_more(claim: TurnClaim) -> bool:
+    if claim.definition is not None or claim.remembered is not None or has_copy(claim):
+        return True
+    return claim.entry.state is JobState.DESTROYED
 
 
 def has_copy(claim: TurnClaim) -> bool:
@@ -73,3 +84,8 @@ def definition_of(claim: TurnClaim) -> Row:
 def copy_of(claim: TurnClaim) -> Row:
     """The row of `copies` that a claim brings."""
     return claim.entry.job_id, claim.sequence, claim.copy, claim.at
+
+
+def answer_of(kept: Remembered) -> Row:
+    """The row of `remembered` for what a claim brings."""
+    return msgspec.structs.astuple(kept)

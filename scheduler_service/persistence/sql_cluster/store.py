@@ -15,9 +15,11 @@ from scheduler_service.persistence.sql.expressions import IsIn
 from scheduler_service.persistence.sql.job_catalogue import write_ids
 from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, jobs, read_entry
 from scheduler_service.persistence.sql_cluster.claim_rows import (
+    ANSWERS,
     CLAIMS,
     COPIES,
     DEFINITIONS,
+    answer_of,
     copy_of,
     definition_of,
     has_copy,
@@ -224,7 +226,8 @@ class SharedStore:
         won = [claim for claim in claims if claim.entry.job_id in taken]
         texts = [definition_of(claim) for claim in won if claim.definition is not None]
         states = [copy_of(claim) for claim in won if has_copy(claim)]
-        for upsert, rows in ((DEFINITIONS, texts), (COPIES, states)):
+        answers = [answer_of(claim.remembered) for claim in won if claim.remembered is not None]
+        for upsert, rows in ((DEFINITIONS, texts), (COPIES, states), (ANSWERS, answers)):
             if rows:
                 dialect.insert_many(connection, upsert, rows)
         for claim in won:

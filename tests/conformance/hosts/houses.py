@@ -9,6 +9,7 @@ from dapr.actor import ActorRuntime
 from dapr.actor.runtime.manager import ActorManager
 
 from scheduler_service.domain.records import ExecutionRecord, Record
+from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.dapr.build import DaprParts, build_dapr_host
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.host import DaprHost
@@ -132,6 +133,14 @@ class DaprHouse(Handles):
         await host.start()
         node = self.nodes[name] = DaprNode(process, host, client, history, shared, cluster)
         return node
+
+    async def create_by_actor(self, job_id: str = "job", **members: Any) -> Reply:
+        """Delivers Created where the database alone is not enough: the job's actor writes its state."""
+        self.node.shared.is_synced = False
+        try:
+            return await self.create(job_id, **members)
+        finally:
+            self.node.shared.is_synced = True
 
     def make_parts(self, process: Process, clock: ProcessClock) -> dict[str, Any]:
         """What else a node is made of."""

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_what_a_job_is_lies_in_one_document(cluster: DaprHouse) -> None:
     """One value per job, as the SDK's clients write it: JSON (DAPR, "State")."""
-    await cluster.create()
+    await cluster.create_by_actor()
     assert isinstance(json.loads(cluster.world.state["job"]), str)
     entry = await cluster.catalogue.get("job")
     assert entry is not None

@@ -11,7 +11,7 @@ from scheduler_service.domain.events import Activated, Created, Destroyed, Updat
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
-from scheduler_service.hosts.dapr.array_creation import LONGEST_CLAIM_MS
+from scheduler_service.hosts.dapr.direct_creation import LONGEST_CLAIM_MS
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUncertain

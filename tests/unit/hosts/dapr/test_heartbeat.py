@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_node_past_its_heartbeat_commits_nothing(cluster: DaprHouse) -> None:
     """The others take it for dead: whatever it had in hand is left as they made it."""
-    await cluster.create()
+    await cluster.create_by_actor()
     gate = await freeze(cluster)
     frozen = asyncio.create_task(cluster.trigger())
     await cluster.settle()

@@ -168,7 +168,7 @@ async def test_no_claim_is_taken_back_while_a_write_may_still_come(cluster: Dapr
     hold.stop()
     cluster.world.before_save = lose
     with pytest.raises(StoreUncertain):
-        await cluster.create("another")
+        await cluster.create_by_actor("another")
     cluster.world.restart("one")
     hold.end()
     await cluster.advance(10_000)

@@ -41,6 +41,7 @@ async def test_a_restored_job_belongs_to_the_service_that_declares_it() -> None:
     cluster = await DaprHouse(owner_of=owner_of).start()
     try:
         declared = describe(jobId="job", request=[{"url": "service:/run"}])
+        cluster.node.shared.is_synced = False  # so that the state lies in the actor store
         await cluster.host("job", Command(Created("", b"", owner="billing"), declared))
         await cluster.crash()
         cluster.world.state.clear()
@@ -56,7 +57,7 @@ async def test_a_restored_job_belongs_to_the_service_that_declares_it() -> None:
 
 async def test_an_older_state_that_a_sidecar_wrote_late_is_put_right(cluster: DaprHouse) -> None:
     """A sidecar that stood still may write what was overtaken long ago: the newer state wins."""
-    await cluster.create(qos=1)
+    await cluster.create_by_actor(qos=1)
     older = cluster.world.state["job"]
     await cluster.trigger()
     await cluster.settle()
@@ -80,7 +81,7 @@ async def test_a_state_of_a_newer_program_is_left_alone(cluster: DaprHouse) -> N
 
     The job goes on at a node that knows the format.
     """
-    await cluster.create(timer={"dueTime": "5s", "period": "0s"})
+    await cluster.create_by_actor(timer={"dueTime": "5s", "period": "0s"})
     older = cluster.world.state["job"]
     newer = in_a_newer_format(older)
     await cluster.crash()

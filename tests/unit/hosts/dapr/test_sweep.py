@@ -73,7 +73,7 @@ async def test_what_comes_late_but_comes_is_not_rung_a_second_time(cluster: Dapr
     """A herd's reminders come two a second: each job fires by its own; one without, when the herd is over."""
     jobs = [f"job{number}" for number in range(HERD)]
     for job in (*jobs, "lost"):
-        await cluster.create(job, timer={"dueTime": "60s", "period": "1h"})
+        await cluster.create_by_actor(job, timer={"dueTime": "60s", "period": "1h"})
     due = min(moment for moment, _ in cluster.world.reminders.values())
     for number, job in enumerate(jobs):
         pause = due - cluster.clock.now().steady + (number + 1) * 500

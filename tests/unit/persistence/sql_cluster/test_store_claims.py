@@ -96,6 +96,22 @@ async def test_claims_of_one_creation_are_one_transaction(store: ClusterStore) -
     assert await store.shared.definition("uid-n299", 1) == b"{}"
 
 
+async def test_creations_that_wait_together_are_one_transaction(store: ClusterStore) -> None:
+    """With the answers under their Idempotency-Keys; one that finds a row leaves none."""
+    await take_all(store, [claim("there", 0, 7)])
+    names = ("there", *(f"n{number}" for number in range(COUNT)))
+    answers = {name: Remembered(f"jobs/{name}", "key", b"digest", b"created", NOW, name) for name in names}
+    brought = {"definition": b"{}", "copy": b"first", "is_exact": True}
+    claims = [claim(name, NOTHING, 8, remembered=answers[name], **brought) for name in names]
+    sizes, *_ = store.database.samples()
+    verdicts = await asyncio.gather(*(store.shared.claim_all([one]) for one in claims))
+    later, *_ = store.database.samples()
+    assert (sum(later.buckets), later.value) == (sum(sizes.buckets) + 1, sizes.value + len(names))
+    assert [type(one) for (one,) in verdicts] == [StoreConflict] + [type(None)] * COUNT
+    kept = [await store.shared.recall(f"jobs/{name}", "key", NOW) for name in names]
+    assert kept == [None, *(answers[name] for name in names[1:])]
+
+
 async def test_jobs_whose_actor_has_taken_no_turn_are_found(store: ClusterStore) -> None:
     """By their moments, page by page; one that was claimed again, or that has fired, is not among them."""
     dues = {

@@ -1,15 +1,19 @@
-"""Creates many jobs at once: all claims of a group, with the first states, are one transaction.
+"""Creates jobs without their actors: the claim of such a job is its commit, and has its first state.
 
-The claim of such a job is its commit. Its state lies beside the claim until the job's actor has taken a turn,
-so no sidecar is asked. What is due soon waits in this process, all else is found by the sweep (decision 52).
+The state lies beside the claim until the job's actor has taken a turn, so no sidecar is asked. The claims of
+an array are written in groups; those of single creations together with all that waits when they come. What
+is due soon waits in this process, all else is found by the sweep (decisions 52 and 59).
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 from scheduler_service.domain.events import Created
+from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.replies import Reply
+from scheduler_service.engine.program import Program
+from scheduler_service.hosts.commit_builder import remember_reply
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.first_rings import TakeDue, waits_at_creator
 from scheduler_service.hosts.dapr.history_wait import HistoryWait
@@ -26,26 +30,29 @@ from scheduler_service.persistence.common.actor_document import (
     write_actor_document,
 )
 from scheduler_service.ports.cluster import TurnClaim
-from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUncertain
 from scheduler_service.ports.slices import Slices
 from scheduler_service.ports.state import Commit
+from scheduler_service.timing.durations import Duration
+from scheduler_service.timing.timer import TimerKind
 
 GROUP_SIZE = 250
+SOON_MS = 2 * SECOND
+"""A job that is created alone and due sooner is created by its actor, which would have to load it at once."""
 # Another node may have found no job before the commit, and claims it a turn later at most: over one of 5 s.
 LONGEST_CLAIM_MS = LONGEST_TURN_MS
 
 Answer = Reply | StoreError
 
 
-class ArrayCreation:
+class DirectCreation:
     """Creates jobs without their actors where it can.
 
     It can where the database has nothing of a job, this node has it not in memory, and it does nothing at
-    once. All others take the turn Created through `client`, so that each has the reply that a single creation
-    has. `client` does so too while this node is past its heartbeat, or stops, and over a database that does
-    not keep through a power loss what it has confirmed. `expect` gets the jobs that wait here for their
-    first moment.
+    once. All others take the turn Created through `client`, so each has the reply of its actor. `client` does
+    so too while this node is past its heartbeat, or stops, and over a database that does not keep through a
+    power loss what it has confirmed. `expect` gets the jobs that wait here for their first moment.
     """
 
     def __init__(
@@ -74,25 +81,40 @@ class ArrayCreation:
         self._is_closed = False
         self._wait_for_history = HistoryWait(flush=parts.history.flush, clock=node.clock, log=node.log)
 
-    async def run(self, definitions: Sequence[Definition], owner: str) -> Sequence[Answer]:
+    async def create(self, job_id: str, command: Command) -> Reply:
+        """The reply to Created. Raises StoreError. Goes on to its end if the caller is cancelled."""
+        return await asyncio.shield(self._tasks.start(self._create_one(job_id, command)))
+
+    async def create_all(self, definitions: Sequence[Definition], owner: str) -> Sequence[Answer]:
         """A reply for each, or the StoreError that its turn raised; those of one job in order.
 
         The jobs belong to the service `owner`; empty: to none. Goes on to its end if the caller is cancelled.
         """
-        return await asyncio.shield(self._tasks.start(self._run(definitions, owner)))
+        return await asyncio.shield(self._tasks.start(self._create_all(definitions, owner)))
 
     def close(self) -> None:
         """This node stops: it creates nothing itself any more."""
         self._is_closed = True
 
-    async def _run(self, definitions: Sequence[Definition], owner: str) -> list[Answer]:
+    async def _create_one(self, job_id: str, command: Command) -> Reply:
+        answers = await self._create({0: command}, soonest=SOON_MS) if self._may_commit() else {}
+        answer = answers.get(0)
+        if answer is None:
+            return await self._client(job_id, command)
+        if isinstance(answer, StoreError):
+            raise answer
+        return answer
+
+    async def _create_all(self, definitions: Sequence[Definition], owner: str) -> list[Answer]:
         answers: dict[int, Answer] = {}
         event = Created(uid="", key=b"", owner=owner)
+        commands = [Command(event, definition) for definition in definitions]
         places = _alone(definitions)
         for start in range(0, len(places), GROUP_SIZE):
             if not self._may_commit():
                 break
-            await self._create(places[start : start + GROUP_SIZE], definitions, event, answers)
+            group = {place: commands[place] for place in places[start : start + GROUP_SIZE]}
+            answers.update(await self._create(group))
         others = [place for place in range(len(definitions)) if place not in answers]
         replies = await self._client.create_all([definitions[place] for place in others], owner)
         answers.update(zip(others, replies, strict=True))
@@ -102,20 +124,15 @@ class ArrayCreation:
         """Whether a claim of this node may be a commit: also where it outlives a power loss alone."""
         return self._liveness.is_current and self._store.is_synced and not self._is_closed
 
-    async def _create(
-        self,
-        places: Iterable[int],
-        definitions: Sequence[Definition],
-        event: Created,
-        answers: dict[int, Answer],
-    ) -> None:
-        """Adds the answers of those that were created, or may have been."""
+    async def _create(self, commands: Mapping[int, Command], soonest: int = 0) -> dict[int, Answer]:
+        """The answers of those that were created, or may have been; none of them is due within `soonest`."""
         locked: dict[int, LockedJob] = {}
+        answers: dict[int, Answer] = {}
         try:
-            begun = await self._begin(places, definitions, event, locked)
+            begun = await self._begin(commands, soonest, locked)
             at = self._clock.now().steady
-            commits = [pending.commit for pending in begun.values()]
-            errors = await self._commit(commits, at)
+            claims = [self._claim(commands[place], pending, at) for place, pending in begun.items()]
+            errors = await self._commit(claims, at)
             for (place, pending), error in zip(begun.items(), errors, strict=True):
                 if not isinstance(error, StoreConflict):
                     self._finish(pending.commit, error)
@@ -123,61 +140,74 @@ class ArrayCreation:
         finally:
             for one in locked.values():
                 self._leave(one)
-        if any(commit.batch is not None for commit in commits):
-            await self._wait_for_history(commits[0].entry.job_id)
+        recorded = [place for place in answers if begun[place].commit.batch is not None]
+        if recorded:
+            await self._wait_for_history(begun[recorded[0]].commit.entry.job_id)
+        return answers
 
     async def _begin(
-        self,
-        places: Iterable[int],
-        definitions: Sequence[Definition],
-        event: Created,
-        locked: dict[int, LockedJob],
+        self, commands: Mapping[int, Command], soonest: int, locked: dict[int, LockedJob]
     ) -> dict[int, PendingCommit]:
         """The creations that do nothing at once, decided; their jobs, and no others, are `locked`."""
         begun: dict[int, PendingCommit] = {}
         slices = Slices()
-        for place in places:
-            definition = definitions[place]
+        for place, command in commands.items():
+            event, definition = command.event, command.definition
+            assert isinstance(event, Created)
+            assert definition is not None
             size = len(definition.text)
             if slices.is_full(size):
                 await slices.rest(size)
             if definition.program.is_large or (one := self._jobs.seize(definition.program.key)) is None:
                 continue
-            pending = self._decide(one, event, definition)
+            pending = self._decide(one, event, definition, soonest)
             if pending is None:
                 self._leave(one)
             else:
                 locked[place], begun[place] = one, pending
         return begun
 
-    def _decide(self, one: LockedJob, event: Created, definition: Definition) -> PendingCommit | None:
-        """The creation; None: it is refused or acts at once, or it broke, as that of its actor will."""
+    def _decide(
+        self, one: LockedJob, event: Created, definition: Definition, soonest: int
+    ) -> PendingCommit | None:
+        """The creation; None: it is refused or acts too soon, or it broke, as that of its actor will."""
         try:
+            if _fires_within(soonest, definition.program):
+                return None
             pending = self._turn.begin_life(one.cached, event, definition)
         except Exception:  # noqa: BLE001 - one broken job must not take the others of its array with it
             return None
-        return pending if isinstance(pending, PendingCommit) and not _acts(pending) else None
+        if not isinstance(pending, PendingCommit) or _acts(pending) or _is_due(pending.commit, soonest):
+            return None
+        return pending
 
     def _leave(self, one: LockedJob) -> None:
         """The next turn of the job loads it, wherever that is."""
         one.cached.forget()
         self._jobs.leave(one)
 
-    async def _commit(self, commits: Sequence[Commit], at: int) -> Sequence[StoreError | None]:
+    async def _commit(self, claims: Sequence[TurnClaim], at: int) -> Sequence[StoreError | None]:
         """For each None, or its error; StoreConflict: there is such a job, or was one."""
-        if not commits:
+        if not claims:
             return []
         try:
-            errors = await self._store.claim_all([self._claim(commit, at) for commit in commits])
+            errors = await self._store.claim_all(claims)
         except StoreError as error:
-            return [error] * len(commits)
+            return [error] * len(claims)
         if self._clock.now().steady - at <= LONGEST_CLAIM_MS:
             return errors
         late = StoreUncertain("the database took longer than 2 s; another node may have been faster")
         return [error or late for error in errors]
 
-    def _claim(self, commit: Commit, at: int) -> TurnClaim:
-        """The claim of a job of which the database has nothing, with the state that it begins with."""
+    def _claim(self, command: Command, pending: PendingCommit, at: int) -> TurnClaim:
+        """The claim of a job of which the database has nothing, with the state that it begins with.
+
+        Nor has it an answer under the command's Idempotency-Key: that goes when the life that it began ends.
+        """
+        commit, remembered = pending.commit, command.remembered
+        if remembered is not None:
+            reply = pending.decision.reply
+            remembered = remember_reply(commit.entry.job_id, remembered, reply, command.answer)
         state = ActorDocument(
             format=FORMAT,
             sequence=commit.sequence,
@@ -199,6 +229,7 @@ class ArrayCreation:
             definition=commit.definition,
             copy=write_actor_document(state),
             is_exact=True,
+            remembered=remembered,
         )
 
     def _finish(self, commit: Commit, error: StoreError | None) -> None:
@@ -220,8 +251,26 @@ def _alone(definitions: Sequence[Definition]) -> list[int]:
     return [place for place, one in enumerate(definitions) if times[one.program.key] == 1]
 
 
+def _fires_within(pause: int, program: Program) -> bool:
+    """Whether the job certainly fires so soon, so that to decide it here would be in vain."""
+    timer, due = program.timer, program.timer.due
+    if timer.start_at is not None or program.starts_paused or not program.active:
+        return False
+    return timer.kind is TimerKind.ONE_TIME or (isinstance(due, Duration) and _is_short(due, pause))
+
+
+def _is_short(due: Duration, pause: int) -> bool:
+    return due.is_zero or (due.months == due.days == 0 and due.ms < pause)
+
+
 def _acts(pending: PendingCommit) -> bool:
     """Whether the job begins with more than a schedule: its holder has to be where its actor lives."""
     commit, document = pending.commit, pending.decision.document
     has_begun = document is None or bool(document.contexts) or bool(pending.decision.effects)
     return has_begun or bool(commit.deliveries) or bool(commit.queued)
+
+
+def _is_due(commit: Commit, within: int) -> bool:
+    """Whether the job is due so soon after its creation."""
+    due = commit.due.wall
+    return due is not None and due - commit.entry.created_at < within

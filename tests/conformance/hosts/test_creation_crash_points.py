@@ -1,18 +1,26 @@
-"""A node dies over jobs that it creates together, and over their first turns (SPEC sections 3, 8 and 10)."""
+"""A node dies over jobs that it creates, together or one by one, and over their first turns.
+
+SPEC sections 3, 8 and 10.
+"""
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 
 import pytest
 
+from scheduler_service.domain.events import Created
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import FiringRecord, StepEnded
-from scheduler_service.domain.replies import Taken, Unchanged
+from scheduler_service.domain.replies import Recalled, Taken, Unchanged
+from scheduler_service.hosts.dapr.host import DaprHost
+from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.state import Remembered
 from tests.conformance.hosts.deaths import live_through
 from tests.conformance.hosts.houses import DaprHouse
-from tests.unit.hosts.house import describe
+from tests.unit.hosts.house import START, describe
 
 pytestmark = pytest.mark.anyio
 
@@ -25,12 +33,36 @@ STEP, END = 500, 75_000
 LATEST_AFTER_A_DEATH = 20_000
 
 
-class Story:
-    """Some jobs of one array, near and far; who asks for them asks again until they are there."""
+async def create_together(host: DaprHost, definitions: Sequence[Definition]) -> list[object]:
+    """In one array."""
+    return list(await host.create_all(definitions, ""))
 
-    def __init__(self, house: DaprHouse, qos: int) -> None:
+
+async def create_singly(host: DaprHost, definitions: Sequence[Definition]) -> list[object]:
+    """All at one moment, each under an Idempotency-Key."""
+    asked = []
+    for definition in definitions:
+        job_id, digest = definition.program.key, definition.program.fingerprint
+        remembered = Remembered(f"jobs/{job_id}", "once", digest, b"", START)
+        asked.append(host(job_id, Command(Created("", b""), definition, remembered, lambda _: b"created")))
+    return list(await asyncio.gather(*asked, return_exceptions=True))
+
+
+WAYS = {"together": create_together, "singly": create_singly}
+ANSWERS = {
+    "together": {Taken(), Unchanged()},
+    # Who was never told finds the answer of the request that did it.
+    "singly": {Taken(), Recalled(b"created", same_digest=True)},
+}
+
+
+class Story:
+    """Some jobs, near and far; who asks for them asks again until they are there."""
+
+    def __init__(self, house: DaprHouse, qos: int, way: str) -> None:
         self.house = house
         self.qos = qos
+        self.way = way
         self.created_at = 0
 
     async def play(self) -> None:
@@ -48,13 +80,13 @@ class Story:
         ]
         while True:
             asked = self.house.host
-            asking = asyncio.ensure_future(asked.create_all(definitions, ""))
+            asking = asyncio.ensure_future(WAYS[self.way](asked, definitions))
             while not asking.done() and self.house.host is asked:
                 await self.pass_time(100)
             asking.cancel()
             answers = (await asyncio.gather(asking, return_exceptions=True))[0]
             if isinstance(answers, list) and not any(isinstance(one, StoreError) for one in answers):
-                assert set(answers) <= {Taken(), Unchanged()}
+                assert set(answers) <= ANSWERS[self.way]
                 return
             await self.pass_time(STEP)
 
@@ -92,16 +124,17 @@ class Story:
         assert -100 <= late <= (LATEST_AFTER_A_DEATH if has_died else 100), (name, late)
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     ("qos", "nodes"),
     [(1, 2), (0, 2), pytest.param(1, 1, marks=pytest.mark.long), pytest.param(0, 1, marks=pytest.mark.long)],
 )
-async def test_a_node_dies_over_jobs_that_it_creates_together(qos: int, nodes: int) -> None:
+async def test_a_node_dies_over_jobs_that_it_creates(qos: int, nodes: int, way: str) -> None:
     """Before and after all that it does: the jobs are there once, or who asked has no answer."""
     places = []
     for point in range(1, LONGEST):
         house = DaprHouse()
-        died = await live_through(house, partial(Story, house, qos), point=point, nodes=nodes)
+        died = await live_through(house, partial(Story, house, qos, way), point=point, nodes=nodes)
         if died is None:
             break
         places.append(died[1])
