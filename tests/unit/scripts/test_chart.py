@@ -37,6 +37,7 @@ def test_the_manifest_is_the_chart_with_its_defaults(manifest: dict[str, Any]) -
 def test_everything_that_can_be_switched_on_is_taken() -> None:
     """With Kubernetes' schemas for what is Kubernetes' own; a longer drain is waited for."""
     switched = ["--set", "networkPolicy.enabled=true,serviceMonitor.enabled=true,drainSeconds=60"]
+    switched += ["--set", "dapr.apiTokenSecret=api-token"]
     switched += ["--set-json", 'networkPolicy.from=[{"podSelector": {"matchLabels": {"role": "caller"}}}]']
     switched += [
         "--set-json",
@@ -51,6 +52,8 @@ def test_everything_that_can_be_switched_on_is_taken() -> None:
     assert (endpoint["port"], endpoint["path"]) == ("http", "/metrics")
     pod = found["Deployment"]["spec"]["template"]
     assert pod["spec"]["terminationGracePeriodSeconds"] == 85
+    annotations = pod["metadata"]["annotations"]
+    assert annotations["dapr.io/api-token-secret"] == "api-token"
     environ = environ_of(pod["spec"]["containers"][0])
     settings = load_settings({}, environ).settings
     assert settings.server.drain_seconds == 60
