@@ -19,6 +19,7 @@ from scheduler_service.engine.compile_cache import (
     posted_active,
     read_members,
 )
+from scheduler_service.engine.posting import find_too_many
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.hosts.program_cache import weigh
 from scheduler_service.language.json_pieces import decode_json
@@ -106,6 +107,9 @@ class DefinitionChecks:
         value = read_json(raw)
         if not isinstance(value, dict):
             raise invalid("", "type", "a definition must be a JSON object")
+        too_many = tuple(find_too_many(value))
+        if too_many:
+            raise invalid_all(_point(too_many, value))
         parsed = _parse(value | {name: msgspec.json.decode(text) for name, text in posted.added.items()})
         if posted.job_id not in (None, parsed.job_id):
             message = f"jobId {parsed.job_id!r} must be {posted.job_id!r}, as in the path"

@@ -11,6 +11,7 @@ import gc
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -97,9 +98,26 @@ class WorkThread:
         try:
             with self._turns.take(), _short_collections():
                 return work()
+        except Exception as error:
+            _empty_frames(error)
+            raise
         finally:
             self._done += 1
             self._seconds += time.perf_counter() - began
+
+
+def _empty_frames(error: BaseException) -> None:
+    """Drops here what the functions that raised it had in hand: else the loop would, all of it in one go.
+
+    90,000 headers that were read before they were refused took it 25 ms.
+    """
+    left: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    for one in left:
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            traceback.clear_frames(one.__traceback__)
+            left += (one.__cause__, one.__context__)
 
 
 _TURNS = ShortTurns()

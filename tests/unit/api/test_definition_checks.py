@@ -37,6 +37,17 @@ async def test_a_definition_is_tried_without_a_job(client: httpx.AsyncClient, wo
     assert (world.turns, world.documents) == (0, {})
 
 
+async def test_of_too_many_headers_nothing_else_is_read(client: httpx.AsyncClient) -> None:
+    """To read them would hold the interpreter; of as many as may be all that is wrong is told."""
+    many = {f"a{n}": "1" for n in range(1_001)}
+    step = {"url": "http://target.test/", "headers": many}
+    refused = await client.post("/definitions/check", json=definition(jobId="a", qos=7, request=[step]))
+    assert (refused.status_code, pointers(refused)) == (422, [("/request/0/headers", "too_many")])
+    many.popitem()
+    refused = await client.post("/definitions/check", json=definition(jobId="a", qos=7, request=[step]))
+    assert [pointer for pointer, _ in pointers(refused)] == ["/qos"]
+
+
 async def test_all_that_is_wrong_is_told(client: httpx.AsyncClient) -> None:
     """As the creation would, with pointers; warnings too."""
     wrong = definition(jobId="a", qos=7, overlapPolicy="never")

@@ -7,7 +7,7 @@ import pytest
 from client_sdk.models import parse_definition
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.engine.compile import compile_definition, compile_stored
-from scheduler_service.engine.posting import METHODS, literal_targets
+from scheduler_service.engine.posting import METHODS, find_too_many, literal_targets
 from scheduler_service.engine.program import Surroundings
 from tests.unit.engine.rig import definition
 
@@ -30,6 +30,24 @@ def test_what_every_execution_walks_through_has_a_limit() -> None:
         ("/request/0/headers", "too_many"),
     ]
     compile_stored(parse_definition(definition(**members)), Surroundings())
+
+
+def test_what_is_too_many_is_seen_before_the_definition_is_read() -> None:
+    """The same is said of it, wherever it stands; nothing of 1,000, or of what has another type."""
+    many = {f"a{n}": "1" for n in range(1_001)}
+    members = {
+        "labels": many,
+        "request": [{"url": URL}, {"url": URL, "headers": many}],
+        "notification": [{"url": URL, "headers": many}],
+        "checkUrl": {"url": URL, "headers": many},
+        "cancelUrl": {"url": URL, "headers": many},
+    }
+    posted = definition(**members)
+    found = [(one.pointer, one.code, one.message) for one in find_too_many(posted)]
+    assert sorted(found) == sorted(refused(**members))
+    most = dict(list(many.items())[:1_000])
+    others = {"labels": most, "request": [7, {"headers": [1] * 1_001}], "notification": 1, "checkUrl": "x"}
+    assert list(find_too_many(others)) == []
 
 
 def test_a_method_that_http_does_not_know_is_refused_wherever_it_stands() -> None:
