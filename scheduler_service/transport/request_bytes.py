@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from operator import itemgetter
 
 import msgspec
 
@@ -16,7 +17,9 @@ _CONNECTION_HEADERS = frozenset(
 )
 _COMMON = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"})
 _WITH_LENGTH = frozenset({"POST", "PUT", "PATCH"})
-_MAX_CACHED_NAMES = 1024
+_MAX_CACHED_HEADS = 1024
+_MAX_CACHED_LENGTH = 2048
+_NAME, _VALUE = itemgetter(0), itemgetter(1)
 
 
 class Hop(msgspec.Struct, frozen=True, gc=False):
@@ -35,13 +38,12 @@ class RequestWriter:
 
     def __init__(self, *, agent: str, spans: Iterator[str]) -> None:
         self._spans = spans
-        self._names: dict[str, str] = {}
+        self._heads: dict[tuple[str, ...], tuple[str, bool]] = {}
         self._defaults = {
-            "user-agent": f"User-Agent: {agent}\r\n",
+            "user-agent": f"User-Agent: {agent.replace('%', '%%')}\r\n",
             "accept": "Accept: */*\r\n",
             "accept-encoding": "Accept-Encoding: identity\r\n",
         }
-        self._all_defaults = "".join(self._defaults.values())
 
     def write(self, hop: Hop, trace: str, until: str, span: str = "") -> bytes:
         """The request's bytes; `until` is its deadline, `trace` and `span` are those of an OutboundRequest.
@@ -51,41 +53,58 @@ class RequestWriter:
         Raises ConnectFailed for a method, header name or value that HTTP cannot carry, and for headers that
         the connection itself sets.
         """
-        if hop.method not in _COMMON and (not _TOKEN.fullmatch(hop.method) or hop.method == "CONNECT"):
-            raise ConnectFailed(f"The method {hop.method[:40]!r} cannot be sent: use another one.")
-        lines = [f"{hop.method} {hop.target.path} HTTP/1.1\r\nHost: {hop.target.site.authority}\r\n"]
-        present = self._add(lines, hop.headers)
-        if present.isdisjoint(self._defaults):
-            lines.append(self._all_defaults)
-        else:
-            lines += [line for name, line in self._defaults.items() if name not in present]
-        lines.append(f"X-Scheduling-Deadline: {until}\r\n")
-        if trace and "traceparent" not in present:
-            lines.append(f"traceparent: 00-{trace}-{span or f'{next(self._spans)}-01'}\r\n")
-        return _encode(lines, hop)
+        method, headers, body = hop.method, hop.headers, hop.body
+        if method not in _COMMON and (not _TOKEN.fullmatch(method) or method == "CONNECT"):
+            raise ConnectFailed(f"The method {method[:40]!r} cannot be sent: use another one.")
+        # Every call is written here: what follows from the names of its headers is made once for them.
+        names, values = tuple(map(_NAME, headers)), tuple(map(_VALUE, headers))
+        known = self._heads.get(names)
+        pattern, has_trace = self._begin_head(names) if known is None else known
+        if not "".join(values).isprintable():
+            _check_values(headers)
+        parent = ""
+        if trace and not has_trace:
+            parent = f"traceparent: 00-{trace}-{span or f'{next(self._spans)}-01'}\r\n"
+        length = ""
+        if body is not None:
+            length = f"Content-Length: {len(body)}\r\n"
+        elif method in _WITH_LENGTH:
+            length = "Content-Length: 0\r\n"
+        target = hop.target
+        text = (
+            f"{method} {target.path} HTTP/1.1\r\nHost: {target.site.authority}\r\n{pattern % values}"
+            f"X-Scheduling-Deadline: {until}\r\n{parent}{length}\r\n"
+        )
+        try:
+            head = text.encode()
+        except UnicodeEncodeError:
+            raise ConnectFailed("A header has a lone surrogate, which has no encoding: remove it.") from None
+        return head if body is None else head + body
 
-    def _add(self, lines: list[str], headers: Headers) -> set[str]:
-        """Adds the step's headers; returns their names in lower case."""
-        present = set()
-        known = self._names
-        for name, value in headers:
-            present.add(known[name] if name in known else self._check_name(name))
-            if not value.isprintable() and _CONTROL.search(value):
-                raise ConnectFailed(f"The header {name} has a control character in its value: remove it.")
-            lines.append(f"{name}: {value}\r\n")
-        return present
+    def _begin_head(self, names: tuple[str, ...]) -> tuple[str, bool]:
+        """The pattern of all headers but the last ones, and whether a traceparent is among them.
 
-    def _check_name(self, name: str) -> str:
-        if not _TOKEN.fullmatch(name):
-            raise ConnectFailed(f"{name[:80]!r} is not a header name: use letters, digits and '-'.")
-        lower = name.lower()
-        if lower in _CONNECTION_HEADERS:
-            raise ConnectFailed(
-                f"The header {name} is set by the connection itself: remove it from the step."
-            )
-        if len(self._names) < _MAX_CACHED_NAMES:
-            self._names[name] = lower
-        return lower
+        Raises ConnectFailed.
+        """
+        present = {_check_name(name) for name in names}
+        own = "".join([f"{name.replace('%', '%%')}: %s\r\n" for name in names])
+        defaults = [line for name, line in self._defaults.items() if name not in present]
+        found = own + "".join(defaults), "traceparent" in present
+        if len(self._heads) >= _MAX_CACHED_HEADS:
+            self._heads.clear()
+        if len(found[0]) <= _MAX_CACHED_LENGTH:
+            self._heads[names] = found
+        return found
+
+
+def _check_name(name: str) -> str:
+    """The name in lower case. Raises ConnectFailed."""
+    if not _TOKEN.fullmatch(name):
+        raise ConnectFailed(f"{name[:80]!r} is not a header name: use letters, digits and '-'.")
+    lower = name.lower()
+    if lower in _CONNECTION_HEADERS:
+        raise ConnectFailed(f"The header {name} is set by the connection itself: remove it from the step.")
+    return lower
 
 
 def count_spans(seed: int) -> Iterator[str]:
@@ -96,14 +115,8 @@ def count_spans(seed: int) -> Iterator[str]:
         yield number.to_bytes(8).hex()
 
 
-def _encode(lines: list[str], hop: Hop) -> bytes:
-    body = hop.body
-    if body is None:
-        lines.append("Content-Length: 0\r\n\r\n" if hop.method in _WITH_LENGTH else "\r\n")
-    else:
-        lines.append(f"Content-Length: {len(body)}\r\n\r\n")
-    try:
-        head = "".join(lines).encode()
-    except UnicodeEncodeError:
-        raise ConnectFailed("A header has a lone surrogate, which has no encoding: remove it.") from None
-    return head if body is None else head + body
+def _check_values(headers: Headers) -> None:
+    """Raises ConnectFailed for a value that would end its header; what is not printable may be harmless."""
+    for name, value in headers:
+        if _CONTROL.search(value):
+            raise ConnectFailed(f"The header {name} has a control character in its value: remove it.")

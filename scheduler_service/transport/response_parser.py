@@ -13,6 +13,7 @@ HEAD_COUNT = 200  # headers of one response, including trailers
 _CHUNK_OVERHEAD = 8  # bytes of chunk framing allowed per byte of body
 _ENCODED_SLACK_BYTES = 65_536  # encoded bytes beyond the limit after which reading stops
 _MAX_MEMBERS = 64  # gzip members of one body
+_ABOUT_BODY = frozenset({"content-encoding", "transfer-encoding"})
 
 
 class PlainBody:
@@ -184,11 +185,11 @@ class ResponseParser:
             self.is_reusable = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header; a trailer is counted and dropped (httptools)."""
-        self._head_count += 1
-        self._head_bytes += len(name) + len(value)
+        """One header; trailers are counted alone (httptools)."""
         if self._body is None:
-            self._head.append((self._names.get(name) or self._lower(name), value.strip().decode("latin-1")))
+            self._raw.append((name, value))  # read together, once the head is complete
+        else:
+            self._trailers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """The head is complete (httptools)."""
@@ -226,9 +227,9 @@ class ResponseParser:
 
     def _clear(self) -> None:
         self._status = 0
+        self._raw: list[tuple[bytes, bytes]] = []
         self._head: list[tuple[str, str]] = []
-        self._head_count = 0
-        self._head_bytes = 0
+        self._trailers: list[tuple[bytes, bytes]] = []
         self._coding = ""
         self._is_framed = False
         self._body = None
@@ -245,23 +246,38 @@ class ResponseParser:
         return lower
 
     def _read_head(self) -> None:
-        for name, value in self._head:
-            if name == "content-encoding":
-                self._coding = value.lower()
-            elif name == "content-length" or (name == "transfer-encoding" and "chunked" in value.lower()):
+        names, head = self._names, self._head
+        for raw, given in self._raw:
+            name, value = names.get(raw) or self._lower(raw), given.strip().decode("latin-1")
+            head.append((name, value))
+            if name == "content-length":
                 self._is_framed = True
+            elif name in _ABOUT_BODY:
+                self._describe_body(name, value)
+
+    def _describe_body(self, name: str, value: str) -> None:
+        if name == "content-encoding":
+            self._coding = value.lower()
+        elif "chunked" in value.lower():
+            self._is_framed = True
 
     def _check(self) -> None:
         """Runs after each read, so that no peer can make the parser's own buffers grow."""
         if self._failure is not None:
             raise self._failure
         overhead = self.intake - self._body_intake
+        is_long = len(self._raw) + len(self._trailers) > HEAD_COUNT
+        if overhead <= HEAD_BYTES and not is_long:
+            return  # headers are never longer than all that was no body, and are counted only after this
         is_endless = not self.is_complete and overhead > HEAD_BYTES + _CHUNK_OVERHEAD * self._body_intake
-        if is_endless or self._head_count > HEAD_COUNT or self._head_bytes > HEAD_BYTES:
+        if is_endless or is_long or self._count_head() > HEAD_BYTES:
             raise ConnectFailed(
                 f"{self._origin} sent more than {HEAD_BYTES // 1024} KiB or {HEAD_COUNT} lines of headers: "
                 "look at the target."
             )
+
+    def _count_head(self) -> int:
+        return sum(len(name) + len(value) for name, value in (*self._raw, *self._trailers))
 
     def _malformed(self, how: object) -> ConnectFailed:
         return ConnectFailed(f"{self._origin} does not speak HTTP/1.1 here: {how}. Check port and scheme.")

@@ -113,8 +113,22 @@ class HttpSender:
     async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
         """The target's answer, or why there is none. Raises nothing but CancelledError and NotSent."""
         started = self._loop.time()
+        deadline = started + request.timeout / 1000
+        url = request.url
         try:
-            reply, url = await self._answer(request, started + request.timeout / 1000, may_go)
+            target = self._targets.get(url)  # most calls repeat a URL
+            if target is None:
+                target = self._plain_target(url)
+            if target is None:
+                reply, url = await self._answer_specially(request, deadline, may_go)
+            else:
+                hop = Hop(request.method, target, request.headers, request.body, trusted=False)
+                until = self._write_deadline(request)
+                reply = await self._exchange(hop, request, until, deadline, may_go)
+                if request.redirects and reply.status >= 300:
+                    reply, hop = await self._follow(hop, reply, request, until, deadline)
+                    if hop.target is not target:
+                        url = write_url(hop.target)
         except TransportError as error:
             elapsed = _milliseconds(self._loop.time() - started)
             return Fault(error.kind, str(error), elapsed, isinstance(error, Unreached))
@@ -138,29 +152,40 @@ class HttpSender:
     async def close(self) -> None:
         """Closes idle connections and fails calls in flight; later calls end as a Fault."""
         self._is_closed = True
+        self._targets.clear()  # what asks for one again learns that it is closed
         self._pool.close(_STOPPING)
         self._deadlines.close()
 
-    async def _answer(
+    def _write_deadline(self, request: OutboundRequest) -> str:
+        return rfc3339(self._clock.now().wall + (request.awaited or request.timeout))
+
+    def _plain_target(self, url: str) -> Target | None:
+        """The target of an http(s) URL; None: a function of this process, or an address of a service."""
+        if url.startswith(SYSTEM_PREFIX) or url[:8].lower() == "service:" or self._is_closed:
+            return None
+        return self._read(url)
+
+    async def _answer_specially(
         self, request: OutboundRequest, deadline: float, may_go: MayGo
     ) -> tuple[ParsedResponse | Answer, str]:
+        """What a function of this process or an instance of a service answered, and its address."""
         if self._is_closed:
             raise ConnectFailed(_STOPPING)
-        is_service = False
-        target = self._targets.get(request.url)  # most calls repeat a URL
-        if target is None and request.url.startswith(SYSTEM_PREFIX):
+        if request.url.startswith(SYSTEM_PREFIX):
             if not may_go():
                 raise NotSent
             # A task of its own: timeouts need one, and the caller may have none.
             return await asyncio.create_task(self._call_system(request, deadline)), request.url
-        until = rfc3339(self._clock.now().wall + (request.awaited or request.timeout))
-        if target is None and request.url[:8].lower() == "service:":
-            is_service = True
-            hop = _first_hop(request, await self._find(request, deadline))
-        else:
-            target = target or self._read(request.url)
-            hop = Hop(request.method, target, request.headers, request.body, trusted=False)
-        reply = await self._exchange(hop, request, until, deadline, may_go)
+        until = self._write_deadline(request)
+        hop = _first_hop(request, await self._find(request, deadline))
+        first = await self._exchange(hop, request, until, deadline, may_go)
+        reply, hop = await self._follow(hop, first, request, until, deadline)
+        return reply, write_url(hop.target)
+
+    async def _follow(
+        self, hop: Hop, reply: ParsedResponse, request: OutboundRequest, until: str, deadline: float
+    ) -> tuple[ParsedResponse, Hop]:
+        """The answer after the redirects that the step allows, and the hop that got it."""
         for _ in range(request.redirects):
             following = follow(hop, reply)
             if following is None:
@@ -171,7 +196,7 @@ class HttpSender:
                 reply = await self._exchange(hop, request, until, deadline, always)
             except Unreached as error:
                 raise ConnectFailed(str(error)) from None
-        return reply, request.url if hop.target is target and not is_service else write_url(hop.target)
+        return reply, hop
 
     async def _find(self, request: OutboundRequest, deadline: float) -> Located:
         """The service's address; after a start of the scheduler, waits until an instance has registered."""
@@ -203,13 +228,22 @@ class HttpSender:
             self._targets[url] = target
         return target
 
-    async def _exchange(
+    def _exchange(
         self, hop: Hop, request: OutboundRequest, until: str, deadline: float, may_go: MayGo
-    ) -> ParsedResponse:
+    ) -> Awaitable[ParsedResponse]:
+        """Sends one request when it is awaited: no coroutine of its own where a connection is idle."""
         data = self._request_writer.write(hop, request.trace, until, request.span)
-        connection = self._pool.take(hop.target.site, hop.trusted)
+        site = hop.target.site
+        connection = self._pool.take(site, hop.trusted)
         if connection is None:
-            connection = await self._pool.get(Route(hop.target.site, hop.trusted), deadline)
+            return self._exchange_later(hop, data, deadline, may_go)
+        if not may_go():
+            self._pool.release(connection)
+            raise NotSent
+        return connection.exchange(data, method=hop.method, deadline=deadline)
+
+    async def _exchange_later(self, hop: Hop, data: bytes, deadline: float, may_go: MayGo) -> ParsedResponse:
+        connection = await self._pool.get(Route(hop.target.site, hop.trusted), deadline)
         if not may_go():
             self._pool.release(connection)
             raise NotSent

@@ -115,3 +115,17 @@ async def test_nothing_can_be_injected(stage: Stage, changes: dict[str, Any]) ->
     assert isinstance(outcome, Fault)
     assert "Evil" not in outcome.message or "header name" in outcome.message
     assert server.connections == 0
+
+
+async def test_what_is_known_of_names_is_not_taken_for_values(stage: Stage) -> None:
+    """Requests with the same names share the form of their head; a per cent sign in it is one (RFC 9110)."""
+    server = await stage.server(repeating(OK))
+    sender = stage.sender()
+    for value in ("100%", "%s", "50"):
+        headers: Headers = (("X%s", value), ("User-Agent", f"{value}%d"))
+        assert isinstance(await sender.send(request(server.url, headers=headers)), Answer)
+        head = head_of(server.requests[-1])
+        assert (head["x%s"], head["user-agent"]) == (value, f"{value}%d")
+    broken = request(server.url, headers=(("X%s", "a\nb"), ("User-Agent", "a")))
+    assert isinstance(await sender.send(broken), Fault)
+    assert len(server.requests) == 3
