@@ -19,12 +19,15 @@ _MAX_NESTING = 4
 
 
 class Concealment:
-    """Masks the values of secret names; a value without secrets is returned itself, not a copy."""
+    """Masks the values of secret names; a value without secrets is returned itself, not a copy.
+
+    `needle` finds something in each body that has the name of a secret member; None: there are no such names.
+    """
 
     def __init__(self, *, headers: Iterable[str], members: Iterable[str]) -> None:
         self._members = frozenset(name.lower() for name in members)
         self._parameters = self._members | {TOKEN, *(name.lower() for name in headers)}
-        self._needle = _compile_needle(self._members)
+        self.needle = _compile_needle(self._members)
 
     def url(self, url: str) -> str:
         """A URL without user information and without the values of secret parameters."""
@@ -46,10 +49,9 @@ class Concealment:
 
         A body with such a name that is neither JSON nor a form is replaced as a whole.
         """
-        # Looked for here: a call for each body of each record would cost more than the search.
         if body.lower().find(b"token") >= 0:
             body = mask_tokens_in(body)
-        if self._needle is None or not self._needle.search(body):
+        if self.needle is None or not self.needle.search(body):
             return body
         return self._mask_body(body)
 

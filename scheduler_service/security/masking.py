@@ -1,6 +1,7 @@
 """What is kept of the records of a turn: masked, cut, thinned or dropped (SPEC sections 12 and 14)."""
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -28,6 +29,7 @@ from scheduler_service.security.concealment import Concealment, hide_query
 MASKED_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
 BODY_BYTES = 4_096
 MAX_NAMES = 1_024
+_NAME, _VALUE = itemgetter(0), itemgetter(1)
 
 
 class Masking:
@@ -58,6 +60,7 @@ class Masking:
         self._body_bytes = body_bytes
         self._detail = detail
         self._names: dict[str, bool] = {}
+        self._plain_names: set[str] = set()  # those of `_names` that are not secret
         # The records that may have secrets. A table, since it is fastest: every turn redacts records.
         self._kinds: dict[type[Record], Callable[[Any], Record]] = {
             StepEnded: self._redact_step,
@@ -111,8 +114,11 @@ class Masking:
         return record if redact is None else redact(record)
 
     def _redact_step(self, record: StepEnded | CheckEnded) -> Record:
-        exchange = self._redact_exchange(record.exchange)
-        return record if exchange is record.exchange else replace(record, exchange=exchange)
+        exchange = record.exchange
+        if self._is_plain(exchange):
+            return record
+        kept = self._redact_exchange(exchange)
+        return record if kept is exchange else replace(record, exchange=kept)
 
     def _redact_execution(self, record: ExecutionRecord) -> ExecutionRecord:
         params = record.params
@@ -151,6 +157,26 @@ class Masking:
     def _redact_exchange(self, exchange: Exchange) -> Exchange:
         """Masks bodies before it cuts them: a cut body cannot be parsed."""
         return self._cut_exchange(self._mask_exchange(exchange))
+
+    def _is_plain(self, exchange: Exchange) -> bool:
+        """Whether there is surely nothing to mask or cut, as in most: so all values are searched as one text.
+
+        Without a function for each part of it: each step of an execution is looked at.
+        """
+        url, sent, answered = exchange.url, exchange.request_headers, exchange.response_headers
+        names = self._plain_names
+        if exchange.fault is not None or "?" in url or "#" in url:
+            return False
+        if not (names.issuperset(map(_NAME, sent)) and names.issuperset(map(_NAME, answered))):
+            return False
+        text = "\n".join((url, *map(_VALUE, sent), *map(_VALUE, answered)))
+        if "@" in text or "token" in text.lower():
+            return False
+        request, response = exchange.request_body or b"", exchange.response_body or b""
+        if len(request) + len(response) > self._body_bytes:
+            return False
+        bodies, needle = b"%b\n%b" % (request, response), self._conceal.needle
+        return bodies.lower().find(b"token") < 0 and (needle is None or not needle.search(bodies))
 
     def _mask_exchange(self, exchange: Exchange) -> Exchange:
         conceal = self._conceal
@@ -218,6 +244,8 @@ class Masking:
             known = name.lower() in self._headers
             if len(self._names) < MAX_NAMES:
                 self._names[name] = known
+                if not known:
+                    self._plain_names.add(name)
         return known
 
 

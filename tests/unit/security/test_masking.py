@@ -37,6 +37,38 @@ def test_secret_headers_are_masked_in_both_directions(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "changes",
+    [
+        {"url": f"http://u:{SECRET}@target.test/"},
+        {"url": f"http://target.test/?Password={SECRET}"},
+        {"url": f"http://target.test/#password={SECRET}"},
+        {"fault": f"http://u:{SECRET}@target.test/ is closed"},
+        {"request_headers": (("X-Other", f"http://u:{SECRET}@target.test/"),)},
+        {"response_headers": (("x-other", f"http://target.test/?TOKEN={SECRET}"),)},
+        {"response_headers": (("x-other", "kept"), ("set-cookie", SECRET))},
+        {"request_body": b'{"Password":"%b"}' % SECRET.encode()},
+        {"response_body": b'"http://target.test/?Token=%b"' % SECRET.encode()},
+    ],
+)
+def test_a_secret_is_found_wherever_it_stands_after_many_calls_without(changes: dict[str, Any]) -> None:
+    """Calls without are recognized at once, by all of their texts together."""
+    masking = Masking(members=("password",))
+    plain = {
+        "url": "http://target.test/",
+        "request_headers": (("X-Other", "kept"),),
+        "request_body": b'{"n":1}',
+        "response_headers": (("x-other", "kept"),),
+        "response_body": b'{"n":2}',
+    }
+    for _ in range(2):
+        record = step(**plain)
+        assert masking.redact_all([record])[0] is record
+    (found,) = masking.redact_all([step(**{**plain, **changes})])
+    assert SECRET not in repr(found)
+    assert "***" in repr(found)
+
+
+@pytest.mark.parametrize(
     "body",
     [
         {"password": SECRET},
