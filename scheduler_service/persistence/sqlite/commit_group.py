@@ -71,7 +71,10 @@ Write = StoreWrite | Step | Fold
 
 
 class Group:
-    """The sum of some writes over what the file holds. Lives within one transaction."""
+    """The sum of some writes over what the file holds. Lives within one transaction.
+
+    `size`: the bytes of its documents and definitions.
+    """
 
     def __init__(
         self,
@@ -83,6 +86,7 @@ class Group:
     ) -> None:
         self._connection = connection
         self._journal = journal
+        self.size = 0
         self._found: dict[str, RowVersion] = _find(connection, journal, writes)
         self._versions = dict(self._found)
         self._commits: dict[str, Commit] = {}
@@ -172,6 +176,7 @@ class Group:
         if not is_expected(commit, version):
             return conflict(commit, None if version is None else (version.uid, version.sequence))
         self._commits[entry.job_id] = commit
+        self.size += len(commit.document or b"") + len(commit.definition or b"")
         if commit.document is None or commit.definition is not None or version is None or version.destroyed:
             self._direct.add(entry.job_id)
         self._versions[entry.job_id] = RowVersion(entry.uid, commit.sequence, commit.document is None)

@@ -202,7 +202,7 @@ class Writer:
                 for verdict in verdicts
             ]
         group.settle()
-        self._written()
+        self._written(group.size)
         return verdicts
 
     def _roll_back(self) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler_service.persistence.sqlite.database import open_beside, open_writing
-from scheduler_service.persistence.sqlite.files import Checkpoints
+from scheduler_service.persistence.sqlite.files import MANY_BYTES, Checkpoints
 
 
 def open_logged(folder: Path) -> sqlite3.Connection:
@@ -54,6 +54,23 @@ def test_an_array_as_large_as_allowed_waits_for_no_checkpoint(tmp_path: Path) ->
     for _ in range(32):
         writing.execute("INSERT INTO large VALUES (zeroblob(1048576))")
     assert (tmp_path / "state.db").stat().st_size == before
+    writing.close()
+
+
+def test_after_many_bytes_the_pause_ends(tmp_path: Path) -> None:
+    """A long checkpoint would hold up the commits beside it; after few bytes it takes its time."""
+    writing = open_logged(tmp_path)
+    asked = threading.Event()
+    beside = open_beside(str(tmp_path / "state.db"))
+    beside.set_trace_callback(lambda _: asked.set())
+    checkpoints = Checkpoints(connection=beside, pause=1_000.0)
+    writing.execute("INSERT INTO meta (key, value) VALUES ('row-1', 1)")
+    checkpoints.note(MANY_BYTES - 1)
+    assert not asked.is_set()
+    checkpoints.note(1)
+    assert asked.wait(10)
+    checkpoints.close()
+    assert rows_without_log(tmp_path) == 1
     writing.close()
 
 
