@@ -152,8 +152,8 @@ def abandon(turn: TurnState, run: Open, phase: Phase) -> None:
 
 def token_of(turn: TurnState, run: Open, phase: Phase) -> Token | None:
     """The token of the call that `phase` waits for, or None."""
-    if type(phase) is Calling:
-        return turn.token(run, STEP, phase.step)
+    if type(phase) is Calling:  # once a step: so it is made here
+        return Token(turn.head.uid, run.execute_number, run.request_counts, STEP, phase.step)
     if type(phase) is Checking:
         return turn.token(run, CHECK, turn.contexts[run.execute_number].checks)
     return None

@@ -48,7 +48,7 @@ def begin_again(turn: TurnState, run: Open, from_step: int) -> None:
 
 def call_step(turn: TurnState, run: Open, index: int) -> None:
     """Sends step `index`."""
-    program = turn.program_of(run)
+    program = turn.programs[run.revision] if run.revision else turn.program  # `turn.program_of`
     step = program.steps[index]
     context = turn.contexts[run.execute_number]
     before = context.phase
@@ -185,7 +185,7 @@ def handle_fault(turn: TurnState, run: Open, step: Step, fault: Fault, broken: B
 
 def advance(turn: TurnState, run: Open, step: Step, answer: Answer) -> None:
     """Goes on after a step that succeeded: the next step, or the end of the chain."""
-    program = turn.program_of(run)
+    program = turn.programs[run.revision] if run.revision else turn.program  # `turn.program_of`
     context = turn.contexts[run.execute_number]
     body = answer.body if step.keeps else None
     kept = Kept(answer.status, answer.url or _url_of(context.phase), body, answer.truncated)

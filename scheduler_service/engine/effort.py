@@ -1,6 +1,5 @@
 """How much a turn has to do: what takes long is decided beside the loop (decision 28)."""
 
-from scheduler_service.domain.document import Context
 from scheduler_service.domain.events import CallEnded, Event, Triggered
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.decision import Job
@@ -37,11 +36,11 @@ def is_large(job: Job, event: Event) -> bool:
         if len(run.params) > LARGE_BYTES:
             return True
     for context in document.contexts.values():
-        if (context.responses or context.told is not None) and _size(context) > LARGE_BYTES:
+        size = 0 if context.told is None else len(context.told.response)
+        for kept in context.responses:  # without a function: a chain asks for all of them after each step
+            body = kept.body
+            if body:
+                size += len(body)
+        if size > LARGE_BYTES:
             return True
     return False
-
-
-def _size(context: Context) -> int:
-    told = 0 if context.told is None else len(context.told.response)
-    return told + sum([len(kept.body or b"") for kept in context.responses])

@@ -148,15 +148,18 @@ def _take(turn: TurnState, event: Event) -> Reply:
 
 def _handle_call(turn: TurnState, event: CallEnded) -> Reply:
     """Takes the answer to the call that is awaited; late, repeated and foreign answers change nothing."""
-    run = turn.opens.get(event.token.execute_number)
-    context = turn.contexts.get(event.token.execute_number)
-    if run is None or context is None or token_of(turn, run, context.phase) != event.token:
+    number = event.token.execute_number
+    run, context = turn.opens.get(number), turn.contexts.get(number)
+    if run is None or context is None:
         return handle_part_answer(turn, event)
-    if isinstance(context.phase, Calling):
-        handle_answer(turn, run, context.phase, event.outcome)
+    phase = context.phase
+    if token_of(turn, run, phase) != event.token:
+        return handle_part_answer(turn, event)
+    if type(phase) is Calling:
+        handle_answer(turn, run, phase, event.outcome)
     else:
-        assert isinstance(context.phase, Checking), "no other phase waits for an answer"
-        handle_check(turn, run, context.phase, event.outcome)
+        assert isinstance(phase, Checking), "no other phase waits for an answer"
+        handle_check(turn, run, phase, event.outcome)
     return Taken()
 
 

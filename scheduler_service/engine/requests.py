@@ -110,7 +110,7 @@ def limits_of(turn: TurnState, program: Program, context: Context, timeout: int)
     left = context.deadline - turn.now.steady
     if timeout < left:
         return timeout, left if program.asynchronous else 0
-    return max(left, 0) + SECOND, max(left, 1)
+    return (left + SECOND, left) if left > 0 else (SECOND, 1)
 
 
 def describe_limit(timeout: int, *, own: str | None) -> str:
@@ -287,9 +287,10 @@ def own_headers(program: Program, run: Open, key: str | None) -> Headers:
         ("X-Scheduling-Job-Id", program.job_id),
         ("X-Scheduling-Execute-Number", str(run.execute_number)),
         ("X-Scheduling-Request-Counts", str(run.request_counts)),
+        ("Idempotency-Key", key or ""),
     )
-    if key is not None:
-        own += (("Idempotency-Key", key),)
+    if key is None:
+        own = own[:-1]
     return (*own, ("X-Scheduled-At", rfc3339(run.planned_at))) if program.lead else own
 
 

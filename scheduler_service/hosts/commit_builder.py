@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from copy import copy
+from typing import Any
 
 import msgspec
 
@@ -80,8 +81,10 @@ class CommitBuilder:
         after = turn.decision.document
         if self._core.needs_commit(cached.document, after):
             return True
+        if not turn.decision.records:
+            return False
         # A job without a context may be evicted, and the sequence that only memory has would be lost with it.
-        return bool(turn.decision.records) and (_qos(turn.programs, after) == 1 or not _contexts(after))
+        return after is None or not after.contexts or turn.programs[after.head.revision].qos == 1
 
     def prepare(self, cached: CachedJob, turn: DecidedTurn) -> PendingCommit:
         """Everything that one transaction has to write."""
@@ -137,7 +140,8 @@ class CommitBuilder:
 
     def batch(self, cached: CachedJob, turn: DecidedTurn) -> Batch | None:
         """The turn's records, masked, under a sequence of their own; None where there are none."""
-        cached.sequence = max(cached.sequence + 1, self._first)
+        sequence = cached.sequence + 1
+        cached.sequence = sequence if sequence > self._first else self._first
         if not turn.decision.records:
             return None
         document = turn.decision.document or cached.document
@@ -171,8 +175,10 @@ def remember_reply(
 
 def has_large_bodies(decision: Decision) -> bool:
     """Whether the bodies in the records of a turn take long to mask."""
+    record: Any  # by its type
     for record in decision.records:
-        if type(record) is StepEnded or type(record) is CheckEnded:
+        kind = type(record)
+        if kind is StepEnded or kind is CheckEnded:
             exchange = record.exchange
             if len(exchange.request_body or b"") + len(exchange.response_body or b"") > LARGE_BYTES:
                 return True
@@ -232,14 +238,6 @@ def _stamped(job_id: str, effect: Effect) -> Effect:
     if not isinstance(effect, Notify):
         return effect
     return Notify(replace(effect.delivery, job_id=job_id))
-
-
-def _qos(programs: Mapping[int, Program], document: Document | None) -> int:
-    return 0 if document is None else programs[document.head.revision].qos
-
-
-def _contexts(document: Document | None) -> Mapping[int, object]:
-    return {} if document is None else document.contexts
 
 
 def _still_needed(programs: Mapping[int, Program], after: Document | None) -> Mapping[int, Program]:

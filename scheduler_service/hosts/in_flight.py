@@ -22,6 +22,7 @@ from scheduler_service.domain.wire import OutboundRequest, Token
 from scheduler_service.hosts.light_tasks import LightTask, LightTasks
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.send_guard import SendGuard
+from scheduler_service.hosts.sure_sender import SureSender
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
@@ -67,7 +68,9 @@ class CallsInFlight(_InFlight):
     again. A call that the `send_guard` stops is not alive any more.
     """
 
-    def __init__(self, *, sender: Sender, send_guard: SendGuard, redelivery: Redelivery, log: Log) -> None:
+    def __init__(
+        self, *, sender: SureSender, send_guard: SendGuard, redelivery: Redelivery, log: Log
+    ) -> None:
         super().__init__()
         self._sender = sender
         self._send_guard = send_guard
@@ -118,12 +121,17 @@ class CallsInFlight(_InFlight):
         self._alive.clear()
 
     async def _run(self, job_id: str, token: Token, request: OutboundRequest, may_go: MayGo) -> None:
+        sender = self._sender
         try:
-            outcome = await self._sender.send(request, may_go)
+            outcome = await sender.begin(request, may_go)
         except NotSent:
             self._forget(token)
             self._send_guard.turn_back(job_id, token)
             return
+        except Exception as error:  # noqa: BLE001 - as in `SureSender.send`, which is a coroutine more
+            outcome = sender.explain(error)
+        if sender.show is not None:
+            sender.show(outcome)
         calls = self._alive.get(token.uid)
         if calls is None or token not in calls:
             return

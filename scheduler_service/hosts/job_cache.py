@@ -200,7 +200,8 @@ class JobCache:
         """Ends a turn: passes the lock on, and evicts what is not needed any more."""
         cached = locked.cached
         job_id = cached.job_id
-        if cached.is_live:
+        document = cached.document
+        if cached.doubt is not None or (document is not None and document.contexts):  # `cached.is_live`
             self._live.add(job_id)
         else:
             self._live.discard(job_id)
@@ -208,7 +209,7 @@ class JobCache:
             self._bytes += cached.weight - locked.weight
             locked.weight = cached.weight
         locked.release()
-        if cached.document is None and not locked.is_busy and cached.is_empty:
+        if document is None and not locked.is_busy and cached.is_empty:
             self._drop(job_id)
         elif len(self._jobs) > self._most or self._bytes > self._most_bytes:
             self._evict()

@@ -51,8 +51,11 @@ class ProgramCache:
         """The programs of `revisions`. Raises StoreUnavailable, DefinitionError where one is refused now."""
         return {revision: await self._one(uid, revision) for revision in revisions}
 
-    def keep(self, uid: str, revision: int, program: Program, text: bytes, weight: int | None = None) -> None:
-        """Caches the program of `text`, which has just been committed or read; `weight`: that of `text`."""
+    def keep(self, uid: str, revision: int, program: Program, text: bytes, weight: int | None = None) -> int:
+        """Caches the program of `text`, which has just been committed or read. Returns what it weighs.
+
+        `weight`: that of `text`, if it is known.
+        """
         key = uid, revision
         if key in self._known:
             self._forget(uid, revision)
@@ -62,6 +65,7 @@ class ProgramCache:
         self._bytes += weight
         while len(self._known) > self._size or (self._bytes > self._most_bytes and len(self._known) > 1):
             self._forget(*next(iter(self._known)))
+        return weight
 
     def weight(self, uid: str, revisions: Iterable[int]) -> int:
         """What those of `revisions` that are cached weigh together, in bytes."""

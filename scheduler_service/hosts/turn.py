@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TypeVar
 
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Event, Resumed
@@ -31,8 +32,10 @@ from scheduler_service.language.filters import Unfinished
 from scheduler_service.ports.alarms import Alarms
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StateUnreadable, StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import NOTHING, StateStore
 
+Made = TypeVar("Made")
 Away = Callable[[str], tuple[Holder, ...]]
 UNREPORTED_DELAY_MS = 2
 """By so much an early turn may be released late without correcting its records."""
@@ -74,15 +77,23 @@ class Turn:
         self._writes = CommitBuilder(core=core, redact=parts.redact, holder=holder, boot=boot)
         self._programs = ProgramCache(read=store.definition, compiler=core.compile)
 
-    async def run(self, cached: CachedJob, command: Command, moment: int | None = None) -> Reply:
-        """Takes one turn. Raises StoreError: no effect was started; `cached` is unchanged or in doubt.
+    def run(self, cached: CachedJob, command: Command, moment: int | None = None) -> Awaitable[Reply]:
+        """Takes one turn; to be awaited at once. Raises StoreError: no effect was started, and `cached` is
+        unchanged or in doubt.
 
         Where the wall `moment` is still to come, the turn is decided as of that moment and made durable now;
         it is applied to `cached`, and its effects start, at that moment. A job with live executions is not
         decided ahead, because they may still change the outcome.
         """
-        if not cached.is_ready:
-            await self._prepare(cached)
+        is_ready = cached.loaded and cached.doubt is None and not cached.cut_off  # `cached.is_ready`
+        if command.remembered is not None or not is_ready:
+            return self._run_prepared(cached, command, moment)
+        if moment is not None and cached.is_live:
+            moment = None
+        return self._take(cached, command, moment)  # mostly: so it has no coroutine around it
+
+    async def _run_prepared(self, cached: CachedJob, command: Command, moment: int | None) -> Reply:
+        await self._prepare(cached)
         if moment is not None and cached.is_live:
             moment = None
         remembered = command.remembered
@@ -160,7 +171,7 @@ class Turn:
     async def _take(self, cached: CachedJob, command: Command, moment: int | None = None) -> Reply:
         event, definition, remembered = command.event, command.definition, command.remembered
         now = self._clock.now()
-        ahead = ahead_of(moment, now)
+        ahead = 0 if moment is None else ahead_of(moment, now)
         if ahead:
             now = Now(now.wall + ahead, now.steady + ahead)
         before, programs = cached.document, cached.programs
@@ -172,9 +183,7 @@ class Turn:
         except Unfinished:
             decision = await work_apart(partial(self._core.decide, job, event, now))
         decision, deliveries, queued = sort_effects(cached.job_id, decision)
-        kept = None
-        if remembered is not None:
-            kept = remember_reply(cached.job_id, remembered, decision.reply, command.answer)
+        kept = remembered and remember_reply(cached.job_id, remembered, decision.reply, command.answer)
         is_busy = decision.effects or decision.records or kept is not None  # as nearly all are
         if not is_busy and is_idle(before, decision):
             if isinstance(event, AlarmRang):
@@ -196,15 +205,25 @@ class Turn:
             # Whoever claims sees the parts as soon as they are durable.
             await self._wait_until(turn.until.steady)
             return await self._take(cached, command)
+        is_large = has_large_bodies(decision)  # masking them takes long
         if self._writes.must_be_durable(cached, turn):
-            if has_large_bodies(decision):  # masking them takes long
-                pending = await work_apart(partial(self._writes.prepare, self._writes.detach(cached), turn))
-            else:
-                pending = self._writes.prepare(cached, turn)
+            prepare = self._writes.prepare
+            pending = await self._apart(prepare, cached, turn) if is_large else prepare(cached, turn)
             await self._commit(cached, pending)
         else:
-            await self._go_on(cached, turn, event)
+            if turn.until is not None:
+                await self._wait_until(turn.until.steady)
+            make = self._writes.batch
+            batch = await self._apart(make, cached, turn) if is_large else make(cached, turn)
+            if self._go_on(cached, turn, batch, event):
+                await self._set_alarm(cached)
         return decision.reply
+
+    async def _apart(
+        self, make: Callable[[CachedJob, DecidedTurn], Made], cached: CachedJob, turn: DecidedTurn
+    ) -> Made:
+        """What `make` makes of large bodies, beside the loop."""
+        return await work_apart(partial(make, self._writes.detach(cached), turn))
 
     async def _commit(self, cached: CachedJob, pending: PendingCommit) -> None:
         """Arm, commit, act."""
@@ -242,9 +261,9 @@ class Turn:
         cached.due = commit.due if pending.due is None else pending.due
         if commit.definition is not None:
             uid, revision = commit.entry.uid, commit.entry.revision
-            program, text = cached.programs[revision], commit.definition
-            self._programs.keep(uid, revision, program, text, pending.weight)
-            cached.weight = self._programs.weight(uid, cached.programs)
+            programs = cached.programs
+            weight = self._programs.keep(uid, revision, programs[revision], commit.definition, pending.weight)
+            cached.weight = weight if len(programs) == 1 else self._programs.weight(uid, programs)
         if commit.batch is not None:
             self._history.append(commit.batch, durable=True)
         self._observe_job(before, commit.entry)
@@ -252,14 +271,8 @@ class Turn:
             self._act(cached.job_id, pending.decision.effects, cached.programs)
         await self._set_alarm(cached)
 
-    async def _go_on(self, cached: CachedJob, turn: DecidedTurn, event: Event) -> None:
-        """A turn of qos 0 that changed nothing durable acts at once, or at its moment."""
-        if turn.until is not None:
-            await self._wait_until(turn.until.steady)
-        if has_large_bodies(turn.decision):
-            batch = await work_apart(partial(self._writes.batch, self._writes.detach(cached), turn))
-        else:
-            batch = self._writes.batch(cached, turn)
+    def _go_on(self, cached: CachedJob, turn: DecidedTurn, batch: Batch | None, event: Event) -> bool:
+        """A turn of qos 0 that changed nothing durable acts at once. Whether its alarm is to be set."""
         cached.document = turn.decision.document
         due = self._core.due(Job(cached.document, cached.programs, self._holder))
         # An answer leaves the alarm where it is set, unless it changes when that has to ring.
@@ -269,8 +282,7 @@ class Turn:
             self._history.append(batch, durable=False)
         if turn.decision.effects:
             self._act(cached.job_id, turn.decision.effects, cached.programs)
-        if not is_set:
-            await self._set_alarm(cached)
+        return not is_set
 
     async def _look_again(self, cached: CachedJob, now: Now) -> None:
         """A ring that changed nothing used up the alarm: it is set again, but never so that it spins."""

@@ -23,7 +23,7 @@ class Slices:
         self._items = 0
         self._bytes = 0
         self._timer = timer
-        self._began = timer()
+        self._end = timer() + SLICE_SECONDS
 
     async def pause(self, size: int = 0) -> None:
         """Lets the loop do other things once a slice is full; `size` is that of the next item, in bytes."""
@@ -39,8 +39,8 @@ class Slices:
         if (
             items >= SLICE_ITEMS
             or self._bytes >= SLICE_BYTES
-            or (size > SLICE_BYTES and not items)
-            or self._timer() - self._began >= SLICE_SECONDS
+            or (not items and size > SLICE_BYTES)
+            or self._timer() >= self._end
         ):
             return True
         self._items = items + 1
@@ -50,7 +50,7 @@ class Slices:
     async def rest(self, size: int = 0) -> None:
         """Lets the loop do other things; the next slice begins with an item of `size` bytes."""
         await _turnstile().go_through()
-        self._began = self._timer()
+        self._end = self._timer() + SLICE_SECONDS
         self._items, self._bytes = 1, size
 
 

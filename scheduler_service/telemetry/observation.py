@@ -46,9 +46,8 @@ class TurnObservers:
         except Exception as error:  # noqa: BLE001 - what watches may not harm what is watched
             self._fail(error)
             has_trouble = True
-        if self._others:
-            for observe in self._others:
-                self._show(observe, batch)
+        for observe in self._others:
+            self._show(observe, batch)
         if has_trouble:
             self._show(self._troubles, batch)
 

@@ -5,7 +5,7 @@ its state once the actor has moved. Decision 51 has each order of it and what da
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 
 from scheduler_service.domain.events import Event
 from scheduler_service.domain.moments import MINUTE
@@ -96,7 +96,7 @@ class LocalTurns:
             self._store.leave(job_id)
         return is_current and job_id in self._active
 
-    async def _judge(self, job_id: str, turn: Coroutine[object, object, Reply]) -> Reply | None:
+    async def _judge(self, job_id: str, turn: Awaitable[Reply]) -> Reply | None:
         """The reply; None where nothing was written because the job lives elsewhere. Raises StoreError."""
         try:
             return await turn

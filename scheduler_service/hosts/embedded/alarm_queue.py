@@ -53,16 +53,20 @@ class AlarmQueue:
     def between(self, now: int, end: int, most: int) -> list[tuple[int, str]]:
         """Alarms later than `now` and up to `end`, in order; of more than `most` any. Looks at few others."""
         found: list[tuple[int, str]] = []
-        heap, places = self._heap, [0]
+        heap, size = self._heap, len(self._heap)
+        places = [0] if size and heap[0][0] <= end else []
         while places and len(found) < most:
             place = places.pop()
-            if place >= len(heap) or heap[place][0] > end:
-                continue  # a heap: nothing below is earlier
-            places += (2 * place + 1, 2 * place + 2)
-            job_id = heap[place][1]
+            moment, job_id = heap[place]
             target = self._targets.get(job_id)
-            if target is not None and now < target <= end and self._places.get(job_id) == heap[place][0]:
+            if target is not None and now < target <= end and self._places.get(job_id) == moment:
                 found.append((target, job_id))
+            below = 2 * place + 1
+            if below < size and heap[below][0] <= end:  # a heap: nothing below one that is later is earlier
+                places.append(below)
+            below += 1
+            if below < size and heap[below][0] <= end:
+                places.append(below)
         return sorted(found)
 
     def pop(self, now: int) -> tuple[int, str] | None:

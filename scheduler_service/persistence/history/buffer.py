@@ -122,10 +122,12 @@ def weigh(batch: Batch) -> int:
     record: Any  # by its type
     for record in batch.records:  # what each turn has is weighed without a call
         kind = type(record)
-        if kind is ExecutionRecord:
-            weight += len(record.params or b"")
-        elif kind is StepEnded or kind is CheckEnded:
-            weight += _weigh_exchange(record.exchange)
+        if kind is StepEnded or kind is CheckEnded:
+            exchange = record.exchange
+            weight += RECORD_BYTES + len(exchange.request_body or b"") + len(exchange.response_body or b"")
+        elif kind is ExecutionRecord:
+            if record.params:
+                weight += len(record.params)
         elif kind in _HEAVY:
             weight += _HEAVY[kind](record)
     return weight

@@ -100,8 +100,9 @@ class HistoryWriter:
         with self._lock:
             if self._closing:
                 self._refuse_when_closed()
-            self._load.add(batch, durable=durable, limit=self._limit - self._writing_bytes)
-            if len(self._load.batches) in (1, FULL_BATCHES):
+            load = self._load
+            load.add(batch, durable=durable, limit=self._limit - self._writing_bytes)
+            if len(load.batches) in (1, FULL_BATCHES):
                 self._changed.notify()
 
     @property

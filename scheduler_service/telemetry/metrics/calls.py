@@ -26,10 +26,11 @@ class CallMetrics:
             self._statuses[outcome.status // 100 % _CLASSES] += 1
         elif isinstance(outcome, Fault):
             self._faults[outcome.kind.value] += 1
-        if 0 <= outcome.elapsed < SHORT_MS:
-            self._short[outcome.elapsed] += 1
+        elapsed = outcome.elapsed
+        if 0 <= elapsed < SHORT_MS:
+            self._short[elapsed] += 1
         else:
-            self._durations.observe(outcome.elapsed)
+            self._durations.observe(elapsed)
 
     def samples(self) -> Iterator[Sample]:
         """All figures so far."""

@@ -2,14 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from scheduler_service.domain.execution import DeliveryState, ExecutionState, FailureType, FiringOutcome
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.records import (
     AttemptEnded,
+    AttemptStarted,
     DeliveryRecord,
     ExecutionRecord,
     FiringRecord,
+    StepEnded,
 )
 from scheduler_service.ports.history import Batch
 from scheduler_service.telemetry.metrics import families
@@ -81,8 +84,12 @@ class ExecutionMetrics:
         began = 0
         further: tuple[int, ...] = ()
         has_trouble = False
+        record: Any  # by its type
         for record in batch.records:
-            if type(record) is ExecutionRecord:
+            kind = type(record)
+            if kind is StepEnded or kind is AttemptStarted:
+                continue  # most of them, and not counted
+            if kind is ExecutionRecord:
                 if began and (record.execute_number == began or record.execute_number in further):
                     self._begin(batch, record)
                 if record.ended_at is not None:
@@ -92,7 +99,7 @@ class ExecutionMetrics:
                         self._end_badly(record)
                         has_trouble = True
                     self._end(batch, record, record.ended_at)
-            elif type(record) is FiringRecord:
+            elif kind is FiringRecord:
                 if record.outcome is _FIRED:
                     self._fired += 1
                 else:
@@ -103,11 +110,11 @@ class ExecutionMetrics:
                         further = (*further, record.execute_number)
                     else:
                         began = record.execute_number
-            elif type(record) is AttemptEnded:
+            elif kind is AttemptEnded:
                 if record.error is not None:
                     self._failures[record.failure_type.value if record.failure_type else _UNKNOWN] += 1
                     has_trouble = True
-            elif type(record) is DeliveryRecord:
+            elif kind is DeliveryRecord:
                 has_trouble = self._deliver(record) or has_trouble
         if batch.sequence > 0:  # below 0 are those of deliveries, which are no turns
             self._turns += 1

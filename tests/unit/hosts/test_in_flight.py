@@ -11,6 +11,7 @@ from scheduler_service.domain.wire import Answer, CallKind, OutboundRequest, Tok
 from scheduler_service.hosts.in_flight import CallsInFlight, PartsInFlight, wake_no_claimers
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.send_guard import OpenSendGuard
+from scheduler_service.hosts.sure_sender import SureSender
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.sending import MayGo
@@ -38,8 +39,12 @@ class Bridge:
         self.log: list[str] = []
         redelivery = Redelivery(take=self.take, clock=self.clock, lease=lease)
         self.calls = CallsInFlight(
-            sender=self.sender, send_guard=OpenSendGuard(), redelivery=redelivery, log=self.write
+            sender=self.sure_sender(), send_guard=OpenSendGuard(), redelivery=redelivery, log=self.write
         )
+
+    def sure_sender(self) -> SureSender:
+        """In front of its sender; nobody counts."""
+        return SureSender(sender=self.sender, log=self.write, observe_call=None)
 
     async def advance(self, pause: int) -> None:
         """From call to call."""
@@ -186,7 +191,7 @@ async def test_a_call_that_may_not_leave_is_alive_no_more() -> None:
     bridge, send_guard = Bridge(), ClosedGate()
     redelivery = Redelivery(take=bridge.take, clock=bridge.clock)
     calls = CallsInFlight(
-        sender=bridge.sender, send_guard=send_guard, redelivery=redelivery, log=bridge.write
+        sender=bridge.sure_sender(), send_guard=send_guard, redelivery=redelivery, log=bridge.write
     )
     for _ in range(2):
         calls.call("job", TOKEN, REQUEST)
