@@ -55,6 +55,8 @@ ANSWERS = {
     "singly": {Taken(), Recalled(b"created", same_digest=True)},
 }
 
+NO_ANSWER = (StoreError, asyncio.CancelledError)
+
 
 class Story:
     """Some jobs, near and far; who asks for them asks again until they are there."""
@@ -85,7 +87,7 @@ class Story:
                 await self.pass_time(100)
             asking.cancel()
             answers = (await asyncio.gather(asking, return_exceptions=True))[0]
-            if isinstance(answers, list) and not any(isinstance(one, StoreError) for one in answers):
+            if isinstance(answers, list) and not any(isinstance(one, NO_ANSWER) for one in answers):
                 assert set(answers) <= ANSWERS[self.way]
                 return
             await self.pass_time(STEP)
