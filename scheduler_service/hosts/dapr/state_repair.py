@@ -13,7 +13,7 @@ from scheduler_service.hosts.dapr.cached_state import CachedState
 from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.persistence.common.actor_document import read_actor_document
 from scheduler_service.ports.cluster import TurnClaim
-from scheduler_service.ports.errors import StoreError, StoreUncertain
+from scheduler_service.ports.errors import StoreError
 
 REPAIR_TIMEOUT_MS = 2 * SECOND
 LATEST_WRITE_MS = 10 * MINUTE
@@ -94,11 +94,9 @@ class StateRepair:
     async def take_back(self, claim: TurnClaim, *, is_first: bool) -> None:
         """Undoes a claim whose state daprd has refused, so that no node waits until it is 5 s old.
 
-        Never where it is the job's first, or where an earlier state of this node may still come. Raises
-        StoreUncertain where the claim has a copy of the state: then it counts. An error is only logged.
+        Never where it is the job's first, or where an earlier state of this node may still come. An error is
+        only logged.
         """
-        if claim.copy is not None:
-            raise StoreUncertain("the sidecar did not write the state of an actor, and its claim has it")
         if is_first or self._clock.now().steady < self._uncertain_until:
             return
         try:

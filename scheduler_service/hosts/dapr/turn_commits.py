@@ -67,9 +67,8 @@ class TurnCommits:
             is_commit=is_commit,
         )
         await self._claim(state, claim, commit)
-        if not is_commit:
-            await self._save(state, claim, commit, raw)
-        await self._end(state, claim, raw)
+        is_saved = not is_commit and await self._save(state, claim, commit, raw)
+        await self._end(state, claim, raw, is_saved=is_saved)
         state.qos = commit.qos
         await self._keep(job_id, state, commit.deliveries, commit.remembered)
         try:
@@ -104,13 +103,18 @@ class TurnCommits:
         if claim.is_commit:
             self._states.await_history(state, commit.batch)
 
-    async def _save(self, state: CachedState, claim: TurnClaim, commit: Commit, raw: bytes) -> None:
-        """Writes what is claimed to the actor store. Raises StoreError, as `commit` does."""
+    async def _save(self, state: CachedState, claim: TurnClaim, commit: Commit, raw: bytes) -> bool:
+        """Writes what is claimed to the actor store. Raises StoreError, as `commit` does.
+
+        False: daprd has refused it, and the turn counts, for its claim has a copy.
+        """
         try:
             left = self._check_age(state, StoreUnavailable if claim.copy is None else StoreUncertain)
             self._states.await_history(state, commit.batch)
             await self._sidecar.save(commit.entry.job_id, raw, left)
         except StateNotWritten:
+            if claim.copy is not None:
+                return False
             await self._repair.take_back(claim, is_first=not state.raw)
             if commit.batch is not None:
                 self._states.forget_batch((commit.batch.uid, commit.batch.sequence))
@@ -118,8 +122,9 @@ class TurnCommits:
         except StoreUncertain:
             self._repair.note_uncertain()
             raise
+        return True
 
-    async def _end(self, state: CachedState, claim: TurnClaim, raw: bytes) -> None:
+    async def _end(self, state: CachedState, claim: TurnClaim, raw: bytes, *, is_saved: bool) -> None:
         """Raises StoreUncertain where this process stood still meanwhile and another node went on."""
         job_id = claim.entry.job_id
         if not self._liveness.lasts(state.period) and await self._repair.is_overtaken(job_id, claim.sequence):
@@ -127,7 +132,7 @@ class TurnCommits:
             raise StoreUncertain(
                 f"another node went on with the job {job_id!r}; read it before you repeat", is_public=True
             )
-        state.raw, state.sequence, state.is_unsaved = raw, claim.sequence, claim.is_commit
+        state.raw, state.sequence, state.is_unsaved = raw, claim.sequence, not is_saved
         state.checked_at = self._clock.now().steady
 
     async def _keep(

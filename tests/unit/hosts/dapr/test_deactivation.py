@@ -6,8 +6,9 @@ import pytest
 
 from scheduler_service.domain.events import FeedbackArrived
 from scheduler_service.domain.execution import ExecutionState as State
-from scheduler_service.domain.replies import Taken
+from scheduler_service.domain.replies import Started, Taken
 from scheduler_service.engine.scope import feedback_token
+from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.services.instances import Instance
 from tests.conformance.hosts.houses import DaprHouse, moved
 from tests.unit.hosts.house import asynchronous
@@ -46,6 +47,33 @@ async def test_a_job_that_comes_back_at_once_has_lost_nothing(cluster: DaprHouse
     assert await cluster.deliver(report) == Taken()
     await cluster.settle()
     assert cluster.executions() == {1: State.SUCCEEDED}
+
+
+async def test_a_turn_that_counts_though_daprd_refused_its_state_is_handed_over(
+    cluster: DaprHouse,
+) -> None:
+    """Its claim has a copy, as after the death of a node: the job does not wait for a handover for 15 s."""
+    await cluster.create(qos=1, **asynchronous(timeoutSeconds=600))
+    await cluster.crash()
+    shared = cluster.node.shared
+    original = shared.claim
+
+    async def claim_and_move(claim: TurnClaim) -> None:
+        shared.claim = original  # type: ignore[method-assign]
+        await original(claim)
+        del cluster.world.active["job"]
+
+    shared.claim = claim_and_move  # type: ignore[method-assign]
+    assert isinstance(await cluster.trigger(), Started)
+    assert cluster.world.refused
+    await cluster.settle()
+    await cluster.world.deactivate("job", cluster.world.nodes["one"])
+    await cluster.advance(2_000)
+    report = FeedbackArrived(1, feedback_token(KEY, "uid1", 1), {"status": "succeed"})
+    assert await cluster.deliver(report) == Taken()
+    await cluster.settle()
+    assert cluster.executions() == {1: State.SUCCEEDED}
+    assert len(cluster.sender.requests) == 1
 
 
 @pytest.mark.parametrize("qos", [0, 1])
