@@ -191,6 +191,17 @@ class Adopted(Event, frozen=True):
     beyond: tuple[tuple[Holder, tuple[Token, ...]], ...] = ()
 
 
+class HandedOver(Event, frozen=True):
+    """This process stops and gives the job away: whoever loads it next goes on with what it runs.
+
+    So the contexts of its executions are durable from now on, at qos 0 as well, and nobody holds them. But
+    for the executions in `unanswered`: a call of them is in flight, and its answer will not come. At qos 0 it
+    must not be sent again.
+    """
+
+    unanswered: tuple[int, ...] = ()
+
+
 class Unsent(Event, frozen=True):
     """The call of `token` was never sent by `holder`, which was suspended: the current node sends it."""
 

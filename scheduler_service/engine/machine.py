@@ -21,6 +21,7 @@ from scheduler_service.domain.events import (
     Destroyed,
     Event,
     FeedbackArrived,
+    HandedOver,
     InstanceLost,
     InstancesResolved,
     LeasesChanged,
@@ -55,7 +56,7 @@ from scheduler_service.engine.parts.instances import handle_instances, handle_pa
 from scheduler_service.engine.parts.join import record_open_parts
 from scheduler_service.engine.parts.leases import handle_lease_changes
 from scheduler_service.engine.parts.queue import handle_part_end, handle_part_progress, record_queued_parts
-from scheduler_service.engine.resuming import adopt, resume_calls, send_unsent
+from scheduler_service.engine.resuming import adopt, hand_over, resume_calls, send_unsent
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.language.filters import Unfinished
@@ -89,6 +90,8 @@ def decide(job: Job, event: Event, now: Now, *, is_short: bool = False) -> Decis
         return Decision(document, reply=OWN_JOB)
     if type(event) is Destroyed:
         return destroy(turn)
+    if type(event) is HandedOver:
+        return turn.decision(hand_over(turn, event))  # nothing is started any more
     reply = _take(turn, event)
     if turn.opens:
         start_queued(turn)

@@ -12,7 +12,7 @@ from scheduler_service.domain.document import (
     Retrying,
 )
 from scheduler_service.domain.effects import Call
-from scheduler_service.domain.events import Adopted
+from scheduler_service.domain.events import Adopted, HandedOver
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
@@ -70,6 +70,17 @@ def adopt(turn: TurnState, event: Adopted) -> Reply:
             turn.contexts.setdefault(run.execute_number, context)  # a durable one is never older
             turn.put(replace(run, holder=turn.holder))
             watch_instances(turn, run, turn.contexts[run.execute_number])
+    return Taken()
+
+
+def hand_over(turn: TurnState, event: HandedOver) -> Reply:
+    """Lets go of the executions that this process holds: `resume_calls` takes them up, wherever that is."""
+    for run in turn.live():
+        if run.holder != turn.holder:
+            continue
+        if run.execute_number in event.unanswered and not run.qos:
+            turn.contexts.pop(run.execute_number, None)
+        turn.put(replace(run, holder=None))
     return Taken()
 
 

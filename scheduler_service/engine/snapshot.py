@@ -1,7 +1,8 @@
 """The one codec of a job's state, for every store.
 
 A document is written as `{format, head, contexts}` in MessagePack. Contexts of qos 0 are left out: they
-exist only in memory (SPEC section 8). An older format is upgraded on load; a newer one is refused.
+exist only in memory (SPEC section 8), but for those that a process which stops has given away. An older
+format is upgraded on load; a newer one is refused.
 """
 
 from collections.abc import Iterable
@@ -79,11 +80,11 @@ def decode(stored: bytes) -> Document:
 
 
 def durable_contexts(document: Document) -> dict[int, Context]:
-    """The contexts that survive a crash: those of executions with qos 1."""
+    """The contexts that survive a crash: those of executions with qos 1, and those that nobody holds."""
     contexts = document.contexts
     kept: dict[int, Context] = {}
     for run in document.head.opens:
-        if run.qos and run.execute_number in contexts:
+        if (run.qos or run.holder is None) and run.execute_number in contexts:
             kept[run.execute_number] = contexts[run.execute_number]
     return kept
 

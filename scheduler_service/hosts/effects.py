@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from scheduler_service.domain.effects import (
     Abandon,
     Call,
+    CallPart,
     CountMissed,
     Effect,
     Inform,
     Notify,
     ReportPause,
+    ResolveInstances,
     Retire,
     Unwatch,
     WatchInstance,
@@ -26,6 +28,9 @@ from scheduler_service.hosts.send_guard import SendGuard
 from scheduler_service.hosts.sure_sender import SureSender
 from scheduler_service.ports.state import StateStore
 
+STARTING = (Call, CallPart, ResolveInstances, CountMissed, WatchInstance)
+"""The effects that begin something of which the job is to hear."""
+
 
 class EffectHandlers:
     """Hands each effect to the component that carries it out; shows what is still under way."""
@@ -34,6 +39,7 @@ class EffectHandlers:
         self, parts: HostParts, *, store: StateStore, send_guard: SendGuard, redelivery: Redelivery
     ) -> None:
         log, limits = parts.log, parts.limits
+        self._starts_nothing = False
         sender = SureSender(sender=parts.sender, log=log, observe_call=parts.observe_call)
         self._log = log
         self.calls = CallsInFlight(sender=sender, send_guard=send_guard, redelivery=redelivery, log=log)
@@ -61,6 +67,8 @@ class EffectHandlers:
     def act(self, job_id: str, effects: tuple[Effect, ...], programs: Mapping[int, Program]) -> None:
         """Starts `effects` in order; `programs` are those of the job after the turn."""
         for effect in effects:
+            if self._starts_nothing and isinstance(effect, STARTING):
+                continue
             if type(effect) is Call:  # most of them; a pattern costs five times as much
                 self.calls.call(job_id, effect.token, effect.request)
                 continue
@@ -96,6 +104,15 @@ class EffectHandlers:
     def tokens(self) -> set[Token]:
         """The calls that are alive, of all jobs."""
         return self.calls.tokens() | self.parts.tokens()
+
+    def start_nothing(self) -> None:
+        """From now on no call begins here: whoever goes on with a job finds in its state what is to begin."""
+        self._starts_nothing = True
+
+    def abandon(self, token: Token) -> None:
+        """Stops a call of a step, a check or a part whose outcome is not awaited here any more."""
+        self.calls.abandon(token)
+        self.parts.abandon(token)
 
     async def stop(self) -> None:
         """Ends what is under way, without an event: a restart finds it in the state."""

@@ -189,7 +189,7 @@ class PartsInFlight(_InFlight):
                     token, lambda: self._call(job_id, effect, self._router.take_place(effect), may_go)
                 )
             case AbandonPart(token=token):
-                self._abandon(token)
+                self.abandon(token)
             case MarkDraining(tenant=tenant, service=service, instance=instance):
                 self._router.mark_draining(tenant, service, instance)
             case MarkRefused(tenant=tenant, service=service, instance=instance):
@@ -212,7 +212,7 @@ class PartsInFlight(_InFlight):
             return
         alive[token] = self._tasks.start(work())
 
-    def _abandon(self, token: Token) -> None:
+    def abandon(self, token: Token) -> None:
         """Stops what is not needed any more; what is answered already ends by itself."""
         task = self._alive.get(token.uid, {}).get(token)
         if task is not None:

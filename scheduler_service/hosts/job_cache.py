@@ -171,6 +171,10 @@ class JobCache:
         """How many jobs have executions that run or wait for a retry."""
         return len(self._live)
 
+    def live_jobs(self) -> tuple[str, ...]:
+        """The ids of these jobs."""
+        return tuple(self._live)
+
     def is_live(self, job_id: str) -> bool:
         """Whether this job is one of them."""
         return job_id in self._live

@@ -147,10 +147,8 @@ class Turn:
         await self._prepare(cached, loaded)
         return None if cached.document is None else Job(cached.document, cached.programs, self._holder)
 
-    async def _prepare(self, cached: CachedJob, loaded: LoadedJob | None = None) -> None:
-        """Brings `cached` to where a turn may start: loaded, without doubt, its lost calls looked after."""
-        if cached.is_ready:
-            return
+    async def load(self, cached: CachedJob, loaded: LoadedJob | None = None) -> Job | None:
+        """The job as the store has it, what has become of its calls left open. Raises StoreError."""
         try:
             if cached.doubt is not None:
                 await self._resolve(cached, cached.doubt)
@@ -161,6 +159,13 @@ class Turn:
         except StoreError:
             self._alarms.again(cached.job_id)
             raise
+        return None if cached.document is None else Job(cached.document, cached.programs, self._holder)
+
+    async def _prepare(self, cached: CachedJob, loaded: LoadedJob | None = None) -> None:
+        """Brings `cached` to where a turn may start: loaded, without doubt, its lost calls looked after."""
+        if cached.is_ready:
+            return
+        await self.load(cached, loaded)
         if cached.cut_off and cached.document is not None:
             await self._wait_until(begin_of(cached.document, self._clock.now()))
             away = () if self._away is None else self._away(cached.job_id)

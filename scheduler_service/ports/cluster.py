@@ -189,8 +189,10 @@ class ClusterStore(Protocol):
         Those `after` a pair of these.
         """
 
-    async def abandoned(self, alive: Iterable[Holder], since: int, limit: int) -> list[str]:
+    async def abandoned(self, alive: Iterable[Holder], since: int, limit: int) -> dict[str, int]:
         """Jobs whose last turn was a node's that is not among `alive`, and that may have unfinished work.
+
+        Of each the steady moment of that turn's claim.
 
         Those with live executions, and those of whose records the history may lack some: claimed since
         `since` (steady ms). Of each node those with live executions come first, then the latest claims.

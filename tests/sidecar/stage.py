@@ -26,10 +26,22 @@ Attempt = tuple[str, int, int]
 """jobId, executeNumber, requestCounts: with jobs of one step it names a step."""
 
 
+Answering = Callable[[str], tuple[int, bytes]]
+"""The status and the body for a job; it may take its time."""
+
+
+def answer_well(job_id: str) -> tuple[int, bytes]:
+    """200, and nothing in it."""
+    return 200, b"{}"
+
+
 class Target:
-    """Answers 200 and knows when each attempt came (wall, ms), every time it was sent, and its headers."""
+    """Knows when each attempt came (wall, ms), every time it was sent, and its headers. Answers 200, or as
+    `answers` says for the path.
+    """
 
     def __init__(self) -> None:
+        self.answers: dict[str, Answering] = {}
         self.arrivals: dict[Attempt, list[float]] = {}
         self.feedback: dict[str, str] = {}
         self.heads: list[dict[str, str]] = []
@@ -47,16 +59,18 @@ class Target:
                 target.arrivals.setdefault(attempt, []).append(time.time() * 1_000)
                 if body:
                     target.feedback[job_id] = json.loads(body)["url"]
-                self.send_response(200)
-                self.send_header("content-length", "2")
-                self.end_headers()
-                self.wfile.write(b"{}")
+                self.answer(*target.answers.get(self.path, answer_well)(job_id))
 
             def do_GET(self) -> None:
-                """The health probe of a daprd."""
-                self.send_response(200)
-                self.send_header("content-length", "0")
+                """The health probe of a daprd, or a check."""
+                job_id = str(self.headers["X-Scheduling-Job-Id"])
+                self.answer(*target.answers.get(self.path, answer_well)(job_id))
+
+            def answer(self, status: int, body: bytes) -> None:
+                self.send_response(status)
+                self.send_header("content-length", str(len(body)))
                 self.end_headers()
+                self.wfile.write(body)
 
             def log_message(self, *arguments: Any) -> None:
                 return None
@@ -64,7 +78,8 @@ class Target:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.port = int(self._server.server_address[1])
-        self.url = f"http://127.0.0.1:{self.port}/run"
+        self.base = f"http://127.0.0.1:{self.port}"
+        self.url = f"{self.base}/run"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def close(self) -> None:
@@ -150,6 +165,19 @@ class Stage:
         return found
 
 
+def create(stage: Stage, definitions: list[dict[str, Any]]) -> None:
+    """Posts definitions until each is there: on a busy machine some are told to come again."""
+    left = definitions
+
+    def done() -> bool:
+        nonlocal left
+        items = stage.call("one", "POST", "/jobs", left)[1]["data"]["items"]
+        left = [one for one, item in zip(left, items, strict=True) if item["status"] == "refused"]
+        return not left
+
+    assert until(done, 30), f"{len(left)} jobs could not be created"
+
+
 def until(condition: Callable[[], bool], patience: float) -> bool:
     """Whether `condition` came true within `patience` seconds."""
     end = time.monotonic() + patience
@@ -164,6 +192,10 @@ def comes_up(part: Program) -> bool:
     """PostgreSQL refuses to start while a process of the server that was killed is still ending."""
     part.start()
     return part.wait()
+
+
+Opening = Callable[..., contextlib.AbstractContextManager[Stage]]
+"""`staged`, or `staged_on_postgres`."""
 
 
 @contextlib.contextmanager

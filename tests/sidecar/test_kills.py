@@ -4,20 +4,26 @@ import math
 import signal
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.sidecar.stage import Stage, comes_up, definition, staged, staged_on_postgres, until
+from tests.sidecar.stage import (
+    Opening,
+    Stage,
+    comes_up,
+    create,
+    definition,
+    staged,
+    staged_on_postgres,
+    until,
+)
 
 JOBS, ASYNC = 50, 200
 BEFORE, AFTER = 6.0, 25.0
 PAUSE = 30.0
 CLOCKS_DIFFER = 100
 """ms: a node's clock runs on from its start and is cut to whole ms; the target's is the machine's."""
-Opening = Callable[..., AbstractContextManager[Stage]]
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
 
@@ -139,19 +145,6 @@ def await_calls_in_flight(stage: Stage) -> None:
     while len(stage.target.heads) < seen + 3:
         assert time.monotonic() < end, "no job fires"
         time.sleep(0.001)
-
-
-def create(stage: Stage, definitions: list[dict[str, Any]]) -> None:
-    """Posts definitions until each is there: on a busy machine some are told to come again."""
-    left = definitions
-
-    def done() -> bool:
-        nonlocal left
-        items = stage.call("one", "POST", "/jobs", left)[1]["data"]["items"]
-        left = [one for one, item in zip(left, items, strict=True) if item["status"] == "refused"]
-        return not left
-
-    assert until(done, 30), f"{len(left)} jobs could not be created"
 
 
 def report_all(stage: Stage) -> int:

@@ -3,22 +3,25 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from scheduler_service.domain.events import AlarmRang, CallEnded, Created
+from scheduler_service.domain.events import AlarmRang, Created
 from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.snapshot import decode
 from scheduler_service.engine.status import revisions
+from scheduler_service.hosts.dapr.liveness import OFFLINE_AFTER_MS
 from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.hosts.messages import read_reply, write_ask
 from scheduler_service.hosts.program_cache import ProgramCache
-from scheduler_service.hosts.tasks import Tasks
+from scheduler_service.hosts.tasks import STOPPING, Tasks, ends_within
 from scheduler_service.ports.delivery import Command, Definition
-from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 
 CREATIONS_AT_ONCE = 64
 # A ring only makes the job look again: one that hangs on a dead node is better repeated.
 RING_TIMEOUT_SECONDS = 5.0
+HELD_MS = 5 * SECOND
 
 TakeHere = Callable[[str, Command], Awaitable[Reply | None]]
 """Takes a turn on a job that lives here, past the sidecar (`LocalTurns`); None: it does not."""
@@ -33,22 +36,28 @@ class ActorClient:
         self._sidecar = node.sidecar
         self._store = node.cluster.store
         self._holder = node.holder
+        self._clock = node.clock
+        self._heartbeat = node.cluster.heartbeat
         self._programs = programs
         self._tasks = tasks
         self._take_here = take_here
+        self._is_closed = False
+
+    def close(self) -> None:
+        """This node stops, and its daprd reaches no actor any more: what is asked from now on is refused."""
+        self._is_closed = True
 
     async def __call__(self, job_id: str, command: Command) -> Reply:
         """Takes the turn. Raises StoreError. What is kept under an Idempotency-Key is the reply as JSON."""
-        reply = read_reply(await self._sidecar.invoke(job_id, write_ask(command))).reply
+        reply = read_reply(await self._invoke(job_id, write_ask(command))).reply
         assert reply is not None, "an event has a reply"
         return reply
 
     async def deliver(self, job_id: str, command: Command) -> Reply:
         """The same from a light task, as a task: timeouts need one. Raises StoreError."""
-        if isinstance(command.event, CallEnded):
-            taken = await self._take_here(job_id, command)
-            if taken is not None:
-                return taken
+        taken = await self._take_here(job_id, command)
+        if taken is not None:
+            return taken
         reply: Reply = await self._tasks.start(self(job_id, command))
         return reply
 
@@ -93,12 +102,30 @@ class ActorClient:
         row = await self._store.find(job_id)
         if row is None or row.entry.state is JobState.DESTROYED:
             return None  # a request to the actor of a job that never was would fill the memory with it
-        packed = read_reply(await self._sidecar.invoke(job_id, write_ask(None))).document
+        packed = read_reply(await self._invoke(job_id, write_ask(None))).document
         if not packed:
             return None
         document = decode(packed)
         programs = await self._programs.load(document.head.uid, revisions(document))
         return Job(document, programs, self._holder)
+
+    async def _invoke(self, job_id: str, message: bytes) -> bytes:
+        """The job's answer. Raises StoreError.
+
+        daprd (1.18.3) holds a call that comes in the moment in which its node leaves, until the caller gives
+        up: one that is 5 s old is given up where a node has left.
+        """
+        if self._is_closed:
+            raise StoreUnavailable(STOPPING, is_public=True)
+        asked_at = self._clock.now().steady
+        call = asyncio.create_task(self._sidecar.invoke(job_id, message))
+        try:
+            while not await ends_within(HELD_MS, call, clock=self._clock):
+                if self._is_closed or self._heartbeat.left_at > asked_at - OFFLINE_AFTER_MS:
+                    raise StoreUncertain("the sidecar did not reach an actor within 5 s, and a node has left")
+            return call.result()
+        finally:
+            call.cancel()
 
     async def _create(self, definition: Definition, created: Created) -> Reply | StoreError:
         try:

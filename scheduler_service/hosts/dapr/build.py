@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.events import Adopted
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.dapr.active_actors import ActiveActors
@@ -14,6 +15,7 @@ from scheduler_service.hosts.dapr.first_loads import FirstLoads
 from scheduler_service.hosts.dapr.first_rings import FirstRings, TakeDue
 from scheduler_service.hosts.dapr.handover import Handovers
 from scheduler_service.hosts.dapr.host import DaprHost, HostComponents
+from scheduler_service.hosts.dapr.leaving import Leaving
 from scheduler_service.hosts.dapr.local_turns import LocalTurns
 from scheduler_service.hosts.dapr.node import Cluster, LocalJobs, NodeContext
 from scheduler_service.hosts.dapr.reminders import ReminderAlarms, Ring
@@ -60,6 +62,8 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
         effects.notifications.adopt(deliveries)
 
     async def take_here(job_id: str, command: Command) -> Reply | None:
+        if leaving.has_begun and isinstance(command.event, Adopted):
+            return await components.turns.take_back(job_id, command)
         return await local_turns.take(job_id, command)
 
     tasks = Tasks()
@@ -72,7 +76,8 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
     send_guard = NodeSendGuard(node=node, store=store, deactivation=deactivation, redelivery=redelivery)
     effects = EffectHandlers(parts, store=store, send_guard=send_guard, redelivery=redelivery)
     turn = _make_turn(parts, node, local, store, effects.act)
-    local_turns = LocalTurns(node=node, local=local, store=store, turn=turn, tasks=tasks)
+    leaving = Leaving(node=node, local=local, store=store, turn=turn, effects=effects)
+    local_turns = LocalTurns(node=node, local=local, store=store, turn=turn, leaving=leaving, tasks=tasks)
     first_loads = FirstLoads(node=node, client=client, alarms=local.alarms, tasks=tasks)
     components = HostComponents(
         client=client,
@@ -80,7 +85,8 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
         creation=_make_creation(parts, node, local, turn, client, first_loads.expect, tasks),
         local=local,
         store=store,
-        turns=_make_turns(parts, node, local, store, turn),
+        turns=_make_turns(parts, node, local, store, turn, leaving),
+        leaving=leaving,
         local_turns=local_turns,
         deactivation=deactivation,
         send_guard=send_guard,
@@ -102,7 +108,7 @@ def _make_local_jobs(
     return LocalJobs(
         cache=JobCache(most=parts.limits.hot, most_bytes=parts.limits.hot_bytes),
         alarms=ReminderAlarms(sidecar=node.sidecar, clock=node.clock, ring=ring, log=node.log),
-        handovers=Handovers(others=node.others),
+        handovers=Handovers(others=node.others, stopping=node.stopping),
         own_calls=own_calls,
         end_watches=end_watches,
         active=ActiveActors(liveness=node.cluster.heartbeat.liveness),
@@ -158,7 +164,7 @@ def _make_turn(parts: DaprParts, node: NodeContext, local: LocalJobs, store: Act
 
 
 def _make_turns(
-    parts: DaprParts, node: NodeContext, local: LocalJobs, store: ActorStore, turn: Turn
+    parts: DaprParts, node: NodeContext, local: LocalJobs, store: ActorStore, turn: Turn, leaving: Leaving
 ) -> ClusterTurns:
     """The turns that daprd delivers."""
     return ClusterTurns(
@@ -167,6 +173,7 @@ def _make_turns(
         core=parts.core,
         store=store,
         turn=turn,
+        leaving=leaving,
         owner_of=parts.owner_of,
         flush=parts.history.flush,
     )

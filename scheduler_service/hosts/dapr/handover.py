@@ -14,10 +14,14 @@ Others = Callable[[], frozenset[Holder]]
 
 
 class Handovers:
-    """`others` names the other nodes that are alive: such a node hands over what it runs within seconds."""
+    """`others` names the other nodes that are alive: such a node hands over what it runs within seconds.
 
-    def __init__(self, *, others: Others) -> None:
+    Those that are `stopping` take longer, as long as their calls.
+    """
+
+    def __init__(self, *, others: Others, stopping: Others) -> None:
         self._others = others
+        self._stopping = stopping
         self._expected_since: dict[str, int] = {}
         self._own: dict[str, Holder] = {}
         self._given_up: dict[str, frozenset[Holder]] = {}
@@ -45,8 +49,10 @@ class Handovers:
             self._expected_since.pop(job_id, None)
         return waits
 
-    def is_overdue(self, job_id: str, now: int) -> bool:
+    def is_overdue(self, job_id: str, document: Document, now: int) -> bool:
         """Whether a handover has been expected for over 15 s (`now`: steady ms)."""
+        if not _holders(document).isdisjoint(self._stopping()):
+            return False
         return now - self._expected_since.setdefault(job_id, now) > HANDOVER_TIMEOUT_MS
 
     def give_up(self, job_id: str, document: Document) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.liveness import (
+    DRAINING,
     GONE,
     HEARTBEAT_INTERVAL_MS,
     OFF,
@@ -44,7 +45,8 @@ class NodeHeartbeat:
 
     `liveness` is what the other nodes take this one for. A node without its sidecar is gone for them.
     `all_read_claims`: every node that may take a turn knows that a claim may be the commit of its turn. One
-    that has not stopped may come back, however long it was silent, until its row is removed.
+    that has not stopped may come back, however long it was silent, until its row is removed. `left_at`: when
+    another node was last seen to stop, or to be gone (steady ms).
     """
 
     def __init__(self, *, nodes: ClusterNodes, clock: Timekeeper, node: Node, log: Log) -> None:
@@ -54,9 +56,11 @@ class NodeHeartbeat:
         self._log = log
         self.liveness = Liveness(clock=clock)
         self._alive: frozenset[Holder] = frozenset()
+        self._stopping: frozenset[Holder] = frozenset()
         self.all_read_claims = False
         self._membership = Membership(log=log, own=node.holder)
         self._outage = Outage("heartbeat_not_written", "heartbeat_written_again", log=log)
+        self.left_at = -OFFLINE_AFTER_MS
         self._written_at = 0
         self._polled_at = 0
         self._listener: HeartbeatListener | None = None
@@ -71,6 +75,11 @@ class NodeHeartbeat:
     def others(self) -> frozenset[Holder]:
         """The other nodes that are alive, as of the latest heartbeat."""
         return self._alive - {self.holder}
+
+    @property
+    def stopping(self) -> frozenset[Holder]:
+        """Those of them that drain."""
+        return self._stopping - {self.holder}
 
     async def enter(self) -> None:
         """Registers this node. Raises StoreUnavailable where a live node has the same name.
@@ -178,5 +187,8 @@ class NodeHeartbeat:
     async def _refresh(self) -> None:
         now = self._clock.now()
         nodes = await self._nodes.list()
-        self._alive = self._membership.look(nodes, now)
+        before, self._alive = self._alive, self._membership.look(nodes, now)
+        self._stopping = self._alive & {one.holder for one in nodes if one.state == DRAINING}
+        if self.stopping or before - self._alive:
+            self.left_at = now.steady
         self.all_read_claims = all(one.reads_claims or one.state == OFF for one in nodes)

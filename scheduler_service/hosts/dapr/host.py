@@ -7,13 +7,13 @@ import msgspec
 
 from scheduler_service.domain.events import Created
 from scheduler_service.domain.replies import Reply
-from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.deactivation import Deactivation
 from scheduler_service.hosts.dapr.direct_creation import DirectCreation
 from scheduler_service.hosts.dapr.first_loads import FirstLoads
 from scheduler_service.hosts.dapr.heartbeat import HeartbeatListener
+from scheduler_service.hosts.dapr.leaving import Leaving
 from scheduler_service.hosts.dapr.liveness import CUT_OFF, DRAINING, RUNNING
 from scheduler_service.hosts.dapr.local_turns import LocalTurns
 from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
@@ -37,6 +37,7 @@ class HostComponents(msgspec.Struct, frozen=True, kw_only=True):
     local: LocalJobs
     store: ActorStore
     turns: ClusterTurns
+    leaving: Leaving
     local_turns: LocalTurns
     deactivation: Deactivation
     send_guard: NodeSendGuard
@@ -54,8 +55,6 @@ class DaprHost:
 
     _is_ready = False
     _is_draining = False
-    _last_calls: frozenset[Token] = frozenset()
-    _last_calls_until = 0
 
     def __init__(self, *, node: NodeContext, components: HostComponents) -> None:
         self._node = node
@@ -64,6 +63,7 @@ class DaprHost:
         self._cache = components.local.cache
         self.active = components.local.active
         self._turns = components.turns
+        self._leaving = components.leaving
         self._tasks = components.tasks
         self.heartbeat = node.cluster.heartbeat
         self.store = components.store
@@ -96,12 +96,8 @@ class DaprHost:
 
     @property
     def is_healthy(self) -> bool:
-        """Not while it stops and another node is alive: then daprd gives its jobs to the others.
-
-        Till then the calls that were under way may end, for half of the drain: from then on daprd (1.18.3)
-        reaches no actor for this process, so their ends would come to nobody.
-        """
-        return not (self._is_draining and self.heartbeat.others) or self._has_last_calls
+        """Not while it gives its jobs away: then daprd moves them to the other nodes."""
+        return not self._leaving.has_begun
 
     @property
     def jobs_held(self) -> int:
@@ -146,12 +142,16 @@ class DaprHost:
     async def deactivate(self, job_id: str) -> None:
         """The job leaves this process. Never raises; returns within a second (`Deactivation`)."""
         self.active.remove(job_id)
+        if self._leaving.has_begun:
+            return
         await self._components.deactivation.deactivate(job_id)
 
     async def report_missing(self, missing: Sequence[str]) -> None:
         """Without its sidecar a node reaches no job: it reports that, so that the others take over."""
         if missing:
             self.active.clear()
+        if self._leaving.has_begun and missing:
+            self._client.close()
         if not self._is_draining:
             await self.heartbeat.report(CUT_OFF if "sidecar" in missing else RUNNING)
 
@@ -166,9 +166,7 @@ class DaprHost:
     async def stop(self, grace: int) -> None:
         """Drains for at most `grace` ms: hands what runs to the other nodes, or lets it end
         (SPEC section 14)."""
-        began = self._node.clock.now().steady
-        end = began + grace
-        self._last_calls, self._last_calls_until = frozenset(self.effects.tokens()), began + grace // 2
+        end = self._node.clock.now().steady + grace
         self._is_ready = False
         self._is_draining = True
         self._turns.stop_starting()
@@ -176,7 +174,8 @@ class DaprHost:
         self.first_loads.close()
         self.active.close()
         await self.heartbeat.report(DRAINING)
-        await wait_for_rest(self._is_at_work, clock=self._node.clock, end=end)
+        await wait_for_rest(lambda: self._is_at_work(end), clock=self._node.clock, end=end)
+        await self._leaving.stop()
         await self._components.sweep.stop()
         await self.alarms.stop()
         await self.effects.stop()
@@ -190,7 +189,8 @@ class DaprHost:
         """Ends everything at once and reports nothing, as the death of the process does: for tests."""
         await self.heartbeat.cancel()
         self.first_loads.close()
-        await self._components.sweep.stop()
+        await self._leaving.stop()
+        await self._components.sweep.cancel()
         await self.alarms.cancel()
         await self._tasks.cancel()
         await self._components.send_guard.stop()
@@ -199,14 +199,15 @@ class DaprHost:
         await self.effects.watches.stop()
         await self.notifications.stop()
 
-    @property
-    def _has_last_calls(self) -> bool:
-        """Whether calls that were under way when the drain began may still end here, and their jobs hear."""
-        if self._node.clock.now().steady >= self._last_calls_until:
-            return False
-        return not self._last_calls.isdisjoint(self.effects.tokens())
+    def _leave(self, end: int) -> None:
+        """Another node is alive: what is here goes there. Calls have half of the rest of the drain."""
+        now = self._node.clock.now().steady
+        self._leaving.begin(now + (end - now) // 2)
+        self._tasks.start(self._components.sweep.stop())
 
-    def _is_at_work(self) -> bool:
+    def _is_at_work(self, end: int) -> bool:
+        if self.heartbeat.others and not self._leaving.has_begun:
+            self._leave(end)
         has_turns = self.alarms.is_ringing or len(self._tasks) + len(self._components.send_guard) > 0
         return has_turns or self._cache.live > 0 or not self.effects.is_idle
 

@@ -7,11 +7,12 @@ its state once the actor has moved. Decision 51 has each order of it and what da
 import asyncio
 from collections.abc import Awaitable
 
-from scheduler_service.domain.events import Event
+from scheduler_service.domain.events import AlarmRang, CallEnded, Event
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.firings import is_firing
+from scheduler_service.hosts.dapr.leaving import Leaving
 from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
 from scheduler_service.hosts.dapr.sidecar import StateNotWritten
 from scheduler_service.hosts.job_cache import CachedJob
@@ -37,6 +38,7 @@ class LocalTurns:
         local: LocalJobs,
         store: ActorStore,
         turn: Turn,
+        leaving: Leaving,
         tasks: Tasks,
     ) -> None:
         self._holder = node.holder
@@ -46,6 +48,7 @@ class LocalTurns:
         self._active = local.active
         self._store = store
         self._turn = turn
+        self._leaving = leaving
         self._tasks = tasks
         self._slots = asyncio.Semaphore(LOCAL_TURNS_AT_ONCE)
         self.taken = 0
@@ -55,7 +58,9 @@ class LocalTurns:
 
         None: nothing was done here, and daprd is to deliver the event.
         """
-        if job_id not in self._active:
+        if not self._leaving.has_begun and not (
+            job_id in self._active and isinstance(command.event, (AlarmRang, CallEnded))
+        ):
             return None
         return await asyncio.shield(self._tasks.start(self._take(job_id, command)))
 
@@ -69,7 +74,10 @@ class LocalTurns:
                 if not await self._is_current(locked.cached, command.event):
                     return None
                 self.taken += 1
-                return await self._judge(job_id, self._turn.run(locked.cached, command))
+                reply = await self._judge(job_id, self._turn.run(locked.cached, command))
+                if self._leaving.has_begun:
+                    await self._leaving.hand_over(locked.cached)
+                return reply
             finally:
                 self._local.cache.leave(locked)
 
@@ -79,6 +87,8 @@ class LocalTurns:
         All else is left to the turn that daprd delivers: loads, repairs, handovers, lost calls.
         """
         job_id, handovers = cached.job_id, self._local.handovers
+        if self._leaving.has_begun:
+            return cached.is_live and await self._store.begin(job_id, will_commit=True)
         if job_id not in self._active or not cached.is_ready or cached.document is None:
             return False
         if handovers.has_dead_holder(self._holder, cached.document):

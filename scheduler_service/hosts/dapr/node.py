@@ -42,6 +42,10 @@ class NodeContext(msgspec.Struct, frozen=True, kw_only=True):
         """The other nodes that are alive."""
         return self.cluster.heartbeat.others
 
+    def stopping(self) -> frozenset[Holder]:
+        """Those of them that give their jobs away."""
+        return self.cluster.heartbeat.stopping
+
 
 class LocalJobs(msgspec.Struct, frozen=True, kw_only=True):
     """The jobs whose actors live in this process.

@@ -52,6 +52,7 @@ class ReminderAlarms:
         self._slots = asyncio.Semaphore(RINGS_AT_ONCE)
         self._no_registration_until = 0
         self._lag = self._lag_until = 0
+        self._is_closed = False
 
     async def expect(self, job_id: str, due: Due) -> None:
         """Before a commit: rings no later than `due`; what is far has its reminder."""
@@ -136,6 +137,11 @@ class ReminderAlarms:
         if known is not None:
             known[1].cancel()
 
+    def close(self) -> None:
+        """Drops all timers; nothing rings here any more, and no reminder is set."""
+        self._is_closed = True
+        self._cancel_timers()
+
     async def stop(self) -> None:
         """Drops all timers and waits for the rings and registrations that are under way."""
         self._cancel_timers()
@@ -180,7 +186,7 @@ class ReminderAlarms:
                 return
             known[1].cancel()
             del self._timers[job_id]
-        if moment is not None:
+        if moment is not None and not self._is_closed:
             timer = self._clock.call_after(moment - now.steady, lambda: self._go_off(job_id))
             self._timers[job_id] = (moment, timer)
 
@@ -192,7 +198,7 @@ class ReminderAlarms:
 
     def _guard(self, job_id: str, moment: int, now: Now) -> None:
         """Has a reminder set for what waits here, unless one will ring by `moment` (steady)."""
-        if job_id not in self._guards and not self._is_reminded(job_id, moment, now):
+        if not self._is_closed and job_id not in self._guards and not self._is_reminded(job_id, moment, now):
             due = self._timers[job_id][0] if job_id in self._timers else now.steady
             pause = max(due - now.steady, 0) + GUARDS_AFTER_MS + crc32(job_id.encode()) % GUARDS_SPREAD_MS
             self._guards[job_id] = self._clock.call_after(pause, lambda: self._begin_guard(job_id))
@@ -228,7 +234,7 @@ class ReminderAlarms:
 
     async def _register(self, job_id: str, moment: int, now: Now) -> None:
         """After an error the sweep finds the job."""
-        if now.steady < self._no_registration_until:
+        if self._is_closed or now.steady < self._no_registration_until:
             return
         try:
             await self._sidecar.remind(job_id, moment - now.steady)

@@ -70,6 +70,11 @@ class Sidecar:
     def __init__(self, *, client: ActorCalls, timeout_factor: float = 1.0) -> None:
         self._client = client
         self._timeout_factor = timeout_factor
+        self.is_left = False
+
+    def leave(self) -> None:
+        """This node stops: from now on it `is_left`, and no turn here is committed by what daprd writes."""
+        self.is_left = True
 
     async def get(self, actor_id: str) -> bytes:
         """The state of a job, empty where there is none. Raises StoreUnavailable."""

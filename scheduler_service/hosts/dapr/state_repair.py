@@ -49,15 +49,15 @@ class StateRepair:
         """The newest state of a job; `found` is the one in the actor store, where it was just read.
 
         Over it may write the node that claimed the job last and is not alive, or an earlier one, where there
-        is a copy; nobody where that is the copy of a first turn. What lies with its claim alone is not asked
-        of the actor store.
+        is a copy; nobody where that is the copy of a first turn, or of the last one of a node that gave the
+        job away (qos 1 in a claim). What lies with its claim alone is not asked of the actor store.
         """
         latest = await self._store.latest(job_id)
         copy = None if latest is None else latest.copy
         if latest is not None and copy is not None:
-            is_first = not latest.is_commit and read_actor_document(copy).is_first
-            if is_first or latest.is_commit:
-                return Newest(copy, needs_copies=not is_first, is_unsaved=True)
+            document = read_actor_document(copy)
+            if latest.is_commit or document.is_first:
+                return Newest(copy, needs_copies=latest.is_commit and not document.qos, is_unsaved=True)
         raw = await self._sidecar.get(job_id) if found is None else found
         if latest is None:
             return Newest(raw)

@@ -1,10 +1,14 @@
 """Finds what reminders and dead nodes left: overdue jobs, jobs and deliveries of dead nodes, their records.
 
+The jobs of a node that stops are rung as those of a dead one: it gives them away, and tells nobody.
+
 One node at a time sweeps, by a lease in SQL: unlike a system actor, it needs no reminder to go on.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from scheduler_service.domain.moments import HOUR, MINUTE, SECOND, Now
 from scheduler_service.domain.wire import Holder
@@ -34,6 +38,13 @@ Tend = Callable[[], Awaitable[None]]
 
 async def tend_nothing() -> None:
     """Where nothing else is to be looked after."""
+
+
+class Rung(NamedTuple):
+    """A ring for the claim of `claimed_at`; both moments are steady."""
+
+    claimed_at: int
+    at: int
 
 
 class Sweep:
@@ -67,8 +78,9 @@ class Sweep:
         self._first_rings = first_rings
         self._take_over = take_over
         self._tend = tend
-        self._rung_at: dict[str, int] = {}
-        self._prune_at = 0
+        self._rung: dict[str, Rung] = {}
+        self._staying: frozenset[Holder] = frozenset()
+        self._prune_at = self._leased_until = 0
         self._task: asyncio.Task[None] | None = None
         self.rung = 0
 
@@ -77,7 +89,15 @@ class Sweep:
         self._task = keep_at(self._run, name="sweep", clock=self._clock, log=self._log)
 
     async def stop(self) -> None:
-        """Ends; another node takes the lease when it has run out."""
+        """Ends; another node may take the lease at once."""
+        await self.cancel()
+        now, leased_until, self._leased_until = self._clock.now().steady, self._leased_until, 0
+        if now < leased_until:
+            with contextlib.suppress(StoreError):  # then it runs out by itself
+                await self._nodes.lease(LEASE_NAME, self._holder, now, now)
+
+    async def cancel(self) -> None:
+        """Ends as with the process; another node takes the lease when it has run out."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -101,7 +121,7 @@ class Sweep:
         alive = (self._holder, *self._heartbeat.others)
         await self._first_rings.look(alive, now)
         job_ids = dict.fromkeys(await self._store.overdue(late, RINGS_PER_SECOND))
-        job_ids |= dict.fromkeys(await self._abandoned(alive, now))
+        job_ids |= dict.fromkeys(await self._abandoned(frozenset(alive) - self._heartbeat.stopping, now))
         await self._ring_all(list(job_ids))
         batches = await self._store.pending_history.adopt(alive, self._holder, BATCH_SIZE)
         deliveries = await self._store.adopt(alive, self._holder, BATCH_SIZE)
@@ -117,16 +137,28 @@ class Sweep:
         if not self._heartbeat.liveness.is_current:
             return False
         now = self._clock.now().steady
-        return await self._nodes.lease(LEASE_NAME, self._holder, now, now + LEASE_MS)
+        has_lease = await self._nodes.lease(LEASE_NAME, self._holder, now, now + LEASE_MS)
+        self._leased_until = now + LEASE_MS if has_lease else 0
+        return has_lease
 
-    async def _abandoned(self, alive: Iterable[Holder], now: Now) -> list[str]:
-        """Jobs of dead nodes, each once a minute: a ring that changes nothing leaves the job in the list."""
-        self._rung_at = {job: at for job, at in self._rung_at.items() if now.steady - at < MINUTE}
-        limit = RINGS_PER_SECOND + len(self._rung_at)  # so many more are found, whichever come first
-        found = await self._store.abandoned(alive, now.steady - RECENT_MS, limit)
-        job_ids = [job for job in found if job not in self._rung_at][:RINGS_PER_SECOND]
-        self._rung_at |= dict.fromkeys(job_ids, now.steady)
-        return job_ids
+    async def _abandoned(self, staying: frozenset[Holder], now: Now) -> list[str]:
+        """Jobs of nodes that are not `staying`: each once a minute, for a ring may change nothing.
+
+        Again for another claim, and where others stay: a node that joined just now is not known here yet.
+        """
+        if staying != self._staying:
+            self._staying, self._rung = staying, {}
+        self._rung = {job: rung for job, rung in self._rung.items() if now.steady - rung.at < MINUTE}
+        limit = RINGS_PER_SECOND + len(self._rung)  # so many more are found, whichever come first
+        found = await self._store.abandoned(staying, now.steady - RECENT_MS, limit)
+        new = {job: Rung(claim, now.steady) for job, claim in found.items() if not self._is_rung(job, claim)}
+        new = dict(list(new.items())[:RINGS_PER_SECOND])
+        self._rung |= new
+        return list(new)
+
+    def _is_rung(self, job_id: str, claimed_at: int) -> bool:
+        rung = self._rung.get(job_id)
+        return rung is not None and rung.claimed_at == claimed_at
 
     async def _ring_all(self, job_ids: list[str]) -> None:
         for start in range(0, len(job_ids), RINGS_AT_ONCE):

@@ -84,11 +84,14 @@ class TurnCommits:
     def _is_all_in_claim(self, state: CachedState, commit: Commit, raw: bytes) -> bool:
         """Whether the claim is the commit: of a living job that is of qos 0 before the turn and after it.
 
-        Only where every node reads it there, and where it is kept through a power loss.
+        Only where every node reads it there, and where it is kept through a power loss. At a node that gives
+        its jobs away each claim of a living job is: its sidecar may write nothing any more.
         """
-        if state.qos or commit.qos or commit.document is None or len(raw) > LARGEST_CLAIM_BYTES:
+        if commit.document is None or not self._heartbeat.all_read_claims:
             return False
-        return self._heartbeat.all_read_claims and self._store.is_synced
+        if self._sidecar.is_left:
+            return True
+        return not (state.qos or commit.qos or len(raw) > LARGEST_CLAIM_BYTES) and self._store.is_synced
 
     async def _claim(self, state: CachedState, claim: TurnClaim, commit: Commit) -> None:
         try:

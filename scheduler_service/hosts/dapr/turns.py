@@ -24,6 +24,7 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.firings import is_firing
 from scheduler_service.hosts.dapr.history_wait import HistoryWait
+from scheduler_service.hosts.dapr.leaving import Leaving
 from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
 from scheduler_service.hosts.host_parts import Core
 from scheduler_service.hosts.identity import KEY_BYTES
@@ -73,6 +74,7 @@ class ClusterTurns:
         core: Core,
         store: ActorStore,
         turn: Turn,
+        leaving: Leaving,
         owner_of: OwnerOf,
         flush: Callable[[], Awaitable[None]],
     ) -> None:
@@ -85,6 +87,7 @@ class ClusterTurns:
         self._core = core
         self._store = store
         self._turn = turn
+        self._leaving = leaving
         self._owner_of = owner_of
         self._wait_for_history = HistoryWait(flush=flush, clock=node.clock, log=node.log)
         self._is_stopping = False
@@ -112,6 +115,13 @@ class ClusterTurns:
             self._alarms.again(job_id, MINUTE)
             return write_error(StoreUnavailable(f"the turn broke: {type(error).__name__}", is_public=True))
 
+    async def take_back(self, job_id: str, command: Command) -> Reply:
+        """Takes the turn of a handover of this node's own, which stops before that has come to another one.
+
+        The turn ends with the handover by the claim. Raises StoreError.
+        """
+        return await self._try(job_id, command)
+
     async def look(self, job_id: str) -> None:
         """The turn of a reminder; after an error the job rings again in a second. Never raises."""
         answer = await self.take(job_id, write_ask(Command(AlarmRang())))
@@ -125,19 +135,26 @@ class ClusterTurns:
         locked = self._local.cache.enter(job_id)
         await locked.acquire()
         try:
-            await self._prepare(locked.cached)
-            return await self._turn.read(locked.cached)
+            cached = locked.cached
+            await self._prepare(cached)
+            if not cached.cut_off or not self._is_moving(cached):
+                return await self._turn.read(cached)
+            job = await self._turn.load(cached)
+            cached.forget()  # whoever takes the next turn loads what the other node has made of it
+            return job
         finally:
             self._local.cache.leave(locked)
 
     async def _take(self, job_id: str, event: Event, ask: Ask) -> Reply:
-        """Tries again where another node was first: then the job is loaded anew."""
-        if self._is_stopping and isinstance(event, (*STARTING, Adopted)):
+        if self._is_refused(event):
             raise StoreUnavailable(STOPPING, is_public=True)
         definition = None
         if ask.definition is not None:
             definition = Definition(ask.definition, await self._core.compile(ask.definition))
-        command = Command(event, definition, ask.remembered, write_kept)
+        return await self._try(job_id, Command(event, definition, ask.remembered, write_kept))
+
+    async def _try(self, job_id: str, command: Command) -> Reply:
+        """Tries again where another node was first: then the job is loaded anew."""
         for left in reversed(range(TRIES)):
             try:
                 return await self._take_once(job_id, command)
@@ -145,6 +162,12 @@ class ClusterTurns:
                 if not left:
                     raise
         raise AssertionError("the last try returns or raises")
+
+    def _is_refused(self, event: Event) -> bool:
+        """Whether the node stops, and another one is to take the event."""
+        if self._leaving.has_begun and isinstance(event, AlarmRang):
+            return True
+        return self._is_stopping and isinstance(event, (*STARTING, Adopted))
 
     async def _take_once(self, job_id: str, command: Command) -> Reply:
         event = command.event
@@ -156,12 +179,17 @@ class ClusterTurns:
                 self._store.distrust(job_id)  # the turn that is handed over may be younger than what is here
             await self._prepare(cached, will_commit=is_firing(cached, event, self._clock.now()))
             if isinstance(event, Adopted):
+                await self._turn.read(cached)  # while those who run a part of it still may hand that over
                 self._handovers.accept(job_id, event)
             else:
                 await self._await_handover(cached)
             if isinstance(event, Unsent) and self._is_in_flight(event):
                 return Unchanged()
-            return await self._turn.run(cached, command)
+            try:
+                return await self._turn.run(cached, command)
+            finally:
+                if self._leaving.has_begun:
+                    await self._leaving.hand_over(cached)
         finally:
             self._local.cache.leave(locked)
 
@@ -177,7 +205,7 @@ class ClusterTurns:
             cached.forget()
         if self._handovers.has_dead_holder(self._holder, cached.document):
             cached.cut_off = True
-        await self._turn.read(cached)
+        await self._turn.load(cached)
         entry = cached.entry
         if cached.document is None and entry is not None and entry.state is not JobState.DESTROYED:
             await self._restore(cached)
@@ -202,17 +230,22 @@ class ClusterTurns:
         definition = Definition(text, await self._core.compile(text))
         await self._turn.run(cached, Command(event, definition))
 
+    def _is_moving(self, cached: CachedJob) -> bool:
+        """Whether the job is another node's, or will be: its executions are not to be taken up here."""
+        return self._leaving.has_begun or self._handovers.is_expected(cached.job_id, cached.document)
+
     async def _await_handover(self, cached: CachedJob) -> None:
         """Raises StoreUnavailable while another node has not handed over what it ran for the job."""
         if not self._handovers.is_expected(cached.job_id, cached.document):
             return
         assert cached.document is not None
-        if not self._handovers.is_overdue(cached.job_id, self._clock.now().steady):
+        if not self._handovers.is_overdue(cached.job_id, cached.document, self._clock.now().steady):
             self._alarms.again(cached.job_id)
+            if cached.cut_off:  # loaded just now: the other node may write its handover with a claim
+                cached.forget()
             raise StoreUnavailable(
                 "the job is moving from one node to another; ask again in a moment", is_public=True
             )
         self._log("handover_missed", jobId=cached.job_id)
         self._handovers.give_up(cached.job_id, cached.document)
         cached.cut_off = True
-        await self._turn.read(cached)

@@ -171,11 +171,12 @@ class SharedStore:
             for job_id, due, created_at, node, boot in rows
         ]
 
-    async def abandoned(self, alive: Iterable[Holder], since: int, limit: int) -> list[str]:
-        def work(connection: sa.Connection) -> list[str]:
-            found: list[str] = []
+    async def abandoned(self, alive: Iterable[Holder], since: int, limit: int) -> dict[str, int]:
+        def work(connection: sa.Connection) -> dict[str, int]:
+            found: dict[str, int] = {}
             for one in read_dead(connection, DEAD_HOLDERS, alive, since=since):
-                found += connection.scalars(ABANDONED, {**one, "since": since, "most": limit - len(found)})
+                values = {**one, "since": since, "most": limit - len(found)}
+                found |= {row.job_id: row.claimed_at for row in connection.execute(ABANDONED, values)}
             return found
 
         return await self._database.read(work)

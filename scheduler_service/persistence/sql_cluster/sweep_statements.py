@@ -85,12 +85,13 @@ DEAD_HOLDERS = _dead(_held).where(_any.is_not(None))
 """`alive`, `since`: nodes that left work of jobs. Most that are gone have rows still, of jobs at rest."""
 
 ABANDONED = (
-    sa.select(jobs.c.job_id)
+    sa.select(jobs.c.job_id, jobs.c.claimed_at)
     .where(_is_of_holder(jobs), _is_at_work)
     .order_by(*_first_those_that_run)
     .limit(_MOST)
 )
-"""`its_node`, `its_boot`, `since`, `most`: ids of jobs that the node left work of, those that run first.
+"""`its_node`, `its_boot`, `since`, `most`: jobs that the node left work of, with the moment of their claim,
+those that run first.
 
 The order is that of the index: whatever the database believes of the rows, there is no other cheap way.
 """

@@ -26,13 +26,10 @@ from scheduler_service.services.losses import Losses
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.timing.misfire import count_missed
 from tests.conformance.hosts.process import Points, Process, ProcessDatabase, ProcessSender, ProcessStore
-from tests.conformance.hosts.standin import StandIn, StandInClient
+from tests.conformance.hosts.standin import TIMEOUT_FACTOR, StandIn, StandInClient
 from tests.conformance.hosts.stillness import ProcessClock
 from tests.unit.hosts.house import CORE, Handles, House, MemoryHistory
 from tests.unit.hosts.scripted_sender import ScriptedSender
-
-# A busy machine may take long over what takes no time by the test's clock.
-TIMEOUT_FACTOR = 20.0
 
 
 class AtOnce(ThreadPoolExecutor):

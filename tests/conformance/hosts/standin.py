@@ -20,6 +20,9 @@ from scheduler_service.ports.clock import Alarm
 from tests.conformance.hosts.stillness import Stillness
 from tests.manual_clock import ManualClock
 
+# A busy machine may take long over what takes no time by the test's clock.
+TIMEOUT_FACTOR = 20.0
+PROBE_MS, PROBES = 1_000, 3
 Line = tuple[str, str]
 Doing = Callable[[str], AbstractAsyncContextManager[None]]
 
@@ -32,6 +35,9 @@ class StandIn:
     While actors move, turns wait, and so do the states that belong to no turn of a sidecar; what was written
     is refused then, if its actor has moved (`tests/sidecar/behaviours/test_local_writes.py`). `turns` counts
     those that a sidecar delivered, `refused` the states that it did not write, `reads` those asked for.
+
+    A sidecar asks its node each second how it is. One that is not healthy three times is ill: its actors
+    move without a word to it, and whatever it asks of its sidecar hangs until its timeout.
     """
 
     def __init__(self, clock: ManualClock) -> None:
@@ -47,6 +53,7 @@ class StandIn:
         self.after_save: Callable[[str, str], None] | None = None
         self.journal: list[Line] = []
         self.turns = self.refused = self.reads = 0
+        self.ill: dict[str, ActorManager] = {}
         self._moved: asyncio.Future[None] | None = None
         self._locks: dict[str, asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -56,8 +63,22 @@ class StandIn:
         client = StandInClient(self, node)
         await register(turns, client)
         self.nodes[node] = ActorRuntime._actor_managers[ACTOR_TYPE]
+        self._probe_later(node, turns, 0)
         await self.rebalance()
         return client
+
+    def _probe_later(self, node: str, turns: Turns, failed: int) -> None:
+        self.clock.call_after(PROBE_MS, lambda: self._probe(node, turns, failed))
+
+    def _probe(self, node: str, turns: Turns, failed: int) -> None:
+        is_well = getattr(turns, "is_healthy", True)
+        if is_well and node in self.ill:
+            self.nodes[node] = self.ill.pop(node)
+        elif not is_well and failed + 1 >= PROBES and node in self.nodes:
+            self.ill[node] = self.nodes[node]
+            self.kill(node)
+        if node in self.nodes or node in self.ill:
+            self._probe_later(node, turns, 0 if is_well else failed + 1)
 
     async def leave(self, node: str) -> None:
         """A node leaves: its actors are deactivated there and move to the others."""
@@ -198,9 +219,12 @@ def bounded(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]
     """A method of the SDK's client with the product's own `seconds`: then it raises TimeoutError."""
 
     @functools.wraps(call)
-    async def within(*arguments: Any, seconds: float) -> Any:
+    async def within(client: "StandInClient", *arguments: Any, seconds: float) -> Any:
+        if client.node in client.world.ill:
+            await client.world.clock.sleep(round(seconds * 1_000 / TIMEOUT_FACTOR))
+            raise TimeoutError
         async with asyncio.timeout(seconds):
-            return await call(*arguments)
+            return await call(client, *arguments)
 
     return within
 

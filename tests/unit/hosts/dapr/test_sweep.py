@@ -110,6 +110,32 @@ async def test_all_that_dead_nodes_left_is_rung_and_none_twice_in_a_minute(clust
     assert len(rung) == 650
 
 
+async def test_a_job_is_rung_again_for_another_claim(cluster: DaprHouse) -> None:
+    """One whose node was not known yet when it was rung, and stopped within the minute."""
+    now = cluster.clock.now().steady
+    new = Holder("new", "1")
+    await cluster.node.shared.claim_all([TurnClaim(entry("job", live=1), Due(), 0, 1, new, now)])
+    rung: list[str] = []
+    sweep = make_sweep(cluster, rung)
+    await sweep.sweep()
+    await sweep.sweep()
+    assert rung == ["job"]
+    await cluster.node.shared.claim_all([TurnClaim(entry("job", live=1), Due(), 1, 2, new, now + 1_000)])
+    await sweep.sweep()
+    assert rung == ["job", "job"]
+
+
+async def test_a_node_that_stops_leaves_the_sweep_to_another_one_at_once(cluster: DaprHouse) -> None:
+    """Its lease has not to end first."""
+    two = await cluster.add("two")
+    await cluster.advance(2_000)
+    now = cluster.clock.now().steady
+    other = two.host.heartbeat.holder
+    assert not await two.nodes.lease("sweep", other, now, now + 1)
+    await cluster.node.host.stop(0)
+    assert await two.nodes.lease("sweep", other, now + 1, now + 2)
+
+
 def make_sweep(cluster: DaprHouse, rung: list[str]) -> Sweep:
     """A sweep of the first node that only notes what it rings."""
 

@@ -121,8 +121,8 @@ async def test_overdue_and_abandoned_jobs_are_found(store: ClusterStore) -> None
     await store.shared.claim(TurnClaim(entry("later"), Due(wall=500, steady=500), 0, 1, TWO, 100))
     await store.shared.claim(TurnClaim(entry("runs", live=1), Due(), 0, 1, TWO, 100))
     assert await store.shared.overdue(Now(60, 60), 10) == ["late", "waits"]
-    assert await store.shared.abandoned([ONE], 200, 10) == ["runs"]
-    assert await store.shared.abandoned([ONE], 100, 10) == ["runs", "later"]
+    assert list(await store.shared.abandoned([ONE], 200, 10)) == ["runs"]
+    assert list(await store.shared.abandoned([ONE], 100, 10)) == ["runs", "later"]
 
 
 async def test_entries_that_are_asked_for_together_are_read_together(store: ClusterStore) -> None:
