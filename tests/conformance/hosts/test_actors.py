@@ -16,12 +16,12 @@ from dapr.actor.runtime.manager import ActorManager
 from scheduler_service.app.actor_listener import create_actor_app
 from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.execution import ExecutionState as State
-from scheduler_service.domain.replies import Started
+from scheduler_service.domain.replies import Reply, Started
 from scheduler_service.hosts.dapr.actor import JobActor, PlainSerializer
 from scheduler_service.hosts.messages import read_reply, write_ask
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
-from tests.conformance.hosts.houses import DaprHouse, freeze
+from tests.conformance.hosts.houses import DaprHouse, DaprNode, freeze
 from tests.conformance.hosts.standin import StandInClient
 from tests.shown import shows
 
@@ -146,14 +146,11 @@ async def test_daprd_is_told_what_jobs_need(cluster: DaprHouse) -> None:
 async def test_a_turn_whose_actor_has_moved_writes_nothing(cluster: DaprHouse) -> None:
     """Its sidecar refuses the state of an actor that lives elsewhere; there the job goes on (DAPR)."""
     await cluster.create(qos=1)
-    gate = await freeze(cluster)
-    frozen = asyncio.create_task(cluster.trigger())
-    await cluster.settle()
-    cluster.world.kill("one")
+    await cluster.trigger()
     second = await cluster.add("two")
-    await cluster.advance(1_000)
-    assert isinstance(await second.host("job", Command(Triggered())), Started)
-    await cluster.settle()
+    await cluster.advance(4_000)  # they know each other
+    gate, frozen = await begin_turn(cluster)
+    await overtake(cluster, second)
     before = cluster.world.state["job"]
     gate.set_result(None)
     with pytest.raises(StoreError):
@@ -163,8 +160,40 @@ async def test_a_turn_whose_actor_has_moved_writes_nothing(cluster: DaprHouse) -
     reply = await second.host("job", Command(Triggered()))
     await cluster.settle()
     assert isinstance(reply, Started)
-    assert cluster.executions() == {1: State.SUCCEEDED, reply.execute_number: State.SUCCEEDED}
-    assert len(cluster.sender.requests) == 2
+    assert cluster.executions() == dict.fromkeys((1, 2, reply.execute_number), State.SUCCEEDED)
+    assert len(cluster.sender.requests) == 3
+
+
+async def test_a_turn_whose_actor_has_moved_counts_where_its_claim_has_it(cluster: DaprHouse) -> None:
+    """As where this node takes the other one, which has just joined, for dead: the job goes on from there."""
+    await cluster.create(qos=1)
+    gate, frozen = await begin_turn(cluster)
+    second = await cluster.add("two")
+    await overtake(cluster, second)
+    gate.set_result(None)
+    assert isinstance(await frozen, Started)
+    await cluster.settle()
+    reply = await second.host("job", Command(Triggered()))
+    await cluster.settle()
+    assert isinstance(reply, Started)
+    assert cluster.executions() == dict.fromkeys((1, 2, 3), State.SUCCEEDED)
+    assert len(cluster.sender.requests) == 3
+
+
+async def begin_turn(cluster: DaprHouse) -> tuple["asyncio.Future[None]", "asyncio.Task[Reply]"]:
+    """A turn of the first node that stands still before its claim."""
+    gate = await freeze(cluster)
+    frozen = asyncio.create_task(cluster.trigger())
+    await cluster.settle()
+    return gate, frozen
+
+
+async def overtake(cluster: DaprHouse, second: DaprNode) -> None:
+    """The actor moves, and the job goes on where it lives now."""
+    cluster.world.kill("one")
+    await cluster.advance(1_000)
+    assert isinstance(await second.host("job", Command(Triggered())), Started)
+    await cluster.settle()
 
 
 async def test_a_job_is_let_go_before_its_turn_ends(cluster: DaprHouse) -> None:
