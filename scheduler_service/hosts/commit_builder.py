@@ -20,7 +20,7 @@ from scheduler_service.domain.effects import (
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.records import CheckEnded, StepEnded
-from scheduler_service.domain.replies import Refusal, Reply
+from scheduler_service.domain.replies import Refusal, Reply, Unchanged
 from scheduler_service.domain.trials import is_trial
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Decision, Job
@@ -166,8 +166,11 @@ class CommitBuilder:
 def remember_reply(
     job_id: str, remembered: Remembered, reply: Reply, answer: Callable[[Reply], bytes] | None
 ) -> Remembered | None:
-    """What is kept under the Idempotency-Key. A refusal is not: it did nothing, and may be repeated."""
-    if isinstance(reply, Refusal):
+    """What is kept under the Idempotency-Key. A refusal is not: it did nothing, and may be repeated.
+
+    Of a message nothing is kept that did nothing.
+    """
+    if isinstance(reply, Refusal) or (remembered.is_of_message and isinstance(reply, Unchanged)):
         return None
     said = remembered.answer if answer is None else answer(reply)
     return replace(remembered, answer=said, job_id=job_id)

@@ -104,6 +104,7 @@ class ReadReply(msgspec.Struct, frozen=True, omit_defaults=True):
 
 _ENCODER = msgspec.msgpack.Encoder()
 _ASKS = msgspec.msgpack.Decoder(Ask)
+_KEPT: msgspec.json.Decoder[AnyReply] = msgspec.json.Decoder(AnyReply)
 _TOLDS = msgspec.msgpack.Decoder(ReadReply)
 _ERRORS: dict[str, type[StoreError]] = {
     "conflict": StoreConflict,
@@ -163,6 +164,11 @@ def write_reply(reply: Reply) -> bytes:
 def write_kept(reply: Reply) -> bytes:
     """A reply as it is kept under an Idempotency-Key."""
     return msgspec.json.encode(reply)
+
+
+def read_kept(kept: bytes) -> Reply:
+    """The reply that was kept."""
+    return _KEPT.decode(kept)
 
 
 def write_document(document: Document | None) -> bytes:

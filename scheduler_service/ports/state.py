@@ -26,7 +26,13 @@ class Remembered(msgspec.Struct, frozen=True, gc=False):
     created_at: int
     job_id: str = ""
 
+    @property
+    def is_of_message(self) -> bool:
+        """Whether it guards one message between nodes, and no Idempotency-Key of a caller."""
+        return self.scope == OF_MESSAGE
 
+
+OF_MESSAGE = ""
 NOTHING = -1
 
 

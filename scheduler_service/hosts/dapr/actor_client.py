@@ -2,6 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from secrets import token_hex
+
+from msgspec.structs import replace
 
 from scheduler_service.domain.events import AlarmRang, Created
 from scheduler_service.domain.execution import JobState
@@ -12,16 +15,19 @@ from scheduler_service.engine.snapshot import decode
 from scheduler_service.engine.status import revisions
 from scheduler_service.hosts.dapr.liveness import OFFLINE_AFTER_MS
 from scheduler_service.hosts.dapr.node import NodeContext
+from scheduler_service.hosts.dapr.turns import COMMANDS
 from scheduler_service.hosts.messages import read_reply, write_ask
 from scheduler_service.hosts.program_cache import ProgramCache
 from scheduler_service.hosts.tasks import STOPPING, Tasks, ends_within
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.state import OF_MESSAGE, Remembered
 
 CREATIONS_AT_ONCE = 64
 # A ring only makes the job look again: one that hangs on a dead node is better repeated.
 RING_TIMEOUT_SECONDS = 5.0
 HELD_MS = 5 * SECOND
+KEY_BYTES = 8
 
 TakeHere = Callable[[str, Command], Awaitable[Reply | None]]
 """Takes a turn on a job that lives here, past the sidecar (`LocalTurns`); None: it does not."""
@@ -48,7 +54,13 @@ class ActorClient:
         self._is_closed = True
 
     async def __call__(self, job_id: str, command: Command) -> Reply:
-        """Takes the turn. Raises StoreError. What is kept under an Idempotency-Key is the reply as JSON."""
+        """Takes the turn. Raises StoreError. What is kept under an Idempotency-Key is the reply as JSON.
+
+        daprd sends a message once more where it got no answer, perhaps to another node, so a command without
+        an Idempotency-Key is kept under a key of the message.
+        """
+        if command.remembered is None and isinstance(command.event, COMMANDS):
+            command = replace(command, remembered=_name_message(self._clock.now().wall))
         reply = read_reply(await self._invoke(job_id, write_ask(command))).reply
         assert reply is not None, "an event has a reply"
         return reply
@@ -132,3 +144,7 @@ class ActorClient:
             return await self(definition.program.key, Command(created, definition))
         except StoreError as error:
             return error
+
+
+def _name_message(at: int) -> Remembered:
+    return Remembered(OF_MESSAGE, token_hex(KEY_BYTES), b"", b"", at)

@@ -21,7 +21,7 @@ from scheduler_service.persistence.common.actor_document import (
 )
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.state import Commit, Remembered, Settlement, StoredJob
+from scheduler_service.ports.state import OF_MESSAGE, Commit, Remembered, Settlement, StoredJob
 
 EPOCH_BITS = 32
 
@@ -109,6 +109,7 @@ class ActorStore(NoBacklog):
         elif before is not None and state.inherit(before, document):
             await self._store.keep(document.deliveries, document.remembered, self._holder)
         state.sequence, state.qos, state.is_unsaved = document.sequence, document.qos, newest.is_unsaved
+        state.messages = tuple((began, message) for message in document.messages)
         state.copies_until = began + LATEST_WRITE_MS if newest.needs_copies else 0
         await self._commits.enqueue(document.entry.uid, document.sequence, document.queued)
         return StoredJob(document.entry, document.sequence, document.document, document.due, self._used)
@@ -129,7 +130,15 @@ class ActorStore(NoBacklog):
         """Writes the results of deliveries. Raises StoreError."""
         return self._store.settle(settlements, self._clock.now().steady, self._holder)
 
+    def answer_to(self, job_id: str, message: Remembered) -> bytes | None:
+        """What the job answered when the message came before; None: it is new. The job's turn has begun."""
+        state = self._states.get(job_id)
+        return None if state is None else state.answer_to(message)
+
     async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
+        """Those of messages are in the job's own state (`answer_to`)."""
+        if scope == OF_MESSAGE:
+            return None
         return await self._store.recall(scope, key, since)
 
     async def remember(self, remembered: Remembered) -> None:

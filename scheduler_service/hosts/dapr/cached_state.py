@@ -10,6 +10,9 @@ from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered
 
 FRESH_FOR_MS = SECOND
+MESSAGES = 8
+MESSAGE_MS = 30 * SECOND
+"""How long the answer to a message is kept: longer than daprd and whoever asks it go on with that message."""
 CACHED_STATES = 50_000
 
 
@@ -22,7 +25,8 @@ class CachedState:
     those that the history has not confirmed, `deliveries` and `answers` those that SQL does not have yet.
     Until `copies_until` (steady ms) a node that counts as dead may write over the state. `qos` is that of the
     job after the turn (`Commit.qos`). While it `is_unsaved`, the state lies with its claim alone, the actor
-    store has an older one or none, and `raw` is the state that lies with the claim.
+    store has an older one or none, and `raw` is the state that lies with the claim. `messages` are the
+    answers to the latest messages, each with the steady moment since when it is known here.
     """
 
     __slots__ = (
@@ -36,6 +40,7 @@ class CachedState:
         "generation",
         "is_compared",
         "is_unsaved",
+        "messages",
         "period",
         "qos",
         "raw",
@@ -56,6 +61,7 @@ class CachedState:
         self.batches: dict[tuple[str, int], Batch] = {}
         self.deliveries: list[Delivery] = []
         self.answers: list[Remembered] = []
+        self.messages: tuple[tuple[int, Remembered], ...] = ()
 
     def is_to_compare(self, now: int, generation: int, *, will_commit: bool) -> bool:
         """Whether the turn that begins has to compare it; a claim over an older one is to be exact."""
@@ -68,9 +74,30 @@ class CachedState:
         """Whether the claim of the present turn is to be its commit, and has a copy of its state."""
         return self.is_unsaved or self.began < self.copies_until
 
-    def document_of(self, commit: Commit, writer: Holder) -> ActorDocument:
+    def answer_to(self, message: Remembered) -> bytes | None:
+        """What was answered to a message that has come before; None: it is new."""
+        for _, known in self.messages:
+            if known.key == message.key:
+                return known.answer
+        return None
+
+    def messages_after(self, commit: Commit) -> tuple[tuple[int, Remembered], ...]:
+        """`messages` as they are once the turn is committed."""
+        message = commit.remembered
+        if message is not None and message.is_of_message:
+            return (*self._lately(), (self.began, message))[-MESSAGES:]
+        return self._lately() if self.messages else ()
+
+    def _lately(self) -> tuple[tuple[int, Remembered], ...]:
+        return tuple(one for one in self.messages if self.began - one[0] < MESSAGE_MS)
+
+    def document_of(
+        self, commit: Commit, writer: Holder, messages: tuple[tuple[int, Remembered], ...]
+    ) -> ActorDocument:
         """The document of a turn, with all that the history and SQL may not have yet."""
         own = () if commit.batch is None else (commit.batch,)
+        answer = commit.remembered
+        answers = () if answer is None or answer.is_of_message else (answer,)
         return ActorDocument(
             format=FORMAT,
             sequence=commit.sequence,
@@ -80,9 +107,10 @@ class CachedState:
             document=commit.document,
             batches=pack_batches((*self.batches.values(), *own)),
             deliveries=(*self.deliveries, *commit.deliveries),
-            remembered=(*self.answers, *(() if commit.remembered is None else (commit.remembered,))),
+            remembered=(*self.answers, *answers),
             queued=commit.queued,
             qos=commit.qos,
+            messages=tuple(message for _, message in messages),
         )
 
     def inherit(self, before: "CachedState", document: ActorDocument) -> bool:

@@ -51,7 +51,8 @@ class TurnCommits:
         if state is None:
             raise StoreConflict(f"the job {job_id!r} left the memory of this node; ask again", is_public=True)
         self._check_age(state)
-        raw = write_actor_document(state.document_of(commit, self._holder))
+        messages = state.messages_after(commit)
+        raw = write_actor_document(state.document_of(commit, self._holder, messages))
         is_commit = self._is_all_in_claim(state, commit, raw)
         claim = TurnClaim(
             entry=commit.entry,
@@ -69,7 +70,7 @@ class TurnCommits:
         await self._claim(state, claim, commit)
         is_saved = not is_commit and await self._save(state, claim, commit, raw)
         await self._end(state, claim, raw, is_saved=is_saved)
-        state.qos = commit.qos
+        state.qos, state.messages = commit.qos, messages
         await self._keep(job_id, state, commit.deliveries, commit.remembered)
         try:
             await self.enqueue(commit.entry.uid, commit.sequence, commit.queued)
@@ -142,7 +143,7 @@ class TurnCommits:
         self, job_id: str, state: CachedState, deliveries: Sequence[Delivery], answer: Remembered | None
     ) -> None:
         """Brings them to SQL. The state has them: after an error the next commit brings them again."""
-        answers = state.answers if answer is None else [*state.answers, answer]
+        answers = state.answers if answer is None or answer.is_of_message else [*state.answers, answer]
         pending = [*state.deliveries, *deliveries]
         if not answers and not pending:
             return

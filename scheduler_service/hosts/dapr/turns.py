@@ -33,6 +33,7 @@ from scheduler_service.hosts.messages import (
     Ask,
     event_of,
     read_ask,
+    read_kept,
     read_reply,
     write_ask,
     write_document,
@@ -178,6 +179,11 @@ class ClusterTurns:
             if isinstance(event, Adopted):
                 self._store.distrust(job_id)  # the turn that is handed over may be younger than what is here
             await self._prepare(cached, will_commit=is_firing(cached, event, self._clock.now()))
+            message = command.remembered
+            if message is not None and message.is_of_message:
+                known = self._store.answer_to(job_id, message)
+                if known is not None:
+                    return read_kept(known)
             if isinstance(event, Adopted):
                 await self._turn.read(cached)  # while those who run a part of it still may hand that over
                 self._handovers.accept(job_id, event)

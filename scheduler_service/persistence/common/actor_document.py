@@ -21,7 +21,7 @@ class ActorDocument(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `batches`: those that the history has not confirmed. `queued`: what the turn wants in the queues.
     `is_first`: the job's first turn, which lies with its claim alone: no sidecar was asked to write it.
-    `qos`: as a Commit has it; older programs write none.
+    `qos`: as a Commit has it; older programs write none. `messages`: the answers to the latest messages.
     """
 
     format: int
@@ -36,6 +36,7 @@ class ActorDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     queued: tuple[QueueWrite, ...] = ()
     is_first: bool = False
     qos: int = 1
+    messages: tuple[Remembered, ...] = ()
 
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -12,6 +12,7 @@ from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Started
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.turn_commits import LARGEST_CLAIM_BYTES
+from scheduler_service.persistence.common.actor_document import read_actor_document, write_actor_document
 from scheduler_service.ports.cluster import LatestClaim, Node, TurnClaim
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
@@ -204,7 +205,10 @@ async def test_what_another_node_claimed_is_read_anew(cluster: DaprHouse) -> Non
 
     async def be_overtaken(one: TurnClaim) -> None:
         shared.claim = claim  # type: ignore[method-assign]
-        await claim(msgspec.structs.replace(one, holder=Holder("gone", "0")))
+        assert one.copy is not None
+        other = msgspec.structs.replace(read_actor_document(one.copy), messages=())  # of a message of its own
+        copy = write_actor_document(other)
+        await claim(msgspec.structs.replace(one, holder=Holder("gone", "0"), copy=copy))
         await claim(one)
 
     shared.claim = be_overtaken  # type: ignore[method-assign]

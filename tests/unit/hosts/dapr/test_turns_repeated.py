@@ -1,0 +1,126 @@
+"""daprd sends a message once more where it got no answer: the turn is taken once (SPEC sections 3 and 10)."""
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.events import (
+    Activated,
+    CancelRequested,
+    Created,
+    Destroyed,
+    Paused,
+    Triggered,
+    Updated,
+)
+from scheduler_service.domain.execution import ExecutionState as State
+from scheduler_service.domain.replies import Reactivated, Refusal, Reply, Unchanged
+from scheduler_service.hosts.dapr.cached_state import MESSAGE_MS, MESSAGES
+from scheduler_service.hosts.messages import read_reply
+from scheduler_service.persistence.common.actor_document import read_actor_document
+from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.state import Remembered
+from tests.conformance.hosts.houses import DaprHouse
+from tests.unit.hosts.house import describe
+
+pytestmark = pytest.mark.anyio
+
+WAITING: dict[str, Any] = {"timer": {"period": "external"}, "qos": 1, "async": True, "overlapPolicy": "allow"}
+COMMANDS = {
+    "create": Command(Created("", b""), describe(jobId="other", **WAITING)),
+    "update": Command(Updated(0), describe(jobId="job", **(WAITING | {"jobName": "new"}))),
+    "trigger": Command(Triggered()),
+    "cancel": Command(CancelRequested(1)),
+    "pause": Command(Paused()),
+    "destroy": Command(Destroyed()),
+}
+
+
+def keep_messages(cluster: DaprHouse) -> list[tuple[str, bytes]]:
+    """What the sidecars were given from now on: (jobId, message)."""
+    messages: list[tuple[str, bytes]] = []
+    invoke = cluster.world.invoke
+
+    async def keep(actor_id: str, method: str, data: bytes) -> bytes:
+        messages.append((actor_id, data))
+        return await invoke(actor_id, method, data)
+
+    cluster.world.invoke = keep  # type: ignore[method-assign]
+    return messages
+
+
+async def repeat(cluster: DaprHouse, message: tuple[str, bytes]) -> Reply | None:
+    """The reply to a message that a sidecar brings once more."""
+    return read_reply(await cluster.host.take(*message)).reply
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["same node", "another node"])
+@pytest.mark.parametrize("name", COMMANDS)
+async def test_a_command_that_comes_twice_is_done_once(cluster: DaprHouse, name: str, dies: bool) -> None:
+    """The reply is the first one, at once also where what runs at a dead node is still waited for."""
+    if dies:
+        await cluster.add("two")
+    await cluster.create_by_actor(**WAITING)
+    await cluster.trigger()
+    await cluster.settle()
+    messages = keep_messages(cluster)
+    cluster.node.shared.is_synced = False
+    job_id = "other" if name == "create" else "job"
+    reply = await cluster.host(job_id, COMMANDS[name])
+    assert not isinstance(reply, Refusal | Unchanged)
+    if dies:
+        await cluster.crash(cluster.world.active[job_id])
+    else:
+        await cluster.settle()
+    entry = await cluster.catalogue.get(job_id)
+    assert await repeat(cluster, messages[0]) == reply
+    assert await cluster.catalogue.get(job_id) == entry
+
+
+async def test_a_trigger_that_comes_twice_is_one_execution(cluster: DaprHouse) -> None:
+    """Also where another one came between."""
+    await cluster.create()
+    messages = keep_messages(cluster)
+    replies = []
+    for _ in range(2):
+        replies.append(await cluster.trigger())
+        await cluster.settle()
+    assert [await repeat(cluster, message) for message in messages[:2]] == replies
+    await cluster.settle()
+    assert cluster.executions() == {1: State.SUCCEEDED, 2: State.SUCCEEDED}
+
+
+async def test_what_did_nothing_is_done_anew(cluster: DaprHouse) -> None:
+    """No answer is kept of it: the job may be another one by now."""
+    await cluster.create_by_actor()
+    messages = keep_messages(cluster)
+    refused = await cluster.deliver(CancelRequested(1))
+    unchanged = await cluster.deliver(Activated())
+    assert isinstance(refused, Refusal)
+    assert unchanged == Unchanged()
+    await cluster.trigger()
+    await cluster.deliver(Paused())
+    assert isinstance(await repeat(cluster, messages[1]), Reactivated)
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_answers_are_kept_for_a_time(cluster: DaprHouse, qos: int) -> None:
+    """The latest of half a minute, so that a job's state does not grow."""
+    await cluster.create_by_actor(qos=qos)
+    for _ in range(MESSAGES + 1):
+        await cluster.trigger()
+        await cluster.settle()
+    assert len(await kept(cluster)) == MESSAGES
+    await cluster.advance(MESSAGE_MS)
+    await cluster.trigger()
+    assert len(await kept(cluster)) == 1
+
+
+async def kept(cluster: DaprHouse) -> Sequence[Remembered]:
+    """The answers in the job's state, wherever that lies."""
+    latest = await cluster.node.shared.latest("job")
+    copy = None if latest is None else latest.copy
+    return read_actor_document(copy or base64.b64decode(json.loads(cluster.world.state["job"]))).messages
