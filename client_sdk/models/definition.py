@@ -13,6 +13,7 @@ from client_sdk.models.fields import (
     Flag,
     JitterKind,
     JobId,
+    JobName,
     LeadSeconds,
     PositiveCount,
     PositiveSeconds,
@@ -94,7 +95,7 @@ class JobDefinition(WireModel):
 
     job_id: JobId | None = None
     object_id: Text | None = None
-    job_name: FilledText
+    job_name: JobName
     job_description: Text | None = None
     creator: FilledText | None = None
     creator_name: FilledText | None = None

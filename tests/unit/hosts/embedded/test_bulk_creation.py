@@ -49,7 +49,7 @@ async def test_large_jobs_are_written_in_several_groups() -> None:
     """Firings that are due meanwhile are written between two; small jobs are one group."""
     house = await House().start()
     half = "x" * (GROUP_BYTES * 2 // 5)
-    assert await create(house, "a", "b", "c", "d", "e", jobName=half) == [Taken()] * 5
+    assert await create(house, "a", "b", "c", "d", "e", jobDescription=half) == [Taken()] * 5
     assert house.store.groups == [2, 2, 1]
     assert sorted(house.disk.jobs) == ["a", "b", "c", "d", "e"]
     assert await create(house, *map(str, range(100))) == [Taken()] * 100
@@ -60,7 +60,7 @@ async def test_a_group_that_fails_fails_alone() -> None:
     """What was written before it stays, and is answered so; what comes after it is tried."""
     house = await House().start()
     house.store.fates += [Fate.WRITTEN, Fate.REFUSED, Fate.WRITTEN]
-    found = await create(house, "a", "b", "c", jobName="x" * GROUP_BYTES)
+    found = await create(house, "a", "b", "c", jobDescription="x" * GROUP_BYTES)
     assert house.store.groups == [1, 1, 1]
     assert [found[0], found[2]] == [Taken(), Taken()]
     assert isinstance(found[1], StoreUnavailable)
