@@ -13,7 +13,6 @@ from client_sdk.models.fields import (
     Flag,
     JitterKind,
     JobId,
-    JobName,
     LeadSeconds,
     PositiveCount,
     PositiveSeconds,
@@ -95,7 +94,7 @@ class JobDefinition(WireModel):
 
     job_id: JobId | None = None
     object_id: Text | None = None
-    job_name: JobName
+    job_name: FilledText
     job_description: Text | None = None
     creator: FilledText | None = None
     creator_name: FilledText | None = None

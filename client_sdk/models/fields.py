@@ -108,14 +108,6 @@ Tag = Annotated[
 ]
 Tags = Annotated[list[Tag], Field(max_length=MOST_TAGS)]
 FilledText = Annotated[str, AfterValidator(_check_text), AfterValidator(_refuse_empty), Field(min_length=1)]
-LONGEST_NAME = 4_000
-"""As much as the catalogue of a cluster holds: lists are sorted by it there."""
-JobName = Annotated[
-    str,
-    Field(min_length=1, max_length=LONGEST_NAME),
-    AfterValidator(_check_text),
-    AfterValidator(_refuse_empty),
-]
 # Registrations are kept in memory, and lists show them.
 LONGEST_ADDRESS, LONGEST_DESCRIPTION = 2_048, 1_024
 Address = Annotated[

@@ -19,6 +19,8 @@ METHODS = frozenset((
 ))  # fmt: skip
 """The registered methods of HTTP (RFC 9110 section 16.1.1) that can be sent to a target."""
 MOST_LABELS, MOST_HEADERS = 1_000, 1_000
+LONGEST_NAME = 4_000
+"""Characters of a `jobName`: as many as the catalogue of a cluster holds, where lists are sorted by it."""
 _LITERAL = re.compile(r"(?i:https?)://[^/?#]*")
 _BEHIND_QUEUE = re.compile(r"((?i:queue)://(?:[^/?#$]|\$\{[^}]*\}|\$)+)([/?#].*)", re.DOTALL)
 Posted = RequestStep | CheckUrl | Notification
@@ -101,6 +103,10 @@ def _check_methods(definition: JobDefinition) -> Iterator[Problem]:
 
 def _check_numbers(definition: JobDefinition) -> Iterator[Problem]:
     """What each execution and each list has to walk through."""
+    length = len(definition.job_name)
+    if length > LONGEST_NAME:
+        text = f"jobName must have at most {LONGEST_NAME} characters, not {length}"
+        yield Problem("/jobName", "too_long", text)
     if len(definition.labels) > MOST_LABELS:
         yield _too_many("/labels", len(definition.labels), "labels", MOST_LABELS)
     for pointer, target in _targets(definition):
