@@ -16,6 +16,9 @@ SYNCHRONOUS = {"full": "FULL", "process": "NORMAL"}
 # 150 ms and more. Large arrays write less in the second after which a checkpoint comes beside the writer.
 CHECKPOINT_PAGES = 16_000
 
+# Pages that a connection keeps: the writer's trees are wide, and each reader would keep the same pages again.
+WRITE_CACHE_KIB, READ_CACHE_KIB = 8_192, 2_048
+
 # Errors of the file itself, not of its disk or its rights.
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
@@ -29,7 +32,7 @@ def open_writing(place: str, *, durability: str) -> sqlite3.Connection:
         raise ValueError(f"store.durability is {durability!r}; it must be one of {', '.join(SYNCHRONOUS)}.")
     with translated(place), ExitStack() as undo:
         _make_private(place)
-        connection = undo.enter_context(closing(_connect(place)))
+        connection = undo.enter_context(closing(_connect(place, cache_kib=WRITE_CACHE_KIB)))
         connection.execute("PRAGMA synchronous = FULL")
         upgrade(connection, place=place)
         # After the upgrade, which refuses other programs' files: this changes the file.
@@ -45,14 +48,14 @@ def relax(connection: sqlite3.Connection, *, durability: str) -> None:
 
 def open_reading(place: str) -> sqlite3.Connection:
     """A connection that reads the last committed state and never writes."""
-    connection = _connect(place)
+    connection = _connect(place, cache_kib=READ_CACHE_KIB)
     connection.execute("PRAGMA query_only = ON")
     return connection
 
 
 def open_beside(place: str) -> sqlite3.Connection:
     """A connection for checkpoints: pages in the file are synced before the log is reused."""
-    connection = _connect(place)
+    connection = _connect(place, cache_kib=READ_CACHE_KIB)
     connection.execute("PRAGMA synchronous = NORMAL")
     return connection
 
@@ -110,11 +113,11 @@ def _make_private(place: str) -> None:
         ) from error
 
 
-def _connect(place: str) -> sqlite3.Connection:
+def _connect(place: str, *, cache_kib: int) -> sqlite3.Connection:
     connection = sqlite3.connect(
         place, isolation_level=None, check_same_thread=False, cached_statements=256, timeout=5.0
     )
-    connection.execute("PRAGMA cache_size = -32768")
+    connection.execute(f"PRAGMA cache_size = -{cache_kib}")
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA journal_size_limit = 67108864")
     connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
