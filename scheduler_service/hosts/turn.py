@@ -25,7 +25,7 @@ from scheduler_service.hosts.commit_builder import (
 from scheduler_service.hosts.host_parts import Act, TurnParts
 from scheduler_service.hosts.job_cache import CachedJob, LoadedJob, PendingCommit, has_open_executions
 from scheduler_service.hosts.large_work import work_apart
-from scheduler_service.hosts.program_cache import ProgramCache
+from scheduler_service.hosts.program_cache import ProgramCache, weigh
 from scheduler_service.hosts.revisions import accepted, bind
 from scheduler_service.hosts.timed_release import WaitUntil, ahead_of, begin_of, is_past
 from scheduler_service.language.filters import Unfinished
@@ -119,6 +119,8 @@ class Turn:
             return decision.reply
         decision, deliveries, queued = sort_effects(cached.job_id, decision)
         text, weight = definition.text, definition.weight
+        if weight is None:  # here, where a caller rests before what is large, not when the commit is known
+            weight = weigh(text)
         turn = DecidedTurn(decision, programs, now, text, None, deliveries, queued, weight=weight)
         return self._writes.prepare(cached, turn)
 

@@ -56,6 +56,23 @@ async def test_large_jobs_are_written_in_several_groups() -> None:
     assert house.store.groups == [2, 2, 1, 100]
 
 
+async def test_no_text_is_weighed_once_all_are_written() -> None:
+    """The answers of a group come at one moment: what takes long has to be over by then."""
+    house = await House().start()
+    written: list[int] = []
+
+    class Text(bytes):
+        def count(self, *found: Any) -> int:
+            written.append(len(house.store.groups))
+            return super().count(*found)
+
+    declared = [msgspec.structs.replace(one, text=Text(one.text)) for one in definitions("a", "b", "c")]
+    assert await house.host.create_all(declared, "") == [Taken()] * 3
+    assert house.store.groups == [3]
+    assert written
+    assert set(written) == {0}
+
+
 async def test_a_group_that_fails_fails_alone() -> None:
     """What was written before it stays, and is answered so; what comes after it is tried."""
     house = await House().start()
