@@ -85,14 +85,17 @@ class TurnCommits:
     def _is_all_in_claim(self, state: CachedState, commit: Commit, raw: bytes) -> bool:
         """Whether the claim is the commit: of a living job that is of qos 0 before the turn and after it.
 
-        Only where every node reads it there, and where it is kept through a power loss. At a node that gives
-        its jobs away each claim of a living job is: its sidecar may write nothing any more.
+        So is the first claim of a job, whatever its qos: were its state written after it, whoever finds the
+        job between the two could not tell a creation that nobody has answered from a job that exists. Only
+        where every node reads it there, and where it is kept through a power loss. At a node that gives its
+        jobs away each claim of a living job is: its sidecar may write nothing any more.
         """
         if commit.document is None or not self._heartbeat.all_read_claims:
             return False
         if self._sidecar.is_left:
             return True
-        return not (state.qos or commit.qos or len(raw) > LARGEST_CLAIM_BYTES) and self._store.is_synced
+        is_light = state.sequence == 0 or not (state.qos or commit.qos)
+        return is_light and len(raw) <= LARGEST_CLAIM_BYTES and self._store.is_synced
 
     async def _claim(self, state: CachedState, claim: TurnClaim, commit: Commit) -> None:
         try:

@@ -15,6 +15,7 @@ from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import FiringRecord, StepEnded
 from scheduler_service.domain.replies import Recalled, Taken, Unchanged
 from scheduler_service.hosts.dapr.host import DaprHost
+from scheduler_service.hosts.messages import write_kept
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import Remembered
@@ -24,8 +25,9 @@ from tests.unit.hosts.house import START, describe
 
 pytestmark = pytest.mark.anyio
 
-NEAR, FAR = ("near", "near-2"), ("far", "far-2")
-MOMENTS = dict.fromkeys(NEAR, 5_000) | dict.fromkeys(FAR, 40_000)
+# What is created alone and due at once takes the way of a command, over its actor.
+SOON, NEAR, FAR = ("soon",), ("near", "near-2"), ("far", "far-2")
+MOMENTS = dict.fromkeys(SOON, 1_000) | dict.fromkeys(NEAR, 5_000) | dict.fromkeys(FAR, 40_000)
 LONGEST = 200
 """Points of the story at most."""
 STEP, END = 500, 75_000
@@ -44,7 +46,7 @@ async def create_singly(host: DaprHost, definitions: Sequence[Definition]) -> li
     for definition in definitions:
         job_id, digest = definition.program.key, definition.program.fingerprint
         remembered = Remembered(f"jobs/{job_id}", "once", digest, b"", START)
-        asked.append(host(job_id, Command(Created("", b""), definition, remembered, lambda _: b"created")))
+        asked.append(host(job_id, Command(Created("", b""), definition, remembered, write_kept)))
     return list(await asyncio.gather(*asked, return_exceptions=True))
 
 
@@ -52,14 +54,14 @@ WAYS = {"together": create_together, "singly": create_singly}
 ANSWERS = {
     "together": {Taken(), Unchanged()},
     # Who was never told finds the answer of the request that did it.
-    "singly": {Taken(), Recalled(b"created", same_digest=True)},
+    "singly": {Taken(), Recalled(write_kept(Taken()), same_digest=True)},
 }
 
 NO_ANSWER = (StoreError, asyncio.CancelledError)
 
 
 class Story:
-    """Some jobs, near and far; who asks for them asks again until they are there."""
+    """Some jobs, soon due, near and far; who asks for them asks again until they are there."""
 
     def __init__(self, house: DaprHouse, qos: int, way: str) -> None:
         self.house = house

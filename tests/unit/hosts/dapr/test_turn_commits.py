@@ -60,6 +60,19 @@ async def test_at_qos_0_the_claim_is_all_that_is_written(cluster: DaprHouse) -> 
     assert count_saves(cluster) == 0
 
 
+async def test_the_first_claim_of_a_job_is_its_commit(cluster: DaprHouse) -> None:
+    """At qos 1 as well: the turn after it writes the actor store, and its claim has a copy until then."""
+    await cluster.create(timer={"dueTime": "1s", "period": "60s"}, qos=1)
+    first = await latest(cluster)
+    assert (first.is_commit, count_saves(cluster)) == (True, 0)
+    assert read_actor_document(first.copy or b"").messages
+    await update(cluster, timer=MINUTELY, qos=1)
+    second = await latest(cluster)
+    assert (second.is_commit, second.copy is None, count_saves(cluster)) == (False, False, 1)
+    await update(cluster, timer=MINUTELY, qos=1, jobName="third")
+    assert ((await latest(cluster)).copy, count_saves(cluster)) == (None, 1)
+
+
 @pytest.mark.parametrize("qos", [0, 1])
 async def test_a_state_has_all_records_that_the_history_has_not(cluster: DaprHouse, qos: int) -> None:
     """Of earlier turns as well, wherever the state lies: the next node takes them over from it."""
