@@ -10,6 +10,9 @@ from scheduler_service.domain.wire import Answer, Fault, OutboundRequest
 BROADCAST, SHARD = "broadcast", "shard"
 SPREAD = frozenset({BROADCAST, SHARD})
 """The routes with which every instance gets a part."""
+INSTANCE_STATE, DRAINING, DRAINING_STATUS = "x-instance-state", "draining", 503
+WITHDRAWN = Answer(DRAINING_STATUS, headers=((INSTANCE_STATE, DRAINING),))
+"""What counts as the answer of an instance that has said that it takes no more work, and is not called."""
 
 
 class Chosen(msgspec.Struct, frozen=True, gc=False):

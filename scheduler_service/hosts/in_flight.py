@@ -18,7 +18,8 @@ from scheduler_service.domain.effects import (
     WithdrawParts,
 )
 from scheduler_service.domain.events import CallEnded, Event, InstancesResolved
-from scheduler_service.domain.wire import OutboundRequest, Token
+from scheduler_service.domain.parts import WITHDRAWN
+from scheduler_service.domain.wire import OutboundRequest, Outcome, Token
 from scheduler_service.hosts.light_tasks import LightTask, LightTasks
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.send_guard import SendGuard
@@ -230,9 +231,9 @@ class PartsInFlight(_InFlight):
 
     async def _call(self, job_id: str, call: CallPart, has_place: bool, may_go: MayGo) -> None:
         try:
-            if not has_place:
-                await self._router.enter(call)
-            outcome = await self._sender.send(call.request, may_go)
+            outcome: Outcome = WITHDRAWN
+            if has_place or await self._router.enter(call):
+                outcome = await self._sender.send(call.request, may_go)
         except NotSent:
             self._forget(call.token)
             self._send_guard.turn_back(job_id, call.token)

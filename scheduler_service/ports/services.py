@@ -49,8 +49,11 @@ class Router(Protocol):
     def take_place(self, call: CallPart) -> bool:
         """Whether the call may be made now; then its place is held until `leave`."""
 
-    async def enter(self, call: CallPart) -> None:
-        """Returns when the call may be made; its place is held until `leave`."""
+    async def enter(self, call: CallPart) -> bool:
+        """Returns when the call may be made; its place is held until `leave`.
+
+        False: its instance has said since that it takes no more work, and must not be called.
+        """
 
     def leave(self, token: Token) -> None:
         """A call, or a search, is over; does nothing where nothing is held for it."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -104,12 +104,16 @@ class MemoryRouter:
         place = (call.tenant, call.service, call.instance)
         if not self._queues.is_empty(_queue_of(call)) and not self._in_flight.held_for(call.token, place):
             return False
-        return self._take_place(call) is not None
+        return self._take_place(call) is True
 
-    async def enter(self, call: CallPart) -> None:
-        """Returns when the instance's capacity and the service's rate limit admit the call."""
+    async def enter(self, call: CallPart) -> bool:
+        """Returns when the instance's capacity and the service's rate limit admit the call.
+
+        False: the instance has left or drains. So it is with a call that is sent again after a crash, and
+        with one that has waited.
+        """
         key = (call.tenant, call.service)
-        await self._queues.pass_through(_queue_of(call), key, lambda: self._take_place(call))
+        return await self._queues.pass_through(_queue_of(call), key, lambda: self._take_place(call))
 
     def leave(self, token: Token) -> None:
         """Frees the place of a call or a search, if it holds one."""
@@ -126,7 +130,8 @@ class MemoryRouter:
 
     def mark_draining(self, tenant: str, service: str, instance: str) -> None:
         """Notes that an instance answered "draining"; one without heartbeats is avoided for 10 s."""
-        if not self._instances.mark_draining(tenant, service, instance):
+        place = (tenant, service, instance)
+        if not self._instances.mark_draining(*place) and self._instances.left_at(*place) is None:
             self._avoided[tenant, service, instance] = self._clock.now().steady + AVOID_MS
 
     def mark_refused(self, tenant: str, service: str, instance: str) -> None:
@@ -205,7 +210,10 @@ class MemoryRouter:
         busy = self._in_flight.busy(place, one.load, one.seen, elsewhere)
         return Candidate(one.instance_id, one.address, one.tags, one.capacity, busy)
 
-    def _take_place(self, call: CallPart) -> Literal[True] | None:
+    def _take_place(self, call: CallPart) -> bool | None:
+        """Whether the call may be made; None: not yet."""
+        if self._has_withdrawn(call):
+            return False
         in_flight = self._in_flight
         if not in_flight.holds(call.token):
             place = (call.tenant, call.service, call.instance)
@@ -217,6 +225,11 @@ class MemoryRouter:
             else:
                 return None
         return True if self._take_rate(call) else None
+
+    def _has_withdrawn(self, call: CallPart) -> bool:
+        place = (call.tenant, call.service, call.instance)
+        known = self._instances.get(*place)
+        return self._instances.left_at(*place) is not None if known is None else known.draining
 
     def _has_room(self, call: CallPart) -> bool:
         """An instance that went offline meanwhile is called anyway: the call soon fails if it is gone."""

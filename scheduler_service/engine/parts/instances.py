@@ -3,7 +3,16 @@
 from scheduler_service.domain.document import Open, PartsOpen, Resolving
 from scheduler_service.domain.effects import MarkDraining, MarkRefused
 from scheduler_service.domain.events import CallEnded, InstancesResolved
-from scheduler_service.domain.parts import BROADCAST, SPREAD, Chosen, Part, PartEnd
+from scheduler_service.domain.parts import (
+    BROADCAST,
+    DRAINING,
+    DRAINING_STATUS,
+    INSTANCE_STATE,
+    SPREAD,
+    Chosen,
+    Part,
+    PartEnd,
+)
 from scheduler_service.domain.records import exchange_of
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome, Token
@@ -35,9 +44,7 @@ from scheduler_service.engine.requests import Refused, limits_of
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.engine.verdicts import find_header
 
-DRAINING, REFUSED = "draining", "refused"
-DRAINING_STATUS = 503
-_HEADER = "x-instance-state"
+REFUSED = "refused"
 
 
 def handle_instances(turn: TurnState, event: InstancesResolved) -> Reply:
@@ -142,14 +149,15 @@ def _put(phase: PartsOpen, part: Part) -> PartsOpen:
 def _is_draining(outcome: Outcome) -> bool:
     if isinstance(outcome, Fault) or outcome.status != DRAINING_STATUS:
         return False
-    return (find_header(outcome.headers, _HEADER) or "").strip().lower() == DRAINING
+    return (find_header(outcome.headers, INSTANCE_STATE) or "").strip().lower() == DRAINING
 
 
 def _leave_draining(turn: TurnState, run: Open, phase: PartsOpen, part: Part) -> None:
     """Marks an instance that takes no more work and moves its part to another one, within the attempt."""
     tenant = turn.program.surroundings.tenant
     turn.effects.append(MarkDraining(tenant, phase.service, part.instance))
-    turn.note(run, DRAINING, f"instance {part.instance} of {phase.service} is draining", step=phase.step)
+    text = f"instance {part.instance} of {phase.service} takes no more work"
+    turn.note(run, DRAINING, text, step=phase.step)
     if phase.route == BROADCAST:
         _drop_part(turn, run, phase, part)
     else:

@@ -45,9 +45,10 @@ class RemoteRouter:
         self._entering[call.token] = self._enter(call)
         return False
 
-    async def enter(self, call: CallPart) -> None:
-        """Returns when the call has a place at its instance."""
-        await (self._entering.pop(call.token, None) or self._enter(call))
+    async def enter(self, call: CallPart) -> bool:
+        """Returns when the call has a place at its instance; False: that takes no more work."""
+        entering = self._entering.pop(call.token, None) or self._enter(call)
+        return rpc_methods.ENTER.read_result(await entering)
 
     def leave(self, token: Token) -> None:
         """Gives the place back, or stops waiting for one."""

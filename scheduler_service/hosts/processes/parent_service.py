@@ -49,8 +49,8 @@ class ParentService:
             return rpc_methods.RESOLVE.write_result(chosen)
         if method == rpc_methods.ENTER.name:
             call = rpc_methods.ENTER.read_argument(argument)
-            await self._enter(call.token, self._router.enter(call))
-            return rpc_methods.ENTER.write_result(None)
+            may_call = await self._enter(call.token, self._router.enter(call))
+            return rpc_methods.ENTER.write_result(may_call)
         if method == rpc_methods.WATCH.name:
             watch = rpc_methods.WATCH.read_argument(argument)
             loss = await self._enter(watch.token, self._router.wait_for_loss(watch))

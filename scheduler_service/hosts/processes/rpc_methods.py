@@ -206,7 +206,7 @@ HELD: Method[QueueQuery, list[HeldPart]] = Method("held", QueueQuery, list[HeldP
 RESOLVE: Method[ResolveInstances, tuple[tuple[Chosen, ...], str]] = Method(
     "resolve", ResolveInstances, tuple[tuple[Chosen, ...], str]
 )
-ENTER: Method[CallPart, None] = Method("enter", CallPart, None)
+ENTER: Method[CallPart, bool] = Method("enter", CallPart, bool)
 WATCH: Method[WatchInstance, Loss] = Method("watch", WatchInstance, Loss)
 LEAVE: Method[Token, None] = Method("leave", Token, None)
 MARK_DRAINING: Method[tuple[str, str, str], None] = Method("mark_draining", tuple[str, str, str], None)

@@ -6,6 +6,7 @@ import pytest
 
 from scheduler_service.domain.effects import CallPart
 from scheduler_service.domain.events import CallEnded, Event
+from scheduler_service.domain.parts import WITHDRAWN
 from scheduler_service.domain.replies import Reply, Taken
 from scheduler_service.domain.wire import Answer, CallKind, OutboundRequest, Token
 from scheduler_service.hosts.in_flight import CallsInFlight, PartsInFlight, wake_no_claimers
@@ -199,6 +200,29 @@ async def test_a_call_that_may_not_leave_is_alive_no_more() -> None:
         assert calls.alive("uid") == ()
     assert send_guard.turned_back == [("job", TOKEN)] * 2
     assert (bridge.sender.urls(), bridge.taken) == ([], [])
+
+
+async def test_a_part_of_who_has_left_is_not_sent() -> None:
+    """It comes back as if the instance had answered that it drains: so it goes to another one."""
+    bridge = Bridge()
+    instances = Instances()
+    instances.register(Instance("shop", "default", "a", "http://a.test", seen=0))
+    instances.remove("default", "shop", "a", left_at=0)
+    router = MemoryRouter(instances=instances, terms=lambda _, __: Terms(), clock=bridge.clock)
+    parts = PartsInFlight(
+        sender=bridge.sender,
+        send_guard=OpenSendGuard(),
+        router=router,
+        redelivery=Redelivery(take=bridge.take, clock=bridge.clock),
+        log=bridge.write,
+        wake_claimers=wake_no_claimers,
+    )
+    token = Token("uid", 1, 1, CallKind.PART, 0)
+    parts.start("job", CallPart(token, "default", "shop", "a", REQUEST))
+    await bridge.settle()
+    assert bridge.sender.urls() == []
+    assert bridge.taken == [CallEnded(token, WITHDRAWN)]
+    assert parts.alive("uid") == ()
 
 
 async def test_a_part_that_may_not_leave_is_alive_no_more() -> None:

@@ -133,3 +133,37 @@ async def test_a_marked_instance_gets_nothing(scene: Scene) -> None:
     assert await scene.find() == []
     scene.clock.advance(AVOID_MS)
     assert await scene.find() == ["http://one.test"]
+
+
+async def test_who_takes_no_more_work_is_not_called(scene: Scene) -> None:
+    """A call that was chosen before, as one that is sent again after a crash: it has drained, or left."""
+    scene.announce("a")
+    search = scene.search()
+    await scene.router.resolve(search)
+    call = scene.call(search, "a")
+    scene.instances.mark_draining("default", "shop", "a")
+    assert not scene.router.take_place(call)
+    assert not await scene.router.enter(call)
+    scene.announce("a")
+    assert scene.router.take_place(call)
+    scene.instances.remove("default", "shop", "a", left_at=scene.clock.now().steady)
+    assert not await scene.router.enter(scene.call(scene.search(), "a"))
+
+
+async def test_a_call_that_waits_for_one_who_leaves_waits_no_more(scene: Scene) -> None:
+    """It goes elsewhere, within its attempt."""
+    scene.announce("a", capacity=1)
+    first, second = (scene.call(scene.search(), "a") for _ in range(2))
+    assert scene.router.take_place(first)
+    waiting = await scene.begin(scene.router.enter(second))
+    assert not waiting.done()
+    scene.instances.remove("default", "shop", "a", left_at=scene.clock.now().steady)
+    scene.clock.advance(250)
+    await scene.settle()
+    assert waiting.result() is False
+
+
+async def test_who_was_never_heard_of_is_called(scene: Scene) -> None:
+    """After a start of the scheduler it may live, and not have registered yet; an address never does."""
+    for name in ("a", "http://front.test"):
+        assert scene.router.take_place(scene.call(scene.search(), name))

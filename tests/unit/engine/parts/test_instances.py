@@ -7,6 +7,7 @@ import pytest
 from scheduler_service.domain.effects import MarkDraining, MarkRefused, ResolveInstances
 from scheduler_service.domain.events import CallEnded, FeedbackArrived, Triggered, Unsent
 from scheduler_service.domain.execution import ExecutionState, FailureType
+from scheduler_service.domain.parts import WITHDRAWN
 from scheduler_service.domain.records import FeedbackSeen, Noted
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
@@ -104,6 +105,17 @@ def test_a_draining_instance_costs_no_attempt() -> None:
     assert rig.states() == [S.SUCCEEDED]
     assert rig.execution(1).attempt_count == 1
     assert [note.kind for note in rig.of(Noted, rig.records)] == ["draining"]
+
+
+def test_who_has_withdrawn_costs_no_attempt_either() -> None:
+    """It was not called at all, for it had left or drained since it was chosen."""
+    rig = parted({"url": "service://shop/x"}, "a", route="random")
+    rig.deliver(CallEnded(parts_of(rig)[0].token, WITHDRAWN))
+    assert rig.of(ResolveInstances, rig.effects)[-1].excluded == ("a",)
+    rig.resolve("b")
+    answer(rig, 1)
+    assert rig.states() == [S.SUCCEEDED]
+    assert rig.execution(1).attempt_count == 1
 
 
 def refuse(rig: Rig, index: int) -> None:

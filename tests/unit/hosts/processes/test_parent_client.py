@@ -174,6 +174,16 @@ async def test_a_draining_instance_is_left_out_for_all() -> None:
         assert await scene.search(1) == ((), "random")
 
 
+async def test_who_drains_is_not_called_by_another_shard() -> None:
+    """Though it was chosen before."""
+    async with opened() as scene:
+        call = CallPart(Token("uid", 1, 1, CallKind.PART, 1), "default", "shop", "i1", REQUEST)
+        assert await scene.router.enter(call)
+        scene.router.leave(call.token)
+        scene.router.mark_draining("default", "shop", "i1")
+        assert not await scene.router.enter(call)
+
+
 async def test_an_instance_that_refuses_is_left_out_for_all() -> None:
     """Until its next heartbeat: the search of another shard waits for it."""
     async with opened() as scene:
