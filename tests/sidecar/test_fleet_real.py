@@ -175,6 +175,5 @@ def test_a_step_goes_to_who_is_there(
         with capsys.disabled():
             calls = sum(one.calls for one in story.fleet.instances)
             print(f"\nseed {seed}: {calls} calls, {states}, {story.destroyed} declared jobs destroyed")
-        assert [line for one in story.fleet.instances for line in one.astray] == []
-        assert story.ended_without_cause() == []
-        assert story.doubled() == []
+        astray = [line for one in story.fleet.instances for line in one.astray]
+        assert (astray, story.ended_without_cause(), story.doubled()) == ([], [], [])
