@@ -140,10 +140,10 @@ class ClusterStore(Protocol):
         What cannot be stored fails alone.
         """
 
-    async def release(self, claim: TurnClaim) -> None:
-        """Makes the job's row expect what it did before `claim`, where that is still the latest.
+    async def release(self, claim: TurnClaim, entry: CatalogueEntry, due: Due) -> None:
+        """Makes the job's row what it was before `claim`, `entry` and `due`, where that is still the latest.
 
-        For a turn that was certainly not written. The next claim brings the catalogue to what it is then.
+        For a turn that was certainly not written.
         """
 
     async def find(self, job_id: str) -> ClaimedJob | None:

@@ -19,7 +19,7 @@ from scheduler_service.persistence.common.actor_document import (
     read_actor_document,
     unpack_batches,
 )
-from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.errors import StoreError, StoreUncertain
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import OF_MESSAGE, Commit, Remembered, Settlement, StoredJob
 
@@ -51,6 +51,7 @@ class ActorStore(NoBacklog):
         self._states = CachedStates()
         self._commits = TurnCommits(node=node, states=self._states, repair=self._repair)
         self._generation = 0
+        self._uncertain: set[str] = set()
 
     async def begin(self, job_id: str, *, will_commit: bool = False) -> bool:
         """Opens a turn; False: the cached state is not the one in the store. Raises StoreError.
@@ -130,10 +131,13 @@ class ActorStore(NoBacklog):
         """Writes the results of deliveries. Raises StoreError."""
         return self._store.settle(settlements, self._clock.now().steady, self._holder)
 
-    def answer_to(self, job_id: str, message: Remembered) -> bytes | None:
-        """What the job answered when the message came before; None: it is new. The job's turn has begun."""
+    def answer_to(self, job_id: str, asked: Remembered) -> Remembered | None:
+        """What the job answered when it was asked before, where its state alone has that.
+
+        Its turn has begun.
+        """
         state = self._states.get(job_id)
-        return None if state is None else state.answer_to(message)
+        return None if state is None else state.answer_to(asked)
 
     async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
         """Those of messages are in the job's own state (`answer_to`)."""
@@ -177,7 +181,15 @@ class ActorStore(NoBacklog):
         batches = unpack_batches(document.batches)
         for batch in batches:
             self._states.await_history(state, batch)
-        new = await self._store.keep(document.deliveries, document.remembered, self._holder)
+        job_id = document.entry.job_id
+        try:
+            new = await self._store.keep(document.deliveries, document.remembered, self._holder)
+        except StoreUncertain:
+            self._uncertain.add(job_id)
+            raise
+        if job_id in self._uncertain:  # SQL may have had them before, and nobody sends them
+            self._uncertain.discard(job_id)
+            new = list(document.deliveries)
         self._take_over(batches, new)
 
     async def _is_current(self, job_id: str, state: CachedState) -> bool:

@@ -74,12 +74,13 @@ class CachedState:
         """Whether the claim of the present turn is to be its commit, and has a copy of its state."""
         return self.is_unsaved or self.began < self.copies_until
 
-    def answer_to(self, message: Remembered) -> bytes | None:
-        """What was answered to a message that has come before; None: it is new."""
-        for _, known in self.messages:
-            if known.key == message.key:
-                return known.answer
-        return None
+    def answer_to(self, asked: Remembered) -> Remembered | None:
+        """What was answered to a message that has come before; None: it is new.
+
+        Under an Idempotency-Key: what SQL does not have yet.
+        """
+        known = (one for _, one in self.messages) if asked.is_of_message else self.answers
+        return next((one for one in known if (one.scope, one.key) == (asked.scope, asked.key)), None)
 
     def messages_after(self, commit: Commit) -> tuple[tuple[int, Remembered], ...]:
         """`messages` as they are once the turn is committed."""

@@ -91,16 +91,18 @@ class StateRepair:
         """A state of this node may be written, or may be yet: until that is over no claim is undone."""
         self._uncertain_until = self._clock.now().steady + UNCERTAIN_MS
 
-    async def take_back(self, claim: TurnClaim, *, is_first: bool) -> None:
+    async def take_back(self, claim: TurnClaim, *, before: bytes) -> None:
         """Undoes a claim whose state daprd has refused, so that no node waits until it is 5 s old.
 
-        Never where it is the job's first, or where an earlier state of this node may still come. An error is
-        only logged.
+        The row is what it was by the state `before` it: else a job whose destruction was refused would count
+        as destroyed. Never where there is none, or where an earlier state of this node may still come. An
+        error is only logged.
         """
-        if is_first or self._clock.now().steady < self._uncertain_until:
+        if not before or self._clock.now().steady < self._uncertain_until:
             return
+        earlier = read_actor_document(before)
         try:
-            await self._store.release(claim)
+            await self._store.release(claim, earlier.entry, earlier.due)
         except StoreError as error:
             self._log("claim_not_released", jobId=claim.entry.job_id, error=str(error))
 

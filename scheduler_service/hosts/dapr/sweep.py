@@ -123,9 +123,9 @@ class Sweep:
         job_ids = dict.fromkeys(await self._store.overdue(late, RINGS_PER_SECOND))
         job_ids |= dict.fromkeys(await self._abandoned(frozenset(alive) - self._heartbeat.stopping, now))
         await self._ring_all(list(job_ids))
-        batches = await self._store.pending_history.adopt(alive, self._holder, BATCH_SIZE)
-        deliveries = await self._store.adopt(alive, self._holder, BATCH_SIZE)
-        self._take_over(batches, deliveries)
+        # Each at once: what is this node's by now, and not in its hands, nobody adopts while it lives.
+        self._take_over(await self._store.pending_history.adopt(alive, self._holder, BATCH_SIZE), ())
+        self._take_over((), await self._store.adopt(alive, self._holder, BATCH_SIZE))
         await self._tend()
         if now.steady >= self._prune_at:
             self._prune_at = now.steady + HOUR

@@ -2,8 +2,8 @@
 
 Dapr's state has no fencing. So each turn is claimed first, by the job's row of the catalogue, which moves
 from the sequence that was read to the turn's own: a turn over an older state changes nothing. A turn older
-than 2 s, or of a node that is past its heartbeat, never commits. At qos 0 the claim has the state, and is all
-that is written (decision 53).
+than 2 s, or of a node that is past its heartbeat, never commits. At qos 0, and in a job's first turn, the
+claim has the state, and is all that is written (decisions 53 and 62).
 """
 
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ class TurnCommits:
             holder=self._holder,
             at=self._clock.now().steady,
             definition=commit.definition,
-            copy=raw if is_commit or state.needs_copy else None,
+            copy=raw if is_commit or state.needs_copy or self._begins_life(commit) else None,
             is_exact=state.is_unsaved or not state.is_compared,
             may_wait=commit.may_wait,
             is_commit=is_commit,
@@ -97,6 +97,13 @@ class TurnCommits:
         is_light = state.sequence == 0 or not (state.qos or commit.qos)
         return is_light and len(raw) <= LARGEST_CLAIM_BYTES and self._store.is_synced
 
+    def _begins_life(self, commit: Commit) -> bool:
+        """Whether the actor store has nothing of this life, and perhaps the end of an earlier one.
+
+        Who finds the claim alone has the state from there. Not over a database that may lose it by itself.
+        """
+        return commit.expected <= 0 and self._store.is_synced
+
     async def _claim(self, state: CachedState, claim: TurnClaim, commit: Commit) -> None:
         try:
             await self._store.claim(claim)
@@ -113,16 +120,19 @@ class TurnCommits:
     async def _save(self, state: CachedState, claim: TurnClaim, commit: Commit, raw: bytes) -> bool:
         """Writes what is claimed to the actor store. Raises StoreError, as `commit` does.
 
-        False: daprd has refused it, and the turn counts, for its claim has a copy.
+        False: daprd has refused it, and the turn counts, for its claim has a copy. That of a destroyed job
+        goes with its row, so that turn counts once it is written: who loads the job brings it there.
         """
         try:
             left = self._check_age(state, StoreUnavailable if claim.copy is None else StoreUncertain)
             self._states.await_history(state, commit.batch)
             await self._sidecar.save(commit.entry.job_id, raw, left)
         except StateNotWritten:
-            if claim.copy is not None:
+            if claim.copy is not None and commit.document is not None:
                 return False
-            await self._repair.take_back(claim, is_first=not state.raw)
+            if claim.copy is not None:
+                raise StoreUncertain("the job is destroyed, and its state is not written yet") from None
+            await self._repair.take_back(claim, before=state.raw)
             if commit.batch is not None:
                 self._states.forget_batch((commit.batch.uid, commit.batch.sequence))
             raise

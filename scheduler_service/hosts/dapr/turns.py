@@ -19,7 +19,7 @@ from scheduler_service.domain.events import (
 )
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import MINUTE
-from scheduler_service.domain.replies import Reply, Unchanged
+from scheduler_service.domain.replies import Recalled, Reply, Unchanged
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.firings import is_firing
@@ -179,11 +179,12 @@ class ClusterTurns:
             if isinstance(event, Adopted):
                 self._store.distrust(job_id)  # the turn that is handed over may be younger than what is here
             await self._prepare(cached, will_commit=is_firing(cached, event, self._clock.now()))
-            message = command.remembered
-            if message is not None and message.is_of_message:
-                known = self._store.answer_to(job_id, message)
-                if known is not None:
-                    return read_kept(known)
+            asked = command.remembered
+            known = None if asked is None else self._store.answer_to(job_id, asked)
+            if asked is not None and known is not None:
+                if asked.is_of_message:
+                    return read_kept(known.answer)
+                return Recalled(known.answer, known.digest == asked.digest)
             if isinstance(event, Adopted):
                 await self._turn.read(cached)  # while those who run a part of it still may hand that over
                 self._handovers.accept(job_id, event)

@@ -10,6 +10,7 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.sql.expressions import GuardedUpsert, Row, Upsert, overwrite
 from scheduler_service.persistence.sql.job_tables import definitions, entry_values, jobs
 from scheduler_service.persistence.sql_cluster.schema import copies, remembered
+from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.state import Remembered
 
@@ -62,17 +63,22 @@ def has_copy(claim: TurnClaim) -> bool:
 
 def row_of(claim: TurnClaim) -> Row:
     """The row of `jobs` that a claim leaves, and what it expects to be there."""
-    due = Due() if claim.entry.state is JobState.DESTROYED else claim.due
-    row = entry_values(claim.entry) | {
+    row = entry_values(claim.entry) | due_values(claim.entry, claim.due)
+    row |= {
         "sequence": claim.sequence,
-        "due_wall": due.wall,
-        "due_steady": due.steady,
         "node": claim.holder.node,
         "boot": claim.holder.boot,
         "claimed_at": claim.at,
         "turn_state": claim.copy if claim.is_commit else None,
     }
     return (*_values_of(row), claim.expected, int(claim.is_exact))
+
+
+def due_values(entry: CatalogueEntry, due: Due) -> dict[str, int | None]:
+    """When a job is due, as its row has it; one that is destroyed never is."""
+    if entry.state is JobState.DESTROYED:
+        due = Due()
+    return {"due_wall": due.wall, "due_steady": due.steady}
 
 
 def definition_of(claim: TurnClaim) -> Row:

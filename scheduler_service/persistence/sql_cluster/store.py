@@ -13,7 +13,7 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.writes import pack, unpack_delivery
 from scheduler_service.persistence.sql.expressions import IsIn
 from scheduler_service.persistence.sql.job_catalogue import write_ids
-from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, jobs, read_entry
+from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, entry_values, jobs, read_entry
 from scheduler_service.persistence.sql_cluster.claim_rows import (
     ANSWERS,
     CLAIMS,
@@ -22,6 +22,7 @@ from scheduler_service.persistence.sql_cluster.claim_rows import (
     answer_of,
     copy_of,
     definition_of,
+    due_values,
     has_copy,
     is_single_statement,
     row_of,
@@ -39,6 +40,7 @@ from scheduler_service.persistence.sql_cluster.sweep_statements import (
     UNBEGUN,
     read_dead,
 )
+from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.cluster import ClaimedJob, LatestClaim, QueueTurn, TurnClaim, Unbegun
 from scheduler_service.ports.errors import StoreConflict, StoreError
 from scheduler_service.ports.state import Remembered, Settlement
@@ -76,11 +78,12 @@ class SharedStore:
     async def claim_all(self, claims: Sequence[TurnClaim]) -> Sequence[StoreError | None]:
         return await self._database.write_all(self._claim_all, claims)
 
-    async def release(self, claim: TurnClaim) -> None:
+    async def release(self, claim: TurnClaim, entry: CatalogueEntry, due: Due) -> None:
         row, holder = jobs.c, claim.holder
         is_latest = (row.sequence == claim.sequence) & (row.node == holder.node) & (row.boot == holder.boot)
         statement = sa.update(jobs).where(row.job_id == claim.entry.job_id, is_latest)
-        released = statement.values(sequence=claim.expected)
+        earlier = entry_values(entry) | due_values(entry, due)
+        released = statement.values({**earlier, "sequence": claim.expected})
         await self._database.write(lambda connection: connection.execute(released) and None)
 
     async def find(self, job_id: str) -> ClaimedJob | None:

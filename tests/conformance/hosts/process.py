@@ -7,9 +7,11 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.moments import Due
 from scheduler_service.domain.wire import Holder, OutboundRequest, Outcome
 from scheduler_service.persistence.sql_cluster.database import IsSingle, JointWork, SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
+from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.cluster import QueueTurn, TurnClaim
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.sending import MayGo, Sender, always
@@ -122,10 +124,10 @@ class ProcessStore(SharedStore):
         async with self._process.doing("claims"):
             return await super().claim_all(claims)
 
-    async def release(self, claim: TurnClaim) -> None:
+    async def release(self, claim: TurnClaim, entry: CatalogueEntry, due: Due) -> None:
         """Takes a claim back."""
         async with self._process.doing("release"):
-            await super().release(claim)
+            await super().release(claim, entry, due)
 
     async def keep(
         self, deliveries: Sequence[Delivery], answers: Sequence[Remembered], holder: Holder

@@ -26,6 +26,7 @@ from tests.unit.persistence.sql_cluster.cluster_store import ONE, TWO, ClusterSt
 pytestmark = pytest.mark.anyio
 NOW = 100_000
 COUNT = 60
+GONE = JobState.DESTROYED
 
 
 def claim(job_id: str, expected: int, sequence: int, **changes: Any) -> TurnClaim:
@@ -189,8 +190,8 @@ async def test_a_claim_that_is_a_commit_is_followed_from_itself_alone(store: Clu
 
 
 async def test_a_claim_that_is_taken_back_is_as_if_it_never_was(store: ClusterStore) -> None:
-    """Another node claims what was read before it; the next claim brings the entry. A later claim stands."""
-    first, second = claim("a", 0, 1), claim("a", 1, 2)
+    """Lists say what they did, and another node claims what was read before it. A later claim stands."""
+    first, second = claim("a", 0, 1, due=Due(wall=5)), claim("a", 1, 2, entry=entry("a", state=GONE))
     assert await take_all(store, [first]) == [None]
     assert await take_all(store, [second]) == [None]
     (refused,) = await take_all(store, [claim("a", 1, 3, holder=TWO)])
@@ -199,9 +200,12 @@ async def test_a_claim_that_is_taken_back_is_as_if_it_never_was(store: ClusterSt
         row = await store.shared.find("a")
         assert row is not None
         assert (row.sequence, row.holder) == (2, ONE)
-        await store.shared.release(released)
+        await store.shared.release(released, first.entry, first.due)
+    row = await store.shared.find("a")
+    assert row is not None
+    assert (row.entry, row.due) == (first.entry, first.due)
     assert await take_all(store, [claim("a", 1, 3, holder=TWO)]) == [None]
-    await store.shared.release(second)
+    await store.shared.release(second, first.entry, first.due)
     row = await store.shared.find("a")
     assert row is not None
     assert (row.sequence, row.holder) == (3, TWO)
