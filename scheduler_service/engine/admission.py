@@ -96,7 +96,7 @@ def has_capacity(turn: TurnState, run: Open) -> bool:
     """Whether `run` may start now, beside those that run."""
     program = turn.program
     if program.overlap == "allow" and not _keeps_in_line(turn, run):
-        return True
+        return len(turn.opens) <= program.surroundings.open_executions
     return len(turn.live()) < program.max_concurrency
 
 

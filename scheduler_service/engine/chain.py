@@ -16,6 +16,8 @@ from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.engine.verdicts import find_header, read_retry_after, settle
 
+RESPONSES = 4
+"""So many of the largest responses an execution keeps for later templates."""
 FAILURE_TYPES = {
     FaultKind.CONNECT: (OWN_FAULT, FailureType.CONNECT),
     FaultKind.TIMEOUT: (OWN_FAULT, FailureType.TIMEOUT),
@@ -79,7 +81,7 @@ def call_step(turn: TurnState, run: Open, index: int) -> None:
 def handle_answer(turn: TurnState, run: Open, calling: Calling, outcome: Outcome) -> None:
     """Takes the answer to the step in flight: the chain goes on, or the attempt fails."""
     step = turn.program_of(run).steps[calling.step]
-    broken = judge_answer(step, outcome, turn.now.wall)
+    broken = judge_answer(step, outcome, turn.now.wall) or refuse_sum(turn, run, step, outcome)
     exchange = exchange_of(calling.request, outcome, calling.sent_at)
     record_step(turn, run, step, exchange, broken.failure.code if broken else None)
     if type(outcome) is Fault:
@@ -159,6 +161,24 @@ def judge_answer(step: Step, outcome: Outcome, now: int) -> Broken | None:
         message = "the response is larger than limits.response_bytes, and a later step needs it"
         return Broken(Failure("response_too_large", FailureType.TOO_LARGE), message, step.index)
     return None
+
+
+def refuse_sum(turn: TurnState, run: Open, step: Step, outcome: Outcome) -> Broken | None:
+    """Why this answer, well as it is, cannot be kept beside those of the steps before it, or None.
+
+    A context with all of them is written, and decoded for a template, as a whole.
+    """
+    earlier = turn.contexts[run.execute_number].responses
+    if not step.keeps or not earlier or type(outcome) is Fault:
+        return None
+    most = RESPONSES * turn.program.surroundings.response_bytes
+    if len(outcome.body) + sum(len(one.body or b"") for one in earlier) <= most:
+        return None
+    message = (
+        f"the responses that the steps up to {step.index} leave for later ones are larger than {most:,} "
+        f"bytes together, {RESPONSES} times limits.response_bytes; let the targets answer with less"
+    )
+    return Broken(Failure("response_too_large", FailureType.TOO_LARGE), message, step.index)
 
 
 def _succeeds(step: Step, status: int) -> bool:

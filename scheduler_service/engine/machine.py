@@ -212,6 +212,13 @@ def _trigger(turn: TurnState, event: Triggered) -> Reply:
             RefusalCode.LIMIT,
             f"{pending} delayed triggers of this job are pending; limits.pending_triggers allows no more",
         )
+    taken = sum(len(run.params) for run in turn.opens.values() if run.params != b"{}")
+    if taken and taken + len(event.params) > around.params_bytes:
+        return Refusal(
+            RefusalCode.LIMIT,
+            f"the parameters of this job's open executions take {taken:,} bytes, and with these more than "
+            f"{around.params_bytes:,}; wait for some to end, or send a reference instead of the data",
+        )
     flaws = _check_params(turn, event.params)
     if flaws:
         below = "/params" if event.replay else ""

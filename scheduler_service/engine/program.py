@@ -16,7 +16,9 @@ from scheduler_service.timing.timer import Timer
 class Surroundings(msgspec.Struct, frozen=True):
     """The settings of the core; `app` builds them, `compile` binds them to the definition. Times in ms.
 
-    `internal_url`, `external_url`: bases of feedback URLs. `follow`: origins that a whole URL from a
+    `internal_url`, `external_url`: bases of feedback URLs. `open_executions`: how many a job may have at once
+    under `allow`, `params_bytes`: how long the parameters of all of them may be, as each of its turns goes
+    through all. `follow`: origins that a whole URL from a
     response may lead to. `queues`: instances can claim here, `topics`: notifications can be published.
     `http_timeout` is both the default and the maximum of a step's `timeoutSeconds`. `judge_target` says why
     no request to the host of an `http(s)` URL is ever let through, or None; without it no host is judged when
@@ -33,6 +35,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     follow: frozenset[str] = frozenset()
     gateway: str | None = None
     pending_triggers: int = 1_000
+    open_executions: int = 5_000
+    params_bytes: int = 4 << 20
     hold_recurring: bool = False
     hold_triggered: bool = False
     tenant: str = DEFAULT_TENANT

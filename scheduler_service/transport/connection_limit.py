@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 
 from scheduler_service.transport.connection import HttpConnection
@@ -74,7 +74,7 @@ class ConnectionLimit:
         self.idle: list[HttpConnection] = []
         self.open: set[HttpConnection] = set()
         self.opening = 0
-        self.waiting: deque[Waiter] = deque()
+        self.waiting = OrderedDict[Waiter, None]()  # whoever leaves may stand anywhere among thousands
         self._loop = loop
         self._most = most
         self._on_room = on_room

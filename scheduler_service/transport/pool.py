@@ -156,7 +156,7 @@ class Pool:
             connection.abandon()
             return
         while limit.waiting:
-            if limit.waiting.popleft().give(connection):
+            if limit.waiting.popitem(last=False)[0].give(connection):
                 return
         limit.idle.append(connection)
         if self._sweep is None:
@@ -180,7 +180,7 @@ class Pool:
             self._sweep = None
         for limit in self._limits.values():  # first: a connection that fails makes room for who waits
             while limit.waiting:
-                limit.waiting.popleft().fail(ConnectFailed(reason))
+                limit.waiting.popitem(last=False)[0].fail(ConnectFailed(reason))
         for connection in tuple(self._limit_of):
             connection.fail(reason)
         self.budget.close()
@@ -191,7 +191,7 @@ class Pool:
         Raises TimedOut, and ConnectFailed where the pool is closed meanwhile.
         """
         waiter = Waiter(limit.route.site.origin, self._loop)
-        limit.waiting.append(waiter)
+        limit.waiting[waiter] = None
         if self.budget.blocked:
             limit.note_delays()
         bucket = self._deadlines.arm(waiter, deadline)
@@ -218,7 +218,7 @@ class Pool:
     def _leave(self, limit: ConnectionLimit, waiter: Waiter) -> None:
         """Removes a waiting call from the queue, and passes on what it was given meanwhile."""
         if waiter in limit.waiting:
-            limit.waiting.remove(waiter)  # mostly near the front: the first to arrive time out first
+            del limit.waiting[waiter]
         elif not waiter.given.cancelled():
             given = waiter.given.result()
             if isinstance(given, HttpConnection):
@@ -311,6 +311,6 @@ def _key(route: Route) -> tuple[str, bool]:
 def _serve(limit: ConnectionLimit) -> None:
     """Lets its waiting calls open connections while there is room."""
     while limit.waiting and limit.has_room():
-        if limit.waiting.popleft().give(None):
+        if limit.waiting.popitem(last=False)[0].give(None):
             limit.begin_opening()
     limit.note_delays()

@@ -25,6 +25,7 @@ from scheduler_service.engine.chain import (
     key_of,
     record_step,
     refuse_step,
+    refuse_sum,
 )
 from scheduler_service.engine.job_gone import GONE, GONE_STATUS, says_gone
 from scheduler_service.engine.parts.dispatch import (
@@ -221,7 +222,7 @@ def _end_step(
 ) -> None:
     """Ends a step that went to one instance, as a step that was sent directly ends."""
     step = turn.program_of(run).steps[phase.step]
-    broken = judge_answer(step, outcome, turn.now.wall)
+    broken = judge_answer(step, outcome, turn.now.wall) or refuse_sum(turn, run, step, outcome)
     if broken and isinstance(outcome, Answer) and outcome.status == GONE_STATUS and says_gone(outcome):
         _leave_gone(turn, run, phase, part, outcome)
         return

@@ -166,6 +166,24 @@ async def test_update_replaces_and_counts_revisions(client: httpx.AsyncClient) -
     assert [one["definition"]["jobName"] for one in rest.json()["data"]["items"]] == ["other"]
 
 
+async def test_a_page_of_revisions_ends_early_where_they_are_large(client: httpx.AsyncClient) -> None:
+    """At 4 MiB of definitions; the cursor goes on with the next one, and none is left out."""
+    await client.post("/jobs/j1", json=definition())
+    for number in range(9):
+        await client.post("/jobs/j1/update", json=definition(jobDescription=f"{number}" + "x" * 700_000))
+    sizes, seen, cursor = [], [], None
+    while True:
+        asked = {} if cursor is None else {"cursor": cursor}
+        page = (await client.get("/jobs/j1/revisions", params=asked)).json()["data"]
+        sizes.append(len(page["items"]))
+        seen += [one["revision"] for one in page["items"]]
+        cursor = page["nextCursor"]
+        if cursor is None:
+            break
+    assert seen == list(range(1, 11))
+    assert sizes == [6, 4]
+
+
 @pytest.mark.parametrize(
     ("tag", "status"),
     [

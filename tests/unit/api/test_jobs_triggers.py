@@ -171,6 +171,8 @@ async def test_reset_starts_what_ended_so_afresh(client: httpx.AsyncClient, worl
     assert afresh.json()["data"]["executeNumber"] == 2
     again = await client.post("/jobs/j1/trigger?reset=succeeded", **ask)
     assert again.json()["data"]["executeNumber"] == 2
+    plain = await client.post("/jobs/j1/trigger", **ask)
+    assert plain.json()["data"]["executeNumber"] == 2
 
 
 @pytest.mark.parametrize("key", ["", "a" * 256, "tab\there"])

@@ -6,6 +6,7 @@ import pytest
 
 from scheduler_service.domain.events import AlarmRang, CancelRequested, Triggered, Updated
 from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.engine.program import Surroundings
 from tests.unit.engine.rig import EVERY_10, Rig, program, ticking
 
 S = ExecutionState
@@ -47,6 +48,16 @@ def test_allow_counts_no_limit() -> None:
     rig = ticking(overlapPolicy="allow")
     rig.pass_time(30_000)
     assert rig.states() == [S.PROCESSING] * 3
+
+
+def test_allow_ends_where_turns_would_take_too_long() -> None:
+    """Each turn looks at all open ones: beyond so many they wait, beyond `queueLimit` they are skipped."""
+    rig = ticking(Surroundings(open_executions=2), overlapPolicy="allow", queueLimit=1)
+    rig.pass_time(40_000)
+    assert rig.states() == [S.PROCESSING, S.PROCESSING, S.ENQUEUED, S.SKIPPED]
+    assert rig.execution(4).reason == "queue_full"
+    rig.answer()
+    assert rig.states() == [S.PROCESSING, S.SUCCEEDED, S.PROCESSING, S.SKIPPED]
 
 
 def test_max_concurrency_is_the_limit() -> None:

@@ -9,6 +9,7 @@ from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded, StepEnded
 from scheduler_service.domain.replies import Started
 from scheduler_service.domain.wire import FaultKind
+from scheduler_service.engine.program import Surroundings
 from tests.unit.engine.chains import TWO, retried
 from tests.unit.engine.rig import Rig
 
@@ -44,6 +45,21 @@ def test_parameters_are_the_first_response() -> None:
     rig.deliver(Triggered(params=b'{"who":"a/b","n":1}'))
     assert rig.request.url == "http://target.test/a%2Fb"
     assert rig.sent_body() == {"p": {"who": "a/b", "n": 1}}
+
+
+def test_responses_for_later_steps_are_limited_together() -> None:
+    """To four times the largest: a template that uses them decodes them all."""
+    names = [{"url": "http://target.test/", "respEnvName": f"r{n}"} for n in range(6)]
+    last = {"url": "http://target.test/", "body": [f"${{r{n}}}|json" for n in range(6)]}
+    rig = Rig(Surroundings(response_bytes=100), request=[*names, last]).create()
+    rig.deliver(Triggered())
+    for _ in range(4):
+        rig.answer(200, "x" * 90)
+    assert rig.states() == [ExecutionState.PROCESSING]
+    rig.answer(200, "x" * 90)
+    ended = rig.execution(1)
+    assert (ended.error, ended.failure_type) == ("response_too_large", FailureType.TOO_LARGE)
+    assert "400 bytes together" in rig.of(AttemptEnded, rig.records)[-1].message
 
 
 def test_chain_stops_at_the_first_failure() -> None:

@@ -277,6 +277,20 @@ def test_pending_triggers_are_limited() -> None:
     assert rig.summary.execute_number == 1
 
 
+def test_parameters_of_open_executions_are_limited() -> None:
+    """Together: each turn of the job writes them. One that comes alone may be as long as a body."""
+    rig = Rig(Surroundings(params_bytes=100)).create()
+    long, short = b'"' + b"x" * 198 + b'"', b'"' + b"x" * 50 + b'"'
+    assert isinstance(rig.deliver(Triggered(params=long)).reply, Started)
+    rig.answer()
+    assert isinstance(rig.deliver(Triggered(params=short, planned_at=START + 5_000)).reply, Started)
+    refusal = rig.deliver(Triggered(params=short)).reply
+    assert isinstance(refusal, Refusal)
+    assert refusal.code is RefusalCode.LIMIT
+    assert "52 bytes" in refusal.message
+    assert isinstance(rig.deliver(Triggered()).reply, Started)
+
+
 def test_cancel_one_that_waits_and_one_that_ended() -> None:
     """A waiting execution is cancelled; one that ended is a conflict; an unknown one is absent."""
     rig = ticking(overlapPolicy="queue")
