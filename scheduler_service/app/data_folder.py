@@ -8,8 +8,10 @@ from scheduler_service.persistence.history.database import count_executions, ins
 from scheduler_service.persistence.sqlite.database import inspect as inspect_state
 from scheduler_service.persistence.sqlite.files import upgrade_folder
 from scheduler_service.persistence.sqlite.folder import (
+    LOCK,
     FolderLock,
     check_files,
+    check_kinds,
     count_shards,
     has_state,
     name_files,
@@ -117,6 +119,8 @@ def migrate_history(folder: Path, history: str) -> None:
 
 def check_folder(folder: Path, history: str) -> list[str]:
     """What differs from this version's formats; changes nothing. Raises StoreError: damaged, or too new."""
+    file = [Path(history.removeprefix(IN_FILE))] if history.startswith(IN_FILE) else []
+    check_kinds(folder / LOCK, folder / STATE_FILE, *file)
     shards = count_shards(folder)
     check_beginning(folder, history)
     if has_state(folder):

@@ -19,6 +19,7 @@ from scheduler_service.persistence.sqlite.folder import (
     REPAIRING,
     FolderLock,
     check_files,
+    check_kinds,
     count_shards,
     find_shards,
     has_state,
@@ -250,6 +251,8 @@ def _repair_jobs(place: Path, stamp: str, faults: FaultPoints | None) -> Repaire
 
 def _places(folder: Path, history: str) -> list[Path]:
     place = Path(history.removeprefix(IN_FILE))
+    if history.startswith(IN_FILE):
+        check_kinds(place)
     return [*_state_places(folder), *([place] if history.startswith(IN_FILE) and place.is_file() else [])]
 
 

@@ -20,6 +20,7 @@ from scheduler_service.persistence.sqlite.schema import read_version
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreLocked, StoreRefused
 
 LOCK_WAIT_SECONDS = 10.0
+LOCK = "lock"
 """For a worker process whose service was killed: it ends within milliseconds, but not at once."""
 
 RESTORING = "restoring"
@@ -64,7 +65,7 @@ class FolderLock:
     @classmethod
     def claim_for_repair(cls, folder: Path) -> Self:
         """The same, also where a repair has not ended."""
-        descriptor = _open(folder, "lock")
+        descriptor = _open(folder, LOCK)
         if not _try_lock(descriptor, folder):
             raise StoreLocked(
                 f"The data folder {folder} is in use by process {_close_taken(descriptor)}. "
@@ -261,6 +262,13 @@ def check_shards(connection: sqlite3.Connection, folder: Path, shards: int) -> N
             f"The data folder {folder} is divided into {kept} shards, not {shards}: its jobs are in "
             f"{kept} files. Start the service, which divides it by its number of workers."
         )
+
+
+def check_kinds(*places: Path) -> None:
+    """Raises FolderUnusable where one of them is there, and is no file: nothing starts over it."""
+    for place in places:
+        if place.exists() and not place.is_file():
+            raise FolderUnusable(f"{place} is no file. Move it away; then see what 'punctual db check' says.")
 
 
 def check_files(folder: Path, shards: int) -> None:

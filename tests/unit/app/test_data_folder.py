@@ -16,7 +16,7 @@ from scheduler_service.app.data_folder import (
     migrate_folder,
 )
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS, upgrade
-from scheduler_service.ports.errors import StoreDamaged, StoreError, StoreUnavailable
+from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreError, StoreUnavailable
 from scheduler_service.settings import Settings
 from tests.unit.persistence.folders import split
 from tests.unit.persistence.servers import postgres_server, shared_urls
@@ -36,6 +36,16 @@ def test_a_migrated_folder_is_up_to_date(tmp_path: Path) -> None:
     assert missing == [f"{tmp_path / name} is missing" for name in (STATE_FILE, HISTORY_FILE)]
     migrate_folder(tmp_path, beside(tmp_path))
     assert check_folder(tmp_path, beside(tmp_path)) == []
+
+
+@pytest.mark.parametrize("name", ["lock", STATE_FILE, HISTORY_FILE])
+def test_a_folder_in_the_place_of_a_file_is_told(tmp_path: Path, name: str) -> None:
+    """No service starts there, and nothing was damaged or is missing."""
+    migrate_folder(tmp_path, beside(tmp_path))
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
+    with pytest.raises(FolderUnusable, match=f"{name} is no file"):
+        check_folder(tmp_path, beside(tmp_path))
 
 
 def test_a_state_of_another_format_is_told(tmp_path: Path) -> None:
