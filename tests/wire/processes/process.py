@@ -1,5 +1,6 @@
 """A real process of the command line; whoever waits for it waits for what it says, with a deadline."""
 
+import contextlib
 import json
 import os
 import re
@@ -55,7 +56,8 @@ class Process:
 
     def __exit__(self, *_: object) -> None:
         if self._started.poll() is None:
-            os.killpg(self.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and nobody has said so yet
+                os.killpg(self.pid, signal.SIGKILL)
         self.wait()
 
     def wait_for_line(self, pattern: str, *, many: int = 1) -> re.Match[str]:
