@@ -119,8 +119,7 @@ def migrate_history(folder: Path, history: str) -> None:
 
 def check_folder(folder: Path, history: str) -> list[str]:
     """What differs from this version's formats; changes nothing. Raises StoreError: damaged, or too new."""
-    file = [Path(history.removeprefix(IN_FILE))] if history.startswith(IN_FILE) else []
-    check_kinds(folder / LOCK, folder / STATE_FILE, *file)
+    check_kinds(folder / LOCK, folder / STATE_FILE, *history_files(history))
     shards = count_shards(folder)
     check_beginning(folder, history)
     if has_state(folder):
@@ -136,9 +135,14 @@ def check_history(history: str) -> list[str]:
     return _missing_history(history) or _check_history(history)
 
 
+def history_files(history: str) -> list[Path]:
+    """The file of a history that lies in one."""
+    return [Path(history.removeprefix(IN_FILE))] if history.startswith(IN_FILE) else []
+
+
 def _missing_history(history: str) -> list[str]:
     """Checked first: SQLite creates a file that is not there."""
-    return _missing(Path(history.removeprefix(IN_FILE))) if history.startswith(IN_FILE) else []
+    return [line for place in history_files(history) for line in _missing(place)]
 
 
 def _missing(place: Path) -> list[str]:

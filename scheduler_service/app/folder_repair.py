@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from scheduler_service.app.data_folder import IN_FILE, is_readable
+from scheduler_service.app.data_folder import IN_FILE, history_files, is_readable
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.history.database import inspect, migrate
@@ -250,10 +250,9 @@ def _repair_jobs(place: Path, stamp: str, faults: FaultPoints | None) -> Repaire
 
 
 def _places(folder: Path, history: str) -> list[Path]:
-    place = Path(history.removeprefix(IN_FILE))
-    if history.startswith(IN_FILE):
-        check_kinds(place)
-    return [*_state_places(folder), *([place] if history.startswith(IN_FILE) and place.is_file() else [])]
+    places = history_files(history)
+    check_kinds(*places)
+    return [*_state_places(folder), *(place for place in places if place.is_file())]
 
 
 def _state_places(folder: Path) -> list[Path]:

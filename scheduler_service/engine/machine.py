@@ -212,8 +212,9 @@ def _trigger(turn: TurnState, event: Triggered) -> Reply:
             RefusalCode.LIMIT,
             f"{pending} delayed triggers of this job are pending; limits.pending_triggers allows no more",
         )
-    taken = sum(len(run.params) for run in turn.opens.values() if run.params != b"{}")
-    if taken and taken + len(event.params) > around.params_bytes:
+    taken = sum(_brought(run.params, run.replayed) for run in turn.opens.values())
+    more = _brought(event.params, event.replay.responses if event.replay else ())
+    if taken and taken + more > around.params_bytes:
         return Refusal(
             RefusalCode.LIMIT,
             f"the parameters of this job's open executions take {taken:,} bytes, and with these more than "
@@ -244,6 +245,11 @@ def _trigger_of(turn: TurnState, event: Triggered) -> TriggeredBy:
     if event.replay:
         return TriggeredBy.REPLAY
     return TriggeredBy.TRIAL if is_trial(program.job_id, program.parent_job) else TriggeredBy.MANUAL
+
+
+def _brought(params: bytes, replayed: tuple[bytes, ...]) -> int:
+    """Bytes of what a trigger, or a replay with its responses, leaves in the job's state."""
+    return (len(params) if params != b"{}" else 0) + sum(map(len, replayed))
 
 
 def _check_params(turn: TurnState, params: bytes) -> list[Problem]:

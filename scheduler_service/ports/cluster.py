@@ -87,7 +87,7 @@ class QueueTurn(msgspec.Struct, frozen=True):
 
 
 class Unbegun(msgspec.Struct, frozen=True):
-    """A job of an array of `creator`, whose actor has taken no turn; moments are wall."""
+    """A job of `creator` whose first state lies with its claim; moments are wall."""
 
     job_id: str
     due: int

@@ -6,7 +6,7 @@ from scheduler_service.domain.parts import SPREAD, PartEnd
 from scheduler_service.domain.records import Exchange, exchange_of
 from scheduler_service.domain.wire import Answer, Fault
 from scheduler_service.engine.attempt import Broken, fail, succeed
-from scheduler_service.engine.chain import advance, record_step
+from scheduler_service.engine.chain import advance, record_step, refuse_sum
 from scheduler_service.engine.notification_events import TIMEOUT, failure_event, notify
 from scheduler_service.engine.program import Step
 from scheduler_service.engine.retry import Failure
@@ -48,7 +48,9 @@ def finish_parts(
     """Ends the step when all its parts have: it succeeds if all did, else the attempt fails."""
     counted = tuple(end for end in ends if not end.dropped)
     array = as_json([None if end.body is None else parse_json(end.body) for end in counted])
-    broken = _judge(step, counted, len(ends))
+    cut = any(end.truncated for end in counted)
+    joined = Answer(200, (), array, cut, 0, counted[0].url or url)
+    broken = _judge(step, counted, len(ends)) or refuse_sum(turn, run, step, joined)
     error = broken.failure.code if broken else None
     whole = _exchange(turn, step, counted, url, array, broken)
     record_step(turn, run, step, whole, error)
@@ -58,8 +60,7 @@ def finish_parts(
         notify(turn, run, failure_event, code, code, broken.message, timed_out=timed_out)
         fail(turn, run, broken)
         return
-    cut = any(end.truncated for end in counted)
-    advance(turn, run, step, Answer(200, (), array, cut, 0, counted[0].url or url))
+    advance(turn, run, step, joined)
     _await_reports(turn, run, _fill(ends, verdicts))
 
 

@@ -9,7 +9,7 @@ from scheduler_service.domain.replies import Reply, Taken, Unchanged
 from scheduler_service.domain.saying import cut_error, cut_message, cut_progress
 from scheduler_service.domain.wire import Answer, Fault, OutboundRequest
 from scheduler_service.engine.attempt import Broken, fail
-from scheduler_service.engine.chain import advance, key_of, record_step
+from scheduler_service.engine.chain import advance, key_of, record_step, refuse_sum
 from scheduler_service.engine.notification_events import (
     FAILED,
     TIMEOUT,
@@ -129,8 +129,13 @@ def _end(
 
 def _finish(turn: TurnState, run: Open, step: Step, phase: PartsQueued, end: PartEnd) -> None:
     """Ends a step that had one part as that part ended."""
+    answer = Answer(end.status, (), end.body or b"", end.truncated, 0, phase.url)
+    broken = None if end.error is not None else refuse_sum(turn, run, step, answer)
+    if broken is not None:
+        failure = broken.failure
+        end = replace(end, error=failure.code, failure_type=failure.failure_type, message=broken.message)
     if end.error is None:
-        advance(turn, run, step, Answer(end.status, (), end.body or b"", end.truncated, 0, phase.url))
+        advance(turn, run, step, answer)
         return
     notify(turn, run, _event_of, end)
     assert end.failure_type is not None, "a part that failed says how"

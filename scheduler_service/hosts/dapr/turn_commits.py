@@ -128,14 +128,15 @@ class TurnCommits:
             self._states.await_history(state, commit.batch)
             await self._sidecar.save(commit.entry.job_id, raw, left)
         except StateNotWritten:
-            if claim.copy is not None and commit.document is not None:
-                return False
-            if claim.copy is not None:
-                raise StoreUncertain("the job is destroyed, and its state is not written yet") from None
-            await self._repair.take_back(claim, before=state.raw)
-            if commit.batch is not None:
-                self._states.forget_batch((commit.batch.uid, commit.batch.sequence))
-            raise
+            if claim.copy is None:
+                await self._repair.take_back(claim, before=state.raw)
+                if commit.batch is not None:
+                    self._states.forget_batch((commit.batch.uid, commit.batch.sequence))
+                raise
+            if commit.document is None:
+                text = "the end of the job is not written yet; read it before you repeat"
+                raise StoreUncertain(text, is_public=True) from None
+            return False
         except StoreUncertain:
             self._repair.note_uncertain()
             raise

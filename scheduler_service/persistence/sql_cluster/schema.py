@@ -47,8 +47,8 @@ untold = sa.Table(
 )
 sa.Index("untold_holder", untold.c.node, untold.c.boot)
 
-# The state of jobs that were taken over from a dead node, with their latest claim: by it a late write of that
-# node over it is recognized. `at` is steady.
+# The state that a claim brought beside the one in the actor store: of jobs whose life began with it, and of
+# those that were taken over from a dead node: a late write of that node is recognized by it. `at` is steady.
 copies = sa.Table(
     "copies",
     metadata,

@@ -19,8 +19,10 @@ from scheduler_service.persistence.sqlite.database import open_reading, translat
 from scheduler_service.persistence.sqlite.schema import read_version
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreLocked, StoreRefused
 
-LOCK_WAIT_SECONDS = 10.0
 LOCK = "lock"
+"""The name of the file in a folder by which its process holds it."""
+
+LOCK_WAIT_SECONDS = 10.0
 """For a worker process whose service was killed: it ends within milliseconds, but not at once."""
 
 RESTORING = "restoring"

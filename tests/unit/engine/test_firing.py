@@ -9,6 +9,7 @@ from scheduler_service.domain.events import (
     CancelRequested,
     MissedCounted,
     Released,
+    Replay,
     Triggered,
     Updated,
 )
@@ -288,6 +289,8 @@ def test_parameters_of_open_executions_are_limited() -> None:
     assert isinstance(refusal, Refusal)
     assert refusal.code is RefusalCode.LIMIT
     assert "52 bytes" in refusal.message
+    replay = Triggered(replay=Replay(1, 1, (b"x" * 50,)))
+    assert isinstance(rig.deliver(replay).reply, Refusal)
     assert isinstance(rig.deliver(Triggered()).reply, Started)
 
 

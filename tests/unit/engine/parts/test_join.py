@@ -3,10 +3,11 @@
 import msgspec
 
 from scheduler_service.domain.effects import AbandonPart, Inform, ResolveInstances
-from scheduler_service.domain.events import CallEnded, InstancesResolved
+from scheduler_service.domain.events import CallEnded, InstancesResolved, Triggered
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.replies import Taken, Unchanged
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Token
+from scheduler_service.engine.program import Surroundings
 from tests.unit.engine.parts.service_rig import (
     SHARDED,
     answer,
@@ -16,6 +17,7 @@ from tests.unit.engine.parts.service_rig import (
     report,
     steps_of,
 )
+from tests.unit.engine.rig import Rig
 
 S = ExecutionState
 
@@ -119,3 +121,20 @@ def test_bodies_beyond_the_limit() -> None:
         answer(rig, 1, 200, "y" * 600_000)
         assert rig.states() == [end]
     assert rig.execution(1).error == "response_too_large"
+
+
+def test_what_parts_leave_for_later_steps_counts_with_the_rest() -> None:
+    """All responses of an execution are limited together, those of parts as well (SPEC section 4)."""
+    names = [{"url": "http://target.test/", "respEnvName": f"r{n}"} for n in range(4)]
+    reader = {"url": "http://target.test/", "body": [*(f"${{r{n}}}|json" for n in range(4)), "${A}|json"]}
+    steps = [*names, SHARDED | {"respEnvName": "A"}, reader]
+    rig = Rig(Surroundings(response_bytes=100), request=steps)
+    rig.instances = None
+    rig.create()
+    rig.deliver(Triggered())
+    for _ in names:
+        rig.answer(200, "x" * 90)
+    rig.resolve("a", "b", route="shard")
+    answer(rig, 0, 200, "y" * 20)
+    answer(rig, 1, 200, "y" * 20)
+    assert (rig.execution(1).error, rig.states()) == ("response_too_large", [S.TERMINATED])

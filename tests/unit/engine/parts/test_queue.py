@@ -17,6 +17,7 @@ from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.parts import PartEnd, PartName
 from scheduler_service.domain.records import StepEnded
 from scheduler_service.domain.replies import Refusal, Taken, Unchanged
+from scheduler_service.engine.program import Surroundings
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.snapshot import decode, encode
 from tests.unit.engine.parts.queue_rig import NOBODYS, STEP, claimed, end, parts_of, queued
@@ -295,3 +296,16 @@ def test_a_single_part_over_the_limit_is_the_step() -> None:
     rig.pass_time(60_000)
     (step,) = steps_of(rig)
     assert (step.part, step.error, step.exchange.request_body) == (None, "timeout", b'{"n":1}')
+
+
+def test_what_a_part_leaves_for_later_steps_counts_with_the_rest() -> None:
+    """All responses of an execution are limited together, that of a part as well (SPEC section 4)."""
+    names = [{"url": "http://target.test/", "respEnvName": f"r{n}"} for n in range(4)]
+    reader = {"url": "http://target.test/", "body": [*(f"${{r{n}}}|json" for n in range(4)), "${A}|json"]}
+    steps = [*names, STEP | {"respEnvName": "A"}, reader]
+    rig = Rig(Surroundings(response_bytes=100), request=steps).create()
+    rig.deliver(Triggered())
+    for _ in names:
+        rig.answer(200, "x" * 90)
+    end(rig, said=PartEnd(body=b'"' + b"y" * 60 + b'"', instance="w"), step=4)
+    assert rig.execution(1).error == "response_too_large"

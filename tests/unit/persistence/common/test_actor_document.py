@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.actor_document import (
@@ -14,33 +13,11 @@ from scheduler_service.persistence.common.actor_document import (
     read_actor_document,
     write_actor_document,
 )
-from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.errors import StoreUnavailable
-from tests.unit.hosts.house import START
+from tests.unit.persistence.samples import entry
 
-ENTRY = CatalogueEntry(
-    job_id="job",
-    uid="u",
-    tenant="default",
-    job_name="a job",
-    object_id=None,
-    creator="1",
-    kind="external",
-    state=JobState.ACTIVE,
-    revision=1,
-    labels={},
-    parent_job=None,
-    parent_execution=None,
-    next_fire=None,
-    execute_number=0,
-    request_counts=0,
-    missed=0,
-    latest=b"",
-    created_at=START,
-    updated_at=START,
-)
 STATE = ActorDocument(
-    format=FORMAT, sequence=7, writer=Holder("one", "1"), entry=ENTRY, due=Due(), document=b"state"
+    format=FORMAT, sequence=7, writer=Holder("one", "1"), entry=entry(), due=Due(), document=b"state"
 )
 
 
