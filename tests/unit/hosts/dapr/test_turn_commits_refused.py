@@ -68,8 +68,12 @@ async def test_a_destruction_that_is_refused_leaves_the_job_in_lists(cluster: Da
     assert isinstance(await cluster.trigger(), Started)
 
 
-async def test_a_destruction_counts_once_the_actor_store_has_it(cluster: DaprHouse) -> None:
-    """Though its claim has a copy: that goes with the row, and an older state would come back."""
+@pytest.mark.parametrize("dies", [False, True])
+async def test_a_destruction_counts_once_the_actor_store_has_it(cluster: DaprHouse, dies: bool) -> None:
+    """Though its claim has a copy: that goes with the row, and an older state would come back.
+
+    Where the node dies first, another start of it brings the state there when the job is asked for.
+    """
     await cluster.create(qos=1, timer=MINUTELY)
     await cluster.advance(61_000)
     await cluster.host("job", Command(Updated(2), describe(jobId="job", qos=0, timer=MINUTELY)))
@@ -77,6 +81,9 @@ async def test_a_destruction_counts_once_the_actor_store_has_it(cluster: DaprHou
     refuse_once(cluster)
     with pytest.raises(StoreUncertain):
         await cluster.deliver(Destroyed())
+    if dies:
+        await cluster.crash()
+        assert await cluster.host.read("job") is None
     await cluster.advance(10_000)
     assert in_actor_store(cluster).document is None
     assert await state_of(cluster) is JobState.DESTROYED
