@@ -24,7 +24,7 @@ HELD = 0.1
 """Seconds. Whatever holds the loop longer is named: firings are late by as much."""
 
 BEAT = 0.1
-"""Seconds between two beats of the loop, and between two looks at it: next to no work."""
+"""Seconds between two beats of the loop: next to no work."""
 
 DEPTH = 6
 THREAD = "loop-watch"
@@ -69,10 +69,16 @@ class LoopWatch:
             more = self._window.take_untold()
             self._log("loop_stalled", ms=round(held * 1_000), functions=list(seen), more=more)
 
-    def look(self) -> None:
-        """Called by another thread: notes where the loop stands, if it is late with its beat."""
-        if self._clock() - self._last > BEAT + HELD / 2:
-            self._seen = self._stack()
+    def look(self) -> float:
+        """Called by another thread: notes where the loop stands, if it is late with its beat.
+
+        Returns in how many seconds to look again: when the beat is late then, if none comes before.
+        """
+        left = self._last + BEAT + HELD / 2 - self._clock()
+        if left > 0:
+            return left
+        self._seen = self._stack()
+        return HELD / 2
 
 
 @contextmanager
@@ -98,7 +104,7 @@ class RunningWatch:
             log=log, stack=lambda: stack_of(thread), standstills=standstills, note_lag=note_lag
         )
         self._loop = asyncio.get_running_loop()
-        self._ended = threading.Lock()  # waited for twenty times a second: an Event takes five times as long
+        self._ended = threading.Lock()  # waited for ten times a second: an Event takes five times as long
         self._ended.acquire()
         self._timer = self._loop.call_later(BEAT, self._beat)
         threading.Thread(target=self._look, name=THREAD, daemon=True).start()
@@ -114,8 +120,9 @@ class RunningWatch:
         self._timer = self._loop.call_later(BEAT, self._beat)
 
     def _look(self) -> None:
-        while not self._ended.acquire(timeout=BEAT / 2):
-            self._watch.look()
+        pause = BEAT
+        while not self._ended.acquire(timeout=pause):
+            pause = self._watch.look()
 
 
 def stack_of(thread: int) -> list[str]:

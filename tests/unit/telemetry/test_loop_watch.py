@@ -57,6 +57,22 @@ def test_what_held_it_is_named() -> None:
     assert unseen.lines == [{"ms": 500, "functions": [], "more": 0}]
 
 
+def test_a_look_says_when_the_next_one_is_due() -> None:
+    """When the beat would be late: so one look for each beat is enough, and no hold goes unseen."""
+    world = World()
+    assert world.watch.look() == pytest.approx(BEAT + HELD / 2)
+    world.now += BEAT
+    world.watch.beat()
+    world.now += BEAT / 2
+    again = world.watch.look()
+    assert again == pytest.approx(BEAT / 2 + HELD / 2)
+    world.now += again
+    assert world.watch.look() == HELD / 2
+    world.watch.beat()
+    world.hold(LATE + 0.1)
+    assert [line["functions"] for line in world.lines] == [[]]
+
+
 def test_many_incidents_are_one_line_with_their_number() -> None:
     """One line in ten seconds."""
     world = World()
