@@ -11,6 +11,7 @@ from scheduler_service.domain.moments import Due, Now
 from scheduler_service.engine.decision import Decision
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.states import LIVE
+from scheduler_service.hosts.program_cache import USUAL_BYTES
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.state import Commit, StoredJob
 
@@ -45,7 +46,9 @@ class CachedJob:
     `committed` is the sequence in the store (0: no such job, or a destroyed one), `sequence` the last one
     that was used. `doubt` is a turn whose commit may or may not have been written. `cut_off`: the job was
     loaded with open calls, and `Resumed`, which says which of them are still in flight, is still to come.
-    `weight`: about how many bytes its programs take.
+
+    About how many bytes it takes in memory: `program_bytes` its programs, `state_bytes` its state, most of
+    which are the parameters and responses of its open executions.
     """
 
     __slots__ = (
@@ -58,9 +61,10 @@ class CachedJob:
         "entry",
         "job_id",
         "loaded",
+        "program_bytes",
         "programs",
         "sequence",
-        "weight",
+        "state_bytes",
     )
 
     def __init__(self, job_id: str) -> None:
@@ -74,7 +78,8 @@ class CachedJob:
         self.cut_off = False
         self.document: Document | None = None
         self.programs: Mapping[int, Program] = {}
-        self.weight = 0
+        self.program_bytes = 0
+        self.state_bytes = 0
         self.committed = 0
         self.entry: CatalogueEntry | None = None
         self.due = NEVER
@@ -151,7 +156,7 @@ class LockedJob:
 
 
 class JobCache:
-    """At most about `most` jobs, whose programs take at most about `most_bytes` in memory.
+    """At most about `most` jobs, whose programs and states take at most about `most_bytes` in memory.
 
     Evicts only jobs that are not in use and have nothing unwritten.
     """
@@ -209,9 +214,12 @@ class JobCache:
             self._live.add(job_id)
         else:
             self._live.discard(job_id)
-        if cached.weight != locked.weight:
-            self._bytes += cached.weight - locked.weight
-            locked.weight = cached.weight
+        weight = cached.program_bytes
+        if cached.state_bytes > USUAL_BYTES:
+            weight += cached.state_bytes
+        if weight != locked.weight:
+            self._bytes += weight - locked.weight
+            locked.weight = weight
         locked.release()
         if document is None and not locked.is_busy and cached.is_empty:
             self._drop(job_id)

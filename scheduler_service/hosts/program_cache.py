@@ -12,7 +12,7 @@ MOST_BYTES = 16 << 20
 
 
 USUAL_BYTES = 6_144
-"""What any job may take: it is not counted, as the number of jobs is bounded."""
+"""What any definition or state may take: it is not counted, as the number of jobs is bounded."""
 
 
 def weigh(text: bytes) -> int:

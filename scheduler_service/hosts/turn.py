@@ -265,12 +265,13 @@ class Turn:
         cached.committed = commit.sequence if cached.document is not None else 0
         cached.entry = commit.entry
         cached.durable_due = commit.due
+        cached.state_bytes = 0 if commit.document is None else len(commit.document)
         cached.due = commit.due if pending.due is None else pending.due
         if commit.definition is not None:
             uid, revision = commit.entry.uid, commit.entry.revision
             programs = cached.programs
             weight = self._programs.keep(uid, revision, programs[revision], commit.definition, pending.weight)
-            cached.weight = weight if len(programs) == 1 else self._programs.weight(uid, programs)
+            cached.program_bytes = weight if len(programs) == 1 else self._programs.weight(uid, programs)
         if commit.batch is not None:
             self._history.append(commit.batch, durable=True)
         self._observe_job(before, commit.entry)
@@ -336,9 +337,10 @@ class Turn:
         programs = dict[int, Program]()
         if document is not None:
             programs = await self._programs.load(document.head.uid, revisions(document))
-            cached.weight = self._programs.weight(document.head.uid, programs)
+            cached.program_bytes = self._programs.weight(document.head.uid, programs)
         cached.document, cached.programs = document, programs
         if stored is not None:
+            cached.state_bytes = len(stored.document or b"")
             cached.entry = stored.entry
             cached.sequence = max(cached.sequence, stored.sequence, stored.used)
             cached.committed = 0 if document is None else stored.sequence

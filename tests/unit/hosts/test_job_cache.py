@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from scheduler_service.domain.events import Destroyed, Updated
+from scheduler_service.domain.events import Destroyed, Triggered, Updated
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Started
 from scheduler_service.hosts.host_parts import HostLimits
 from scheduler_service.hosts.job_cache import LockedJob
 from scheduler_service.hosts.program_cache import weigh
 from scheduler_service.ports.delivery import Command
-from tests.unit.hosts.house import House, describe
+from tests.unit.hosts.house import START, House, describe
 
 pytestmark = pytest.mark.anyio
 
@@ -123,3 +123,21 @@ async def test_a_job_weighs_what_its_definitions_do() -> None:
     await house.deliver(Destroyed(), "first")
     await house.create("third", labels=DEAR)
     assert house.host.jobs_held == 6
+
+
+async def test_a_job_weighs_what_its_open_executions_do() -> None:
+    """Loaded from the store as well; once they have ended, the job weighs nothing any more."""
+    house = await House(limits=HostLimits(hot_bytes=300_000)).start()
+    params = b'{"text": "%b"}' % (b"x" * 100_000)
+    for number in range(10):
+        await house.create(f"job{number}")
+        await house.deliver(Triggered(params=params, planned_at=START + 1_000 * (number + 1)), f"job{number}")
+        assert house.host.jobs_held <= 3
+    for number in range(10):
+        assert await house.host.read(f"job{number}") is not None
+        assert house.host.jobs_held <= 3
+    await house.advance(11_000)
+    assert [house.executions(f"job{number}")[1] for number in range(10)] == [State.SUCCEEDED] * 10
+    for number in range(10):
+        assert await house.host.read(f"job{number}") is not None
+    assert house.host.jobs_held == 10
