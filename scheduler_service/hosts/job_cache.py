@@ -44,8 +44,9 @@ class CachedJob:
     """A job in memory; only the holder of the job's lock may use it.
 
     `committed` is the sequence in the store (0: no such job, or a destroyed one), `sequence` the last one
-    that was used. `doubt` is a turn whose commit may or may not have been written. `cut_off`: the job was
-    loaded with open calls, and `Resumed`, which says which of them are still in flight, is still to come.
+    that was used. `doubt` is a turn whose commit may or may not have been written. `is_committing`: that turn
+    is under way, and nobody has been told of it. `cut_off`: the job was loaded with open calls, and
+    `Resumed`, which says which of them are still in flight, is still to come.
 
     About how many bytes it takes in memory: `program_bytes` its programs, `state_bytes` its state, most of
     which are the parameters and responses of its open executions.
@@ -59,6 +60,7 @@ class CachedJob:
         "due",
         "durable_due",
         "entry",
+        "is_committing",
         "job_id",
         "loaded",
         "program_bytes",
@@ -70,6 +72,7 @@ class CachedJob:
     def __init__(self, job_id: str) -> None:
         self.job_id = job_id
         self.sequence = 0
+        self.is_committing = False
         self.forget()
 
     def forget(self) -> None:

@@ -149,6 +149,16 @@ class Turn:
         await self._prepare(cached, loaded)
         return None if cached.document is None else Job(cached.document, cached.programs, self._holder)
 
+    def glance(self, cached: CachedJob) -> Job | None:
+        """The job as its latest answered turn left it; None: it has to be loaded. It needs no lock.
+
+        A turn under way is left out, as nobody has been told of it; so no reader waits for those in line.
+        """
+        is_uncertain = cached.doubt is not None and not cached.is_committing
+        if cached.document is None or is_uncertain or cached.cut_off:
+            return None
+        return Job(cached.document, cached.programs, self._holder)
+
     async def load(self, cached: CachedJob, loaded: LoadedJob | None = None) -> Job | None:
         """The job as the store has it, what has become of its calls left open. Raises StoreError."""
         try:
@@ -235,15 +245,19 @@ class Turn:
     async def _commit(self, cached: CachedJob, pending: PendingCommit) -> None:
         """Arm, commit, act."""
         await self.expect(cached, pending)
+        cached.is_committing = True
         try:
-            await self._store.commit(pending.commit)
-        except StoreError as error:
-            await self.settle(cached, pending, error)
-            raise
-        if pending.until is None:
-            await self._finish(cached, pending)
-        else:
-            await self._finish_in_time(cached, pending)
+            try:
+                await self._store.commit(pending.commit)
+            except StoreError as error:
+                await self.settle(cached, pending, error)
+                raise
+            if pending.until is None:
+                await self._finish(cached, pending)
+            else:
+                await self._finish_in_time(cached, pending)
+        finally:
+            cached.is_committing = False
 
     async def _finish_in_time(self, cached: CachedJob, pending: PendingCommit) -> None:
         """`_finish`, not ahead of its moment; what begins late begins then, with all of its time."""

@@ -60,9 +60,13 @@ class EmbeddedTurns:
     async def read(self, job_id: str, loaded: LoadedJob | None = None) -> Job | None:
         """The job as it stands after its latest turn, contexts of qos 0 as well. Raises StoreError.
 
+        A job in memory is read beside its turns: of those under way or in line nobody has been told yet.
         `loaded`: what the store has of it, where that is known.
         """
         locked = self._jobs.enter(job_id)
+        job = self._turn.glance(locked.cached)
+        if job is not None:
+            return job
         await locked.acquire()
         try:
             return await self._turn.read(locked.cached, loaded)

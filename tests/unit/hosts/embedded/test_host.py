@@ -124,6 +124,44 @@ async def test_an_unknown_outcome_is_found_out_by_itself(fate: Fate) -> None:
     assert house.executions() == ({1: State.SUCCEEDED} if fate is Fate.SILENT else {})
 
 
+async def number_of_latest(house: House) -> int:
+    """The number of the job's newest execution, as whoever asks sees it."""
+    job = await house.host.read("job")
+    assert job is not None
+    assert job.document is not None
+    return job.document.head.execute_number
+
+
+async def test_a_read_waits_for_no_turn() -> None:
+    """However many are in line; one whose reply has been given is seen (SPEC section 10)."""
+    house = await House().start()
+    await house.create(overlapPolicy="queue")
+    house.store.hold()
+    triggers = [asyncio.create_task(house.trigger()) for _ in range(3)]
+    await house.settle()
+    asked = asyncio.create_task(number_of_latest(house))
+    await house.settle()
+    assert asked.done()
+    assert await asked == 0
+    assert not any(trigger.done() for trigger in triggers)
+    house.store.release()
+    await triggers[0]
+    assert await number_of_latest(house) >= 1
+    await asyncio.gather(*triggers)
+    assert await number_of_latest(house) == 3
+
+
+@pytest.mark.parametrize(("fate", "number"), [(Fate.SILENT, 1), (Fate.VANISHED, 0)])
+async def test_a_read_finds_an_unknown_outcome_out(fate: Fate, number: int) -> None:
+    """Who was told that it is not known asks again, and is told what the store has."""
+    house = await House().start()
+    await house.create()
+    house.store.fates.append(fate)
+    with pytest.raises(StoreUncertain):
+        await house.trigger()
+    assert await number_of_latest(house) == number
+
+
 @pytest.mark.parametrize("qos", [0, 1])
 async def test_only_an_end_that_nothing_follows_is_patient(qos: int) -> None:
     """The writer may let it wait for others; what somebody waits for goes at once."""
