@@ -1,6 +1,6 @@
 """What the API uses of the rest of the service, and no more than it uses of each part."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -18,7 +18,9 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.trials import Trials
+from scheduler_service.persistence.history.answer_room import AnswerRoom
 from scheduler_service.persistence.history.day_reads import DayQuery
+from scheduler_service.persistence.history.in_full import NewestExecutions
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
     ExecutionQuery,
@@ -79,8 +81,10 @@ class HistoryReader(Protocol):
     async def delivery(self, tenant: str, delivery_id: str) -> Wire | None:
         """One notification."""
 
-    async def execution(self, tenant: str, execution_id: str) -> Wire | None:
-        """One execution in full."""
+    async def execution(
+        self, tenant: str, execution_id: str, request_counts: int | None = None
+    ) -> Wire | None:
+        """One execution in full, or with that attempt alone, as far as an answer has room."""
 
     async def log(
         self, tenant: str, execution_id: str, *, limit: int = 50, cursor: str | None = None
@@ -93,8 +97,10 @@ class HistoryReader(Protocol):
     async def params(self, tenant: str, execution_id: str) -> bytes | None:
         """Its trigger parameters as they were sent; None where they were masked, cut or dropped."""
 
-    async def children_latest(self, tenant: str, job_ids: Iterable[str]) -> list[Wire]:
-        """The newest execution of each job, in full."""
+    async def children_latest(
+        self, tenant: str, job_ids: Sequence[str], *, room: AnswerRoom, limit: int
+    ) -> NewestExecutions:
+        """The newest execution of each job, in full, as far as `room` and `limit` go."""
 
     async def outcomes(self, tenant: str, job_ids: Collection[str], count: int) -> Mapping[str, list[Wire]]:
         """Of each job its newest `count` executions, in brief, the newest last."""

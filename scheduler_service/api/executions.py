@@ -41,9 +41,10 @@ async def list_executions_of_job(request: ApiRequest) -> Response:
 
 
 async def read_execution(request: ApiRequest) -> Response:
-    """`GET /executions/{executionId}`: every attempt, step, check, feedback and notification."""
+    """`GET /executions/{executionId}`: attempts, steps, checks, feedback and notifications."""
     behind = await catch_up(request)
-    execution = await find_execution(request, request.path["executionId"], behind)
+    execution_id, counts = request.path["executionId"], request.query["requestCounts"]
+    execution = await find_execution(request, execution_id, behind, request_counts=counts)
     return succeed(await _with_queue(request, execution), warnings=behind)
 
 
@@ -121,12 +122,15 @@ async def replay_one(
     return job_id, await run_command(request, entry.job_id, Command(event, remembered=remembered))
 
 
-async def find_execution(request: ApiRequest, execution_id: str, behind: Sequence[Flaw]) -> Wire:
-    """One execution in full. `behind`: the warnings of `catch_up`. Raises ApiProblem (404), StoreUnavailable.
+async def find_execution(
+    request: ApiRequest, execution_id: str, behind: Sequence[Flaw], *, request_counts: int | None = None
+) -> Wire:
+    """One execution in full, or with one attempt. `behind`: the warnings of `catch_up`.
 
-    One that is not there may only be missing in a history that is behind: then it is not known.
+    Raises ApiProblem (404), StoreUnavailable. One that is not there may only be missing in a history that is
+    behind: then it is not known.
     """
-    found = await request.deps.history.execution(request.caller.tenant, execution_id)
+    found = await request.deps.history.execution(request.caller.tenant, execution_id, request_counts)
     if found is None:
         raise _not_found(execution_id, behind)
     return found
@@ -139,7 +143,9 @@ async def _with_queue(request: ApiRequest, execution: Wire) -> Wire:
     attempts: list[Wire] = [{**attempt, "queue": None} for attempt in given]
     parsed = parse_execution_id(request.path["executionId"])
     is_running = execution["state"] == ExecutionState.PROCESSING
-    if attempts and parsed and is_running and request.deps.queues is not None:
+    # Asked for by its number it may be an earlier one.
+    is_latest = request.query["requestCounts"] is None or (attempts and attempts[-1]["endedAt"] is None)
+    if attempts and parsed and is_running and is_latest and request.deps.queues is not None:
         queued = await _find_queued(request, str(execution["jobId"]), *parsed)
         attempts[-1]["queue"] = None if queued is None else show_queued_parts(queued)
     return {**execution, "attempts": attempts}

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from http import HTTPStatus
 
+import msgspec
 from starlette.responses import Response
 
 from scheduler_service.api.executions import find_execution
@@ -12,11 +13,20 @@ from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, Flaw, absent, succeed
 from scheduler_service.domain.events import Destroyed
 from scheduler_service.domain.execution import JobState
+from scheduler_service.persistence.common.pagination import read_cursor, write_cursor
+from scheduler_service.persistence.history.answer_room import AnswerRoom
+from scheduler_service.persistence.history.queries import Wire
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 
 PAGE = 500
+
+
+class ChildPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The last child of a page."""
+
+    job_id: str
 
 
 async def clean_history(request: ApiRequest) -> Response:
@@ -69,9 +79,25 @@ def half_done(error: StoreUnavailable, done: Sequence[str]) -> StoreError:
 async def _show_children(
     request: ApiRequest, parent: str, execution: int, behind: Sequence[Flaw]
 ) -> Response:
-    children = [entry.job_id async for entry in _children(request, parent, execution)]
-    items = await request.deps.history.children_latest(request.caller.tenant, children)
-    return succeed({"items": items, "nextCursor": None}, warnings=behind)
+    """A page of children; it ends early where they use up the room of an answer."""
+    limit, cursor = request.query["limit"], request.query["cursor"]
+    after = "" if cursor is None else read_cursor(cursor, ChildPlace).job_id
+    items: list[Wire] = []
+    room, more = AnswerRoom(), True
+    while more:
+        page = await request.deps.catalogue.children(parent, execution, after=after, limit=PAGE)
+        own = [entry.job_id for entry in page if entry.tenant == request.caller.tenant]
+        read = await request.deps.history.children_latest(
+            request.caller.tenant, own, room=room, limit=limit - len(items)
+        )
+        items += read.items
+        if read.count < len(own):
+            after = own[read.count - 1] if read.count else after
+            break
+        more = len(page) == PAGE
+        after = page[-1].job_id if page else after
+    following = write_cursor(ChildPlace(after)) if more else None
+    return succeed({"items": items, "nextCursor": following}, warnings=behind)
 
 
 async def _children(request: ApiRequest, parent: str, execution: int | None) -> AsyncIterator[CatalogueEntry]:

@@ -158,10 +158,10 @@ def label() -> Parameter:
     )
 
 
-def paging() -> tuple[Parameter, Parameter]:
+def paging(default: int = 50) -> tuple[Parameter, Parameter]:
     """`limit` and `cursor` of every list (SPEC section 10)."""
     return (
-        integer("limit", "How many at most.", low=1, high=500, default=50),
+        integer("limit", "How many at most.", low=1, high=500, default=default),
         text("cursor", "`nextCursor` of the page before.", longest=LONGEST_CURSOR),
     )
 

@@ -3,7 +3,7 @@
 from client_sdk.models import Cancellation, ReplayRequest, answers
 from scheduler_service.api import examples, executions
 from scheduler_service.api.filters import EXECUTION_FILTERS
-from scheduler_service.api.parameters import paging, text
+from scheduler_service.api.parameters import integer, paging, text
 from scheduler_service.api.request import Body, Operation, group
 from scheduler_service.security.callers import Role
 
@@ -31,6 +31,7 @@ EXECUTIONS = group(
         handler=executions.read_execution,
         role=Role.VIEWER,
         summary="Read an execution in full",
+        query=(integer("requestCounts", "Only this attempt, and the notifications about it."),),
         data=answers.ExecutionInFull,
         statuses=(404,),
     ),

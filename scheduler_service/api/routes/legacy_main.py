@@ -37,6 +37,7 @@ LEGACY_MAIN = group(
         query=(
             text("parentJobId", "The parent.", required=True),
             integer("execution", "Its executeNumber.", required=True),
+            *paging(default=legacy_main.PAGE),
         ),
         data=answers.Listing[answers.ExecutionInFull],
     ),
@@ -45,7 +46,10 @@ LEGACY_MAIN = group(
         handler=legacy_main.read_child_logs_by_execution,
         role=Role.VIEWER,
         summary="Read them by the id of the parent's execution",
-        query=(text("executionId", "The parent's execution.", required=True),),
+        query=(
+            text("executionId", "The parent's execution.", required=True),
+            *paging(default=legacy_main.PAGE),
+        ),
         data=answers.Listing[answers.ExecutionInFull],
         statuses=(404,),
     ),

@@ -158,7 +158,7 @@ def _check_wire(record: CheckEnded) -> Wire:
 
 
 def _feedback_wire(record: FeedbackSeen) -> Wire:
-    body = parse_kept(record.body)
+    body = None if record.truncated and not record.body else parse_kept(record.body)
     progress = _progress_in(body)
     return {
         "at": rfc3339(record.at),

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from scheduler_service.domain.records import AttemptEnded, Detail
+from scheduler_service.domain.records import AttemptEnded
 
 Key = tuple[str, int]
 Turn = tuple[str, int, int]
@@ -33,12 +33,6 @@ def read_failures(connection: sa.Connection, rows: Iterable[Any]) -> dict[Key, A
             if ended is not None and ended.error is not None:
                 found[row.uid, row.execute_number] = ended
     return found
-
-
-def failure_in(records: Iterable[Detail]) -> AttemptEnded | None:
-    """The end of the last attempt of one execution, where it failed."""
-    ended = [record for record in records if type(record) is AttemptEnded]
-    return ended[-1] if ended and ended[-1].error is not None else None
 
 
 def _read_entries(connection: sa.Connection, turns: Sequence[Turn]) -> sa.CursorResult[Any]:

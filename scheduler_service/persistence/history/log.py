@@ -1,6 +1,7 @@
 """The log of an execution: everything that happened to it, in order of time."""
 
-from collections.abc import Iterable
+import heapq
+from collections.abc import Generator, Iterator
 
 import msgspec
 import sqlalchemy as sa
@@ -18,16 +19,42 @@ from scheduler_service.domain.records import (
     Noted,
     StepEnded,
 )
+from scheduler_service.domain.texts import cut
+from scheduler_service.persistence.common.pagination import Number
+from scheduler_service.persistence.history.answer_room import MOST_NOTIFICATIONS
 from scheduler_service.persistence.history.coalesce import DeliveryDetail
 from scheduler_service.persistence.history.queries import Wire
+from scheduler_service.persistence.history.stored_records import (
+    Place,
+    StoredRecord,
+    read_newest_first,
+    read_notifications,
+)
 
 AnyRow = sa.Row[tuple[object, ...]]
+MOST_LINES = 20_000
+"""The log shows so many of the newest records."""
+LINE_CHARACTERS = 1_000
+LEFT_OUT = (
+    f"earlier lines are left out: a log has the newest {MOST_LINES:,} records and of the newest "
+    f"{MOST_NOTIFICATIONS:,} notifications their tries"
+)
 TRIGGERS = {
     TriggeredBy.TIMER.value: "triggered by the timer",
     TriggeredBy.MANUAL.value: "triggered manually",
     TriggeredBy.REPLAY.value: "triggered by a replay",
     TriggeredBy.TRIAL.value: "triggered as a trial",
 }
+
+
+class LinePlace(msgspec.Struct, frozen=True, array_like=True, order=True, forbid_unknown_fields=True):
+    """Where a line stands: its moment, and in one moment its kind, its turn or delivery, its number there."""
+
+    at: Number
+    kind: Number
+    turn: Number
+    number: Number
+    name: str
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -46,21 +73,68 @@ class Line(msgspec.Struct, frozen=True):
             "kind": self.kind,
             "requestCounts": self.request_counts,
             "step": self.step,
-            "text": self.text,
+            "text": cut(self.text, LINE_CHARACTERS),
         }
 
 
-def write_log(execution: AnyRow, records: Iterable[Detail], deliveries: Iterable[AnyRow]) -> list[Line]:
-    """The lines in order of time; what happened in one moment keeps the order of its turns."""
-    lines = [Line(execution.created_at, "created", TRIGGERS[execution.triggered_by])]
-    lines += [_record_line(record) for record in records]
-    for row in deliveries:
-        lines += _delivery_lines(row)
-    if execution.ended_at is not None:
-        lines.append(
-            Line(execution.ended_at, "ended", _join(execution.state, execution.error, execution.reason))
-        )
-    return sorted(lines, key=lambda line: line.at)
+PlacedLine = tuple[LinePlace, Line]
+
+
+def read_lines(
+    connection: sa.Connection, execution: AnyRow, *, after: LinePlace | None, limit: int
+) -> list[PlacedLine]:
+    """The first `limit` lines after that place; what happened in one moment keeps the order of its turns.
+
+    No more lines than that are held at once.
+    """
+    lines = _read_all(connection, execution)
+    return heapq.nsmallest(limit, (one for one in lines if after is None or one[0] > after), key=_place_of)
+
+
+def _place_of(line: PlacedLine) -> LinePlace:
+    return line[0]
+
+
+def _read_all(connection: sa.Connection, execution: AnyRow) -> Iterator[PlacedLine]:
+    """All lines, in no order."""
+    created, ended = execution.created_at, execution.ended_at
+    yield LinePlace(created, 0, 0, 0, ""), Line(created, "created", TRIGGERS[execution.triggered_by])
+    is_whole = yield from _record_lines(connection, execution)
+    is_whole &= yield from _notification_lines(connection, execution)
+    if not is_whole:
+        yield LinePlace(created, 1, 0, 0, ""), Line(created, "left_out", LEFT_OUT)
+    if ended is not None:
+        text = _join(execution.state, execution.error, execution.reason)
+        yield LinePlace(ended, 4, 0, 0, ""), Line(ended, "ended", text)
+
+
+def _record_lines(connection: sa.Connection, execution: AnyRow) -> Generator[PlacedLine, None, bool]:
+    """A line for each of the newest records, each once; whether these are all."""
+    seen: set[Place] = set()
+    for stored in read_newest_first(connection, execution.uid, execution.execute_number):
+        if stored.place in seen:
+            continue
+        if len(seen) == MOST_LINES:
+            return False
+        seen.add(stored.place)
+        yield _placed(stored)
+    return True
+
+
+def _notification_lines(connection: sa.Connection, execution: AnyRow) -> Generator[PlacedLine, None, bool]:
+    """The tries of the newest notifications; whether these are all."""
+    most = MOST_NOTIFICATIONS + 1
+    found = read_notifications(connection, execution.uid, execution.execute_number, most=most)
+    for number, row in enumerate(found, 1):
+        if number == most:
+            return False
+        yield from _delivery_lines(row)
+    return True
+
+
+def _placed(stored: StoredRecord) -> PlacedLine:
+    line = _record_line(stored.decode())
+    return LinePlace(line.at, 2, stored.sequence, stored.ordinal, ""), line
 
 
 def _record_line(record: Detail) -> Line:
@@ -98,17 +172,13 @@ def _exchange(exchange: Exchange) -> str:
     return f"{exchange.method} {exchange.url} → {answer} ({exchange.duration} ms)"
 
 
-def _delivery_lines(row: AnyRow) -> list[Line]:
+def _delivery_lines(row: AnyRow) -> Iterator[PlacedLine]:
     detail = msgspec.msgpack.decode(row.payload, type=DeliveryDetail)
-    return [
-        Line(
-            one.at,
-            "notification",
-            f"{row.event} → {row.url}: {one.fault if one.status is None else one.status} ({one.duration} ms)",
-            row.request_counts,
-        )
-        for one in detail.tries
-    ]
+    for number, one in enumerate(detail.tries):
+        answer = one.fault if one.status is None else one.status
+        text = f"{row.event} → {row.url}: {answer} ({one.duration} ms)"
+        place = LinePlace(one.at, 3, row.created_at, number, row.delivery_id)
+        yield place, Line(one.at, "notification", text, row.request_counts)
 
 
 def _join(*parts: str | None) -> str:

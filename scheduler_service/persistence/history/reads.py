@@ -1,25 +1,29 @@
 """Reads the history for lists, pages and the console; the loop never waits for the disk."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from itertools import groupby
 from typing import TypeVar
 
 import sqlalchemy as sa
 
 from scheduler_service.domain.execution import parse_execution_id
-from scheduler_service.domain.records import Detail, Exchange, StepEnded
-from scheduler_service.persistence.common.pagination import CursorError, Number, read_cursor, write_cursor
+from scheduler_service.domain.records import Exchange
+from scheduler_service.persistence.common.pagination import read_cursor, write_cursor
+from scheduler_service.persistence.history.answer_room import AnswerRoom
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.day_reads import DayQuery, collect_days, collect_top
 from scheduler_service.persistence.history.delivery_counts import collect_delivery_counts
-from scheduler_service.persistence.history.detail import assemble_attempts, parse_kept, trace_id
-from scheduler_service.persistence.history.detail_blob import decode_entries
 from scheduler_service.persistence.history.execution_counts import collect_counts
-from scheduler_service.persistence.history.failures import failure_in, read_failures
-from scheduler_service.persistence.history.log import AnyRow, write_log
+from scheduler_service.persistence.history.failures import read_failures
+from scheduler_service.persistence.history.in_full import (
+    NewestExecutions,
+    read_in_full,
+    read_newest_of_each,
+)
+from scheduler_service.persistence.history.last_exchanges import read_last_exchanges
+from scheduler_service.persistence.history.log import AnyRow, LinePlace, read_lines
 from scheduler_service.persistence.history.outcomes import collect_outcomes
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
@@ -34,19 +38,15 @@ from scheduler_service.persistence.history.schema import deliveries
 from scheduler_service.persistence.history.selections import (
     Selection,
     select_deliveries,
-    select_entries,
     select_execution,
     select_executions,
     select_firings,
-    select_newest,
-    select_notifications,
 )
 from scheduler_service.persistence.history.series import collect_series
 from scheduler_service.persistence.history.shapes import (
     delivery_wire,
     execution_wire,
     firing_wire,
-    notification_wire,
 )
 from scheduler_service.persistence.history.statistics import collect_statistics
 from scheduler_service.ports.errors import store_closed
@@ -99,40 +99,62 @@ class HistoryReads:
         found = await self._run(lambda connection: connection.execute(selection).first())
         return None if found is None else delivery_wire(found)
 
-    async def execution(self, tenant: str, execution_id: str) -> Wire | None:
-        """One execution in full: attempts with steps, checks and feedback, and notifications."""
-        return await self._run(lambda connection: _full(connection, tenant, execution_id))
+    async def execution(
+        self, tenant: str, execution_id: str, request_counts: int | None = None
+    ) -> Wire | None:
+        """One execution in full: attempts with steps, checks and feedback, and notifications.
+
+        Of more than an answer has room for (`AnswerRoom`) the newest. `request_counts`: that attempt alone.
+        """
+
+        def read(connection: sa.Connection) -> Wire | None:
+            row = _find(connection, tenant, execution_id)
+            return None if row is None else read_in_full(connection, row, AnswerRoom(), request_counts)
+
+        return await self._run(read)
 
     async def log(
         self, tenant: str, execution_id: str, *, limit: int = 50, cursor: str | None = None
     ) -> Page | None:
         """The log of an execution in order of time."""
-        start = 0 if cursor is None else read_cursor(cursor, Number)
-        if start < 0:
-            raise CursorError(f"{cursor!r} is not a cursor of this list; begin again without a cursor")
-        return await self._run(lambda connection: _log(connection, tenant, execution_id, start, limit))
+        after = None if cursor is None else read_cursor(cursor, LinePlace)
+
+        def read(connection: sa.Connection) -> Page | None:
+            row = _find(connection, tenant, execution_id)
+            if row is None:
+                return None
+            lines = read_lines(connection, row, after=after, limit=limit + 1)
+            more = write_cursor(lines[limit - 1][0]) if len(lines) > limit else None
+            return Page([line.wire() for _, line in lines[:limit]], more)
+
+        return await self._run(read)
 
     async def exchanges(self, tenant: str, execution_id: str) -> dict[int, Exchange] | None:
         """The requests and responses of the last attempt, masked and cut, by step (for a replay).
 
         Where that attempt began at a later step (`retryFrom`), the responses that it reused are included.
         """
-        return await self._run(lambda connection: _exchanges(connection, tenant, execution_id))
+
+        def read(connection: sa.Connection) -> dict[int, Exchange] | None:
+            row = _find(connection, tenant, execution_id)
+            return None if row is None else read_last_exchanges(connection, row.uid, row.execute_number)
+
+        return await self._run(read)
 
     async def params(self, tenant: str, execution_id: str) -> bytes | None:
         """The exact trigger parameters (for a replay); None where they were masked, cut or dropped."""
         row = await self._run(lambda connection: _find(connection, tenant, execution_id))
         return row.params if row is not None and row.params_complete else None
 
-    async def children_latest(self, tenant: str, job_ids: Iterable[str]) -> list[Wire]:
-        """The newest execution of each of these jobs, in full; a job without any is left out."""
-        wanted = list(job_ids)
+    async def children_latest(
+        self, tenant: str, job_ids: Sequence[str], *, room: AnswerRoom, limit: int
+    ) -> NewestExecutions:
+        """The newest execution of each of these jobs, in full, as far as `room` and `limit` go.
+
+        A job without any is left out. What is in `room` already is of the same answer.
+        """
         return await self._run(
-            lambda connection: [
-                _fill(connection, row)
-                for job_id in wanted
-                for row in connection.execute(select_newest(tenant, job_id))
-            ]
+            lambda connection: read_newest_of_each(connection, tenant, job_ids, room, limit)
         )
 
     async def outcomes(self, tenant: str, job_ids: Collection[str], count: int) -> Mapping[str, list[Wire]]:
@@ -202,66 +224,10 @@ def _list_executions(connection: sa.Connection, rows: Sequence[AnyRow]) -> list[
     return [execution_wire(row, failures.get((row.uid, row.execute_number))) for row in rows]
 
 
-def _full(connection: sa.Connection, tenant: str, execution_id: str) -> Wire | None:
-    row = _find(connection, tenant, execution_id)
-    return None if row is None else _fill(connection, row)
-
-
-def _fill(connection: sa.Connection, row: AnyRow) -> Wire:
-    notifications = connection.execute(select_notifications(row.uid, row.execute_number))
-    records = _records(connection, row)
-    return {
-        **execution_wire(row, None if row.error is None else failure_in(records)),
-        "traceId": trace_id(row, records),
-        "detail": "dropped" if row.dropped else "kept",
-        "params": None if row.params is None else parse_kept(row.params),
-        "paramsComplete": bool(row.params_complete),
-        "attempts": assemble_attempts(records),
-        "notifications": [notification_wire(found) for found in notifications],
-    }
-
-
-def _log(connection: sa.Connection, tenant: str, execution_id: str, start: int, limit: int) -> Page | None:
-    row = _find(connection, tenant, execution_id)
-    if row is None:
-        return None
-    notifications = connection.execute(select_notifications(row.uid, row.execute_number))
-    lines = write_log(row, _records(connection, row), notifications)
-    end = start + limit
-    more = write_cursor(end) if len(lines) > end else None
-    return Page([line.wire() for line in lines[start:end]], more)
-
-
-def _exchanges(connection: sa.Connection, tenant: str, execution_id: str) -> dict[int, Exchange] | None:
-    row = _find(connection, tenant, execution_id)
-    if row is None:
-        return None
-    steps = [record for record in _records(connection, row) if isinstance(record, StepEnded)]
-    return _chain_of_last(step for step in steps if step.part is None)
-
-
-def _chain_of_last(steps: Iterable[StepEnded]) -> dict[int, Exchange]:
-    """What the last attempt sent, and before its first step what it kept of earlier ones (`retryFrom`)."""
-    found: dict[int, Exchange] = {}
-    newest_first = sorted(steps, key=_attempt_of, reverse=True)
-    for _, sent in groupby(newest_first, key=_attempt_of):
-        first = min(found, default=None)
-        found |= {step.index: step.exchange for step in sent if first is None or step.index < first}
-    return found
-
-
-def _attempt_of(step: StepEnded) -> int:
-    return step.request_counts
-
-
 def _find(connection: sa.Connection, tenant: str, execution_id: str) -> AnyRow | None:
     key = parse_execution_id(execution_id)
     row = None if key is None else connection.execute(select_execution(*key)).first()
     return row if row is not None and row.tenant == tenant else None
-
-
-def _records(connection: sa.Connection, row: AnyRow) -> list[Detail]:
-    return decode_entries(connection.scalars(select_entries(row.uid, row.execute_number)))
 
 
 def _execution_place(row: AnyRow) -> Place:

@@ -16,8 +16,6 @@ from scheduler_service.persistence.history.schema import (
 )
 
 Selection = sa.Select[tuple[object, ...]]
-# An execution that polls for days has more entries; only so many are read.
-MOST_ENTRIES = 5_000
 
 
 def select_executions(query: ExecutionQuery, without: frozenset[str]) -> Selection:
@@ -88,26 +86,33 @@ def select_newest(tenant: str, job_id: str) -> Selection:
     )
 
 
-def select_entries(uid: str, execute_number: int) -> sa.Select[tuple[bytes]]:
-    """The entries of one execution, oldest first."""
+def select_entry_sizes(
+    uid: str, execute_number: int, after: tuple[int, int] | None, limit: int, *, is_newest_first: bool
+) -> Selection:
+    """`id`, `first`, `last` and `size` (bytes) of entries of one execution, in the order of their turns.
+
+    `after`: `first` and `last` of the row before.
+    """
     table = entries.c
-    return (
-        sa.select(table.payload)
-        .where(table.uid == uid, table.execute_number == execute_number)
-        .order_by(table.first, table.last)
-        .limit(MOST_ENTRIES)
-    )
+    place = sa.tuple_(table.first, table.last)
+    selection = sa.select(table.id, table.first, table.last, sa.func.length(table.payload).label("size"))
+    selection = selection.where(table.uid == uid, table.execute_number == execute_number)
+    if after is not None:
+        selection = selection.where(place < after if is_newest_first else place > after)
+    order = (table.first.desc(), table.last.desc()) if is_newest_first else (table.first, table.last)
+    return selection.order_by(*order).limit(limit)
 
 
-def select_notifications(uid: str, execute_number: int) -> Selection:
-    """The deliveries of one execution in order of their creation."""
+def select_notification_sizes(
+    uid: str, execute_number: int, limit: int, request_counts: int | None = None
+) -> Selection:
+    """The ids of deliveries of one execution, or of one attempt of it, and their bytes; newest first."""
     table = deliveries.c
-    return (
-        sa.select(deliveries)
-        .where(table.uid == uid, table.execute_number == execute_number)
-        .order_by(table.created_at, table.delivery_id)
-        .limit(MOST_ENTRIES)
-    )
+    selection = sa.select(table.delivery_id, sa.func.length(table.payload))
+    selection = selection.where(table.uid == uid, table.execute_number == execute_number)
+    if request_counts is not None:
+        selection = selection.where(table.request_counts == request_counts)
+    return selection.order_by(table.created_at.desc(), table.delivery_id.desc()).limit(limit)
 
 
 def _between(

@@ -8,8 +8,10 @@ from scheduler_service.domain.moments import DAY, Now, rfc3339
 from scheduler_service.domain.records import Exchange, ExecutionRecord, FiringRecord, Record, StepEnded
 from scheduler_service.persistence.common.last_outcomes import read_last_outcome
 from scheduler_service.persistence.common.pagination import CursorError
+from scheduler_service.persistence.history.answer_room import AnswerRoom
 from scheduler_service.persistence.history.day_figures import Figures
 from scheduler_service.persistence.history.day_reads import DayQuery
+from scheduler_service.persistence.history.in_full import NewestExecutions
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
     ExecutionQuery,
@@ -123,6 +125,7 @@ class MemoryHistory:
         self.steps: dict[tuple[str, int], dict[int, Exchange]] = {}
         self.ledger: dict[str, list[FiringRecord]] = {}
         self.asked: SeriesQuery | None = None
+        self.children_at_once = 500
 
     def append(self, uid: str, job_id: str, records: Iterable[Record]) -> None:
         for record in records:
@@ -157,7 +160,9 @@ class MemoryHistory:
     async def delivery(self, tenant: str, delivery_id: str) -> Wire | None:
         return {"deliveryId": delivery_id, "state": "delivered"} if delivery_id == "done" else None
 
-    async def execution(self, tenant: str, execution_id: str) -> Wire | None:
+    async def execution(
+        self, tenant: str, execution_id: str, request_counts: int | None = None
+    ) -> Wire | None:
         uid, _, number = execution_id.rpartition("-")
         found = self.runs.get((uid, int(number))) if number.isdigit() else None
         if found is None:
@@ -167,7 +172,9 @@ class MemoryHistory:
             **_run(uid, *found),
             "params": None if params is None else json.loads(params),
             "paramsComplete": is_complete,
-            "attempts": [],
+            "attempts": [
+                {"requestCounts": counts, "endedAt": None} for counts in (1, 2) if request_counts == counts
+            ],
             "notifications": [],
         }
 
@@ -185,10 +192,16 @@ class MemoryHistory:
         record = self.runs[uid, int(number)][1]
         return record.params if record.params_complete else None
 
-    async def children_latest(self, tenant: str, job_ids: Iterable[str]) -> list[Wire]:
-        wanted = set(job_ids)
+    async def children_latest(
+        self, tenant: str, job_ids: Sequence[str], *, room: AnswerRoom, limit: int
+    ) -> NewestExecutions:
         latest = {job_id: _run(uid, job_id, record) for (uid, _), (job_id, record) in self.runs.items()}
-        return [latest[job_id] for job_id in sorted(wanted & latest.keys())]
+        items: list[Wire] = []
+        for count, job_id in enumerate(job_ids):
+            if job_id in latest and len(items) == min(limit, self.children_at_once):
+                return NewestExecutions(items, count)
+            items += [latest[job_id]] if job_id in latest else []
+        return NewestExecutions(items, len(job_ids))
 
     async def outcomes(self, tenant: str, job_ids: Collection[str], count: int) -> Mapping[str, list[Wire]]:
         runs: dict[str, list[Wire]] = {job_id: [] for job_id in job_ids}

@@ -100,6 +100,17 @@ async def test_what_is_known_is_shown_while_no_history_can_be_written(read: str,
             assert (await client.get(read.format(f"{execution_id}0"))).status_code == 503
 
 
+async def test_one_attempt_is_read_alone(client: httpx.AsyncClient) -> None:
+    """By its `requestCounts`; one that is not there has no attempts (SPEC section 10)."""
+    path = f"/executions/{await start(client)}"
+    for given, expected in ((2, [2]), (9, [])):
+        shown = (await client.get(f"{path}?requestCounts={given}")).json()["data"]
+        assert [one["requestCounts"] for one in shown["attempts"]] == expected
+    wrong = await client.get(f"{path}?requestCounts=two")
+    assert (wrong.status_code, pointers(wrong)) == (422, [("/requestCounts", "invalid")])
+    assert (await client.get(f"{path}?attempt=2")).status_code == 422
+
+
 async def test_history_outlives_its_job(client: httpx.AsyncClient) -> None:
     """History stays until it is cleaned (SPEC section 10)."""
     await start(client)

@@ -3,6 +3,7 @@
 import httpx
 import pytest
 
+from scheduler_service.api import legacy_main
 from tests.unit.api.world import World, definition, pointers, start
 
 pytestmark = pytest.mark.anyio
@@ -23,6 +24,43 @@ async def test_children_and_their_logs(client: httpx.AsyncClient) -> None:
     assert (await client.get("/main/getChildJobLogsByExecutionId?executionId=x-1")).status_code == 404
     missing = await client.get("/main/getChildJobLogs?parentJobId=j1")
     assert (missing.status_code, pointers(missing)) == (422, [("/execution", "required")])
+
+
+@pytest.mark.parametrize("at_once", [500, 2])
+async def test_children_are_paged(client: httpx.AsyncClient, world: World, at_once: int) -> None:
+    """Where a page has as many as it may, or as fit in an answer; children that never ran do not count."""
+    parent = await start(client)
+    world.history.children_at_once = at_once
+    for number in range(5):
+        await start(client, f"c{number}", parentJob="j1", parentJobExecution=1)
+        idle = definition(parentJob="j1", parentJobExecution=1)
+        await client.post(f"/jobs/c{number}-idle", json=idle)
+    for path in (
+        "/main/getChildJobLogs?parentJobId=j1&execution=1",
+        f"/main/getChildJobLogsByExecutionId?executionId={parent}",
+    ):
+        limit = "&limit=2" if at_once > 2 else ""
+        pages, cursor = [], ""
+        while cursor is not None:
+            shown = (await client.get(f"{path}{limit}{cursor and f'&cursor={cursor}'}")).json()["data"]
+            pages.append([item["jobId"] for item in shown["items"]])
+            cursor = shown["nextCursor"]
+        assert pages == [["c0", "c1"], ["c2", "c3"], ["c4"]]
+        assert (await client.get(f"{path}&cursor=x")).status_code == 422
+        assert (await client.get(f"{path}&limit=501")).status_code == 422
+
+
+async def test_more_children_than_are_looked_up_at_once_are_all_found(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """Also where the page ends at the last of them."""
+    await start(client)
+    for number in range(legacy_main.PAGE + 2):
+        await client.post(f"/jobs/c{number:03}", json=definition(parentJob="j1", parentJobExecution=1))
+    await start(client, "d", parentJob="j1", parentJobExecution=1)
+    shown = (await client.get("/main/getChildJobLogs?parentJobId=j1&execution=1&limit=1")).json()["data"]
+    assert [item["jobId"] for item in shown["items"]] == ["d"]
+    assert shown["nextCursor"] is None
 
 
 async def test_a_family_is_destroyed_children_first(client: httpx.AsyncClient) -> None:

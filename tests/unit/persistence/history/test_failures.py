@@ -7,10 +7,10 @@ import pytest
 
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.records import AttemptEnded
-from scheduler_service.persistence.history.failures import AT_ONCE, failure_in, read_failures
+from scheduler_service.persistence.history.failures import AT_ONCE, read_failures
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import write
-from tests.unit.persistence.history.samples import START, attempt, batch, execution
+from tests.unit.persistence.history.samples import START, batch, execution
 
 pytestmark = pytest.mark.anyio
 Row = namedtuple("Row", "uid execute_number sequence error")
@@ -55,11 +55,3 @@ async def test_an_execution_whose_detail_is_gone_has_none(room: Room) -> None:
     """As where the history keeps no detail."""
     await write(room, batch(1, execution(1, "terminated", **BAD)))
     assert find(room, Row("u1", 1, 1, "500")) == {}
-
-
-def test_the_failure_among_records() -> None:
-    """That of the last attempt; none where it succeeded, or has not ended."""
-    first, second = failed(1, "the first"), failed(1, "the second", 2)
-    assert failure_in([first, second]) is second
-    assert failure_in([first, *attempt(1, 2)]) is None  # type: ignore[list-item]
-    assert failure_in([]) is None
