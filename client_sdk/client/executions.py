@@ -26,9 +26,15 @@ class Executions:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def get(self, execution: SomeExecution) -> answers.ExecutionInFull:
-        """The execution with every attempt, step, check, feedback and notification."""
-        return await self._connection.read(answers.ExecutionInFull, _path(execution))
+    async def get(
+        self, execution: SomeExecution, *, request_counts: int | None = None
+    ) -> answers.ExecutionInFull:
+        """The execution with its attempts, steps, checks, feedback and notifications.
+
+        `request_counts`: with that attempt alone. Where `detail` is `partial`, older ones are left out.
+        """
+        query = {"requestCounts": request_counts}
+        return await self._connection.read(answers.ExecutionInFull, _path(execution), **query)
 
     async def wait_for(
         self, execution: SomeExecution, *, timeout: float | None = None

@@ -19,6 +19,9 @@ from scheduler_service.cli.output import (
 Wire = dict[str, Any]
 SHOWN_CHARACTERS = 300
 """How much of the answer of a failed step is shown."""
+PARTIAL = (
+    "older records or bodies are left out; --request-counts shows one attempt, 'executions log' more lines"
+)
 
 
 def reference(execution: Any) -> str:
@@ -87,8 +90,8 @@ NOTIFICATIONS = (
 def show_execution(execution: Wire) -> None:
     """Prints an execution in full."""
     show_fields(_fields(execution))
-    for number, attempt in enumerate(execution["attempts"], 1):
-        print(f"\n{_describe_attempt(attempt, number)}")
+    for attempt in execution["attempts"]:
+        print(f"\n{_describe_attempt(attempt, _place_of(attempt, execution))}")
         _show_attempt(attempt)
     if execution["notifications"]:
         print("\nnotifications")
@@ -166,7 +169,20 @@ def _fields(execution: Wire) -> Iterator[tuple[str, Any]]:
     yield "endedAt", _join(moment_text(execution["endedAt"]), took and f"after {took}")
     yield "progress", execution["progress"]
     yield "params", execution["params"] or None
-    yield "detail", None if execution.get("detail", "kept") == "kept" else execution["detail"]
+    yield "detail", _describe_detail(execution)
+
+
+def _describe_detail(execution: Wire) -> str | None:
+    """None where everything is shown."""
+    detail = execution.get("detail", "kept")
+    return {"kept": None, "partial": PARTIAL}.get(detail, detail)
+
+
+def _place_of(attempt: Wire, execution: Wire) -> int | None:
+    """The number of an attempt in its execution, from 1; None where others may be missing before it."""
+    attempts = execution["attempts"]
+    is_part = execution.get("detail") == "partial" or len(attempts) < execution.get("attemptCount", 0)
+    return None if is_part else attempts.index(attempt) + 1
 
 
 def _describe_error(execution: Wire) -> str | None:
@@ -178,14 +194,15 @@ def _describe_error(execution: Wire) -> str | None:
     return f"{execution['error']}{kind}{': ' + messages[-1] if messages else ''}"
 
 
-def _describe_attempt(attempt: Wire, number: int) -> str:
+def _describe_attempt(attempt: Wire, number: int | None) -> str:
     """`attempt 2 (requestCounts 14): 503 after 12 ms: the target answered 503; again in 1.5 s`."""
     took = length_text(between(attempt["startedAt"], attempt["endedAt"]))
     outcome = "running" if took is None else f"{attempt['error'] or 'succeeded'} after {took}"
     retry = length_text(attempt.get("retryInMs"))
     parts = (outcome, attempt.get("message"), retry and f"again in {retry}")
     text = "; ".join(part for part in parts if part)
-    return text_of(f"attempt {number} (requestCounts {attempt['requestCounts']}): {text}")
+    name = "attempt" if number is None else f"attempt {number}"
+    return text_of(f"{name} (requestCounts {attempt['requestCounts']}): {text}")
 
 
 def _describe_queue(queue: Wire) -> str:

@@ -89,7 +89,13 @@ def list_executions(
 
 @app.command("get")
 def get_execution(
-    execution_id: ExecutionId, url: Url = None, key: Key = None, output: Output = Format.TABLE
+    execution_id: ExecutionId,
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    request_counts: Annotated[
+        int | None, typer.Option("--request-counts", help="Only the attempt with this number.", min=0)
+    ] = None,
 ) -> None:
     """Show an execution with its attempts, steps, checks, feedback and notifications.
 
@@ -98,7 +104,7 @@ def get_execution(
     connection = connect(url, key)
     path = path_of(connection, execution_id)
     with naming(connection, execution_id):
-        found = connection.get(path)
+        found = connection.get(path, requestCounts=request_counts)
     present(found, output)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import AwareDatetime, Field
 
 from client_sdk.models.answers.form import AnswerModel
-from client_sdk.models.answers.words import ExecutionState, FailureType, TriggeredBy
+from client_sdk.models.answers.words import ExecutionState, FailureType, KeptDetail, TriggeredBy
 
 
 class Held(AnswerModel):
@@ -136,9 +136,12 @@ class ExecutionInFull(Execution):
     """An execution with its history. `params` are incomplete if masked, truncated or not kept.
 
     `trace_id` is that of OpenTelemetry; None: it has not begun, or its first call has not ended yet.
+    `detail`: `dropped` where the history has removed some; `partial` where this answer leaves out older
+    attempts, notifications or bodies.
     """
 
     trace_id: str | None = None
+    detail: KeptDetail = "kept"
     params: Any
     params_complete: bool
     attempts: list[Attempt]

@@ -44,6 +44,7 @@ FailureType = Annotated[
     ],
     _OPEN,
 ]
+KeptDetail = Annotated[Literal["kept", "dropped", "partial"], _OPEN]
 TriggeredBy = Annotated[Literal["timer", "manual", "replay", "trial"], _OPEN]
 OptionSource = Annotated[Literal["default", "tenant", "service", "job"], _OPEN]
 ItemStatus = Annotated[Literal["created", "updated", "unchanged", "refused"], _OPEN]

@@ -105,6 +105,23 @@ def test_an_execution_is_a_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == PAGE
 
 
+def test_an_answer_that_leaves_out_older_records_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """In a sentence, with what shows more; then attempts cannot be counted. Whatever was dropped is named."""
+    show_execution({**EXECUTION, "detail": "partial"})
+    page = capsys.readouterr().out
+    more = "--request-counts shows one attempt, 'executions log' more lines"
+    assert f"detail       older records or bodies are left out; {more}\n" in page
+    assert "\nattempt (requestCounts 7): 503" in page
+    show_execution({**EXECUTION, "detail": "dropped"})
+    assert "detail       dropped\n" in capsys.readouterr().out
+
+
+def test_one_attempt_alone_has_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is not known how many came before it."""
+    show_execution({**EXECUTION, "attemptCount": 3})
+    assert "\nattempt (requestCounts 7): 503" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("members", "status"),
     [({"fault": "refused", "error": "500"}, "no answer"), ({"error": "E1"}, "E1"), ({"error": None}, "done")],
