@@ -2,6 +2,7 @@
 
 import re
 
+import httpx
 from playwright.sync_api import Page, expect
 
 from tests.console.browsing import Console, box_of, violations
@@ -145,6 +146,35 @@ def test_waits_are_told_and_the_time_line_is_read_by_keys(
     expect(page.get_by_role("button", name="Whole span")).to_be_visible()
     page.keyboard.press("0")
     expect(page.get_by_role("button", name="Whole span")).to_be_hidden()
+
+
+def test_what_an_answer_leaves_out_is_told(
+    console: Console, service: ConsoleService, started: Starter
+) -> None:
+    """Reports that take more room than an answer has: a sentence says so; an attempt can be seen alone."""
+    service.target.always("/telling", Reply(202))
+    step = {"url": "service://shop/telling", "body": {"callback": "${schedulingFeedbackUrl}"}}
+    started.job("telling", step, **{"async": True})
+    page = console(f"#/executions/{started.run('telling')}")
+    state(page, "running")
+    expect(page.get_by_text("waits for feedback").first).to_be_visible()
+    expect(page.get_by_label("One attempt alone")).to_have_count(0)
+    callback = service.target.at("/telling")[0].json["callback"]
+    with httpx.Client() as client:
+        for number in range(50):
+            report = {"status": "", "number": number, "values": [[]] * 1_300}
+            assert client.post(callback, json=report).is_success
+    expect(page.get_by_text("Older records or bodies are left out here")).to_be_visible()
+    expect(page.get_by_role("rowheader", name="Attempt 1")).to_be_visible()
+    alone = page.get_by_label("One attempt alone")
+    alone.fill("7")
+    alone.press("Enter")
+    expect(page.get_by_role("rowheader", name="Attempt 1")).to_have_count(0)
+    expect(alone).to_have_value("7")
+    assert violations(page) == []
+    alone.fill("")
+    alone.press("Enter")
+    expect(page.get_by_role("rowheader", name="Attempt 1")).to_be_visible()
 
 
 def test_a_hostile_job_is_only_text(console: Console, service: ConsoleService, started: Starter) -> None:

@@ -73,6 +73,21 @@ def test_waits_are_rows_of_their_own(page: Page) -> None:
     ]
 
 
+def test_attempts_that_may_have_others_between_have_their_own_numbers(page: Page) -> None:
+    """`requestCounts`; and the wait for the retry ends when it was due, not at an attempt much later."""
+    failed = attempt(3, 0, 10, error="500", retryInMs=1_000)
+    told = execution(failed, attempt(9, 8_000, 8_010))
+    body = (
+        "return screen.rowsOf(argument, null, true)"
+        ".map((row) => [row.kind, row.ordinal ?? null, row.to - row.from])"
+    )
+    assert in_execution(page, body, told) == [
+        ["attempt", 3, 10],
+        ["retry", None, 1_000],
+        ["attempt", 9, 10],
+    ]
+
+
 def test_who_lost_a_lease_is_told(page: Page) -> None:
     """Each claim is a row: the lost one ends when it was lost, the held one goes on."""
     leases = [

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from tests.console.browsing import Console, box_of, evaluate, violations
 from tests.console.service import ConsoleService
+from tests.console.starter import Starter
 
 TABS = ("overview", "executions", "calendar", "schedule", "definition", "children")
 HOSTILE = "<img src=x onerror=\"document.title='hit'\">\u202eexe.png"
@@ -42,6 +43,22 @@ def test_each_part_is_for_everyone(console: Console, tab: str) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("\\u202eexe.png")
     assert page.title() != "hit"
     assert violations(page) == []
+
+
+@pytest.mark.usefixtures("ledger")
+def test_executions_of_children_are_shown_of_one_execution(console: Console, started: Starter) -> None:
+    """Of the one that is chosen; without one, none are."""
+    started.job("grandchild", {"url": "service://shop/ok"}, parentJob="ledger", parentJobExecution=1)
+    started.ended("grandchild")
+    page = console("#/jobs/ledger?tab=children")
+    panel = page.get_by_role("table", name="Newest executions of the children")
+    expect(panel).to_have_count(0)
+    page.get_by_label("Of execution").fill("1")
+    page.get_by_label("Of execution").press("Enter")
+    expect(panel.get_by_role("row")).to_have_count(2)
+    page.get_by_label("Of execution").fill("")
+    page.get_by_label("Of execution").press("Enter")
+    expect(panel).to_have_count(0)
 
 
 @pytest.mark.usefixtures("ledger")

@@ -6,7 +6,7 @@ import { pushQuery, route } from "./router.js";
 import { computed, ref, watch } from "./vue.js";
 
 /**
- * A page of the list at `path`; `filters()` gives its query. The cursors of the pages before are kept, so that one can go back; a change
+ * A page of the list at `path`; `filters()` gives its query, or null: nothing is asked. The cursors of the pages before are kept, so that one can go back; a change
  * of filters begins at the first page. Members: `resource` (of useResource), `items`, `page` (from 1), `hasNext`, `next()`, `back()`,
  * `isShown` (whether the first rows, or why there are none, have been shown).
  */
@@ -19,7 +19,7 @@ export function useListing(path, filters, { limit = 50, live = true } = {}) {
     cursors.value = [null];
   });
   const resource = useResource(
-    () => ({ path: typeof path === "function" ? path() : path, query: { ...filters(), limit, cursor: cursors.value.at(-1) } }),
+    () => filters() && { path: typeof path === "function" ? path() : path, query: { ...filters(), limit, cursor: cursors.value.at(-1) } },
     { live, keeps: true },
   );
   return {

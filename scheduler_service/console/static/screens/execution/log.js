@@ -5,7 +5,7 @@ import { ActionButton, Loaded, Pager, copy, formatMoment, html, ref, showUnseen,
 const PAGE = 500;
 const SHOWN_TEXT = 2_000;
 
-/** The lines of `executionId`, as they come; `attempts` of it, by whose places they are numbered as in the waterfall; `zone` of the job. */
+/** The lines of `executionId`, as they come; `attempts` of it, by whose places they are numbered as in the waterfall (null: by `requestCounts`); `zone` of the job. */
 export const LogView = {
   props: { executionId: String, attempts: Array, zone: String },
   setup(props) {
@@ -38,6 +38,7 @@ export const LogView = {
 
 /** The attempt of a line, counted from 1 within its execution; null for a line of none that is kept. */
 function numberOf({ requestCounts }, attempts) {
+  if (attempts === null) return requestCounts;
   return attempts.findIndex((one) => one.requestCounts === requestCounts) + 1 || null;
 }
 

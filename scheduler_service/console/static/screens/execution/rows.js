@@ -14,11 +14,14 @@ const SHOWN_TICKS = 80;
 // A wait before the start is shown up to the length of the run, and for so long at least.
 const SHOWN_WAIT_MS = 20;
 
-/** The rows of `execution` in order; `chain` is `{steps, isAsync, hasCheck}` of its definition, or null where that is not known. */
-export function rowsOf(execution, chain) {
+/**
+ * The rows of `execution` in order; `chain` is `{steps, isAsync, hasCheck}` of its definition, or null where that is not known. `isPart`:
+ * there may be attempts between those that are given, so each has its `requestCounts` for a number.
+ */
+export function rowsOf(execution, chain, isPart = false) {
   return [
     ...startRows(execution),
-    ...execution.attempts.flatMap((attempt, index) => attemptRows(execution, attempt, execution.attempts[index + 1], chain)),
+    ...execution.attempts.flatMap((attempt, index) => attemptRows(execution, attempt, execution.attempts[index + 1], chain, isPart)),
     ...execution.notifications.map(notificationRow),
   ];
 }
@@ -59,17 +62,17 @@ function startRows(execution) {
   return [rowOf("start", "start", 0, "wait", from, to, [{ kind: "wait", from, to, words }], {})];
 }
 
-function attemptRows(execution, attempt, next, chain) {
+function attemptRows(execution, attempt, next, chain, isPart) {
   const number = attempt.requestCounts;
   const from = msOf(attempt.startedAt) ?? msOf(attempt.steps[0]?.sentAt) ?? msOf(execution.startedAt);
   const to = msOf(attempt.endedAt) ?? (next === undefined ? msOf(execution.endedAt) : msOf(next.startedAt));
   const span = { from, to };
-  const head = rowOf(`a${number}`, "attempt", 0, toneOfAttempt(attempt, next, to), from, to, [{ kind: "frame", from, to }], { attempt, ordinal: execution.attempts.indexOf(attempt) + 1 });
+  const head = rowOf(`a${number}`, "attempt", 0, toneOfAttempt(attempt, next, to), from, to, [{ kind: "frame", from, to }], { attempt, ordinal: isPart ? number : execution.attempts.indexOf(attempt) + 1 });
   const rows = [head, ...stepRows(attempt, span)];
   const chainEnd = Math.max(from, ...attempt.steps.map((step) => msOf(step.endedAt)));
   rows.push(...checkRows(attempt, span, chainEnd, chain), ...feedbackRows(attempt, span, chainEnd, chain));
   if (to === null && attempt.queue === null) rows.push(...runningRows(attempt, chainEnd, chain));
-  if (attempt.retryInMs !== null) rows.push(retryRow(execution, attempt, next, to));
+  if (attempt.retryInMs !== null) rows.push(retryRow(execution, attempt, isPart ? undefined : next, to));
   return rows;
 }
 

@@ -15,13 +15,13 @@ const TABS = ["log", "compare", "params"];
 export const Screen = {
   props: { executionId: String },
   setup(props) {
-    const resource = useResource(() => ({ path: pathOf("executions", props.executionId) }), { live: true });
+    const resource = useResource(() => ({ path: pathOf("executions", props.executionId), query: { requestCounts: attemptAlone() } }), { live: true });
     const jobId = computed(() => resource.data?.jobId ?? null);
     const job = useResource(() => (jobId.value === null ? null : { path: pathOf("jobs", jobId.value) }));
     const replayFrom = ref(null);
     const neighbours = computed(() => neighboursOf(props.executionId, job.data));
     const chain = computed(() => chainOf(job.data, resource.data));
-    const rows = computed(() => (resource.data === null ? [] : rowsOf(resource.data, chain.value)));
+    const rows = computed(() => (resource.data === null ? [] : rowsOf(resource.data, chain.value, isPart(resource.data))));
 
     const go = (id) => id !== null && navigate(besides(id));
     useKeys([
@@ -40,6 +40,7 @@ export const Screen = {
           <${ExecutionActions} execution=${execution} isJobGone=${isJobGone} stepCount=${stepCount(chain.value, execution)} replayFrom=${replayFrom.value} onReplayFrom=${replay} onDone=${resource.reload}/>
         <//>
         ${execution.detail === "dropped" && html`<p class="note">${t("execution.dropped")}</p>`}
+        ${isPart(execution) && partNote(execution)}
         <div class=${["split", { open: row !== null }]}>
           <${Waterfall} execution=${execution} rows=${rows.value} chosen=${row?.key} zone=${zone} onChoose=${(key) => replaceQuery({ at: key ?? "none" })}/>
           ${row && html`<${RowDetail} key=${row.key} row=${row} zone=${zone} onReplay=${isJobGone ? null : replay} onClose=${() => replaceQuery({ at: "none" })}/>`}
@@ -52,10 +53,29 @@ export const Screen = {
   },
 };
 
+/** The `requestCounts` of the attempt that the address asks for alone, or null. */
+function attemptAlone() {
+  return /^\d{1,15}$/.test(route.query.attempt ?? "") ? route.query.attempt : null;
+}
+
+/** Whether there may be attempts that are not in the answer: then they cannot be counted. */
+function isPart(execution) {
+  return execution.detail === "partial" || attemptAlone() !== null;
+}
+
+function partNote(execution) {
+  return html`
+    <p class="note">
+      ${execution.detail === "partial" && t("execution.partial")}
+      <label>${t("execution.attemptAlone")} <input class="short" inputmode="numeric" value=${attemptAlone() ?? ""} onChange=${(event) => pushQuery({ attempt: event.target.value.replace(/\D/g, "") })}/></label>
+    </p>
+  `;
+}
+
 function lower(execution, zone) {
   const tab = TABS.includes(route.query.tab) ? route.query.tab : TABS[0];
   const views = {
-    log: () => html`<${LogView} executionId=${execution.executionId} attempts=${execution.attempts} zone=${zone}/>`,
+    log: () => html`<${LogView} executionId=${execution.executionId} attempts=${isPart(execution) ? null : execution.attempts} zone=${zone}/>`,
     compare: () => html`<${ComparisonView} execution=${execution}/>`,
     params: () => html`
       ${!execution.paramsComplete && html`<p class="note">${t("execution.paramsCut")}</p>`}

@@ -1,6 +1,6 @@
 // The jobs that executions of this job created, and how their newest executions went.
 
-import { DataTable, EmptyState, Loaded, Moment, Pager, Panel, StateBadge, html, linkTo, pushQuery, route, showUnseen, t, useListing, useResource } from "../../core.js";
+import { DataTable, EmptyState, Loaded, Moment, Pager, Panel, StateBadge, html, linkTo, pushQuery, route, showUnseen, t, useListing } from "../../core.js";
 import { executionTable } from "./execution_rows.js";
 
 /** All children, or those of one execution (`?execution=`) with their newest executions. */
@@ -9,7 +9,7 @@ export const ChildrenTab = {
   setup(props) {
     const own = props.job.jobId;
     const listing = useListing("jobs", () => ({ parentJob: own, parentJobExecution: route.query.execution, state: ["active", "paused", "finished"].includes(route.query.state) ? route.query.state : null }));
-    const logs = useResource(() => (route.query.execution ? { path: "main/getChildJobLogs", query: { parentJobId: own, execution: route.query.execution } } : null));
+    const latest = useListing("main/getChildJobLogs", () => (route.query.execution ? { parentJobId: own, execution: route.query.execution } : null), { live: false });
     return () => html`
       <div class="filters">
         <label>${t("job.ofExecution")} <input class="short" inputmode="numeric" value=${route.query.execution ?? ""} onChange=${(event) => pushQuery({ execution: event.target.value.replace(/\D/g, "") })}/></label>
@@ -22,7 +22,10 @@ export const ChildrenTab = {
         }}<//>
       <//>
       <${Pager} page=${listing.page.value} hasNext=${listing.hasNext.value} onBack=${listing.back} onNext=${listing.next}/>
-      ${logs.data && html`<${Panel} title=${t("job.childExecutions")} flush>${executionTable(logs.data.items, t("job.childExecutions"))}<//>`}
+      ${route.query.execution && latest.resource.data && html`
+        <${Panel} title=${t("job.childExecutions")} flush>${executionTable(latest.items.value, t("job.childExecutions"))}<//>
+        <${Pager} page=${latest.page.value} hasNext=${latest.hasNext.value} onBack=${latest.back} onNext=${latest.next}/>
+      `}
     `;
   },
 };
