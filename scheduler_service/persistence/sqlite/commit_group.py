@@ -20,7 +20,7 @@ from scheduler_service.persistence.common.writes import (
     conflict,
     pack,
 )
-from scheduler_service.persistence.sqlite.journal import Journal, Pending
+from scheduler_service.persistence.sqlite.journal import FOLD_BYTES, Journal, Pending
 from scheduler_service.persistence.sqlite.journal_page import encode_page
 from scheduler_service.persistence.sqlite.queue_parts import write_parts
 from scheduler_service.persistence.sqlite.row_versions import (
@@ -61,7 +61,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
 
 class Fold(msgspec.Struct, frozen=True, gc=False):
-    """Moves turns from the journal into the table: `count` jobs, or all of them with all records."""
+    """Moves turns from the journal into the table: up to `count` jobs, or all of them with all records."""
 
     count: int = 256
     is_whole: bool = False
@@ -243,7 +243,8 @@ class Group:
 
     def _choose_folded(self) -> list[Pending]:
         """The jobs without a turn for longest; twice as many as are added where the journal is full."""
-        oldest = self._journal.oldest(max(self._folds, 2 * len(self._journaled)))
+        count = max(self._folds, 2 * len(self._journaled))
+        oldest = self._journal.oldest(count, max(FOLD_BYTES, 2 * self.size))
         taken = self._commits.keys() | self._forgotten
         return [pending for pending in oldest if pending.job.entry.job_id not in taken]
 

@@ -26,6 +26,8 @@ MAX_TURNS = 16_384
 MAX_BYTES = 32 << 20
 UNLOAD_BATCH_SIZE = 4_096
 """About so many jobs are in memory at a time while the journal is unloaded."""
+FOLD_BYTES = 2 << 20
+"""About so many bytes are written to the tables at once: meanwhile they take three times as much memory."""
 
 BatchKey = tuple[str, int]
 
@@ -55,15 +57,18 @@ def unload(
     repeats has a new one.
     """
     latest: dict[str, StoredJob] = {}
+    size = 0
     read = read_intact_page if salvage is None else salvage.read
     for number, content in _read_pages(connection):
         page = read(number, content)
         latest.update({job.entry.job_id: job for job in page.jobs()})
         wanted = [batch for batch in page.batches if is_wanted((batch.uid, batch.sequence))]
         put_rows(connection, PUT_BATCHES, [batch_row(batch) for batch in wanted])
-        if len(latest) >= batch_size:
+        size += len(content)
+        if len(latest) >= batch_size or size >= FOLD_BYTES:
             _write_later(connection, latest)
             latest.clear()
+            size = 0
     _write_later(connection, latest)
     connection.execute("DELETE FROM journal")
 
@@ -138,9 +143,15 @@ class Journal:
         """The job, if its latest turn is here."""
         return self._pending.get(job_id)
 
-    def oldest(self, count: int) -> list[Pending]:
-        """The jobs without a turn for longest, at most `count`."""
-        return list(islice(self._pending.values(), count))
+    def oldest(self, count: int, most_bytes: int = FOLD_BYTES) -> list[Pending]:
+        """The jobs without a turn for longest, at most `count`, and no more once they have `most_bytes`."""
+        found: list[Pending] = []
+        for pending in islice(self._pending.values(), count):
+            found.append(pending)
+            most_bytes -= _weigh(pending)
+            if most_bytes <= 0:
+                break
+        return found
 
     def has_batch(self, key: BatchKey) -> bool:
         """Whether these records are here, unconfirmed."""

@@ -12,7 +12,7 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.common.writes import Written
 from scheduler_service.persistence.sqlite.commit_group import MAX_SPENT_PAGES, Fold, Group, Write
-from scheduler_service.persistence.sqlite.journal import Journal, unload
+from scheduler_service.persistence.sqlite.journal import FOLD_BYTES, Journal, unload
 from scheduler_service.persistence.sqlite.journal_page import LostTurns, OnDamage
 from scheduler_service.persistence.sqlite.schema import upgrade
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
@@ -304,6 +304,27 @@ def test_a_full_journal_is_folded_as_turns_come(database: Database) -> None:
     assert database.count("journal") <= 6
 
 
+def test_a_fold_writes_few_bytes_at_once(database: Database) -> None:
+    """What is written takes memory several times over; at least one job is written, however large."""
+    large = b"x" * (FOLD_BYTES // 2)
+    database.journal = Journal()
+    database.put([commit(f"j{number}") for number in range(5)])
+    database.put([turn(f"j{number}", document=large, batch=None) for number in range(4)])
+    database.put([turn("j4", document=4 * large, batch=None)])
+    for folded in (2, 4, 5):
+        database.put([Fold()])
+        assert database.count("jobs WHERE execute_number = 1") == folded
+
+
+def test_a_journal_with_too_many_bytes_is_folded_as_turns_come(database: Database) -> None:
+    """By more than is added, however large that is."""
+    database.journal = journal = Journal(max_bytes=2 * FOLD_BYTES)
+    database.put([commit(f"j{number}") for number in range(20)])
+    for number in range(20):
+        database.put([turn(f"j{number}", document=b"x" * FOLD_BYTES, batch=None)])
+        assert len(journal.oldest(20, 20 * FOLD_BYTES)) <= 4
+
+
 def test_a_page_goes_when_nothing_of_it_is_needed(database: Database) -> None:
     """Its jobs are in the table or have moved on, its records are confirmed."""
     database.put([commit("a"), commit("b")])
@@ -331,6 +352,20 @@ def test_confirmations_alone_write_nothing_until_there_are_many(database: Databa
         assert database.connection.total_changes == before
     database.put([Written(())])
     assert database.count("journal") == 0
+
+
+def test_large_states_are_brought_in_piece_by_piece(database: Database) -> None:
+    """A start does not hold all of them in memory."""
+    database.journal = Journal()
+    database.put([commit(f"j{number}") for number in range(4)])
+    for number in range(4):
+        database.put([turn(f"j{number}", document=b"x" * FOLD_BYTES, batch=None)])
+    statements: list[str] = []
+    database.connection.set_trace_callback(statements.append)
+    unload(database.connection)
+    database.connection.set_trace_callback(None)
+    assert database.count("jobs WHERE execute_number = 1") == 4
+    assert sum("UPDATE jobs" in statement for statement in statements) == 4
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 100])
