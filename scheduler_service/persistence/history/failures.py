@@ -36,13 +36,15 @@ def read_failures(connection: sa.Connection, rows: Iterable[Any]) -> dict[Key, A
 
 
 def _read_entries(connection: sa.Connection, turns: Sequence[Turn]) -> sa.CursorResult[Any]:
-    """What was written of these in their turn or later; each is found by the index.
+    """The values of the table that have something of these turns; each is found by the index.
 
     Of a list of pairs behind IN, SQLite would look at the whole table; as an expression tree this costs five
     times the time.
     """
     numbers = range(len(turns))
-    places = " OR ".join(f"uid=:u{at} AND execute_number=:n{at} AND last>=:t{at}" for at in numbers)
+    places = " OR ".join(
+        f"uid=:u{at} AND execute_number=:n{at} AND last>=:t{at} AND first<=:t{at}" for at in numbers
+    )
     values = {f"{name}{at}": value for at in numbers for name, value in zip("unt", turns[at], strict=True)}
     wanted = f"SELECT uid, execute_number, payload FROM entries WHERE {places} ORDER BY last"  # noqa: S608
     return connection.execute(sa.text(wanted), values)
