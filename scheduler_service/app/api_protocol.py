@@ -41,6 +41,13 @@ class ApiProtocol(LimitedProtocol):
         self._open_connections.forget(self)
         super().connection_lost(exc)
 
+    @property
+    def unsent_bytes(self) -> int:
+        """How much of its answer waits in memory to be read, also what is still to be written of it."""
+        cycle = self._current
+        to_write = 0 if cycle is None or cycle.response_complete else cycle.expected_content_length
+        return self.transport.get_write_buffer_size() + to_write
+
     def pause_writing(self) -> None:
         """More is to be sent than the caller reads (asyncio)."""
         super().pause_writing()

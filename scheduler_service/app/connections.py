@@ -5,11 +5,9 @@ import math
 from collections.abc import Callable
 from typing import Protocol
 
+from scheduler_service.app.unread_answers import UNREAD_BYTES, UnreadAnswers
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.tally import Tally
-
-UNREAD_SECONDS = 1.0
-"""So long an answer may wait to be read before its connection gives way to a new one."""
 
 ANSWER_SECONDS = 5.0
 """So long a whole request may be answered before its connection gives way, as one that only waits."""
@@ -21,6 +19,10 @@ and connections with little of it left out."""
 
 class Connection(Protocol):
     """A connection of a caller."""
+
+    @property
+    def unsent_bytes(self) -> int:
+        """How much of its answer waits in memory to be read."""
 
     def cut(self) -> None:
         """Closes it at once, whatever was still to be sent."""
@@ -35,7 +37,9 @@ class Connections:
     answered a further connection is refused. One whose head is not complete within `head_seconds` is cut;
     after a request it has `idle_seconds` more. Where what callers have sent takes more than `held_bytes`, the
     connection is cut that has held some of it for longest; one whose answer is due is left alone for five
-    seconds. Where there is no other, the one that has just sent more is cut. `clock` returns seconds.
+    seconds. Where there is no other, the one that has just sent more is cut. Where answers that are not read
+    take more than `unread_bytes`, those are cut that have waited for longest, if for a second. `clock`
+    returns seconds.
     """
 
     def __init__(
@@ -47,6 +51,7 @@ class Connections:
         log: Log,
         clock: Callable[[], float] | None = None,
         held_bytes: int = HELD_BYTES,
+        unread_bytes: int = UNREAD_BYTES,
     ) -> None:
         self.most = most
         self.count = 0
@@ -62,7 +67,11 @@ class Connections:
         # All by the moment at which the wait began, the longest first.
         self._silent: dict[Connection, float] = {}
         self._idle: dict[Connection, float] = {}
-        self._unread: dict[Connection, float] = {}
+        self._unread = UnreadAnswers[Connection](
+            cut=lambda connection: self._cut(connection, "overUnread"),
+            now=self._now,
+            most_bytes=unread_bytes,
+        )
         self._sweep: asyncio.TimerHandle | None = None
 
     def admit(self, connection: Connection) -> bool:
@@ -87,11 +96,11 @@ class Connections:
 
     def block(self, connection: Connection) -> None:
         """Notes that more of its answer waits than is buffered: the caller does not read."""
-        self._unread.setdefault(connection, self._now())
+        self._unread.add(connection)
 
     def unblock(self, connection: Connection) -> None:
         """Notes that the caller has read."""
-        self._unread.pop(connection, None)
+        self._unread.remove(connection)
 
     def hold(self, connection: Connection, size: int, *, is_answering: bool = False) -> None:
         """Notes how many bytes of requests a connection has; 0: not enough to be counted.
@@ -131,20 +140,16 @@ class Connections:
         self._let_go(connection)
         self._silent.pop(connection, None)
         self._idle.pop(connection, None)
-        self._unread.pop(connection, None)
+        self._unread.remove(connection)
 
     def shed(self, reason: str) -> bool:
         """Cuts the oldest silent connection, else one that does not read, else an idle one; False: none."""
         # However new: else a flood of silent ones would end the callers that ask again and again.
-        waiting = self._silent or (self._unread if self._has_unread() else self._idle)
-        if not waiting:
+        first = next(iter(self._silent), None) or self._unread.longest() or next(iter(self._idle), None)
+        if first is None:
             return False
-        self._cut(next(iter(waiting)), reason)
+        self._cut(first, reason)
         return True
-
-    def _has_unread(self) -> bool:
-        since = next(iter(self._unread.values()), None)
-        return since is not None and self._now() - since >= UNREAD_SECONDS
 
     def sweep(self) -> None:
         """Cuts those whose time is up."""
@@ -157,6 +162,7 @@ class Connections:
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
+        self._unread.close()
         self.events.flush()
 
     def _cut_before(self, waiting: dict[Connection, float], oldest: float) -> None:
@@ -169,7 +175,7 @@ class Connections:
     def _cut(self, connection: Connection, reason: str) -> None:
         self._silent.pop(connection, None)
         self._idle.pop(connection, None)
-        self._unread.pop(connection, None)
+        self._unread.remove(connection)
         self.events.count(reason, limit=self.most)
         connection.cut()
 
