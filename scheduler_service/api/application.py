@@ -1,7 +1,7 @@
 """The REST API as an ASGI application, with one endpoint per path."""
 
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
 from typing import Any
@@ -97,11 +97,31 @@ class Endpoint:
         self.path = next(iter(self._operations.values())).path
         """As the description of the API has it."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Answers one request. Raises only what is a fault of this service, after its answer."""
+        operation = self._operations.get("GET" if scope["method"] == "HEAD" else scope["method"])
+        if operation is None or not operation.is_large:
+            return self._answer(operation, scope, receive, send)
+        return self._answer_in_line(operation, scope, receive, send)
+
+    async def _answer_in_line(self, operation: Operation, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request once there is a place for its answer."""
         began = time.perf_counter()
         try:
-            response = await self._run(scope, receive)
+            place = await self._deps.large_answers.take(send)
+        except ApiProblem as problem:
+            self._count(scope, problem.status, began)
+            await fail(problem)(scope, receive, send)
+            return
+        try:
+            await self._answer(operation, scope, receive, place.send)
+        finally:
+            place.give_back()
+
+    async def _answer(self, operation: Operation | None, scope: Scope, receive: Receive, send: Send) -> None:
+        began = time.perf_counter()
+        try:
+            response = await self._run(operation, scope, receive)
         except ApiProblem as problem:
             response = fail(problem)
         except CursorError as error:
@@ -120,9 +140,7 @@ class Endpoint:
         self._count(scope, response.status_code, began)
         await response(scope, receive, send)
 
-    async def _run(self, scope: Scope, receive: Receive) -> Response:
-        method = "GET" if scope["method"] == "HEAD" else scope["method"]
-        operation = self._operations.get(method)
+    async def _run(self, operation: Operation | None, scope: Scope, receive: Receive) -> Response:
         if operation is None:
             raise self._no_method(scope["method"])
         caller = self._authenticate(scope, operation.is_open)
@@ -130,7 +148,8 @@ class Endpoint:
         if not operation.is_open:
             scope[ROLE] = caller.role.value
         for name, value in scope["path_params"].items():
-            check_length(name, value, LONGEST_IN_PATH)
+            if len(value) > LONGEST_IN_PATH:  # no call for each request
+                check_length(name, value, LONGEST_IN_PATH)
         request = ApiRequest(
             caller=caller,
             deps=self._deps,

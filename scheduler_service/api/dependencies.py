@@ -10,6 +10,7 @@ from scheduler_service.api.authentication import Authentication
 from scheduler_service.api.body_room import BodyRoom
 from scheduler_service.api.feedback_keys import FeedbackKeys
 from scheduler_service.api.idempotency import IdempotencyKeys
+from scheduler_service.api.large_answers import LargeAnswers
 from scheduler_service.domain.records import Exchange
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.compile import Compiled
@@ -239,6 +240,7 @@ class ApiDependencies:
     feedback_bytes: int = 1 << 16
     array_bytes: int = 16 << 20
     body_room: BodyRoom = field(default_factory=BodyRoom)
+    large_answers: LargeAnswers = field(default_factory=LargeAnswers)
     options: Mapping[str, object] = field(default_factory=dict)
     settings: Callable[[], Mapping[str, Any]] | None = None
     flush_seconds: float = 2

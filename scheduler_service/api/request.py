@@ -168,7 +168,8 @@ class Operation:
     none. `success` and `statuses` are the statuses of success and of refusals that not every operation has.
     `is_open`: no key is needed, since the request has a token of its own or the answer is no secret.
     `media_type` is that of its answer; only JSON is in the envelope, of other ones `data` is a part.
-    `is_busy`: its path is matched before those of other operations.
+    `is_busy`: its path is matched before those of other operations. `is_large`: its answer may be longer than
+    a MiB, so few are made at a time.
     """
 
     route: str
@@ -185,6 +186,7 @@ class Operation:
     statuses: tuple[int, ...] = ()
     is_open: bool = False
     is_busy: bool = False
+    is_large: bool = False
     media_type: str = "application/json"
 
     @cached_property

@@ -7,11 +7,12 @@ import pytest
 
 from tests.attack.bystander import open_bystander
 from tests.attack.client import SMALL_BUFFER, get, many_clients
-from tests.attack.service import fill, open_service
+from tests.attack.service import fill, job, open_service
 from tests.faults.processes import Fleet
 
 pytestmark = pytest.mark.anyio
 CALLERS = 280
+LARGE_CALLERS = 60
 FEW = {"NOFILE": (128, 256)}
 DRAIN_SECONDS = 1
 # The last answers, the cutting off, and a machine that has much else to do.
@@ -35,3 +36,21 @@ async def test_many_answers_that_nobody_reads(fleet: Fleet, tmp_path: Path) -> N
         (began,), (ended,) = service.logged("draining"), service.logged("stopped")
     moments = [datetime.fromisoformat(line["timestamp"]) for line in (began, ended)]
     assert (moments[1] - moments[0]).total_seconds() < DRAIN_SECONDS + FURTHER_SECONDS
+
+
+async def test_the_largest_answers_that_nobody_reads(fleet: Fleet, tmp_path: Path) -> None:
+    """Asked for at one moment, they are made a few at a time; who asks after them gets an answer."""
+    async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
+        external = {"timer": {"period": "external"}}
+        for number in range(5):
+            definition = {**job("large", f"http://127.0.0.1:9/{number}"), **external}
+            definition["request"] = [{"url": f"http://127.0.0.1:9/{number}", "body": {"a": "x" * 900_000}}]
+            path = "/jobs/large/update" if number else "/jobs/large"
+            answer = await service.run.ask("POST", path, json=definition)
+            assert answer.status_code in (200, 201), answer.text
+        asked = get("/jobs/large/revisions")
+        async with many_clients(service.url, LARGE_CALLERS, first=asked, buffer=SMALL_BUFFER):
+            answer = await service.run.ask("GET", "/jobs/large/revisions", timeout=60)
+            assert answer.status_code == 200
+            assert len(answer.content) > 3_000_000
+            await bystander.check()

@@ -37,6 +37,7 @@ BULK = group(
         summary="Show how far an operation is",
         data=answers.Operation,
         statuses=(404,),
+        is_large=True,
     ),
     Operation(
         route="POST /operations/{operationId}/cancel",

@@ -16,6 +16,7 @@ DELIVERIES = group(
         summary="List notifications",
         query=(*DELIVERY_FILTERS, *paging()),
         data=answers.Listing[answers.DeliveryLine],
+        is_large=True,
     ),
     Operation(
         route="POST /deliveries/{deliveryId}/resend",

@@ -34,6 +34,7 @@ EXECUTIONS = group(
         query=(integer("requestCounts", "Only this attempt, and the notifications about it."),),
         data=answers.ExecutionInFull,
         statuses=(404,),
+        is_large=True,
     ),
     Operation(
         route="GET /executions/{executionId}/log",
@@ -43,6 +44,7 @@ EXECUTIONS = group(
         query=paging(),
         data=answers.Listing[answers.LogLine],
         statuses=(404,),
+        is_large=True,
     ),
     Operation(
         route="POST /executions/{executionId}/cancel",

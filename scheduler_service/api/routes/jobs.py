@@ -83,6 +83,7 @@ JOBS = group(
             *paging(),
         ),
         data=answers.Listing[answers.JobLine],
+        is_large=True,
     ),
     Operation(
         route="GET /jobs/{jobId}",
@@ -91,6 +92,7 @@ JOBS = group(
         summary="Read a job",
         data=answers.Job,
         statuses=(404,),
+        is_large=True,
     ),
     Operation(
         route="PUT /jobs/{jobId}",
@@ -146,5 +148,6 @@ JOBS = group(
         query=paging(),
         data=answers.Listing[answers.RevisionLine],
         statuses=(404,),
+        is_large=True,
     ),
 )

@@ -40,6 +40,7 @@ LEGACY_MAIN = group(
             *paging(default=legacy_main.PAGE),
         ),
         data=answers.Listing[answers.ExecutionInFull],
+        is_large=True,
     ),
     Operation(
         route="GET /main/getChildJobLogsByExecutionId",
@@ -52,6 +53,7 @@ LEGACY_MAIN = group(
         ),
         data=answers.Listing[answers.ExecutionInFull],
         statuses=(404,),
+        is_large=True,
     ),
     Operation(
         route="DELETE /main/destroyByParentJob",

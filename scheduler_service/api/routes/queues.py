@@ -24,6 +24,7 @@ QUEUES = group(
         summary="Read a queue: its depth, and which instances hold its parts until when",
         query=paging(),
         data=answers.Queue,
+        is_large=True,
     ),
     Operation(
         route="POST /queues/{name}/free",

@@ -15,6 +15,7 @@ SERVICES = group(
         summary="List services",
         query=paging(),
         data=answers.Listing[answers.ServiceLine],
+        is_large=True,
     ),
     Operation(
         route="PUT /services/{name}",
@@ -39,6 +40,7 @@ SERVICES = group(
         summary="Read a service with its timers and instances",
         data=answers.Service,
         statuses=(404,),
+        is_large=True,
     ),
     Operation(
         route="DELETE /services/{name}",
@@ -56,6 +58,7 @@ SERVICES = group(
         query=paging(),
         data=answers.Listing[answers.Drift],
         statuses=(404,),
+        is_large=True,
     ),
     Operation(
         route="POST /services/{name}/instances/{instanceId}/heartbeat",
