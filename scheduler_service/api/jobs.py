@@ -1,7 +1,6 @@
 """Jobs: create, read, list, update, pause, start again, trigger, destroy (SPEC section 10)."""
 
 import re
-from collections.abc import Sequence
 from hashlib import sha256
 from http import HTTPStatus
 from typing import Any
@@ -33,16 +32,14 @@ from scheduler_service.domain.events import (
 )
 from scheduler_service.domain.execution import ExecutionState, JobState, write_execution_id
 from scheduler_service.domain.job_key import read_job_key
-from scheduler_service.domain.moments import DAY, SECOND, rfc3339
+from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.replies import Reactivated, Reply, Started, Taken
-from scheduler_service.persistence.common.pagination import Number, read_cursor, write_cursor
-from scheduler_service.ports.catalogue import CatalogueEntry, JobSort, Revision
+from scheduler_service.ports.catalogue import CatalogueEntry, JobSort
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.state import Remembered
 
 _STRONG_TAG = re.compile(r'"([1-9][0-9]{0,17})"')
-PAGE_BYTES, REVISIONS_AT_ONCE = 4 << 20, 8
 STATE_OF_RESET = {"failed": ExecutionState.TERMINATED, "succeeded": ExecutionState.SUCCEEDED}
 
 
@@ -80,42 +77,6 @@ async def list_jobs(request: ApiRequest) -> Response:
     defined = await read_definitions(request, page.items)
     items = [{**job_line(entry), **more} for entry, more in zip(page.items, defined, strict=True)]
     return succeed({"items": items, "nextCursor": page.next_cursor})
-
-
-async def list_revisions(request: ApiRequest) -> Response:
-    """`GET /jobs/{jobId}/revisions`: definitions of its present or last life, in order."""
-    entry = await find_job(request, request.job_key, or_destroyed=True)
-    limit, cursor = request.query["limit"], request.query["cursor"]
-    after = 0 if cursor is None else read_cursor(cursor, Number)
-    found, has_more = await _read_revisions(request, entry.uid, after, limit)
-    items = [
-        {"revision": one.revision, "createdAt": rfc3339(one.created_at), "definition": msgspec.Raw(one.text)}
-        for one in found
-    ]
-    more = write_cursor(found[-1].revision) if has_more else None
-    return succeed({"items": items, "nextCursor": more})
-
-
-async def _read_revisions(
-    request: ApiRequest, uid: str, after: int, limit: int
-) -> tuple[Sequence[Revision], bool]:
-    """Up to `limit` revisions above `after`, and whether there are more.
-
-    A page ends early where it has `PAGE_BYTES` of definitions: read by a few, they are never all in memory.
-    """
-    found: list[Revision] = []
-    size = 0
-    while True:
-        wanted = min(limit - len(found) + 1, REVISIONS_AT_ONCE)
-        read = await request.deps.catalogue.revisions(uid, after=after, limit=wanted)
-        for one in read:
-            if len(found) == limit or (found and size + len(one.text) > PAGE_BYTES):
-                return found, True
-            found.append(one)
-            size += len(one.text)
-        if len(read) < wanted:
-            return found, False
-        after = found[-1].revision
 
 
 async def update_job(request: ApiRequest) -> Response:

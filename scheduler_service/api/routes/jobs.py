@@ -1,7 +1,7 @@
 """The routes of jobs."""
 
 from client_sdk.models import Activation, JobDefinition, answers
-from scheduler_service.api import bulk_jobs, examples, feedback, jobs
+from scheduler_service.api import bulk_jobs, examples, feedback, jobs, revisions
 from scheduler_service.api.filters import JOB_FILTERS
 from scheduler_service.api.parameters import choice, flag, integer, moment, number, paging, text
 from scheduler_service.api.request import Body, Operation, group
@@ -142,7 +142,7 @@ JOBS = group(
     ),
     Operation(
         route="GET /jobs/{jobId}/revisions",
-        handler=jobs.list_revisions,
+        handler=revisions.list_revisions,
         role=Role.VIEWER,
         summary="List a job's definitions as they were",
         query=paging(),
