@@ -4,15 +4,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
-from scheduler_service.domain.document import Document
 from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Event, Resumed
 from scheduler_service.domain.moments import DAY, Now
 from scheduler_service.domain.replies import Recalled, Reply
 from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.engine.decision import Job
-from scheduler_service.engine.program import Program
-from scheduler_service.engine.snapshot import SnapshotError
-from scheduler_service.engine.status import revisions
 from scheduler_service.hosts.commit_builder import (
     CommitBuilder,
     DecidedTurn,
@@ -23,9 +19,10 @@ from scheduler_service.hosts.commit_builder import (
     sort_effects,
 )
 from scheduler_service.hosts.host_parts import Act, TurnParts
-from scheduler_service.hosts.job_cache import CachedJob, LoadedJob, PendingCommit, has_open_executions
+from scheduler_service.hosts.job_cache import CachedJob, LoadedJob, PendingCommit
+from scheduler_service.hosts.job_loading import JobLoading
 from scheduler_service.hosts.large_work import work_apart
-from scheduler_service.hosts.program_cache import ProgramCache, weigh
+from scheduler_service.hosts.program_cache import weigh
 from scheduler_service.hosts.revisions import accepted, bind
 from scheduler_service.hosts.timed_release import WaitUntil, ahead_of, begin_of, is_past
 from scheduler_service.language.filters import Unfinished
@@ -75,7 +72,7 @@ class Turn:
         self._new_identity = parts.new_identity
         self._holder = holder
         self._writes = CommitBuilder(core=core, redact=parts.redact, holder=holder, boot=boot)
-        self._programs = ProgramCache(read=store.definition, compiler=core.compile)
+        self._loading = JobLoading(store=store, core=core)
 
     def run(self, cached: CachedJob, command: Command, moment: int | None = None) -> Awaitable[Reply]:
         """Takes one turn; to be awaited at once. Raises StoreError: no effect was started, and `cached` is
@@ -165,7 +162,7 @@ class Turn:
             if cached.doubt is not None:
                 await self._resolve(cached, cached.doubt)
             if not cached.loaded:
-                await self._take_in(cached, loaded or await self._load(cached.job_id))
+                await self._loading.take_in(cached, loaded)
         except StateUnreadable:
             raise  # the store answered, and will answer the same in a second
         except StoreError:
@@ -284,8 +281,9 @@ class Turn:
         if commit.definition is not None:
             uid, revision = commit.entry.uid, commit.entry.revision
             programs = cached.programs
-            weight = self._programs.keep(uid, revision, programs[revision], commit.definition, pending.weight)
-            cached.program_bytes = weight if len(programs) == 1 else self._programs.weight(uid, programs)
+            known = self._loading.programs
+            weight = known.keep(uid, revision, programs[revision], commit.definition, pending.weight)
+            cached.program_bytes = weight if len(programs) == 1 else known.weight(uid, programs)
         if commit.batch is not None:
             self._history.append(commit.batch, durable=True)
         self._observe_job(before, commit.entry)
@@ -328,36 +326,3 @@ class Turn:
             cached.doubt = None
         else:
             cached.forget()
-
-    def _decode(self, job_id: str, stored: bytes) -> Document:
-        """Raises StateUnreadable: this job does nothing, and the others go on."""
-        try:
-            return self._core.decode(stored)
-        except SnapshotError as error:
-            raise StateUnreadable(
-                f"job {job_id}: {error}; stop the service, run 'punctual db repair', "
-                "and create the job again",
-                is_public=True,
-            ) from error
-
-    async def _load(self, job_id: str) -> LoadedJob:
-        stored = await self._store.load(job_id)
-        if stored is None or stored.document is None:
-            return LoadedJob(stored, None)
-        return LoadedJob(stored, self._decode(job_id, stored.document))
-
-    async def _take_in(self, cached: CachedJob, loaded: LoadedJob) -> None:
-        stored, document = loaded.stored, loaded.document
-        programs = dict[int, Program]()
-        if document is not None:
-            programs = await self._programs.load(document.head.uid, revisions(document))
-            cached.program_bytes = self._programs.weight(document.head.uid, programs)
-        cached.document, cached.programs = document, programs
-        if stored is not None:
-            cached.state_bytes = len(stored.document or b"")
-            cached.entry = stored.entry
-            cached.sequence = max(cached.sequence, stored.sequence, stored.used)
-            cached.committed = 0 if document is None else stored.sequence
-            cached.due = cached.durable_due = stored.due
-        cached.cut_off = has_open_executions(document)
-        cached.loaded = True

@@ -127,8 +127,8 @@ async def test_a_job_weighs_what_its_definitions_do() -> None:
 
 async def test_a_job_weighs_what_its_open_executions_do() -> None:
     """Loaded from the store as well; once they have ended, the job weighs nothing any more."""
-    house = await House(limits=HostLimits(hot_bytes=300_000)).start()
-    params = b'{"text": "%b"}' % (b"x" * 100_000)
+    house = await House(limits=HostLimits(hot_bytes=60_000)).start()
+    params = b'{"text": "%b"}' % (b"x" * 20_000)
     for number in range(10):
         await house.create(f"job{number}")
         await house.deliver(Triggered(params=params, planned_at=START + 1_000 * (number + 1)), f"job{number}")
