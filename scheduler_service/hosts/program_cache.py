@@ -56,15 +56,14 @@ class ProgramCache:
 
         `weight`: that of `text`, if it is known.
         """
-        key = uid, revision
-        if key in self._known:
-            self._forget(uid, revision)
+        known, key = self._known, (uid, revision)
         if weight is None:
             weight = weigh(text)
-        self._known[key] = program, weight
-        self._bytes += weight
-        while len(self._known) > self._size or (self._bytes > self._most_bytes and len(self._known) > 1):
-            self._forget(*next(iter(self._known)))
+        before = known.pop(key, None)
+        known[key] = program, weight
+        self._bytes += weight if before is None else weight - before[1]
+        while len(known) > self._size or (self._bytes > self._most_bytes and len(known) > 1):
+            self._bytes -= known.popitem(last=False)[1][1]
         return weight
 
     def weight(self, uid: str, revisions: Iterable[int]) -> int:
@@ -75,11 +74,6 @@ class ProgramCache:
             if kept is not None:
                 weight += kept[1]
         return weight
-
-    def _forget(self, uid: str, revision: int) -> None:
-        dropped = self._known.pop((uid, revision), None)
-        if dropped is not None:
-            self._bytes -= dropped[1]
 
     async def _one(self, uid: str, revision: int) -> Program:
         known = self._known.get((uid, revision))
