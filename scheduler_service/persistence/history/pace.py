@@ -4,8 +4,8 @@ import time
 
 # After a load of BUSY_BATCHES the writer waits BUSY_INTERVALS times longer: more of what begins and ends an
 # execution becomes one row, and the event loop has the interpreter to itself meanwhile.
-BUSY_BATCHES = 100
-BUSY_INTERVALS = 8
+BUSY_BATCHES = 200
+BUSY_INTERVALS = 4
 
 
 class InterpreterBreak:

@@ -35,7 +35,7 @@ T = TypeVar("T")
 Work = Callable[[sa.Connection], T]
 
 HISTORY = "history"
-FLUSH_INTERVAL_SECONDS = 0.05
+FLUSH_INTERVAL_SECONDS = 0.1
 PAUSES_SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0)
 # Of these pauses, what remains where a reader asks meanwhile.
 SHORTEST_PAUSE_SECONDS = 1.0
@@ -46,7 +46,7 @@ CLOSING_TRIES = 2
 
 
 class HistoryWriter:
-    """ports.History in a thread. Records are visible after about 100 ms, or by `flush`.
+    """ports.History in a thread. Records are visible after about 150 ms, or by `flush`.
 
     Under load they are after 500 ms, those of an execution that has not ended after a second.
 
