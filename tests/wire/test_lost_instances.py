@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from scheduler_service.domain.events import CancelRequested
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.ports.delivery import Command
 from tests.wire.service import World, data_of, definition, running
 from tests.wire.target import HELD, Reply, Target
 
@@ -32,7 +34,9 @@ async def begin(world: World, **members: Any) -> str:
 
 async def state(world: World) -> str:
     """That of the latest execution, after the latest turn."""
-    job = await world.service.components.jobs.read("j")
+    jobs = world.service.components.jobs
+    await jobs.deliver("j", Command(CancelRequested(0)))  # refused, after the turns that are under way
+    job = await jobs.read("j")
     assert job is not None
     assert job.document is not None
     assert job.document.head.latest is not None
