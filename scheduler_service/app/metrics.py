@@ -143,7 +143,7 @@ def add_stored(
 
 
 async def read_outbox(store: DeliveryStore, clock: Clock) -> Sequence[Sample]:
-    """What lies in the outbox, among the first 10,000 durable deliveries. Raises StoreError."""
+    """What lies in the outbox, among the first 20 pages of durable deliveries. Raises StoreError."""
     count, oldest, after = 0, None, ""
     for _ in range(MOST_PAGES):
         page = await store.deliveries(after, PAGE)
@@ -151,7 +151,7 @@ async def read_outbox(store: DeliveryStore, clock: Clock) -> Sequence[Sample]:
             if one.state is DeliveryState.OUTBOX:
                 count += 1
                 oldest = one.created_at if oldest is None else min(oldest, one.created_at)
-        if len(page) < PAGE:
+        if not page:
             break
         after = page[-1].delivery_id
     age = 0 if oldest is None else max(0, clock.now().wall - oldest) / SECOND

@@ -174,7 +174,8 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     one. `ordinal` numbers the deliveries of one execution. `final` marks the last event of an execution.
     `job_id` is filled in by the turn. `detail` is the job's `historyDetail`. `trace` is the caller's
     context of the execution. `state`: `pending`; `delivered`, `failed`, `superseded` or `dismissed` in the
-    end; `outbox` where it failed and will be sent again. `past` holds the latest tries.
+    end; `outbox` where it failed and will be sent again. `past` holds the latest tries. `is_body_stored`: the
+    body of its request is in the store alone, where the delivery is never like this.
     """
 
     delivery_id: str
@@ -197,6 +198,7 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     tenant: str = "default"
     trace: str = ""
     detail: str | None = None
+    is_body_stored: bool = False
 
 
 class Notify(Effect, frozen=True):

@@ -33,10 +33,20 @@ STARTING = (Call, CallPart, ResolveInstances, CountMissed, WatchInstance)
 
 
 class EffectHandlers:
-    """Hands each effect to the component that carries it out; shows what is still under way."""
+    """Hands each effect to the component that carries it out; shows what is still under way.
+
+    `most_body_bytes`: what bodies of notifications may take in memory that `store` has as well; None: `store`
+    does not have all of them.
+    """
 
     def __init__(
-        self, parts: HostParts, *, store: StateStore, send_guard: SendGuard, redelivery: Redelivery
+        self,
+        parts: HostParts,
+        *,
+        store: StateStore,
+        send_guard: SendGuard,
+        redelivery: Redelivery,
+        most_body_bytes: int | None = None,
     ) -> None:
         log, limits = parts.log, parts.limits
         self._starts_nothing = False
@@ -62,6 +72,7 @@ class EffectHandlers:
             log=log,
             retries=limits.retries,
             interval=limits.interval,
+            most_body_bytes=most_body_bytes,
         )
 
     def act(self, job_id: str, effects: tuple[Effect, ...], programs: Mapping[int, Program]) -> None:

@@ -31,6 +31,8 @@ PAGE_SIZE = 500
 RESENT_AT_ONCE = 16
 FAILED_KEPT = 1_000
 SETTLE_PAUSE_MS = SECOND
+LOADED_AT_ONCE = 16
+"""Tries of deliveries whose body is in the store alone: so many are in memory at a time."""
 
 FirstTries = tuple[str, int]
 
@@ -40,7 +42,8 @@ class NotificationSender:
 
     Durable ones are in the store and are settled there after each try; after a crash between a try and its
     settlement a delivery is sent again under the same `webhook-id`. Deliveries without a guarantee are in
-    memory alone. `retries` and `interval` (ms) are the settings of `notification`.
+    memory alone. `retries` and `interval` (ms) are the settings of `notification`. Of durable ones no more
+    than `most_body_bytes` of large bodies are in memory (None: all are), except of those that are tried.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class NotificationSender:
         log: Log,
         retries: int = RETRIES,
         interval: int = INTERVAL,
+        most_body_bytes: int | None = None,
     ) -> None:
         self._sender = sender
         self._store = store
@@ -63,11 +67,12 @@ class NotificationSender:
         self._log = log
         self._retries = retries
         self._interval = interval
-        self._pending = PendingNotifications()
+        self._pending = PendingNotifications(most_body_bytes=most_body_bytes)
         self._first_tries: dict[FirstTries, deque[str]] = {}
         self._timers: dict[str, Alarm] = {}
         self._failed: OrderedDict[str, Delivery] = OrderedDict()
         self._tasks = Tasks()
+        self._loads = asyncio.Semaphore(LOADED_AT_ONCE)
 
     def __len__(self) -> int:
         """How many deliveries are pending."""
@@ -91,7 +96,11 @@ class NotificationSender:
             self._record(msgspec.structs.replace(superfluous, state=DeliveryState.SUPERSEDED), None)
 
     def adopt(self, deliveries: Iterable[Delivery]) -> None:
-        """Durable deliveries of an earlier process go on; those in the outbox are left to `resend_outbox`."""
+        """Durable deliveries of an earlier process go on; those in the outbox are left to `resend_outbox`.
+
+        All of them at once, as their ids do not have the order of their first tries; `leave_body` makes them
+        small.
+        """
         now = self._clock.now().steady
         for delivery in sorted(deliveries, key=lambda one: (one.uid, one.execute_number, one.ordinal)):
             if delivery.state != DeliveryState.PENDING or delivery.delivery_id in self._pending:
@@ -138,7 +147,7 @@ class NotificationSender:
             for start in range(0, len(waiting), RESENT_AT_ONCE):
                 await asyncio.gather(*map(self._try, waiting[start : start + RESENT_AT_ONCE]))
             tried += len(waiting)
-            if len(page) < PAGE_SIZE:
+            if not page:
                 return tried
             after = page[-1].delivery_id
 
@@ -168,8 +177,29 @@ class NotificationSender:
 
     async def _try_pending(self, delivery_id: str) -> None:
         delivery = self._pending.get(delivery_id)
-        if delivery is not None:
+        if delivery is None:
+            return
+        if not delivery.is_body_stored:
             await self._try(delivery)
+            return
+        async with self._loads:
+            await self._try_stored(delivery_id)
+
+    async def _try_stored(self, delivery_id: str) -> None:
+        """The try of a delivery whose body the store has, if it is still pending then."""
+        try:
+            stored = await self._read(delivery_id)
+        except StoreError as error:
+            self._log("delivery_not_read", delivery=delivery_id, error=str(error))
+            self._plan(delivery_id, SETTLE_PAUSE_MS)
+            return
+        delivery = self._pending.get(delivery_id)
+        if delivery is None:
+            return
+        if stored is None:
+            self._drop(delivery)
+            return
+        await self._try(msgspec.structs.replace(delivery, request=stored.request, is_body_stored=False))
 
     async def _try(self, delivery: Delivery) -> None:
         """One try, its settlement and its record."""
@@ -234,8 +264,15 @@ class NotificationSender:
 
     async def _find(self, delivery_id: str) -> Delivery | None:
         known = self._pending.get(delivery_id) or self._failed.get(delivery_id)
-        if known is not None:
+        if known is not None and not known.is_body_stored:
             return known
+        stored = await self._read(delivery_id)
+        if known is None or stored is None:
+            return stored
+        return msgspec.structs.replace(known, request=stored.request, is_body_stored=False)
+
+    async def _read(self, delivery_id: str) -> Delivery | None:
+        """The delivery as the store has it; None: it has none. Raises StoreError."""
         # Ids are ordered: this one follows directly after its own beginning.
         after = delivery_id[:-1]
         while True:
@@ -243,7 +280,7 @@ class NotificationSender:
             for delivery in page:
                 if delivery.delivery_id == delivery_id:
                     return delivery
-            if len(page) < PAGE_SIZE or page[-1].delivery_id > delivery_id:
+            if not page or page[-1].delivery_id > delivery_id:
                 return None
             after = page[-1].delivery_id
 

@@ -1,15 +1,32 @@
 """The notifications that are not settled yet, and which of them may be dropped."""
 
+from msgspec.structs import replace
+
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.engine.notification_retry import may_be_superseded
 
 MOST = 100
+LARGE_BODY_BYTES = 16 << 10
+"""A longer body may be left to the store, if that has it."""
+
+
+def leave_body(delivery: Delivery) -> Delivery:
+    """The delivery without its body, where that is large and the store has it."""
+    if not delivery.durable or len(delivery.request.body or b"") <= LARGE_BODY_BYTES:
+        return delivery
+    return replace(delivery, request=replace(delivery.request, body=None), is_body_stored=True)
 
 
 class PendingNotifications:
-    """Deliveries by id; those of each life of a job in the order in which they came."""
+    """Deliveries by id; those of each life of a job in the order in which they came.
 
-    def __init__(self) -> None:
+    Large bodies of durable ones are in memory up to `most_body_bytes` together (None: all are); of others
+    `get` returns the delivery without its body.
+    """
+
+    def __init__(self, *, most_body_bytes: int | None) -> None:
+        self._room = most_body_bytes
+        self._large: dict[str, int] = {}
         self._by_uid: dict[str, dict[str, Delivery]] = {}
         self._uids: dict[str, str] = {}
         self._sending: set[str] = set()
@@ -27,11 +44,15 @@ class PendingNotifications:
 
     def put(self, delivery: Delivery) -> None:
         """Adds it, or gives it new values in its old place."""
+        size = len(delivery.request.body or b"")
+        if size > LARGE_BODY_BYTES and delivery.durable:
+            delivery = self._make_room(delivery, size)
         self._uids[delivery.delivery_id] = delivery.uid
         self._by_uid.setdefault(delivery.uid, {})[delivery.delivery_id] = delivery
 
     def drop(self, delivery_id: str) -> None:
         """Forgets it."""
+        self._give_room_back(delivery_id)
         uid = self._uids.pop(delivery_id, None)
         if uid is None:
             return
@@ -64,3 +85,19 @@ class PendingNotifications:
             ),
             None,
         )
+
+    def _make_room(self, delivery: Delivery, size: int) -> Delivery:
+        """The delivery with its body, if there is room for that."""
+        if self._room is None:
+            return delivery
+        self._give_room_back(delivery.delivery_id)
+        if size > self._room:
+            return leave_body(delivery)
+        self._large[delivery.delivery_id] = size
+        self._room -= size
+        return delivery
+
+    def _give_room_back(self, delivery_id: str) -> None:
+        size = self._large.pop(delivery_id, 0)
+        if size and self._room is not None:
+            self._room += size

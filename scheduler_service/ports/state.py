@@ -84,10 +84,14 @@ class StoredJob(msgspec.Struct, frozen=True, gc=False):
 
 
 class OpenJob(msgspec.Struct, frozen=True, gc=False):
-    """A job with executions that are processing or wait for a retry; `is_marked`: as was asked."""
+    """A job with executions that are processing or wait for a retry; `is_marked`: as was asked.
+
+    `size`: about that of its document, where it is known without handing it out.
+    """
 
     job_id: str
     is_marked: bool
+    size: int = 0
 
 
 class RequestStore(Protocol):
@@ -149,10 +153,13 @@ class StateStore(RequestStore, Protocol):
         """
 
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
-        """Durable deliveries in order of id. Raises StoreUnavailable."""
+        """Durable deliveries in order of id: at most `limit`, fewer where they are large; none: the end.
+
+        Raises StoreUnavailable.
+        """
 
     async def unwritten(self, after: tuple[str, int], limit: int) -> list[Batch]:
-        """Batches that the history has not confirmed, in order of (uid, sequence)."""
+        """Batches that the history has not confirmed, by (uid, sequence), in pages as `deliveries`."""
 
     def written(self, keys: Sequence[tuple[str, int]]) -> Awaitable[None]:
         """Deletes batches (uid, sequence) that the history has confirmed. Raises StoreError."""

@@ -64,6 +64,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         ),
         "declarations_exceeded": Word(WARNING, "Services declare more than they may together."),
         "delivery_failed": Word(WARNING, "A notification could not be delivered.", kind=("target", "error")),
+        "delivery_not_read": Word(WARNING, "A notification could not be read from the store yet."),
         "delivery_not_settled": Word(WARNING, "The outcome of a notification could not be stored yet."),
         "descriptors_exhausted": Word(ERROR, "The process or the machine had no descriptor."),
         "descriptors_set": Word(INFO, "How many descriptors this process may open."),

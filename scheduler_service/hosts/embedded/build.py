@@ -38,7 +38,13 @@ def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
     redelivery = Redelivery(
         take=lambda job_id, command: turns.take(job_id, command), clock=clock, lease=limits.lease, line=line
     )
-    effects = EffectHandlers(parts, store=store, send_guard=OpenSendGuard(), redelivery=redelivery)
+    effects = EffectHandlers(
+        parts,
+        store=store,
+        send_guard=OpenSendGuard(),
+        redelivery=redelivery,
+        most_body_bytes=limits.body_bytes,
+    )
     alarms = EmbeddedAlarms(
         store=store,
         clock=clock,

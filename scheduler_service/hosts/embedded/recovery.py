@@ -9,12 +9,15 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.engine.snapshot import marks_of
 from scheduler_service.hosts.job_cache import LoadedJob
 from scheduler_service.hosts.notification_sender import NotificationSender
+from scheduler_service.hosts.pending_notifications import leave_body
 from scheduler_service.ports.history import History
-from scheduler_service.ports.state import StateStore
+from scheduler_service.ports.state import OpenJob, StateStore
 
 PAGE = 500
 GROUP = 250
 """Jobs with calls that are loaded at a time: so many definitions a store keeps that it read with them."""
+GROUP_BYTES = 8 << 20
+"""So many bytes their documents have, or one alone has more: being read, they take several times that."""
 CALLS_AT_ONCE = 128
 WAITING_AT_ONCE = 16
 """Firings have begun by then, and must not wait for these."""
@@ -74,37 +77,35 @@ class Recovery:
             page = await self._store.unwritten(after, PAGE)
             for batch in page:
                 self._history.append(batch, durable=True)
-            if len(page) < PAGE:
+            if not page:
                 return
             after = (page[-1].uid, page[-1].sequence)
 
     async def _hand_over_deliveries(self) -> None:
         found: list[Delivery] = []
         after = ""
-        while True:
-            page = await self._store.deliveries(after, PAGE)
-            found.extend(page)
-            if len(page) < PAGE:
-                break
+        while page := await self._store.deliveries(after, PAGE):
+            found += map(leave_body, page)
             after = page[-1].delivery_id
         self._notifications.adopt(found)
 
     async def _wake_calls(self) -> None:
-        in_flight = await self._find_calls()
-        for start in range(0, len(in_flight), GROUP):
-            group = in_flight[start : start + GROUP]
+        for group in group_jobs(await self._find_calls()):
             found = list(zip(group, await asyncio.gather(*map(self._load, group)), strict=True))
             await self._wake_all((job for job in found if _has_calls(job[1])), CALLS_AT_ONCE)
             self._waiting += [job_id for job_id, loaded in found if not _has_calls(loaded)]
 
-    async def _find_calls(self) -> list[str]:
+    async def _find_calls(self) -> list[OpenJob]:
         """The jobs that may have calls in flight. The others wait, and nothing of them is loaded yet."""
-        in_flight: list[str] = []
+        in_flight: list[OpenJob] = []
         after = ""
         while True:
             page = await self._store.open_jobs(after, PAGE, MARKS)
             for job in page:
-                (in_flight if job.is_marked else self._waiting).append(job.job_id)
+                if job.is_marked:
+                    in_flight.append(job)
+                else:
+                    self._waiting.append(job.job_id)
             if len(page) < PAGE:
                 return in_flight
             after = page[-1].job_id
@@ -127,6 +128,20 @@ class Recovery:
                 await self._wake(job_id, loaded)
 
         await asyncio.gather(*(wake_rest() for _ in range(at_once)))
+
+
+def group_jobs(jobs: Iterable[OpenJob]) -> Iterable[list[str]]:
+    """Their ids, divided into what is loaded at a time: up to `GROUP`, or `GROUP_BYTES`."""
+    group: list[str] = []
+    size = 0
+    for job in jobs:
+        size += job.size
+        if group and (size > GROUP_BYTES or len(group) == GROUP):
+            yield group
+            group, size = [], job.size
+        group.append(job.job_id)
+    if group:
+        yield group
 
 
 def _has_calls(loaded: LoadedJob | None) -> bool:

@@ -158,7 +158,7 @@ class RedisStateStore(StoreWrites[Writer]):
         found = await self._reader.members(Range(OPEN, _after(after.encode())), limit)
         rows = await self._reader.command("HMGET", "jobs", *found) if found else []
         return [
-            OpenJob(member.decode(), search_document(row, marks))
+            OpenJob(member.decode(), search_document(row, marks), len(row or b""))
             for member, row in zip(found, rows, strict=True)
         ]
 

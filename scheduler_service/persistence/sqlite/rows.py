@@ -48,6 +48,11 @@ ENTRY = (
     "updated_at, live, waiting, system"
 )
 
+LARGE_BYTES = 64 << 10
+"""A longer document is read alone: as text it takes twice as much, and all of a text at most 10⁹ bytes."""
+PAGE_BYTES = 4 << 20
+"""A page of rows that may be large ends early where they have so many bytes; one row it has in any case."""
+
 MAX_PREFETCHED_BYTES = 16_384
 """Longer definitions are not loaded with their jobs: what many loads read together has a bound."""
 
@@ -56,6 +61,8 @@ _DEFINITION = (
     "WHERE kept.uid = jobs.uid AND kept.revision = jobs.revision "
     f"AND length(kept.text) <= {MAX_PREFETCHED_BYTES}))"
 )
+_DOCUMENT = "iif(document IS NULL, NULL, hex(document))"
+_SMALL_DOCUMENT = f"iif(length(document) > {LARGE_BYTES}, '', {_DOCUMENT})"
 _STATE = FACE.index("state")
 _ENTRY_WIDTH = len(CatalogueEntry.__struct_fields__)
 
@@ -68,6 +75,23 @@ def select(connection: sqlite3.Connection, columns: str, source: str, parameters
     text = f"SELECT '[' || ifnull(group_concat(item), '') || ']' FROM ({inner})"  # noqa: S608
     rows: list[Any] = msgspec.json.decode(connection.execute(text, tuple(parameters)).fetchall()[0][0])
     return rows
+
+
+def select_page(
+    connection: sqlite3.Connection, columns: str, blob: str, source: str, parameters: Sequence[Any]
+) -> list[Any]:
+    """As `select`, but no more rows than have `PAGE_BYTES` in their column `blob`, and at least one.
+
+    `source` has an order, and ends with `LIMIT ?`.
+    """
+    sizes = select(connection, f"length({blob})", source, parameters)
+    count = size = 0
+    for (length,) in sizes:
+        size += length
+        if count and size > PAGE_BYTES:
+            break
+        count += 1
+    return select(connection, columns, source, (*parameters[:-1], count)) if count else []
 
 
 def face_columns(entry: CatalogueEntry) -> tuple[Any, ...]:
@@ -119,13 +143,21 @@ class Loaded(msgspec.Struct, frozen=True, gc=False):
 
 def read_jobs(connection: sqlite3.Connection, job_ids: list[str]) -> dict[str, Loaded]:
     """Those of `job_ids` that the file has."""
-    rows = select(
+    found: dict[str, Loaded] = {}
+    for row in _select_jobs(connection, _SMALL_DOCUMENT, job_ids):
+        # What is large is read alone, with all else of it anew, as the job may have had a turn meanwhile.
+        for whole in _select_jobs(connection, _DOCUMENT, [row[0]]) if row[-2] == "" else [row]:
+            found[whole[0]] = _read_job(whole)
+    return found
+
+
+def _select_jobs(connection: sqlite3.Connection, document: str, job_ids: list[str]) -> list[Any]:
+    return select(
         connection,
-        f"{ENTRY}, sequence, due_wall, due_steady, iif(document IS NULL, NULL, hex(document)), {_DEFINITION}",
+        f"{ENTRY}, sequence, due_wall, due_steady, {document}, {_DEFINITION}",
         "jobs WHERE job_id IN (SELECT value FROM json_each(?))",
         (_encode_json(job_ids).decode(),),
     )
-    return {row[0]: _read_job(row) for row in rows}
 
 
 def _read_job(row: list[Any]) -> Loaded:

@@ -17,7 +17,7 @@ from scheduler_service.persistence.sqlite.journal import Journal
 from scheduler_service.persistence.sqlite.journal_page import OnDamage
 from scheduler_service.persistence.sqlite.queues import SqliteQueues
 from scheduler_service.persistence.sqlite.reader import Reader
-from scheduler_service.persistence.sqlite.rows import read_batch, select
+from scheduler_service.persistence.sqlite.rows import read_batch, select, select_page
 from scheduler_service.persistence.sqlite.writer import OnTrouble, Writer
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch
@@ -133,19 +133,19 @@ class SqliteStateStore(StoreWrites[Writer]):
         await self._catch_up()
         is_marked = " + ".join(["ifnull(instr(document, ?), 0)"] * len(marks)) or "0"
         source = "jobs WHERE live > 0 AND job_id > ? ORDER BY job_id LIMIT ?"
-        rows = await self._select(f"job_id, {is_marked}", source, *marks, after, limit)
-        return [OpenJob(row[0], row[1] > 0) for row in rows]
+        rows = await self._select(f"job_id, {is_marked}, length(document)", source, *marks, after, limit)
+        return [OpenJob(row[0], row[1] > 0, row[2]) for row in rows]
 
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
         source = "deliveries WHERE delivery_id > ? ORDER BY delivery_id LIMIT ?"
-        rows = await self._select("hex(content)", source, after, limit)
+        rows = await self._page("hex(content)", "content", source, after, limit)
         return [unpack_delivery(bytes.fromhex(row[0])) for row in rows]
 
     async def unwritten(self, after: tuple[str, int], limit: int) -> list[Batch]:
         await self.writer.put(Fold(is_whole=True))
         columns = "uid, job_id, tenant, sequence, at, hex(records)"
         source = "unwritten WHERE (uid, sequence) > (?, ?) ORDER BY uid, sequence LIMIT ?"
-        return [read_batch(row) for row in await self._select(columns, source, *after, limit)]
+        return [read_batch(row) for row in await self._page(columns, "records", source, *after, limit)]
 
     async def clock_skew(self) -> int:
         text = "SELECT value FROM meta WHERE key = ?"
@@ -180,3 +180,8 @@ class SqliteStateStore(StoreWrites[Writer]):
 
     async def _select(self, columns: str, source: str, *parameters: Any) -> list[Any]:
         return await self._reader.read(lambda connection: select(connection, columns, source, parameters))
+
+    async def _page(self, columns: str, blob: str, source: str, *parameters: Any) -> list[Any]:
+        return await self._reader.read(
+            lambda connection: select_page(connection, columns, blob, source, parameters)
+        )

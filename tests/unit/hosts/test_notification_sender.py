@@ -10,6 +10,8 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import DeliveryRecord
 from scheduler_service.domain.wire import Answer, OutboundRequest
+from scheduler_service.hosts.host_parts import HostLimits
+from scheduler_service.hosts.notification_sender import LOADED_AT_ONCE
 from tests.unit.hosts.house import House, asynchronous
 
 pytestmark = pytest.mark.anyio
@@ -299,3 +301,68 @@ async def test_a_record_follows_the_detail_of_its_job() -> None:
         await house.settle()
         (*_, last) = (one for one in house.history.records() if isinstance(one, DeliveryRecord))
         assert (last.state, last.exchange is not None) == ("delivered", is_kept)
+
+
+LARGE = {"size": "x" * 20_000}
+FEW_BODIES = HostLimits(body_bytes=25_000)
+
+
+async def large(house: House, jobs: int, **members: Any) -> None:
+    """So many jobs whose every event is told with a large body, and each runs once."""
+    told = notice(guarantee="outbox", body={"told": LARGE, "job": "${jobId}"}, **members)
+    for number in range(jobs):
+        await house.create(f"job{number}", notification=[told])
+        await house.trigger(f"job{number}")
+        await house.settle()
+
+
+def told_of(house: House) -> list[str]:
+    """The jobs of which whole bodies were told, in order of sending."""
+    bodies = [json.loads(one.body or b"{}") for one in house.sender.requests if one.url == TOLD]
+    assert all(body["told"] == LARGE for body in bodies)
+    return [body["job"] for body in bodies]
+
+
+async def test_large_bodies_are_left_to_the_store() -> None:
+    """Also for retries: what is sent is what was stored, and all is settled in the end."""
+    house = await House(limits=FEW_BODIES).start()
+    house.sender.answers(TOLD, *[500] * 3)
+    await large(house, 3, stateEquals="finalSucceed")
+    assert sorted(told_of(house)) == ["job0", "job1", "job2"]
+    await house.advance(60_000)
+    assert sorted(told_of(house)[3:]) == ["job0", "job1", "job2"]
+    assert house.disk.deliveries == {}
+    assert len(house.host.notifications) == 0
+
+
+async def test_after_a_crash_large_bodies_stay_in_the_store_until_they_are_tried() -> None:
+    """In the order of the events of each execution; one that is dismissed meanwhile is not sent."""
+    house = await House(limits=FEW_BODIES).start()
+    house.sender.hold(TOLD)
+    await large(house, 20)
+    await house.crash()
+    house.sender.requests.clear()
+    house.sender.hold(TOLD)
+    await house.start()
+    await house.settle()
+    assert len(told_of(house)) == LOADED_AT_ONCE
+    assert "job8" not in told_of(house)
+    assert await house.host.notifications.dismiss("uid9-1-0")
+    house.sender.release(TOLD)
+    await house.settle()
+    assert len(told_of(house)) == 2 * 20 - 1
+    assert house.disk.deliveries == {}
+
+
+async def test_a_body_that_cannot_be_read_is_read_later() -> None:
+    """One line says so, and the delivery is not lost."""
+    house = await House(limits=HostLimits(body_bytes=0)).start()
+    house.sender.answers(TOLD, 500)
+    await large(house, 1, stateEquals="finalSucceed")
+    house.store.is_down = True
+    await house.advance(20_000)
+    assert "delivery_not_read" in [event for event, _ in house.log]
+    house.store.is_down = False
+    await house.advance(20_000)
+    assert told_of(house) == ["job0", "job0"]
+    assert house.disk.deliveries == {}

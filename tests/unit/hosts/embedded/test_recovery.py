@@ -8,7 +8,13 @@ import pytest
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord
 from scheduler_service.engine.snapshot import decode
-from scheduler_service.hosts.embedded.recovery import GROUP, WAITING_AT_ONCE, Recovery
+from scheduler_service.hosts.embedded.recovery import (
+    GROUP,
+    GROUP_BYTES,
+    WAITING_AT_ONCE,
+    Recovery,
+    group_jobs,
+)
 from scheduler_service.hosts.host_parts import HostLimits
 from scheduler_service.hosts.job_cache import LoadedJob
 from scheduler_service.ports.errors import StateUnreadable, StoreError, StoreUnavailable
@@ -100,6 +106,16 @@ async def test_calls_in_flight_do_not_wait_for_jobs_that_wait() -> None:
     assert house.store.loads == 1, "nothing is loaded of a job that merely waits"
     await until(lambda: len(house.order("commit")) == 601)
     assert house.sender.urls() == [URL]
+
+
+async def test_large_jobs_are_loaded_a_few_at_a_time() -> None:
+    """In order, each of them, and one that is larger than all may be together alone."""
+    jobs = [OpenJob(str(number), True, size) for number, size in enumerate((3, 3, 3, 20, 1, 1))]
+    jobs = [OpenJob(one.job_id, True, one.size * GROUP_BYTES // 10) for one in jobs]
+    assert list(group_jobs(jobs)) == [["0", "1", "2"], ["3"], ["4", "5"]]
+    many = [OpenJob(str(number), True) for number in range(GROUP + 1)]
+    assert [len(group) for group in group_jobs(many)] == [GROUP, 1]
+    assert list(group_jobs([])) == []
 
 
 async def test_answers_are_taken_when_all_calls_are_out() -> None:
