@@ -1,7 +1,7 @@
 """The REST API as an ASGI application, with one endpoint per path."""
 
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
 from typing import Any
@@ -18,6 +18,7 @@ from scheduler_service.api.authentication import Authenticate, check_role
 from scheduler_service.api.bodies import ClientGone
 from scheduler_service.api.busy_paths import BusyPaths
 from scheduler_service.api.dependencies import ApiDependencies
+from scheduler_service.api.large_answers import Place
 from scheduler_service.api.openapi import describe
 from scheduler_service.api.pages.front import FrontPage
 from scheduler_service.api.pages.reference import Reference
@@ -97,50 +98,57 @@ class Endpoint:
         self.path = next(iter(self._operations.values())).path
         """As the description of the API has it."""
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request. Raises only what is a fault of this service, after its answer."""
-        operation = self._operations.get("GET" if scope["method"] == "HEAD" else scope["method"])
-        if operation is None or not operation.is_large:
-            return self._answer(operation, scope, receive, send)
-        return self._answer_in_line(operation, scope, receive, send)
-
-    async def _answer_in_line(self, operation: Operation, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request once there is a place for its answer."""
         began = time.perf_counter()
+        place: Place | None = None
         try:
-            place = await self._deps.large_answers.take(send)
-        except ApiProblem as problem:
-            self._count(scope, problem.status, began)
-            await fail(problem)(scope, receive, send)
-            return
-        try:
-            await self._answer(operation, scope, receive, place.send)
+            try:
+                operation, request = self._read(scope, receive)
+                if operation.answer_line is not None:
+                    place = await self._deps.large_answers[operation.answer_line].take(send)
+                    send = place.send
+                response = await self._handle(operation, request)
+            except ClientGone:
+                return
+            except Exception as error:
+                explained = self._explain(error, scope)
+                if explained is None:
+                    self._count(scope, HTTPStatus.INTERNAL_SERVER_ERROR, began)
+                    await fail(_fault())(scope, receive, send)
+                    raise
+                response = explained
+            self._count(scope, response.status_code, began)
+            await response(scope, receive, send)
         finally:
-            place.give_back()
+            if place is not None:
+                place.give_back()
 
-    async def _answer(self, operation: Operation | None, scope: Scope, receive: Receive, send: Send) -> None:
-        began = time.perf_counter()
+    async def _handle(self, operation: Operation, request: ApiRequest) -> Response:
         try:
-            response = await self._run(operation, scope, receive)
-        except ApiProblem as problem:
-            response = fail(problem)
-        except CursorError as error:
-            response = fail(invalid("/cursor", "invalid", str(error)))
-        except DeclarationsFull as error:
-            response = fail(refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "/timers", "too_large", str(error)))
-        except StoreError as error:
-            self._deps.store_faults.count("requests", error=str(error))
-            response = fail(store_problem(error, is_read=scope["method"] in ("GET", "HEAD")))
-        except ClientGone:
-            return
-        except Exception:
-            self._count(scope, HTTPStatus.INTERNAL_SERVER_ERROR, began)
-            await fail(_fault())(scope, receive, send)
-            raise
-        self._count(scope, response.status_code, began)
-        await response(scope, receive, send)
+            return await operation.handler(request)
+        finally:
+            if request.room:
+                self._deps.body_room.give_back(request.room)
 
-    async def _run(self, operation: Operation | None, scope: Scope, receive: Receive) -> Response:
+    def _explain(self, error: Exception, scope: Scope) -> Response | None:
+        """What the caller is told of a refusal, or of a store that does not answer; None: it is a fault."""
+        match error:
+            case ApiProblem():
+                return fail(error)
+            case CursorError():
+                return fail(invalid("/cursor", "invalid", str(error)))
+            case DeclarationsFull():
+                too_large = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+                return fail(refuse(too_large, "/timers", "too_large", str(error)))
+            case StoreError():
+                self._deps.store_faults.count("requests", error=str(error))
+                return fail(store_problem(error, is_read=scope["method"] in ("GET", "HEAD")))
+        return None
+
+    def _read(self, scope: Scope, receive: Receive) -> tuple[Operation, ApiRequest]:
+        """What is asked for, by whom. Raises ApiProblem (401, 403, 405, 422)."""
+        operation = self._operations.get("GET" if scope["method"] == "HEAD" else scope["method"])
         if operation is None:
             raise self._no_method(scope["method"])
         caller = self._authenticate(scope, operation.is_open)
@@ -150,7 +158,7 @@ class Endpoint:
         for name, value in scope["path_params"].items():
             if len(value) > LONGEST_IN_PATH:  # no call for each request
                 check_length(name, value, LONGEST_IN_PATH)
-        request = ApiRequest(
+        return operation, ApiRequest(
             caller=caller,
             deps=self._deps,
             scope=scope,
@@ -158,11 +166,6 @@ class Endpoint:
             path=scope["path_params"],
             query=read_query(scope["query_string"], operation.query),
         )
-        try:
-            return await operation.handler(request)
-        finally:
-            if request.room:
-                self._deps.body_room.give_back(request.room)
 
     def _count(self, scope: Scope, status: int, began: float) -> None:
         metrics, method = self._deps.metrics, scope["method"]

@@ -10,7 +10,7 @@ from scheduler_service.api.authentication import Authentication
 from scheduler_service.api.body_room import BodyRoom
 from scheduler_service.api.feedback_keys import FeedbackKeys
 from scheduler_service.api.idempotency import IdempotencyKeys
-from scheduler_service.api.large_answers import LargeAnswers
+from scheduler_service.api.large_answers import AnswerLine, LargeAnswers
 from scheduler_service.domain.records import Exchange
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.compile import Compiled
@@ -191,7 +191,7 @@ class ApiDependencies:
     """Everything that the API uses.
 
     - `peek`: the catalogue entry of a job as of its latest commit, if it is in memory.
-    - `read_job`: a job as of its latest turn, None where there is none. Raises StoreError.
+    - `read_job`: a job as of its latest turn that was answered, None where there is none. Raises StoreError.
     - `compile_definition`: raises DefinitionError with all errors.
     - `ready`: the names of what is not ready yet; empty when all is. `parts`: each part with its state.
     - `standstills`: for how long the loop was held lately.
@@ -240,7 +240,9 @@ class ApiDependencies:
     feedback_bytes: int = 1 << 16
     array_bytes: int = 16 << 20
     body_room: BodyRoom = field(default_factory=BodyRoom)
-    large_answers: LargeAnswers = field(default_factory=LargeAnswers)
+    large_answers: Mapping[AnswerLine, LargeAnswers] = field(
+        default_factory=lambda: {line: LargeAnswers() for line in AnswerLine}
+    )
     options: Mapping[str, object] = field(default_factory=dict)
     settings: Callable[[], Mapping[str, Any]] | None = None
     flush_seconds: float = 2

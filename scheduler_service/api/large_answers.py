@@ -1,13 +1,14 @@
 """Large answers: few are made at a time, whatever many callers ask for at one moment and read or do not."""
 
 import asyncio
+from enum import Enum
 
 from starlette.types import Message, Send
 
 from scheduler_service.api.room import WAIT_SECONDS, Room
 
 MOST = 4
-"""One may take 4 MiB as it is sent, and three times as much while it is made."""
+"""One may take 4 MiB as it is sent, in rare cases 10, and three times as much while it is made."""
 HOLD_SECONDS = 0.25
 """So long an answer keeps its place once it is made, if it is not read: the next ones wait for readers."""
 LARGE_BYTES = 64 << 10
@@ -17,8 +18,15 @@ BUSY = "too many large answers are being made; ask again in a moment, or for les
 _END: Message = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
+class AnswerLine(Enum):
+    """Where callers wait for a large answer: those that read the state do not wait for a slow history."""
+
+    STATE = "state"
+    HISTORY = "history"
+
+
 class LargeAnswers:
-    """Places for the answers that are being made in one process; who finds none waits in line."""
+    """Places for the answers of one line that are being made in one process; who finds none waits in line."""
 
     def __init__(
         self, *, most: int = MOST, hold_seconds: float = HOLD_SECONDS, wait_seconds: float = WAIT_SECONDS

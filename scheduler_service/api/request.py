@@ -17,6 +17,7 @@ from scheduler_service.api.bodies import check_object, header, read_body, read_j
 from scheduler_service.api.definitions import Creator
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.languages import preferred
+from scheduler_service.api.large_answers import AnswerLine
 from scheduler_service.api.parameters import LARGEST, Parameter, Values, read_integer
 from scheduler_service.api.responses import invalid
 from scheduler_service.domain.job_key import write_job_key
@@ -168,8 +169,8 @@ class Operation:
     none. `success` and `statuses` are the statuses of success and of refusals that not every operation has.
     `is_open`: no key is needed, since the request has a token of its own or the answer is no secret.
     `media_type` is that of its answer; only JSON is in the envelope, of other ones `data` is a part.
-    `is_busy`: its path is matched before those of other operations. `is_large`: its answer may be longer than
-    a MiB, so few are made at a time.
+    `is_busy`: its path is matched before those of other operations. `answer_line`: its answer may be
+    longer than a MiB; few of those in one line are made at a time.
     """
 
     route: str
@@ -186,7 +187,7 @@ class Operation:
     statuses: tuple[int, ...] = ()
     is_open: bool = False
     is_busy: bool = False
-    is_large: bool = False
+    answer_line: AnswerLine | None = None
     media_type: str = "application/json"
 
     @cached_property

@@ -5,10 +5,12 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 UNREAD_SECONDS = 1.0
-"""So long an answer may wait to be read before its connection gives way."""
+"""So long nothing of an answer may be read before its connection gives way."""
 
 UNREAD_BYTES = 48 << 20
-"""What the answers of all callers may take in memory that have waited so long."""
+"""What the answers of all callers may take in memory of which nothing has been read for so long."""
+
+LOOK_SECONDS = 0.25
 
 
 class Unread(Protocol):
@@ -25,49 +27,72 @@ Waiting = TypeVar("Waiting", bound=Unread)
 class UnreadAnswers(Generic[Waiting]):
     """The connections whose callers do not read, the longest first.
 
-    Where their answers take more than `most_bytes` together, `cut` is called for those that have waited
-    for a second, the longest first, until the others take less. `now` returns seconds.
+    Every `look_seconds` it is seen who has read some. Where the others have read nothing for a second, and
+    their answers take more than `most_bytes` together, `cut` is called for them, the longest first, until the
+    rest takes less. `now` returns seconds.
     """
 
     def __init__(
-        self, *, cut: Callable[[Waiting], None], now: Callable[[], float], most_bytes: int = UNREAD_BYTES
+        self,
+        *,
+        cut: Callable[[Waiting], None],
+        now: Callable[[], float],
+        most_bytes: int = UNREAD_BYTES,
+        look_seconds: float = LOOK_SECONDS,
     ) -> None:
         self._cut = cut
         self._now = now
         self._most_bytes = most_bytes
+        self._look_seconds = look_seconds
         self._since: dict[Waiting, float] = {}
+        self._sizes: dict[Waiting, int] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
 
     def add(self, connection: Waiting) -> None:
         """Notes that more of its answer waits than is buffered."""
         self._since.setdefault(connection, self._now())
-        self.relieve()
+        self._schedule()
 
     def remove(self, connection: Waiting) -> None:
-        """Notes that its caller has read, or that it is closed."""
+        """Notes that its caller has read nearly all, or that it is closed."""
         self._since.pop(connection, None)
+        self._sizes.pop(connection, None)
 
     def longest(self) -> Waiting | None:
-        """The one that gives way first, where one has waited for a second."""
+        """The one that gives way first, where nothing of one has been read for a second."""
         connection, since = next(iter(self._since.items()), (None, 0.0))
         return connection if self._now() - since >= UNREAD_SECONDS else None
 
-    def relieve(self) -> None:
-        """Cuts those that hold too much. While they cannot be cut yet, it comes again in a second."""
-        taken = sum(connection.unsent_bytes for connection in self._since)
-        while taken > self._most_bytes and (first := self.longest()) is not None:
-            taken -= first.unsent_bytes
-            self._cut(first)
-        if taken > self._most_bytes and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(UNREAD_SECONDS, self.ring)
+    def look(self) -> None:
+        """Sees who has read, and cuts those that hold too much and have not."""
+        now = self._now()
+        for connection in [*self._since]:
+            size = connection.unsent_bytes
+            if size < self._sizes.get(connection, size):
+                del self._since[connection]  # to the end: what comes first has waited for longest
+                self._since[connection] = now
+            self._sizes[connection] = size
+        waiting = [one for one, since in self._since.items() if now - since >= UNREAD_SECONDS]
+        taken = sum(map(self._sizes.__getitem__, waiting))
+        for connection in waiting:
+            if taken <= self._most_bytes:
+                return
+            taken -= self._sizes[connection]
+            self._cut(connection)
 
     def close(self) -> None:
         """Ends the timer; nothing is cut any more."""
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def ring(self) -> None:
-        """Called a second after what could not be cut at once."""
+    def _schedule(self) -> None:
+        if self._timer is None and self._since and not self._is_closed:
+            self._timer = asyncio.get_running_loop().call_later(self._look_seconds, self._ring)
+
+    def _ring(self) -> None:
         self._timer = None
-        self.relieve()
+        self.look()
+        self._schedule()

@@ -41,15 +41,15 @@ class LoadedJob(msgspec.Struct, frozen=True, gc=False):
 
 
 class CachedJob:
-    """A job in memory; only the holder of the job's lock may use it.
+    """A job in memory; only the holder of the job's lock may change it, or read more than its document.
 
     `committed` is the sequence in the store (0: no such job, or a destroyed one), `sequence` the last one
     that was used. `doubt` is a turn whose commit may or may not have been written. `is_committing`: that turn
     is under way, and nobody has been told of it. `cut_off`: the job was loaded with open calls, and
     `Resumed`, which says which of them are still in flight, is still to come.
 
-    About how many bytes it takes in memory: `program_bytes` its programs, `state_bytes` its state, most of
-    which are the parameters and responses of its open executions.
+    About how many bytes it takes in memory: `program_bytes` its programs, `state_bytes` what the store has of
+    its state, most of which are the parameters and responses of its open executions.
     """
 
     __slots__ = (
@@ -161,7 +161,7 @@ class LockedJob:
 class JobCache:
     """At most about `most` jobs, whose programs and states take at most about `most_bytes` in memory.
 
-    Evicts only jobs that are not in use and have nothing unwritten.
+    Evicts only jobs that are not in use and have nothing unwritten; states of live jobs are not counted.
     """
 
     def __init__(self, *, most: int, most_bytes: int) -> None:
@@ -218,7 +218,8 @@ class JobCache:
         else:
             self._live.discard(job_id)
         weight = cached.program_bytes
-        if cached.state_bytes > USUAL_BYTES:
+        # Live ones stay whatever they weigh, and must not push out all others.
+        if cached.state_bytes > USUAL_BYTES and not cached.is_live:
             weight += cached.state_bytes
         if weight != locked.weight:
             self._bytes += weight - locked.weight

@@ -5,6 +5,7 @@ They are not below `/jobs`: a job of any id stays reachable there.
 
 from client_sdk.models import BulkExecutions, BulkJobs, answers
 from scheduler_service.api import bulk, examples
+from scheduler_service.api.large_answers import AnswerLine
 from scheduler_service.api.request import Body, Operation, group
 from scheduler_service.security.callers import Role
 
@@ -37,7 +38,7 @@ BULK = group(
         summary="Show how far an operation is",
         data=answers.Operation,
         statuses=(404,),
-        is_large=True,
+        answer_line=AnswerLine.STATE,
     ),
     Operation(
         route="POST /operations/{operationId}/cancel",

@@ -3,6 +3,7 @@
 from client_sdk.models import answers
 from scheduler_service.api import deliveries
 from scheduler_service.api.filters import DELIVERY_FILTERS
+from scheduler_service.api.large_answers import AnswerLine
 from scheduler_service.api.parameters import paging
 from scheduler_service.api.request import Body, Operation, group
 from scheduler_service.security.callers import Role
@@ -16,7 +17,7 @@ DELIVERIES = group(
         summary="List notifications",
         query=(*DELIVERY_FILTERS, *paging()),
         data=answers.Listing[answers.DeliveryLine],
-        is_large=True,
+        answer_line=AnswerLine.HISTORY,
     ),
     Operation(
         route="POST /deliveries/{deliveryId}/resend",

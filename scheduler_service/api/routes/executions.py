@@ -3,6 +3,7 @@
 from client_sdk.models import Cancellation, ReplayRequest, answers
 from scheduler_service.api import examples, executions
 from scheduler_service.api.filters import EXECUTION_FILTERS
+from scheduler_service.api.large_answers import AnswerLine
 from scheduler_service.api.parameters import integer, paging, text
 from scheduler_service.api.request import Body, Operation, group
 from scheduler_service.security.callers import Role
@@ -34,7 +35,7 @@ EXECUTIONS = group(
         query=(integer("requestCounts", "Only this attempt, and the notifications about it."),),
         data=answers.ExecutionInFull,
         statuses=(404,),
-        is_large=True,
+        answer_line=AnswerLine.HISTORY,
     ),
     Operation(
         route="GET /executions/{executionId}/log",
@@ -44,7 +45,7 @@ EXECUTIONS = group(
         query=paging(),
         data=answers.Listing[answers.LogLine],
         statuses=(404,),
-        is_large=True,
+        answer_line=AnswerLine.HISTORY,
     ),
     Operation(
         route="POST /executions/{executionId}/cancel",

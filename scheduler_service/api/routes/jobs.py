@@ -3,6 +3,7 @@
 from client_sdk.models import Activation, JobDefinition, answers
 from scheduler_service.api import bulk_jobs, examples, feedback, jobs, revisions
 from scheduler_service.api.filters import JOB_FILTERS
+from scheduler_service.api.large_answers import AnswerLine
 from scheduler_service.api.parameters import choice, flag, integer, moment, number, paging, text
 from scheduler_service.api.request import Body, Operation, group
 from scheduler_service.ports.catalogue import JobSort
@@ -83,7 +84,7 @@ JOBS = group(
             *paging(),
         ),
         data=answers.Listing[answers.JobLine],
-        is_large=True,
+        answer_line=AnswerLine.STATE,
     ),
     Operation(
         route="GET /jobs/{jobId}",
@@ -92,7 +93,7 @@ JOBS = group(
         summary="Read a job",
         data=answers.Job,
         statuses=(404,),
-        is_large=True,
+        answer_line=AnswerLine.STATE,
     ),
     Operation(
         route="PUT /jobs/{jobId}",
@@ -148,6 +149,6 @@ JOBS = group(
         query=paging(),
         data=answers.Listing[answers.RevisionLine],
         statuses=(404,),
-        is_large=True,
+        answer_line=AnswerLine.STATE,
     ),
 )

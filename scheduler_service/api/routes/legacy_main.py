@@ -3,6 +3,7 @@
 from client_sdk.models import answers
 from scheduler_service.api import executions, legacy_main
 from scheduler_service.api.filters import EXECUTION_FILTERS
+from scheduler_service.api.large_answers import AnswerLine
 from scheduler_service.api.parameters import flag, integer, paging, text
 from scheduler_service.api.request import Operation, group
 from scheduler_service.security.callers import Role
@@ -40,7 +41,7 @@ LEGACY_MAIN = group(
             *paging(default=legacy_main.PAGE),
         ),
         data=answers.Listing[answers.ExecutionInFull],
-        is_large=True,
+        answer_line=AnswerLine.HISTORY,
     ),
     Operation(
         route="GET /main/getChildJobLogsByExecutionId",
@@ -53,7 +54,7 @@ LEGACY_MAIN = group(
         ),
         data=answers.Listing[answers.ExecutionInFull],
         statuses=(404,),
-        is_large=True,
+        answer_line=AnswerLine.HISTORY,
     ),
     Operation(
         route="DELETE /main/destroyByParentJob",

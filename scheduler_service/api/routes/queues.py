@@ -2,6 +2,7 @@
 
 from client_sdk.models import Claim, Completion, HeldPartName, Renewal, answers
 from scheduler_service.api import examples, queues
+from scheduler_service.api.large_answers import AnswerLine
 from scheduler_service.api.parameters import paging
 from scheduler_service.api.request import Body, Operation, group
 from scheduler_service.security.callers import Role
@@ -24,7 +25,7 @@ QUEUES = group(
         summary="Read a queue: its depth, and which instances hold its parts until when",
         query=paging(),
         data=answers.Queue,
-        is_large=True,
+        answer_line=AnswerLine.STATE,
     ),
     Operation(
         route="POST /queues/{name}/free",

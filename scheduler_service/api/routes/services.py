@@ -2,6 +2,7 @@
 
 from client_sdk.models import Heartbeat, InstanceRegistration, ServiceDeclaration, answers
 from scheduler_service.api import examples, services
+from scheduler_service.api.large_answers import AnswerLine
 from scheduler_service.api.parameters import flag, paging
 from scheduler_service.api.request import Body, Operation, group
 from scheduler_service.security.callers import Role
@@ -15,7 +16,7 @@ SERVICES = group(
         summary="List services",
         query=paging(),
         data=answers.Listing[answers.ServiceLine],
-        is_large=True,
+        answer_line=AnswerLine.STATE,
     ),
     Operation(
         route="PUT /services/{name}",
@@ -40,7 +41,7 @@ SERVICES = group(
         summary="Read a service with its timers and instances",
         data=answers.Service,
         statuses=(404,),
-        is_large=True,
+        answer_line=AnswerLine.STATE,
     ),
     Operation(
         route="DELETE /services/{name}",
@@ -58,7 +59,7 @@ SERVICES = group(
         query=paging(),
         data=answers.Listing[answers.Drift],
         statuses=(404,),
-        is_large=True,
+        answer_line=AnswerLine.STATE,
     ),
     Operation(
         route="POST /services/{name}/instances/{instanceId}/heartbeat",

@@ -38,13 +38,7 @@ def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
     redelivery = Redelivery(
         take=lambda job_id, command: turns.take(job_id, command), clock=clock, lease=limits.lease, line=line
     )
-    effects = EffectHandlers(
-        parts,
-        store=store,
-        send_guard=OpenSendGuard(),
-        redelivery=redelivery,
-        most_body_bytes=limits.body_bytes,
-    )
+    effects = _effects_of(parts, redelivery)
     alarms = EmbeddedAlarms(
         store=store,
         clock=clock,
@@ -76,6 +70,16 @@ def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
         effects=effects,
         recovery=_recovery_of(parts, effects, turns, line),
         release=release,
+    )
+
+
+def _effects_of(parts: EmbeddedParts, redelivery: Redelivery) -> EffectHandlers:
+    return EffectHandlers(
+        parts,
+        store=parts.store,
+        send_guard=OpenSendGuard(),
+        redelivery=redelivery,
+        most_body_bytes=parts.limits.body_bytes,
     )
 
 

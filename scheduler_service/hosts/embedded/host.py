@@ -58,7 +58,7 @@ class EmbeddedTurns:
             self._jobs.leave(locked)
 
     async def read(self, job_id: str, loaded: LoadedJob | None = None) -> Job | None:
-        """The job as it stands after its latest turn, contexts of qos 0 as well. Raises StoreError.
+        """The job after its latest turn that was answered, contexts of qos 0 as well. Raises StoreError.
 
         A job in memory is read beside its turns: of those under way or in line nobody has been told yet.
         `loaded`: what the store has of it, where that is known.
@@ -201,7 +201,7 @@ class EmbeddedHost:
         return self._jobs.live
 
     async def read(self, job_id: str) -> Job | None:
-        """The job as it stands after its latest turn, contexts of qos 0 as well. Raises StoreError."""
+        """The job after its latest turn that was answered, contexts of qos 0 as well. Raises StoreError."""
         return await self._turns.read(job_id)
 
     async def start(self) -> None:

@@ -42,6 +42,9 @@ def read_shown(connection: sa.Connection, uid: str, execute_number: int, room: A
         if stored.place in found:
             continue
         if not room.take_record():
+            if not found:  # executions before this one have used up the answer
+                room.leave_out()
+                return ShownRecords([], None)
             return _with_oldest(connection, uid, execute_number, room, found)
         found[stored.place] = room.fit_record(stored.decode())
     return _in_order(found, _last_end(found))

@@ -6,7 +6,7 @@ from http import HTTPStatus
 import pytest
 from starlette.types import Message
 
-from scheduler_service.api.large_answers import LARGE_BYTES, LargeAnswers
+from scheduler_service.api.large_answers import LARGE_BYTES, AnswerLine, LargeAnswers
 from scheduler_service.api.responses import ApiProblem
 from tests.unit.api.world import World, pointers
 
@@ -79,19 +79,34 @@ async def test_one_that_is_not_read_loses_its_place() -> None:
 
 
 async def test_who_waits_too_long_is_told_to_come_again() -> None:
-    """503 `busy`, with `Retry-After`; small answers are given all the same."""
+    """503 `busy`, with `Retry-After`; what is small, or refused in any case, is answered at once."""
     answers, reader = LargeAnswers(most=1, hold_seconds=FOREVER, wait_seconds=0), Reader()
     place = await answers.take(reader.send)
     with pytest.raises(ApiProblem) as caught:
         await answers.take(reader.send)
     assert caught.value.status is HTTPStatus.SERVICE_UNAVAILABLE
-    async with World(large_answers=answers).client() as client:
+    async with World(large_answers=dict.fromkeys(AnswerLine, answers)).client() as client:
         refused = await client.get("/deliveries")
         assert (refused.status_code, pointers(refused)) == (503, [("", "busy")])
         assert refused.headers["retry-after"] == "1"
         assert (await client.get("/stats")).status_code == 200
         assert (await client.head("/deliveries")).status_code == 503
+        assert (await client.get("/deliveries?limit=no")).status_code == 422
+        assert (await client.get(f"/jobs/{'x' * 300}")).status_code == 422
         place.give_back()
         for _ in range(2):
             assert (await client.get("/deliveries")).status_code == 200
             assert (await client.get("/deliveries?limit=no")).status_code == 422
+
+
+async def test_what_reads_the_state_does_not_wait_for_the_history() -> None:
+    """Where that is slow or locked, jobs are shown all the same."""
+    full = LargeAnswers(most=1, hold_seconds=FOREVER, wait_seconds=0)
+    await full.take(Reader().send)
+    lines = {AnswerLine.STATE: LargeAnswers(), AnswerLine.HISTORY: full}
+    async with World(large_answers=lines).client() as client:
+        assert (await client.get("/jobs")).status_code == 200
+        assert (await client.get("/jobs/none")).status_code == 404
+        children = "/main/getChildJobLogs?parentJobId=p&execution=1"
+        for path in ("/deliveries", "/executions/u1-1", "/executions/u1-1/log", children):
+            assert (await client.get(path)).status_code == 503, path

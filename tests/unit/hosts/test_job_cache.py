@@ -141,3 +141,17 @@ async def test_a_job_weighs_what_its_open_executions_do() -> None:
     for number in range(10):
         assert await house.host.read(f"job{number}") is not None
     assert house.host.jobs_held == 10
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_what_must_stay_pushes_no_other_job_out(qos: int) -> None:
+    """Executions that run, however large: the others are still there when they fire."""
+    house = await House(limits=HostLimits(hot_bytes=60_000)).start()
+    house.sender.hold(URL)
+    params = b'{"text": "%b"}' % (b"x" * 20_000)
+    for number in range(5):
+        await house.create(f"live{number}", qos=qos)
+        await house.deliver(Triggered(params=params), f"live{number}")
+    for number in range(100):
+        await house.create(f"job{number}")
+    assert (house.host.running, house.host.jobs_held) == (5, 105)

@@ -114,6 +114,21 @@ async def test_children_are_read_as_long_as_they_fit_whole(file_room: Room) -> N
     assert {one["detail"] for one in (*first.items, *second.items)} == {"kept"}
 
 
+async def test_children_are_read_as_long_as_there_are_records_left(file_room: Room) -> None:
+    """One of which no record could be shown is left to the next page."""
+    jobs = []
+    for number in range(6):
+        records = [feedback(one) for one in range(10)]
+        await write(file_room, batch(1, execution(), *records, uid=f"u{number}", job_id=f"j{number}"))
+        jobs.append(f"j{number}")
+    pages = []
+    while jobs:
+        found = await file_room.reads.children_latest("default", jobs, room=AnswerRoom(records=25), limit=10)
+        pages.append([one["detail"] for one in found.items])
+        jobs = jobs[found.count :]
+    assert pages == [["kept"] * 3] * 2
+
+
 async def test_a_child_that_is_too_large_for_any_answer_has_a_page_of_its_own(file_room: Room) -> None:
     """It is shown in part: so a page always goes on."""
     jobs = await some_jobs(file_room, BODIES_BYTES + 1, 10)
