@@ -13,6 +13,7 @@ from scheduler_service.persistence.common.write_thread import WriteThread
 from scheduler_service.persistence.common.writes import not_written, outcome_unknown
 from scheduler_service.persistence.sqlite.commit_group import Fold, Group, Write
 from scheduler_service.persistence.sqlite.files import Files
+from scheduler_service.persistence.sqlite.group_division import divide
 from scheduler_service.persistence.sqlite.journal import Journal, unload
 
 # Errors of one write's values, not of the file: the other writes of the group may go on.
@@ -94,7 +95,7 @@ class Writer:
         with self._guard:
             error = self._prepare(writes)
             if error is None:
-                verdicts = self._write(writes)
+                verdicts = [verdict for part in divide(writes) for verdict in self._write(part)]
             else:
                 verdicts = [not_written(self._place, error) for _ in writes]
         if self._points is WRITING:

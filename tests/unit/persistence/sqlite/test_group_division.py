@@ -1,0 +1,38 @@
+"""However much waits, a group that is written has so many bytes at most."""
+
+from msgspec.structs import replace
+
+from scheduler_service.domain.wire import OutboundRequest
+from scheduler_service.persistence.common.writes import Settle, Written
+from scheduler_service.persistence.sqlite.commit_group import Write
+from scheduler_service.persistence.sqlite.group_division import GROUP_BYTES, divide
+from scheduler_service.ports.state import Settlement
+from tests.unit.persistence.samples import commit, delivery
+
+THIRD = b"x" * (GROUP_BYTES // 3)
+LARGE = replace(delivery(1), request=OutboundRequest("POST", "http://t/x", (), 2 * THIRD))
+
+
+def test_what_is_small_is_one_group() -> None:
+    """The list as it was given."""
+    writes: list[Write] = [commit(f"job-{number}") for number in range(1_000)]
+    (group,) = divide(writes)
+    assert group is writes
+    assert list(divide([])) == [[]]
+
+
+def test_what_is_large_is_several_groups_in_order() -> None:
+    """States, definitions and bodies of notifications count; a write is never divided."""
+    writes: list[Write] = [
+        commit("a", document=THIRD),
+        commit("b", definition=THIRD),
+        Written((("u", 1),)),
+        commit("c", deliveries=(LARGE,)),
+        Settle((Settlement(LARGE, done=False),)),
+        commit("d", document=9 * THIRD),
+        commit("e"),
+        commit("f", document=THIRD),
+    ]
+    groups = list(divide(writes))
+    assert [len(group) for group in groups] == [3, 1, 1, 1, 2]
+    assert [write for group in groups for write in group] == writes
