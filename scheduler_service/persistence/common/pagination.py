@@ -1,13 +1,16 @@
 """Pages of lists, and the position where a page ended: a cursor, which is a text that is safe in a URL."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, TypeVar
 
 import msgspec
 
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.ports.catalogue import CatalogueEntry, JobPage, JobQuery, JobSort
+
+LABELS_BYTES = 4 << 20
+"""A page of jobs ends early where their labels have so much as JSON: stores read no more of them."""
 
 # Databases take 64 bits; no list has a larger number.
 Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -52,14 +55,28 @@ class PagePosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
     job_id: str
 
 
-def cut_page(query: JobQuery, entries: Sequence[CatalogueEntry]) -> JobPage:
-    """The first page of `entries`; one entry more than the limit means that the list goes on."""
-    items = tuple(entries[: query.limit])
-    if len(entries) <= query.limit:
-        return JobPage(items=items)
-    last = items[-1]
-    position = PagePosition(query.sort, query.descending, value_of(last, query.sort), last.job_id)
-    return JobPage(items=items, next_cursor=write_cursor(position))
+def cut_page(query: JobQuery, entries: Sequence[CatalogueEntry], *, has_more: bool = False) -> JobPage:
+    """The first page of `entries`: up to the limit, and as many as have LABELS_BYTES of labels.
+
+    The list goes on where there are more entries, LABELS_BYTES at which stores end a read, or `has_more`.
+    """
+    size = 0
+    for number, entry in enumerate(entries):
+        size += weigh_labels(entry.labels)
+        if number == query.limit or (number and size > LABELS_BYTES):
+            return JobPage(tuple(entries[:number]), write_place(query, entries[number - 1]))
+    goes_on = bool(entries) and (has_more or size >= LABELS_BYTES)
+    return JobPage(tuple(entries), write_place(query, entries[-1]) if goes_on else None)
+
+
+def weigh_labels(labels: Mapping[str, str]) -> int:
+    """The bytes of labels as JSON; 0 where there are none."""
+    return len(msgspec.json.encode(labels)) if labels else 0
+
+
+def write_place(query: JobQuery, last: CatalogueEntry) -> str:
+    """The cursor of a page of `query` that ends with this job."""
+    return write_cursor(PagePosition(query.sort, query.descending, value_of(last, query.sort), last.job_id))
 
 
 def value_of(entry: CatalogueEntry, sort: JobSort) -> str | int | None:

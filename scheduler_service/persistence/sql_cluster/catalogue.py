@@ -26,7 +26,9 @@ class SharedCatalogue(JobCatalogue):
         found: CatalogueEntry | None = await self._database.read_together(_entries_all, job_id)
         return found
 
-    async def read_entries(self, reads: Sequence[Read], most: int) -> list[CatalogueEntry]:
+    async def read_entries(
+        self, reads: Sequence[Read], most: int, room: int | None = None
+    ) -> list[CatalogueEntry]:
 
         def work(connection: sa.Connection) -> list[Sequence[Any]]:
             rows: list[Sequence[Any]] = []

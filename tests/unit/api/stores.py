@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from scheduler_service.domain.execution import DeliveryState, ExecutionState
 from scheduler_service.domain.moments import DAY, Now, rfc3339
 from scheduler_service.domain.records import Exchange, ExecutionRecord, FiringRecord, Record, StepEnded
 from scheduler_service.persistence.common.last_outcomes import read_last_outcome
-from scheduler_service.persistence.common.pagination import CursorError
+from scheduler_service.persistence.common.pagination import CursorError, cut_page, read_position, value_of
 from scheduler_service.persistence.history.answer_room import AnswerRoom
 from scheduler_service.persistence.history.day_figures import Figures
 from scheduler_service.persistence.history.day_reads import DayQuery
@@ -70,11 +71,13 @@ class MemoryCatalogue:
         return next((entry for entry in self.entries.values() if entry.uid == uid), None)
 
     async def list(self, query: JobQuery) -> JobPage:
-        after = "" if query.cursor is None else _offset(query.cursor)
-        fitting = [self.entries[job_id] for job_id in sorted(self.entries) if job_id > after]
-        fitting = [entry for entry in fitting if _fits(entry, query)]
-        more = f"after:{fitting[query.limit - 1].job_id}" if len(fitting) > query.limit else None
-        return JobPage(tuple(fitting[: query.limit]), more)
+        fitting = [entry for entry in self.entries.values() if _fits(entry, query)]
+        fitting.sort(key=lambda entry: _place(entry, query), reverse=query.descending)
+        if query.cursor is not None:
+            last = read_position(query.cursor, sort=query.sort, descending=query.descending)
+            places = [_place(entry, query) for entry in fitting]
+            fitting = fitting[places.index((last.value is None, last.value, last.job_id)) + 1 :]
+        return cut_page(query, fitting)
 
     async def tally(self, query: JobQuery) -> JobTally:
         fitting = [entry for entry in self.entries.values() if _fits(entry, query)]
@@ -272,7 +275,6 @@ def _fits(entry: CatalogueEntry, query: JobQuery) -> bool:
     )
 
 
-def _offset(cursor: str) -> str:
-    if not cursor.startswith("after:"):
-        raise CursorError(f"{cursor!r} was not given out by this list")
-    return cursor.removeprefix("after:")
+def _place(entry: CatalogueEntry, query: JobQuery) -> tuple[bool, Any, str]:
+    value = value_of(entry, query.sort)
+    return value is None, value, entry.job_id

@@ -168,6 +168,22 @@ async def test_a_cursor_is_stable_under_inserts(store: OpenStore) -> None:
     assert page.next_cursor is None
 
 
+@pytest.mark.parametrize("sort", [JobSort.JOB_ID, JobSort.NEXT_FIRE_TIME])
+async def test_a_page_ends_early_where_labels_are_large(store: OpenStore, sort: JobSort) -> None:
+    """At 4 MiB of labels, and with one job at least; the next page goes on behind it."""
+    sizes = {"a": 2, "b": 1, "c": 2, "d": 5, "e": 0, "f": 1}
+    for name, size in sizes.items():
+        labels = {"team": "x" * (size * 1_000_000)}
+        await store.commit(commit(name, labels=labels, next_fire=None if name in "ef" else 1))
+    found: list[str] = []
+    cursor = None
+    while cursor is not None or not found:
+        page = await store.catalogue.list(JobQuery(sort=sort, cursor=cursor))
+        found.append("".join(item.job_id for item in page.items))
+        cursor = page.next_cursor
+    assert [one for one in found if one] == ["ab", "c", "d", "ef"]
+
+
 @pytest.mark.parametrize("cursor", ["", "x", "ä", "AAAA", "kw", "%%%", "A" * 5000])
 async def test_a_bad_cursor_is_refused(store: OpenStore, cursor: str) -> None:
     """A cursor that was never given out is an error of its own, not an empty page (SPEC section 10)."""
