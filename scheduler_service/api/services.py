@@ -93,9 +93,8 @@ async def remove_service(request: ApiRequest) -> Response:
 async def show_drift(request: ApiRequest) -> Response:
     """`GET /services/{name}/drift`: where jobs differ from the declaration, and what will be done."""
     after, limit = _read_place(request.query["cursor"], _DriftPlace), request.query["limit"]
-    found = await request.deps.drift.read(find_service(request), after=after, limit=limit + 1)
-    items = found[:limit]
-    place = write_cursor(("drift", items[-1]["jobId"])) if len(found) > limit else None
+    items, last = await request.deps.drift.read(find_service(request), after=after, limit=limit)
+    place = None if last is None else write_cursor(("drift", last))
     return succeed({"items": items, "nextCursor": place})
 
 
@@ -211,7 +210,8 @@ async def _show(
     request: ApiRequest, service: Service, *, is_new: bool = False, warnings: tuple[Flaw, ...] = ()
 ) -> Response:
     registry, now = request.deps.registry, request.deps.clock.now()
-    timers = await registry.timers(service.tenant, service.name)
+    known = await registry.texts.read(service)
+    timers = known.text
     shown = [
         instance_line(one, now, is_online=registry.instances.is_online(one, now.steady))
         for one in registry.instances.known(service.tenant, service.name)
@@ -220,7 +220,7 @@ async def _show(
     headers = {"location": f"/services/{service.name}"} if is_new else {}
     status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
     if len(timers) > LARGE_BYTES:
-        return LongAnswer(data, "timers", timers, headers, status=status, warnings=warnings)
+        return LongAnswer(data, "timers", timers, headers, owner=known, status=status, warnings=warnings)
     return succeed(data | {"timers": msgspec.Raw(timers)}, headers, status=status, warnings=warnings)
 
 
