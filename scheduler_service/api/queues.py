@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 
 from client_sdk.models import Claim, Completion, HeldPartName, Renewal
@@ -19,11 +20,13 @@ from scheduler_service.domain.leases import HeldPart, Leased, QueueFigures, Queu
 from scheduler_service.domain.moments import SECOND, Now, rfc3339
 from scheduler_service.domain.parts import PartEnd, PartName, write_part_id
 from scheduler_service.engine.parts.options import read_queue
-from scheduler_service.language.values import as_json, parse_json
+from scheduler_service.language.values import LARGE_BYTES, as_json, parse_json
 from scheduler_service.persistence.common.pagination import CursorError, read_cursor, write_cursor
+from scheduler_service.ports.slices import Slices
 from scheduler_service.services.pull_queues import Completed, PullQueues
 
 MAX_CLAIMED = 100
+_AS_IT_IS = msgspec.json.Decoder(msgspec.Raw)
 FAILED = "failed"
 RESERVED = frozenset(
     {
@@ -74,8 +77,11 @@ async def claim_work(request: ApiRequest) -> Response:
     tenant, wait = request.caller.tenant, round(posted.wait_seconds * SECOND)
     claiming = queues.claim(tenant, name, posted.instance_id, most=posted.max, wait=wait)
     found = await _while_connected(request, claiming, queues.hand_back)
-    now = request.deps.clock.now()
-    return succeed({"items": [_item(one, now) for one in found]})
+    now, slices, items = request.deps.clock.now(), Slices(), []
+    for one in found:
+        await slices.pause(len(one.part.request.body or b""))
+        items.append(_item(one, now))
+    return succeed({"items": items})
 
 
 async def renew_lease(request: ApiRequest) -> Response:
@@ -130,6 +136,17 @@ async def free_part(request: ApiRequest) -> Response:
         text = f"nobody holds this part of the queue {name!r}; GET /queues/{name} lists those that are held"
         raise refuse(HTTPStatus.CONFLICT, "/executionId", "not_held", text)
     return succeed(None)
+
+
+def show_body(body: bytes) -> object:
+    """The body as JSON, or as a text where it is none. What is large is not decoded: it takes much more."""
+    if len(body) > LARGE_BYTES:
+        try:
+            body.decode()
+            return _AS_IT_IS.decode(body)
+        except (ValueError, msgspec.MsgspecError, RecursionError):
+            pass  # as with a byte order mark, or `NaN`
+    return parse_json(body)
 
 
 async def _while_connected(
@@ -240,7 +257,7 @@ def _request(leased: Leased, now: Now) -> dict[str, object]:
         "method": request.method,
         "url": request.url,
         "headers": headers,
-        "body": None if request.body is None else parse_json(request.body),
+        "body": None if request.body is None else show_body(request.body),
     }
 
 

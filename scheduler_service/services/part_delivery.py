@@ -19,6 +19,7 @@ from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.queues import Queues
+from scheduler_service.ports.slices import SLICE_BYTES, Slices
 
 PAGE_SIZE = 500
 FIRST_PAUSE, LONGEST_PAUSE = 100, 5 * SECOND
@@ -62,15 +63,27 @@ class PartDelivery:
         return self.start(self._deliver_end(ended))
 
     def deliver_claims(self, found: tuple[Leased, ...]) -> None:
-        """Tells the jobs who holds their parts from now on."""
+        """Tells the jobs who holds their parts from now on.
+
+        The turn of a large part writes the large state of its job: one begins in a round of the loop.
+        """
+        slices = Slices()
         for one in found:
             part = one.part
-            self.deliver_changes(ChangedPart(write_part_id(part.name), part.job_id, part.name, one.changes))
+            changed = ChangedPart(write_part_id(part.name), part.job_id, part.name, one.changes)
+            if len(part.request.body or b"") > SLICE_BYTES:
+                self.start(self._deliver_later(changed, slices))
+            else:
+                self.deliver_changes(changed)
 
     def deliver_changes(self, changed: ChangedPart) -> "asyncio.Task[Reply]":
         """Delivers the lease changes of a part."""
         event = LeasesChanged(changed.name, changed.changes)
         return self.start(self.retry(lambda: self.deliver(changed.job_id, Command(event))))
+
+    async def _deliver_later(self, changed: ChangedPart, slices: Slices) -> None:
+        await slices.rest(SLICE_BYTES)
+        await self.deliver_changes(changed)
 
     async def deliver_stored(self, table: Queues) -> None:
         """Begins to deliver all that `table` has and its jobs may not have. Raises StoreError."""
