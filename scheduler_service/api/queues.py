@@ -21,7 +21,7 @@ from scheduler_service.domain.moments import SECOND, Now, rfc3339
 from scheduler_service.domain.parts import PartEnd, PartName, write_part_id
 from scheduler_service.engine.parts.options import read_queue
 from scheduler_service.language.values import LARGE_BYTES, as_json, parse_json
-from scheduler_service.persistence.common.pagination import CursorError, read_cursor, write_cursor
+from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
 from scheduler_service.ports.slices import Slices
 from scheduler_service.services.pull_queues import Completed, PullQueues
 
@@ -48,22 +48,25 @@ RESERVED = frozenset(
 async def list_queues(request: ApiRequest) -> Response:
     """`GET /queues`: the queues in which parts wait or are leased, by name."""
     queues, limit = _queues(request.deps), request.query["limit"]
-    after = _read_place(request, "queues")
+    mark = mark_list("queues", request.caller.tenant)
+    after = _read_place(request, mark)
     found = await queues.figures(QueueQuery(request.caller.tenant, None, after, limit + 1))
     items = [_figures(one) for one in found[:limit]]
-    place = write_cursor(("queues", found[limit - 1].name)) if len(found) > limit else None
+    place = write_cursor(mark, found[limit - 1].name) if len(found) > limit else None
     return succeed({"items": items, "nextCursor": place})
 
 
 async def read_queue_in_full(request: ApiRequest) -> Response:
     """`GET /queues/{name}`: its figures, and a page of what is leased. A queue without parts is empty."""
     queues, limit, name = _queues(request.deps), request.query["limit"], _read_name(request)
-    tenant, after = request.caller.tenant, _read_place(request, "held")
+    tenant = request.caller.tenant
+    mark = mark_list("held", tenant, name)
+    after = _read_place(request, mark)
     found = await queues.held(QueueQuery(tenant, name, after, limit + 1))
     figures = await queues.figures(QueueQuery(tenant, name, "", 1)) or [QueueFigures(name)]
     now = request.deps.clock.now()
     items = [_held(one, now) for one in found[:limit]]
-    place = write_cursor(("held", found[limit - 1].part_id)) if len(found) > limit else None
+    place = write_cursor(mark, found[limit - 1].part_id) if len(found) > limit else None
     return succeed({**_figures(figures[0]), "items": items, "nextCursor": place})
 
 
@@ -190,15 +193,10 @@ def _read_name(request: ApiRequest) -> str:
     return name
 
 
-def _read_place(request: ApiRequest, kind: str) -> str:
+def _read_place(request: ApiRequest, mark: str) -> str:
     """Where the page before ended; empty: begin. Raises CursorError."""
     cursor = request.query["cursor"]
-    if cursor is None:
-        return ""
-    found, place = read_cursor(cursor, tuple[str, str])
-    if found != kind:
-        raise CursorError(f"{cursor[:80]!r} is not a cursor of this list; begin again without a cursor")
-    return place
+    return "" if cursor is None else read_cursor(mark, cursor, str)
 
 
 def _figures(figures: QueueFigures) -> dict[str, object]:

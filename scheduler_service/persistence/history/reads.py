@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.execution import parse_execution_id
 from scheduler_service.domain.records import Exchange
-from scheduler_service.persistence.common.pagination import read_cursor, write_cursor
+from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
 from scheduler_service.persistence.history.answer_room import AnswerRoom
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.day_reads import DayQuery, collect_days, collect_top
@@ -82,15 +82,15 @@ class HistoryReads:
     async def executions(self, query: ExecutionQuery) -> Page:
         """Executions, newest first."""
         selection = select_executions(query, self._system_jobs)
-        return await self._page(selection, query.limit, _list_executions, _execution_place)
+        return await self._page(selection, query, _list_executions, _execution_place)
 
     async def firings(self, query: FiringQuery) -> Page:
         """The ledger, latest planned moment first."""
-        return await self._page(select_firings(query), query.limit, _each(firing_wire), _firing_place)
+        return await self._page(select_firings(query), query, _each(firing_wire), _firing_place)
 
     async def deliveries(self, query: DeliveryQuery) -> Page:
         """Deliveries, newest first."""
-        return await self._page(select_deliveries(query), query.limit, _each(delivery_wire), _delivery_place)
+        return await self._page(select_deliveries(query), query, _each(delivery_wire), _delivery_place)
 
     async def delivery(self, tenant: str, delivery_id: str) -> Wire | None:
         """One delivery with its tries."""
@@ -117,14 +117,15 @@ class HistoryReads:
         self, tenant: str, execution_id: str, *, limit: int = 50, cursor: str | None = None
     ) -> Page | None:
         """The log of an execution in order of time."""
-        after = None if cursor is None else read_cursor(cursor, LinePlace)
+        mark = mark_list("log", tenant, execution_id)
+        after = None if cursor is None else read_cursor(mark, cursor, LinePlace)
 
         def read(connection: sa.Connection) -> Page | None:
             row = _find(connection, tenant, execution_id)
             if row is None:
                 return None
             lines = read_lines(connection, row, after=after, limit=limit + 1)
-            more = write_cursor(lines[limit - 1][0]) if len(lines) > limit else None
+            more = write_cursor(mark, lines[limit - 1][0]) if len(lines) > limit else None
             return Page([line.wire() for _, line in lines[:limit]], more)
 
         return await self._run(read)
@@ -203,13 +204,15 @@ class HistoryReads:
     async def _page(
         self,
         selection: Selection,
-        limit: int,
+        query: ExecutionQuery | FiringQuery | DeliveryQuery,
         shape: Shape,
         place: Callable[[AnyRow], Place],
     ) -> Page:
+        limit = query.limit
+
         def read(connection: sa.Connection) -> Page:
             rows = connection.execute(selection).all()
-            more = write_cursor(place(rows[limit - 1])) if len(rows) > limit else None
+            more = write_cursor(query.mark, place(rows[limit - 1])) if len(rows) > limit else None
             return Page(shape(connection, rows[:limit]), more)
 
         return await self._run(read)

@@ -88,9 +88,7 @@ class RedisCatalogue:
         return next(read_entries(page.rows), None)
 
     async def list(self, query: JobQuery) -> JobPage:
-        place = None
-        if query.cursor is not None:
-            place = read_position(query.cursor, sort=query.sort, descending=query.descending)
+        place = read_position(query)
         tenants = [query.tenant] if query.tenant is not None else await self._tenants()
         partitions = tuple(product(tenants, query.states or STATES))
         found: list[CatalogueEntry] = []

@@ -73,8 +73,8 @@ class MemoryCatalogue:
     async def list(self, query: JobQuery) -> JobPage:
         fitting = [entry for entry in self.entries.values() if _fits(entry, query)]
         fitting.sort(key=lambda entry: _place(entry, query), reverse=query.descending)
-        if query.cursor is not None:
-            last = read_position(query.cursor, sort=query.sort, descending=query.descending)
+        last = read_position(query)
+        if last is not None:
             places = [_place(entry, query) for entry in fitting]
             fitting = fitting[places.index((last.value is None, last.value, last.job_id)) + 1 :]
         return cut_page(query, fitting)

@@ -202,6 +202,20 @@ async def test_a_cursor_of_another_order_is_refused(store: OpenStore) -> None:
         await store.catalogue.list(JobQuery(cursor=cursor, sort=JobSort.CREATED_AT))
 
 
+async def test_a_cursor_of_other_filters_is_refused(store: OpenStore) -> None:
+    """It belongs to the jobs that were asked for."""
+    for name in ("a", "b"):
+        await store.commit(commit(name))
+    cursor = (await store.catalogue.list(JobQuery(limit=1))).next_cursor
+    assert cursor is not None
+    others: list[dict[str, Any]] = [
+        {"tenant": None}, {"kind": "cron"}, {"labels": (("team", "x"),)}, {"text": "a"}, {"system": True}
+    ]  # fmt: skip
+    for other in others:
+        with pytest.raises(CursorError, match="filters"):
+            await store.catalogue.list(JobQuery(cursor=cursor, **other))
+
+
 async def test_revisions_are_kept_as_they_were(store: OpenStore) -> None:
     """Each definition of a life stays readable with the moment from which it held."""
     await store.commit(commit(definition=b"{1}"))
