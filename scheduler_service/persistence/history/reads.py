@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
+import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.execution import parse_execution_id
@@ -49,12 +50,14 @@ from scheduler_service.persistence.history.shapes import (
     firing_wire,
 )
 from scheduler_service.persistence.history.statistics import collect_statistics
+from scheduler_service.persistence.history.stored_records import read_deliveries
 from scheduler_service.ports.errors import store_closed
 
 T = TypeVar("T")
 READERS = 2
+PAGE_BYTES = 4 << 20
 Shape = Callable[[sa.Connection, Sequence[AnyRow]], list[Wire]]
-"""Rows of a list in wire form, with what else has to be read of them."""
+"""Rows of a list in wire form, with what else has to be read of them: the first ones where they are large."""
 
 
 class HistoryReads:
@@ -89,8 +92,8 @@ class HistoryReads:
         return await self._page(select_firings(query), query, _each(firing_wire), _firing_place)
 
     async def deliveries(self, query: DeliveryQuery) -> Page:
-        """Deliveries, newest first."""
-        return await self._page(select_deliveries(query), query, _each(delivery_wire), _delivery_place)
+        """Deliveries, newest first; a page ends early where it has PAGE_BYTES."""
+        return await self._page(select_deliveries(query), query, _list_deliveries, _delivery_place)
 
     async def delivery(self, tenant: str, delivery_id: str) -> Wire | None:
         """One delivery with its tries."""
@@ -212,8 +215,9 @@ class HistoryReads:
 
         def read(connection: sa.Connection) -> Page:
             rows = connection.execute(selection).all()
-            more = write_cursor(query.mark, place(rows[limit - 1])) if len(rows) > limit else None
-            return Page(shape(connection, rows[:limit]), more)
+            items = shape(connection, rows[:limit])
+            goes_on = len(items) < len(rows)
+            return Page(items, write_cursor(query.mark, place(rows[len(items) - 1])) if goes_on else None)
 
         return await self._run(read)
 
@@ -225,6 +229,18 @@ def _each(shape: Callable[[AnyRow], Wire]) -> Shape:
 def _list_executions(connection: sa.Connection, rows: Sequence[AnyRow]) -> list[Wire]:
     failures = read_failures(connection, rows)
     return [execution_wire(row, failures.get((row.uid, row.execute_number))) for row in rows]
+
+
+def _list_deliveries(connection: sa.Connection, rows: Sequence[AnyRow]) -> list[Wire]:
+    items: list[Wire] = []
+    size = 0
+    for row in read_deliveries(connection, [(one.delivery_id, one.size) for one in rows]):
+        item = delivery_wire(row)
+        size += len(msgspec.json.encode(item))
+        if items and size > PAGE_BYTES:
+            break
+        items.append(item)
+    return items
 
 
 def _find(connection: sa.Connection, tenant: str, execution_id: str) -> AnyRow | None:

@@ -54,7 +54,7 @@ def select_firings(query: FiringQuery) -> Selection:
 
 
 def select_deliveries(query: DeliveryQuery) -> Selection:
-    """Deliveries, newest first."""
+    """The ids of deliveries, newest first, with their bytes and what their order needs."""
     table = deliveries.c
     conditions = [table.tenant == query.tenant]
     if query.job_id is not None:
@@ -66,7 +66,9 @@ def select_deliveries(query: DeliveryQuery) -> Selection:
     if query.event is not None:
         conditions.append(table.event == query.event)
     place = (table.created_at, table.execute_number, table.delivery_id)
-    return _page(sa.select(deliveries).where(*conditions), place, query)
+    size = (sa.func.length(table.payload) + sa.func.length(table.url)).label("size")
+    columns = (table.delivery_id, size, table.created_at, table.execute_number)
+    return _page(sa.select(*columns).where(*conditions), place, query)
 
 
 def select_execution(uid: str, execute_number: int) -> Selection:

@@ -10,6 +10,7 @@ from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.records import (
     AttemptEnded,
     DeliveryRecord,
+    Exchange,
     FeedbackSeen,
     FiringRecord,
     Noted,
@@ -317,6 +318,23 @@ async def test_deliveries_are_filtered_and_paged(room: Room) -> None:
     assert await ids(job_id="job", state="outbox") == ["d2"]
     assert await ids(job_ids=frozenset({"other"})) == ["d4"]
     assert await ids(event="finalFailed") == []
+
+
+async def test_a_page_of_deliveries_ends_early_where_they_are_large(room: Room) -> None:
+    """At 4 MiB as they are shown, where a control character is six; the next page goes on behind it."""
+    sent = Exchange("POST", "http://127.0.0.1/n", request_body=b"\x01" * 300_000)
+    made = [
+        DeliveryRecord(f"d{n}", 1, 1, "succeed", sent.url, "delivered", created_at=START + n, exchange=sent)
+        for n in range(5)
+    ]
+    await write(room, batch(0, *made))
+    found: list[list[object]] = []
+    cursor = None
+    while cursor is not None or not found:
+        page = await room.reads.deliveries(DeliveryQuery(tenant="default", limit=500, cursor=cursor))
+        found.append([item["deliveryId"] for item in page.items])
+        cursor = page.next_cursor
+    assert found == [["d4", "d3"], ["d2", "d1"], ["d0"]]
 
 
 async def test_the_newest_execution_of_each_child(room: Room) -> None:
