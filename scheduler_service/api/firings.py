@@ -122,7 +122,7 @@ async def _planned_jobs(request: ApiRequest, until: int) -> Sequence[CatalogueEn
     catalogue, tenant = request.deps.catalogue, request.caller.tenant
     wanted = [write_job_key(tenant, job_id) for job_id in dict.fromkeys(request.query["jobId"])]
     if not wanted:
-        return await catalogue.upcoming(0, until, MAX_JOBS, tenant=tenant)
+        return await catalogue.upcoming(0, until, MAX_JOBS, tenant=tenant, with_labels=False)
     found = (await catalogue.some(wanted)).values()
     return [entry for entry in found if entry.next_fire is not None and entry.next_fire <= until]
 

@@ -84,10 +84,19 @@ class MergedCatalogue:
         return sorted((entry for found in answers for entry in found), key=_by_id)[:limit]
 
     async def upcoming(
-        self, start: int, end: int, limit: int, *, tenant: str | None = "default"
+        self,
+        start: int,
+        end: int,
+        limit: int,
+        *,
+        tenant: str | None = "default",
+        with_labels: bool = True,
     ) -> Sequence[CatalogueEntry]:
         answers = await all_of(
-            [catalogue.upcoming(start, end, limit, tenant=tenant) for catalogue in self._catalogues]
+            [
+                catalogue.upcoming(start, end, limit, tenant=tenant, with_labels=with_labels)
+                for catalogue in self._catalogues
+            ]
         )
         found = (entry for some in answers for entry in some)
         return sorted(found, key=lambda entry: (entry.next_fire or 0, entry.job_id))[:limit]

@@ -148,13 +148,20 @@ class RedisCatalogue:
         return await self._collect(wanted, is_child, limit)
 
     async def upcoming(
-        self, start: int, end: int, limit: int, *, tenant: str | None = "default"
+        self,
+        start: int,
+        end: int,
+        limit: int,
+        *,
+        tenant: str | None = "default",
+        with_labels: bool = True,
     ) -> Sequence[CatalogueEntry]:
         found: list[CatalogueEntry] = []
         name = ORDER_NAMES[JobSort.NEXT_FIRE_TIME]
         for owner, state in product([tenant] if tenant is not None else await self._tenants(), STATES):
             wanted = Range(order(owner, state, name), b"[" + number(start), b"(" + number(end + 1))
-            found += await self._collect(wanted, lambda entry: not entry.system, limit, value="8")
+            some = await self._collect(wanted, lambda entry: not entry.system, limit, value="8")
+            found += some if with_labels else [msgspec.structs.replace(entry, labels={}) for entry in some]
         return sorted(found, key=_sort_key(JobSort.NEXT_FIRE_TIME))[:limit]
 
     async def counts(self, now: Now, *, tenant: str | None = "default") -> JobCounts:

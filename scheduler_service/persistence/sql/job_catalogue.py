@@ -65,7 +65,7 @@ class JobCatalogue(ABC):
 
     @abstractmethod
     async def read_entries(
-        self, reads: Sequence[Read], most: int, room: int | None = None
+        self, reads: Sequence[Read], most: int, room: int | None = None, *, with_labels: bool = True
     ) -> list[CatalogueEntry]:
         """What `reads` find one after the other, until there are `most` entries; sets their `limit`.
 
@@ -126,11 +126,18 @@ class JobCatalogue(ABC):
         return await self.read_entries([(statement, values)], limit)
 
     async def upcoming(
-        self, start: int, end: int, limit: int, *, tenant: str | None = "default"
+        self,
+        start: int,
+        end: int,
+        limit: int,
+        *,
+        tenant: str | None = "default",
+        with_labels: bool = True,
     ) -> Sequence[CatalogueEntry]:
         values = {"start": start, "end": end, "tenant": tenant}
         await self.catch_up()
-        return await self.read_entries([(_select_upcoming(tenant is not None), values)], limit)
+        statement = _select_upcoming(tenant is not None)
+        return await self.read_entries([(statement, values)], limit, with_labels=with_labels)
 
     async def counts(self, now: Now, *, tenant: str | None = "default") -> JobCounts:
         values = {"now": now.wall, "tenant": tenant}

@@ -62,7 +62,7 @@ class SqliteCatalogue(JobCatalogue):
         return {**found, **newer}
 
     async def read_entries(
-        self, reads: Sequence[Read], most: int, room: int | None = None
+        self, reads: Sequence[Read], most: int, room: int | None = None, *, with_labels: bool = True
     ) -> list[CatalogueEntry]:
 
         def read(connection: sqlite3.Connection) -> list[Any]:
@@ -70,7 +70,7 @@ class SqliteCatalogue(JobCatalogue):
             left = room
             for statement, values in reads:
                 if len(rows) < most and (left is None or left > 0):
-                    query = _compile_entries(statement, is_bounded=left is not None)
+                    query = _compile_entries(statement, is_bounded=left is not None, with_labels=with_labels)
                     further = {} if left is None else {"room": left}
                     found = query.fetch(connection, {**values, **further, "limit": most - len(rows)})
                     rows += found
@@ -111,8 +111,9 @@ class _Query(msgspec.Struct, frozen=True):
 
 
 @lru_cache(FORMS_KEPT)
-def _compile_entries(statement: Statement, *, is_bounded: bool) -> _Query:
-    return _compile(statement, sa.literal_column(f"json_array({ENTRY})"), is_bounded=is_bounded)
+def _compile_entries(statement: Statement, *, is_bounded: bool, with_labels: bool) -> _Query:
+    columns = ENTRY if with_labels else ENTRY.replace("json(labels)", "json('{}')")
+    return _compile(statement, sa.literal_column(f"json_array({columns})"), is_bounded=is_bounded)
 
 
 @lru_cache(FORMS_KEPT)

@@ -106,7 +106,7 @@ class MemoryCatalogue:
         return fitting[:limit]
 
     async def upcoming(
-        self, start: int, end: int, limit: int, *, tenant: str | None
+        self, start: int, end: int, limit: int, *, tenant: str | None, with_labels: bool = True
     ) -> Sequence[CatalogueEntry]:
         fitting = [
             entry

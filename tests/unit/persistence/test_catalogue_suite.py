@@ -262,6 +262,15 @@ async def test_upcoming_and_counts(store: OpenStore) -> None:
     assert counts.by_state == {JobState.ACTIVE: 5, JobState.PAUSED: 1}
 
 
+async def test_upcoming_jobs_come_without_labels(store: OpenStore) -> None:
+    """Where so many are asked for that labels of a MiB would fill the memory."""
+    await store.commit(commit("a", next_fire=10, labels={"team": "x"}))
+    (whole,) = await store.catalogue.upcoming(0, 30, 9)
+    (bare,) = await store.catalogue.upcoming(0, 30, 9, with_labels=False)
+    assert (whole.labels, bare.labels) == ({"team": "x"}, {})
+    assert msgspec.structs.replace(bare, labels=whole.labels) == whole
+
+
 async def test_upcoming_leaves_the_system_s_own_jobs_out(store: OpenStore) -> None:
     """System jobs are listed only where they are asked for (SPEC section 11)."""
     await store.commit(commit("own", next_fire=10, system=True))
