@@ -214,7 +214,10 @@ class Catalogue(Protocol):
     async def children(
         self, parent_job: str, parent_execution: int | None, *, after: str, limit: int
     ) -> Sequence[CatalogueEntry]:
-        """Jobs created by an execution (None: any) of `parent_job`, destroyed ones too, by id."""
+        """Jobs created by an execution (None: any) of `parent_job`, destroyed ones too, by id.
+
+        They come without their labels, as nobody needs them.
+        """
 
     async def upcoming(
         self, start: int, end: int, limit: int, *, tenant: str | None, with_labels: bool = True

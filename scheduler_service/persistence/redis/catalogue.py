@@ -145,7 +145,8 @@ class RedisCatalogue:
         def is_child(entry: CatalogueEntry) -> bool:
             return parent_execution is None or entry.parent_execution == parent_execution
 
-        return await self._collect(wanted, is_child, limit)
+        found = await self._collect(wanted, is_child, limit)
+        return [msgspec.structs.replace(entry, labels={}) for entry in found]
 
     async def upcoming(
         self,

@@ -123,7 +123,7 @@ class JobCatalogue(ABC):
         values = {"parent_job": parent_job, "parent_execution": parent_execution, "after": after}
         statement = _select_children(parent_execution is not None)
         await self.catch_up()
-        return await self.read_entries([(statement, values)], limit)
+        return await self.read_entries([(statement, values)], limit, with_labels=False)
 
     async def upcoming(
         self,

@@ -60,11 +60,13 @@ class MemoryCatalogue:
     def __init__(self, store: MemoryStore) -> None:
         self.entries: dict[str, CatalogueEntry] = {}
         self.store = store
+        self.most_asked = 0
 
     async def get(self, job_id: str) -> CatalogueEntry | None:
         return self.entries.get(job_id)
 
     async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
+        self.most_asked = max(self.most_asked, len(job_ids))
         return {job_id: self.entries[job_id] for job_id in job_ids if job_id in self.entries}
 
     async def find(self, uid: str) -> CatalogueEntry | None:

@@ -262,6 +262,13 @@ async def test_upcoming_and_counts(store: OpenStore) -> None:
     assert counts.by_state == {JobState.ACTIVE: 5, JobState.PAUSED: 1}
 
 
+async def test_children_come_without_labels(store: OpenStore) -> None:
+    """500 at a time: labels of a MiB would fill the memory."""
+    await store.commit(commit("a", parent_job="p", labels={"team": "x"}))
+    (child,) = await store.catalogue.children("p")
+    assert (child.job_id, child.labels) == ("a", {})
+
+
 async def test_upcoming_jobs_come_without_labels(store: OpenStore) -> None:
     """Where so many are asked for that labels of a MiB would fill the memory."""
     await store.commit(commit("a", next_fire=10, labels={"team": "x"}))
