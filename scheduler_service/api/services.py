@@ -15,15 +15,18 @@ from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.long_answer import LongAnswer
 from scheduler_service.api.registrations import read_registration
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import ApiProblem, Flaw, absent, invalid, succeed
+from scheduler_service.api.responses import ENCODER, ApiProblem, Flaw, absent, invalid, succeed
 from scheduler_service.api.shapes import instance_line, service_line
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.services import GRACE, RateLimit, Service
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
+from scheduler_service.ports.slices import Slices
 from scheduler_service.services.instances import Instance
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.errors import RefusedTarget, TransportError
+
+PAGE_BYTES = 4 << 20
 
 
 async def put_service(request: ApiRequest) -> Response:
@@ -74,8 +77,16 @@ async def list_services(request: ApiRequest) -> Response:
     after, limit = _read_place(request, mark), request.query["limit"]
     known = request.deps.registry.services(request.caller.tenant)
     found = [one for one in known if one.name > after][: limit + 1]
-    items = [_line(request, one, now) for one in found[:limit]]
-    place = write_cursor(mark, items[-1]["name"]) if len(found) > limit else None
+    items: list[msgspec.Raw] = []
+    slices, size = Slices(), 0
+    for one in found[:limit]:
+        await slices.pause()
+        line = ENCODER.encode(_line(request, one, now))
+        size += len(line)
+        if items and size > PAGE_BYTES:
+            break
+        items.append(msgspec.Raw(line))
+    place = write_cursor(mark, found[len(items) - 1].name) if len(items) < len(found) else None
     return succeed({"items": items, "nextCursor": place})
 
 
