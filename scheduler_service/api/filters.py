@@ -88,6 +88,7 @@ async def execution_query(request: ApiRequest, job_id: str | None, filters: Valu
         triggered_by=None if filters["triggeredBy"] is None else TriggeredBy(filters["triggeredBy"]),
         planned_from=filters["from"],
         planned_to=filters["to"],
+        labels=labels,
     )
 
 

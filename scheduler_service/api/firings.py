@@ -19,7 +19,7 @@ from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.job_key import read_job_key, write_job_key
 from scheduler_service.domain.moments import DAY, rfc3339
-from scheduler_service.persistence.common.pagination import Number, read_cursor, write_cursor
+from scheduler_service.persistence.common.pagination import Number, mark_list, read_cursor, write_cursor
 from scheduler_service.persistence.history.queries import FiringQuery
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.timing.occurrences import advance, between, latest, tally
@@ -96,7 +96,7 @@ async def list_upcoming(request: ApiRequest) -> Response:
         moment, entry = page[-1]
         # What had fired before the first page is no part of the list.
         since = plan.since if plan.is_later else max(plan.since, request.deps.clock.now().wall)
-        more = write_cursor(PlannedPlace(moment, entry.job_id, since, plan.until))
+        more = write_cursor(_mark(request), PlannedPlace(moment, entry.job_id, since, plan.until))
     return succeed({"items": [_line(moment, entry) for moment, entry in page], "nextCursor": more})
 
 
@@ -104,7 +104,7 @@ def _read_plan(request: ApiRequest) -> Plan:
     """What a page lists; later ones go by the moments of the first. Raises CursorError."""
     query, now = request.query, request.deps.clock.now().wall
     if query["cursor"] is not None:
-        place = read_cursor(query["cursor"], PlannedPlace)
+        place = read_cursor(_mark(request), query["cursor"], PlannedPlace)
         until = place.until if query["to"] is None else query["to"]
         return Plan(place.since, until, (place.moment, place.name), query["perJob"], is_later=True)
     since = now if query["from"] is None else query["from"]
@@ -112,12 +112,17 @@ def _read_plan(request: ApiRequest) -> Plan:
     return Plan(since, until, (since, ""), query["perJob"])
 
 
+def _mark(request: ApiRequest) -> str:
+    query = request.query
+    return mark_list("upcoming", request.caller.tenant, sorted(set(query["jobId"])), query["perJob"])
+
+
 async def _planned_jobs(request: ApiRequest, until: int) -> Sequence[CatalogueEntry]:
     """The jobs that fire next by `until`: those of `jobId`, else all ordinary ones."""
     catalogue, tenant = request.deps.catalogue, request.caller.tenant
     wanted = [write_job_key(tenant, job_id) for job_id in dict.fromkeys(request.query["jobId"])]
     if not wanted:
-        return await catalogue.upcoming(0, until, MAX_JOBS, tenant=tenant)
+        return await catalogue.upcoming(0, until, MAX_JOBS, tenant=tenant, with_labels=False)
     found = (await catalogue.some(wanted)).values()
     return [entry for entry in found if entry.next_fire is not None and entry.next_fire <= until]
 

@@ -14,13 +14,13 @@ from scheduler_service.api.creators import keep_creator
 from scheduler_service.api.definitions import CheckedDefinition, check_posted
 from scheduler_service.api.filters import job_query
 from scheduler_service.api.job_commands import run_command, run_command_once
-from scheduler_service.api.listed_definitions import read_definitions
+from scheduler_service.api.listed_definitions import list_lines
 from scheduler_service.api.name_warnings import find_refused_names, warn_of_names
 from scheduler_service.api.ownership import read_owner
 from scheduler_service.api.parameters import LONGEST_TEXT, check_length
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, Flaw, invalid, no_job, succeed
-from scheduler_service.api.shapes import job_in_full, job_line
+from scheduler_service.api.shapes import job_in_full
 from scheduler_service.domain.events import (
     Activated,
     Created,
@@ -73,10 +73,7 @@ async def list_jobs(request: ApiRequest) -> Response:
         limit=filters["limit"],
         cursor=filters["cursor"],
     )
-    page = await request.deps.catalogue.list(query)
-    defined = await read_definitions(request, page.items)
-    items = [{**job_line(entry), **more} for entry, more in zip(page.items, defined, strict=True)]
-    return succeed({"items": items, "nextCursor": page.next_cursor})
+    return succeed(await list_lines(request, query, await request.deps.catalogue.list(query)))
 
 
 async def update_job(request: ApiRequest) -> Response:

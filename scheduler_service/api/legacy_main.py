@@ -13,7 +13,7 @@ from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, Flaw, absent, succeed
 from scheduler_service.domain.events import Destroyed
 from scheduler_service.domain.execution import JobState
-from scheduler_service.persistence.common.pagination import read_cursor, write_cursor
+from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
 from scheduler_service.persistence.history.answer_room import AnswerRoom
 from scheduler_service.persistence.history.queries import Wire
 from scheduler_service.ports.catalogue import CatalogueEntry
@@ -81,7 +81,8 @@ async def _show_children(
 ) -> Response:
     """A page of children; it ends early where they use up the room of an answer."""
     limit, cursor = request.query["limit"], request.query["cursor"]
-    after = "" if cursor is None else read_cursor(cursor, ChildPlace).job_id
+    mark = mark_list("children", parent, execution)
+    after = "" if cursor is None else read_cursor(mark, cursor, ChildPlace).job_id
     items: list[Wire] = []
     room, more = AnswerRoom(), True
     while more:
@@ -96,7 +97,7 @@ async def _show_children(
             break
         more = len(page) == PAGE
         after = page[-1].job_id if page else after
-    following = write_cursor(ChildPlace(after)) if more else None
+    following = write_cursor(mark, ChildPlace(after)) if more else None
     return succeed({"items": items, "nextCursor": following}, warnings=behind)
 
 

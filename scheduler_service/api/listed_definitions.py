@@ -1,4 +1,4 @@
-"""What a list has of its jobs' definitions: timers in words, or all of it (SPEC section 10, GET /jobs)."""
+"""The lines of a list of jobs, with timers in words or whole definitions (SPEC section 10, GET /jobs)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,10 +7,20 @@ import msgspec
 
 from client_sdk.models import ModelError
 from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.responses import ENCODER
+from scheduler_service.api.shapes import job_line
 from scheduler_service.domain.errors import DefinitionError
-from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.persistence.common.pagination import write_place
+from scheduler_service.ports.catalogue import CatalogueEntry, JobPage, JobQuery
+from scheduler_service.ports.slices import Slices
 from scheduler_service.timing.preview import describe
 
+PAGE_BYTES = 4 << 20
+READ_AT_ONCE = 16
+"""Of so many jobs the definitions are read together: at 64 KiB each, 1 MiB."""
+MORE_AT_ONCE = 48
+"""And of so many where those before were small."""
+SMALL_BYTES = 8_192
 _UNREADABLE = (DefinitionError, ModelError, msgspec.DecodeError, RecursionError)
 
 
@@ -26,23 +36,45 @@ _POSTED = msgspec.json.Decoder(_Posted)
 _TEXTS = msgspec.json.Decoder(_Texts | None)
 
 
-async def read_definitions(
-    request: ApiRequest, entries: Sequence[CatalogueEntry]
-) -> Sequence[Mapping[str, Any]]:
-    """Of each job `timer` and `definition`, as they were asked for; one read for all of them.
+async def list_lines(request: ApiRequest, query: JobQuery, page: JobPage) -> dict[str, Any]:
+    """`items` and `nextCursor` of what `query` has found, `timer` and `definition` as they were asked for.
 
-    They are None where the definition is too long to be read with others. Raises StoreUnavailable.
+    A page ends early where its lines have `PAGE_BYTES`: never are all definitions in memory. Raises
+    StoreUnavailable.
     """
-    wants_timers, wants_all = request.query["timers"], request.query["definitions"]
-    if not (wants_timers or wants_all):
-        return [{} for _ in entries]
+    slices, size = Slices(), 0
+    lines: list[msgspec.Raw] = []
+    wanted = READ_AT_ONCE
+    while len(lines) < len(page.items):
+        entries = page.items[len(lines) : len(lines) + wanted]
+        texts = await _read_texts(request, entries)
+        is_small = sum(len(text or b"") for text in texts) < SMALL_BYTES * len(texts)
+        wanted = MORE_AT_ONCE if is_small else READ_AT_ONCE
+        for entry, text in zip(entries, texts, strict=True):
+            await slices.pause(len(text or b""))
+            line = ENCODER.encode({**job_line(entry), **_define(request, text)})
+            size += len(line)
+            if lines and size > PAGE_BYTES:
+                return {"items": lines, "nextCursor": write_place(query, page.items[len(lines) - 1])}
+            lines.append(msgspec.Raw(line))
+    return {"items": lines, "nextCursor": page.next_cursor}
+
+
+async def _read_texts(request: ApiRequest, entries: Sequence[CatalogueEntry]) -> Sequence[bytes | None]:
+    """The definition of each job; None where none was asked for, or it is too long to be read with others."""
+    if not (request.query["timers"] or request.query["definitions"]):
+        return [None] * len(entries)
     found = await request.deps.catalogue.definitions([entry.job_id for entry in entries])
-    texts = [found.get(entry.job_id) for entry in entries]
-    return [
-        ({"timer": _describe(request, text)} if wants_timers else {})
-        | ({"definition": None if text is None else msgspec.Raw(text)} if wants_all else {})
-        for text in texts
-    ]
+    return [found.get(entry.job_id) for entry in entries]
+
+
+def _define(request: ApiRequest, text: bytes | None) -> Mapping[str, Any]:
+    shown: dict[str, Any] = {}
+    if request.query["timers"]:
+        shown["timer"] = _describe(request, text)
+    if request.query["definitions"]:
+        shown["definition"] = None if text is None else msgspec.Raw(text)
+    return shown
 
 
 def _describe(request: ApiRequest, text: bytes | None) -> dict[str, Any] | None:

@@ -15,7 +15,8 @@ PIECE_BYTES = 65_536
 class LongAnswer(Response):
     """`data`, which is not empty, and the member `name`, `text` in JSON, in the envelope of `succeed`.
 
-    The loop does other things between two pieces, however fast the caller reads.
+    The loop does other things between two pieces, however fast the caller reads. `owner` is kept until the
+    answer has been sent.
     """
 
     def __init__(
@@ -25,6 +26,7 @@ class LongAnswer(Response):
         text: bytes,
         headers: Mapping[str, str] | None = None,
         *,
+        owner: object = None,
         status: HTTPStatus = HTTPStatus.OK,
         warnings: Iterable[Flaw] = (),
     ) -> None:
@@ -32,6 +34,7 @@ class LongAnswer(Response):
         begin += b"," + ENCODER.encode(name) + b":"
         end = b'},"warnings":' + ENCODER.encode([write_flaw(one) for one in warnings]) + b"}"
         self._parts = (begin, text, end)
+        self._owner = owner
         length = {"content-length": str(sum(map(len, self._parts)))}
         super().__init__(None, status, {**(headers or {}), **length}, "application/json")
 

@@ -55,7 +55,8 @@ async def count_planned(
     The spans follow each other. `left_out`: the jobId of a job that does not count. Raises StoreUnavailable.
     """
     tenant, end = request.caller.tenant, starts[-1] + width - 1
-    found = await request.deps.catalogue.upcoming(0, end, MOST_COUNTED + 1, tenant=tenant)
+    catalogue = request.deps.catalogue
+    found = await catalogue.upcoming(0, end, MOST_COUNTED + 1, tenant=tenant, with_labels=False)
     own = None if left_out is None else write_job_key(tenant, left_out)
     entries = [entry for entry in found[:MOST_COUNTED] if entry.job_id != own]
     spans, most = [0] * len(starts), most_read(len(starts), width)

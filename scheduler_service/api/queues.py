@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 
 from client_sdk.models import Claim, Completion, HeldPartName, Renewal
@@ -19,11 +20,13 @@ from scheduler_service.domain.leases import HeldPart, Leased, QueueFigures, Queu
 from scheduler_service.domain.moments import SECOND, Now, rfc3339
 from scheduler_service.domain.parts import PartEnd, PartName, write_part_id
 from scheduler_service.engine.parts.options import read_queue
-from scheduler_service.language.values import as_json, parse_json
-from scheduler_service.persistence.common.pagination import CursorError, read_cursor, write_cursor
+from scheduler_service.language.values import LARGE_BYTES, as_json, parse_json
+from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
+from scheduler_service.ports.slices import Slices
 from scheduler_service.services.pull_queues import Completed, PullQueues
 
 MAX_CLAIMED = 100
+_AS_IT_IS = msgspec.json.Decoder(msgspec.Raw)
 FAILED = "failed"
 RESERVED = frozenset(
     {
@@ -45,22 +48,25 @@ RESERVED = frozenset(
 async def list_queues(request: ApiRequest) -> Response:
     """`GET /queues`: the queues in which parts wait or are leased, by name."""
     queues, limit = _queues(request.deps), request.query["limit"]
-    after = _read_place(request, "queues")
+    mark = mark_list("queues", request.caller.tenant)
+    after = _read_place(request, mark)
     found = await queues.figures(QueueQuery(request.caller.tenant, None, after, limit + 1))
     items = [_figures(one) for one in found[:limit]]
-    place = write_cursor(("queues", found[limit - 1].name)) if len(found) > limit else None
+    place = write_cursor(mark, found[limit - 1].name) if len(found) > limit else None
     return succeed({"items": items, "nextCursor": place})
 
 
 async def read_queue_in_full(request: ApiRequest) -> Response:
     """`GET /queues/{name}`: its figures, and a page of what is leased. A queue without parts is empty."""
     queues, limit, name = _queues(request.deps), request.query["limit"], _read_name(request)
-    tenant, after = request.caller.tenant, _read_place(request, "held")
+    tenant = request.caller.tenant
+    mark = mark_list("held", tenant, name)
+    after = _read_place(request, mark)
     found = await queues.held(QueueQuery(tenant, name, after, limit + 1))
     figures = await queues.figures(QueueQuery(tenant, name, "", 1)) or [QueueFigures(name)]
     now = request.deps.clock.now()
     items = [_held(one, now) for one in found[:limit]]
-    place = write_cursor(("held", found[limit - 1].part_id)) if len(found) > limit else None
+    place = write_cursor(mark, found[limit - 1].part_id) if len(found) > limit else None
     return succeed({**_figures(figures[0]), "items": items, "nextCursor": place})
 
 
@@ -74,8 +80,11 @@ async def claim_work(request: ApiRequest) -> Response:
     tenant, wait = request.caller.tenant, round(posted.wait_seconds * SECOND)
     claiming = queues.claim(tenant, name, posted.instance_id, most=posted.max, wait=wait)
     found = await _while_connected(request, claiming, queues.hand_back)
-    now = request.deps.clock.now()
-    return succeed({"items": [_item(one, now) for one in found]})
+    now, slices, items = request.deps.clock.now(), Slices(), []
+    for one in found:
+        await slices.pause(len(one.part.request.body or b""))
+        items.append(_item(one, now))
+    return succeed({"items": items})
 
 
 async def renew_lease(request: ApiRequest) -> Response:
@@ -132,6 +141,17 @@ async def free_part(request: ApiRequest) -> Response:
     return succeed(None)
 
 
+def show_body(body: bytes) -> object:
+    """The body as JSON, or as a text where it is none. What is large is not decoded: it takes much more."""
+    if len(body) > LARGE_BYTES:
+        try:
+            body.decode()
+            return _AS_IT_IS.decode(body)
+        except (ValueError, msgspec.MsgspecError, RecursionError):
+            pass  # as with a byte order mark, or `NaN`
+    return parse_json(body)
+
+
 async def _while_connected(
     request: ApiRequest,
     claiming: Coroutine[Any, Any, tuple[Leased, ...]],
@@ -173,15 +193,10 @@ def _read_name(request: ApiRequest) -> str:
     return name
 
 
-def _read_place(request: ApiRequest, kind: str) -> str:
+def _read_place(request: ApiRequest, mark: str) -> str:
     """Where the page before ended; empty: begin. Raises CursorError."""
     cursor = request.query["cursor"]
-    if cursor is None:
-        return ""
-    found, place = read_cursor(cursor, tuple[str, str])
-    if found != kind:
-        raise CursorError(f"{cursor[:80]!r} is not a cursor of this list; begin again without a cursor")
-    return place
+    return "" if cursor is None else read_cursor(mark, cursor, str)
 
 
 def _figures(figures: QueueFigures) -> dict[str, object]:
@@ -240,7 +255,7 @@ def _request(leased: Leased, now: Now) -> dict[str, object]:
         "method": request.method,
         "url": request.url,
         "headers": headers,
-        "body": None if request.body is None else parse_json(request.body),
+        "body": None if request.body is None else show_body(request.body),
     }
 
 

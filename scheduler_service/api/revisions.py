@@ -9,7 +9,7 @@ from scheduler_service.api.jobs import find_job
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import succeed
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.persistence.common.pagination import Number, read_cursor, write_cursor
+from scheduler_service.persistence.common.pagination import Number, mark_list, read_cursor, write_cursor
 from scheduler_service.ports.catalogue import Revision
 
 PAGE_BYTES = 4 << 20
@@ -20,13 +20,14 @@ async def list_revisions(request: ApiRequest) -> Response:
     """`GET /jobs/{jobId}/revisions`: definitions of its present or last life, in order."""
     entry = await find_job(request, request.job_key, or_destroyed=True)
     limit, cursor = request.query["limit"], request.query["cursor"]
-    after = 0 if cursor is None else read_cursor(cursor, Number)
+    mark = mark_list("revisions", entry.uid)
+    after = 0 if cursor is None else read_cursor(mark, cursor, Number)
     found, has_more = await _read_revisions(request, entry.uid, after, limit)
     items = [
         {"revision": one.revision, "createdAt": rfc3339(one.created_at), "definition": msgspec.Raw(one.text)}
         for one in found
     ]
-    more = write_cursor(found[-1].revision) if has_more else None
+    more = write_cursor(mark, found[-1].revision) if has_more else None
     return succeed({"items": items, "nextCursor": more})
 
 

@@ -27,6 +27,8 @@ OPEN_STATES = (
     ExecutionState.SCHEDULED,
 )
 """Those in which an execution can be cancelled."""
+READ_AT_ONCE = 20
+"""Of so many jobs the entries are read together: each may have labels of a MiB."""
 PLACE = "/select/filter"
 
 
@@ -117,8 +119,8 @@ def _check_number(found: Sequence[str], most: int) -> None:
 async def _existing(request: ApiRequest, job_ids: Sequence[str]) -> list[str]:
     """Those of the jobs that live, in their order."""
     found: list[str] = []
-    for start in range(0, len(job_ids), PAGE):
-        some = job_ids[start : start + PAGE]
+    for start in range(0, len(job_ids), READ_AT_ONCE):
+        some = job_ids[start : start + READ_AT_ONCE]
         keys = {write_job_key(request.caller.tenant, job_id): job_id for job_id in some}
         entries = await request.deps.catalogue.some(list(keys))
         found += [

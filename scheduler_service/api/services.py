@@ -4,7 +4,6 @@ Each declared timer is checked like a job, with its problems below `/timers/INDE
 """
 
 from http import HTTPStatus
-from typing import Any, Literal
 
 import msgspec
 from starlette.responses import Response
@@ -16,18 +15,18 @@ from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.long_answer import LongAnswer
 from scheduler_service.api.registrations import read_registration
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import ApiProblem, Flaw, absent, invalid, succeed
+from scheduler_service.api.responses import ENCODER, ApiProblem, Flaw, absent, invalid, succeed
 from scheduler_service.api.shapes import instance_line, service_line
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.services import GRACE, RateLimit, Service
 from scheduler_service.language.values import LARGE_BYTES
-from scheduler_service.persistence.common.pagination import read_cursor, write_cursor
+from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
+from scheduler_service.ports.slices import Slices
 from scheduler_service.services.instances import Instance
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.errors import RefusedTarget, TransportError
 
-_ServicePlace = tuple[Literal["services"], str]
-_DriftPlace = tuple[Literal["drift"], str]
+PAGE_BYTES = 4 << 20
 
 
 async def put_service(request: ApiRequest) -> Response:
@@ -74,11 +73,20 @@ async def list_services(request: ApiRequest) -> Response:
     """`GET /services`, by name."""
     await request.deps.registry.look()
     now = request.deps.clock.now()
-    after, limit = _read_place(request.query["cursor"], _ServicePlace), request.query["limit"]
+    mark = mark_list("services", request.caller.tenant)
+    after, limit = _read_place(request, mark), request.query["limit"]
     known = request.deps.registry.services(request.caller.tenant)
     found = [one for one in known if one.name > after][: limit + 1]
-    items = [_line(request, one, now) for one in found[:limit]]
-    place = write_cursor(("services", items[-1]["name"])) if len(found) > limit else None
+    items: list[msgspec.Raw] = []
+    slices, size = Slices(), 0
+    for one in found[:limit]:
+        await slices.pause()
+        line = ENCODER.encode(_line(request, one, now))
+        size += len(line)
+        if items and size > PAGE_BYTES:
+            break
+        items.append(msgspec.Raw(line))
+    place = write_cursor(mark, found[len(items) - 1].name) if len(items) < len(found) else None
     return succeed({"items": items, "nextCursor": place})
 
 
@@ -92,10 +100,10 @@ async def remove_service(request: ApiRequest) -> Response:
 
 async def show_drift(request: ApiRequest) -> Response:
     """`GET /services/{name}/drift`: where jobs differ from the declaration, and what will be done."""
-    after, limit = _read_place(request.query["cursor"], _DriftPlace), request.query["limit"]
-    found = await request.deps.drift.read(find_service(request), after=after, limit=limit + 1)
-    items = found[:limit]
-    place = write_cursor(("drift", items[-1]["jobId"])) if len(found) > limit else None
+    service, limit = find_service(request), request.query["limit"]
+    mark = mark_list("drift", service.tenant, service.name)
+    items, last = await request.deps.drift.read(service, after=_read_place(request, mark), limit=limit)
+    place = None if last is None else write_cursor(mark, last)
     return succeed({"items": items, "nextCursor": place})
 
 
@@ -199,19 +207,18 @@ async def _settle(request: ApiRequest, name: str) -> tuple[Flaw, ...]:
     return (Problem("/timers", "not_scanned", message),)
 
 
-def _read_place(cursor: str | None, kind: Any) -> str:
+def _read_place(request: ApiRequest, mark: str) -> str:
     """The last name of the page before. Raises CursorError (422)."""
-    if cursor is None:
-        return ""
-    after: str = read_cursor(cursor, kind)[1]
-    return after
+    cursor = request.query["cursor"]
+    return "" if cursor is None else read_cursor(mark, cursor, str)
 
 
 async def _show(
     request: ApiRequest, service: Service, *, is_new: bool = False, warnings: tuple[Flaw, ...] = ()
 ) -> Response:
     registry, now = request.deps.registry, request.deps.clock.now()
-    timers = await registry.timers(service.tenant, service.name)
+    known = await registry.texts.read(service)
+    timers = known.text
     shown = [
         instance_line(one, now, is_online=registry.instances.is_online(one, now.steady))
         for one in registry.instances.known(service.tenant, service.name)
@@ -220,7 +227,7 @@ async def _show(
     headers = {"location": f"/services/{service.name}"} if is_new else {}
     status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
     if len(timers) > LARGE_BYTES:
-        return LongAnswer(data, "timers", timers, headers, status=status, warnings=warnings)
+        return LongAnswer(data, "timers", timers, headers, owner=known, status=status, warnings=warnings)
     return succeed(data | {"timers": msgspec.Raw(timers)}, headers, status=status, warnings=warnings)
 
 

@@ -118,7 +118,7 @@ class ServiceRegistry:
         self.scan = Reconcile(
             registry=self.registry, table=self._table, inputs=inputs, deliver=deliver, clock=self._clock
         )
-        self.drift = DriftReport(inputs=inputs)
+        self.drift = DriftReport(inputs=inputs, apart=work_apart)
 
     def _go_on(self, key: tuple[str, str]) -> None:
         """A rate limit allows more again: calls of the service, and claims from the queue of its name."""

@@ -16,12 +16,15 @@ CLAIMED, LOST, WITHDRAWN = "claimed", "lost", "withdrawn"
 DOWNTIME_GRACE_MS = MINUTE
 """The least time that a part has after a start of the scheduler, SPEC section 8."""
 
+CLAIM_BYTES = 4 << 20
+"""A claim gets parts of so many bytes together, as stored, or one that is larger."""
+
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
     """A claim of an instance on a queue; `leases` has a new name for each part that it can take.
 
     `capacity` is how many parts of the queue it may hold at a time, those that it has included; None: no
-    limit.
+    limit. `room`: it gets no further part where they would have more bytes.
     """
 
     tenant: str
@@ -30,6 +33,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     leases: tuple[str, ...]
     now: int
     capacity: int | None = None
+    room: int = CLAIM_BYTES
 
 
 class Rank(msgspec.Struct, frozen=True, gc=False):

@@ -214,12 +214,18 @@ class Catalogue(Protocol):
     async def children(
         self, parent_job: str, parent_execution: int | None, *, after: str, limit: int
     ) -> Sequence[CatalogueEntry]:
-        """Jobs created by an execution (None: any) of `parent_job`, destroyed ones too, by id."""
+        """Jobs created by an execution (None: any) of `parent_job`, destroyed ones too, by id.
+
+        They come without their labels, as nobody needs them.
+        """
 
     async def upcoming(
-        self, start: int, end: int, limit: int, *, tenant: str | None
+        self, start: int, end: int, limit: int, *, tenant: str | None, with_labels: bool = True
     ) -> Sequence[CatalogueEntry]:
-        """Ordinary jobs that fire next in `start` to `end` (wall, both included), earliest first."""
+        """Ordinary jobs that fire next in `start` to `end` (wall, both included), earliest first.
+
+        Whoever asks for many does without their labels, which may take a MiB each.
+        """
 
     async def counts(self, now: Now, *, tenant: str | None) -> JobCounts:
         """The numbers of jobs and executions by state. Raises StoreUnavailable."""

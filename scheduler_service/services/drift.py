@@ -1,7 +1,13 @@
 """Drift in wire form: the jobs that differ from their declaration, why, and what the next scan does."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import aclosing
+from functools import partial
 from typing import Any
+
+import msgspec
+from msgspec import Raw
 
 from client_sdk.models import ModelError, parse_definition
 from scheduler_service.domain.differences import Difference, find_differences
@@ -9,7 +15,8 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.services import Service
 from scheduler_service.language.json_pieces import decode_json
-from scheduler_service.services.declared import Case, DriftKind
+from scheduler_service.language.values import LARGE_BYTES
+from scheduler_service.services.declared import Apart, Case, DriftKind
 from scheduler_service.services.reconcile_inputs import Finding, ReconcileInputs
 
 REASONS: Mapping[DriftKind, str] = {
@@ -26,39 +33,69 @@ REASONS: Mapping[DriftKind, str] = {
     DriftKind.EXPIRED: "it is no longer declared, and its grace period is over; the next scan destroys it",
     DriftKind.REFUSED: "this version of the scheduler refuses the declared definition; correct it",
 }
+PAGE_BYTES = 4 << 20
 SWITCHED = frozenset({DriftKind.PAUSED, DriftKind.STARTED})
 COMPARED = frozenset({DriftKind.CHANGED, DriftKind.OVERRIDDEN, DriftKind.KEPT, DriftKind.FOREIGN})
 
 
 class DriftReport:
-    """Answers `GET /services/{name}/drift`."""
+    """Answers `GET /services/{name}/drift`. `apart` runs what is large beside the loop.
 
-    def __init__(self, *, inputs: ReconcileInputs) -> None:
+    One report is made at a time, whatever many callers ask for: it has the declared texts in memory, up to
+    16 MiB, and one job's definitions decoded.
+    """
+
+    def __init__(self, *, inputs: ReconcileInputs, apart: Apart) -> None:
         self._inputs = inputs
+        self._apart = apart
+        self._reading = asyncio.Lock()
 
-    async def read(self, service: Service, *, after: str, limit: int) -> list[dict[str, Any]]:
-        """The first `limit` jobs that differ, in order of id, with ids above `after`. Raises StoreError."""
-        findings = await self._inputs.look(service)
-        differing = [
-            one for one in findings if one.verdict.kind is not DriftKind.SAME and one.case.job_id > after
-        ]
-        return [_write(one, await self._compare(one)) for one in differing[:limit]]
+    async def read(self, service: Service, *, after: str, limit: int) -> tuple[list[Raw], str | None]:
+        """The first `limit` jobs that differ, in order of id, with ids above `after`; PAGE_BYTES at most.
 
-    async def _compare(self, finding: Finding) -> list[Difference]:
-        """The differences of the definitions with their defaults, and of whether the job runs."""
-        kind = finding.verdict.kind
-        if kind not in COMPARED | SWITCHED:
-            return []
-        switched = _compare_switch(finding.case)
-        if kind in SWITCHED or finding.definition is None:
-            return switched
-        stored = await self._inputs.stored_text(finding)
-        if stored is None:
-            return switched
-        return [*find_differences(_fill(finding.definition.text), _fill(stored)), *switched]
+        Also the id of the last one, where there are more. Raises StoreError.
+        """
+        items: list[Raw] = []
+        last, size = "", 0
+        async with self._reading, aclosing(self._inputs.look(service, after=after)) as findings:
+            async for finding in findings:
+                if finding.verdict.kind is DriftKind.SAME:
+                    continue
+                if len(items) == limit:
+                    return items, last
+                item = await self._write(finding)
+                size += len(item)
+                if items and size > PAGE_BYTES:
+                    return items, last
+                items.append(Raw(item))
+                last = finding.case.job_id
+        return items, None
+
+    async def _write(self, finding: Finding) -> bytes:
+        """The finding with the differences of the definitions with their defaults."""
+        declared = finding.definition
+        stored = None
+        if declared is not None and finding.verdict.kind in COMPARED:
+            stored = await self._inputs.stored_text(finding)
+        if declared is None or stored is None:
+            return _encode(finding, ())
+        write = partial(_compare, finding, declared.text, stored)
+        is_large = len(declared.text) + len(stored) > LARGE_BYTES
+        written: bytes = await self._apart(write) if is_large else write()
+        return written
 
 
-def _write(finding: Finding, differences: list[Difference]) -> dict[str, Any]:
+def _compare(finding: Finding, declared: bytes, stored: bytes) -> bytes:
+    return _encode(finding, find_differences(_fill(declared), _fill(stored)))
+
+
+def _encode(finding: Finding, compared: Iterable[Difference]) -> bytes:
+    kind = finding.verdict.kind
+    switched = _compare_switch(finding.case) if kind in COMPARED | SWITCHED else []
+    return msgspec.json.encode(_show(finding, [*compared, *switched]))
+
+
+def _show(finding: Finding, differences: list[Difference]) -> dict[str, Any]:
     case, kind = finding.case, finding.verdict.kind
     return {
         "jobId": case.job_id,

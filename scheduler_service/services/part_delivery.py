@@ -19,8 +19,11 @@ from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.queues import Queues
+from scheduler_service.ports.slices import SLICE_BYTES, Slices
 
 PAGE_SIZE = 500
+LARGE_AT_ONCE = 8
+"""Turns that may write large states, of a few MiB each, and are under way at a time."""
 FIRST_PAUSE, LONGEST_PAUSE = 100, 5 * SECOND
 """Between two deliveries, in ms."""
 Result = TypeVar("Result")
@@ -37,6 +40,8 @@ class PartDelivery:
         self._clock = clock
         self._log = log
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._line = asyncio.Semaphore(LARGE_AT_ONCE)
+        self._slices = Slices()
 
     @property
     def is_idle(self) -> bool:
@@ -62,15 +67,26 @@ class PartDelivery:
         return self.start(self._deliver_end(ended))
 
     def deliver_claims(self, found: tuple[Leased, ...]) -> None:
-        """Tells the jobs who holds their parts from now on."""
+        """Tells the jobs who holds their parts from now on.
+
+        The turn of a large part writes the large state of its job: few are under way at a time.
+        """
         for one in found:
             part = one.part
-            self.deliver_changes(ChangedPart(write_part_id(part.name), part.job_id, part.name, one.changes))
+            changed = ChangedPart(write_part_id(part.name), part.job_id, part.name, one.changes)
+            self.deliver_changes(changed, may_be_large=len(part.request.body or b"") > SLICE_BYTES)
 
-    def deliver_changes(self, changed: ChangedPart) -> "asyncio.Task[Reply]":
+    def deliver_changes(self, changed: ChangedPart, *, may_be_large: bool = False) -> "asyncio.Task[Reply]":
         """Delivers the lease changes of a part."""
-        event = LeasesChanged(changed.name, changed.changes)
-        return self.start(self.retry(lambda: self.deliver(changed.job_id, Command(event))))
+        command = Command(LeasesChanged(changed.name, changed.changes))
+        deliver = self._deliver_in_line if may_be_large else self.deliver
+        return self.start(self.retry(lambda: deliver(changed.job_id, command)))
+
+    async def _deliver_in_line(self, job_id: str, command: Command) -> Reply:
+        """A turn that may write a large state: one begins in a round of the loop, few wait for commits."""
+        async with self._line:
+            await self._slices.rest(SLICE_BYTES)
+            return await self.deliver(job_id, command)
 
     async def deliver_stored(self, table: Queues) -> None:
         """Begins to deliver all that `table` has and its jobs may not have. Raises StoreError."""
@@ -119,7 +135,9 @@ class PartDelivery:
     async def _deliver_end(self, ended: EndedPart) -> bool:
         async def deliver() -> Reply:
             event = PartEnded(ended.name, ended.end, ended.request, ended.changes)
-            reply = await self.deliver(ended.job_id, Command(event))
+            size = len(ended.end.body or b"") + len(ended.request.body or b"")
+            deliver = self._deliver_in_line if size > SLICE_BYTES else self.deliver
+            reply = await deliver(ended.job_id, Command(event))
             if isinstance(reply, (Unchanged, Refusal)):
                 await self._table.drop(ended.part_id)
             return reply

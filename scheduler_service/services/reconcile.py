@@ -116,10 +116,14 @@ class Reconcile:
         return counts
 
     async def _apply_all(self, service: Service, *, force: bool, anew: bool) -> Counter[str]:
-        findings = await self._inputs.look(service, force=force, anew=anew)
         counts: Counter[str] = Counter()
-        for start in range(0, len(findings), BATCH_SIZE):
-            counts.update(await self._apply_some(findings[start : start + BATCH_SIZE]))
+        some: list[Finding] = []
+        async for finding in self._inputs.look(service, force=force, anew=anew):
+            some.append(finding)
+            if len(some) == BATCH_SIZE:
+                counts.update(await self._apply_some(some))
+                some = []
+        counts.update(await self._apply_some(some))
         return counts
 
     async def _try(self, service: Service) -> Mapping[str, int]:

@@ -1,6 +1,6 @@
 """Reads the jobs of a service as declared, as last applied and as stored, and judges each."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
@@ -13,6 +13,7 @@ from scheduler_service.engine.job_gone import GONE
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Compile, Definition
+from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.services import ServiceTable
 from scheduler_service.ports.slices import Slices
 from scheduler_service.services.declared import (
@@ -27,6 +28,8 @@ from scheduler_service.services.declared import (
     must_compare,
 )
 
+READ_AT_ONCE = 20
+"""Of so many jobs the entries are read together: each may have labels of a MiB."""
 Entries = Callable[[Sequence[str]], Awaitable[Mapping[str, CatalogueEntry]]]
 ReadDefinition = Callable[[str, int], Awaitable[bytes | None]]
 ReadJob = Callable[[str], Awaitable[Job | None]]
@@ -70,26 +73,28 @@ class ReconcileInputs:
         self._compile = compile_text
         self._clock = clock
 
-    async def look(self, service: Service, *, force: bool = False, anew: bool = False) -> list[Finding]:
-        """One finding per job that is or was declared, in order of id. Raises StoreError.
+    async def look(
+        self, service: Service, *, after: str = "", force: bool = False, anew: bool = False
+    ) -> AsyncGenerator[Finding, None]:
+        """One finding per job that is or was declared, in order of id, above `after`. Raises StoreError.
 
-        `anew`: a registration has declared them anew, so that those paused as `gone` go on.
+        `anew`: a registration has declared them anew, so that those paused as `gone` go on. A compiled
+        definition takes up to forty times its text: the caller keeps few.
         """
         declared = await self._declarations.read(service)
         applied = {one.job_id: one for one in await self._table.applied(service.tenant, service.name)}
-        job_ids = sorted({*declared, *applied})
-        entries = await self._entries(job_ids)
+        job_ids = [job_id for job_id in sorted({*declared, *applied}) if job_id > after]
         texts = _DeclaredTexts(self._declarations, service)
         now = self._clock.now().wall
-        found = []
         slices = Slices()  # reading a definition takes about 0.3 ms, a long one 3 ms
-        for job_id in job_ids:
-            await slices.pause()
-            wanted, done = declared.get(job_id), applied.get(job_id)
-            stored = await self._describe(entries.get(job_id), done, anew=anew)
-            case = Case(service, job_id, wanted, done, stored, now, force)
-            found.append(await self._judge(case, texts))
-        return found
+        for start in range(0, len(job_ids), READ_AT_ONCE):
+            some = job_ids[start : start + READ_AT_ONCE]
+            entries = await self._entries(some)
+            for job_id in some:
+                await slices.pause()
+                wanted, done = declared.get(job_id), applied.get(job_id)
+                stored = await self._describe(entries.get(job_id), done, anew=anew)
+                yield await self._judge(Case(service, job_id, wanted, done, stored, now, force), texts)
 
     async def stored_text(self, finding: Finding) -> bytes | None:
         """The stored definition of the job, or None. Raises StoreUnavailable."""
@@ -152,4 +157,7 @@ class _DeclaredTexts:
     async def of(self, declared: DeclaredJob) -> bytes:
         if self._known is None:
             self._known = await self._declarations.texts(self._service)
-        return self._known[declared.job_id]
+        text = self._known.get(declared.job_id)
+        if text is None:
+            raise StoreUnavailable("the service has declared other timers meanwhile", is_public=True)
+        return text

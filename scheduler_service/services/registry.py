@@ -15,6 +15,7 @@ from scheduler_service.ports.shared_registry import ServiceNotice
 from scheduler_service.services.declared_room import DeclaredRoom
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.sharing import Alone, Sharing
+from scheduler_service.services.timer_texts import TimerTexts
 
 
 class TimerDeclaration(msgspec.Struct, frozen=True):
@@ -55,6 +56,7 @@ class Registry:
         self.instances = instances
         self._sharing: Sharing = Alone() if sharing is None else sharing
         self._table = table
+        self.texts = TimerTexts(table=table)
         self._room = DeclaredRoom(table=table) if room is None else room
         self._clock = clock
         self._services: dict[tuple[str, str], Service] = {}

@@ -52,8 +52,11 @@ class MergedCatalogue:
         filled = [page for page in pages if page.items]
         if len(filled) <= 1:
             return filled[0] if filled else JobPage(items=())
-        # A shard whose list goes on has filled its page: with another's jobs there is more than a page.
-        return cut_page(query, _arrange(query, (entry for page in filled for entry in page.items)))
+        entries = _arrange(query, (entry for page in filled for entry in page.items))
+        # A shard whose page ended early may have more jobs behind it that belong before those of others.
+        ends = {page.items[-1].job_id for page in filled if page.next_cursor is not None}
+        end = next((number for number, one in enumerate(entries, 1) if one.job_id in ends), len(entries))
+        return cut_page(query, entries[:end], has_more=bool(ends))
 
     async def tally(self, query: JobQuery) -> JobTally:
         """How many jobs fit. Raises StoreUnavailable."""
@@ -81,10 +84,19 @@ class MergedCatalogue:
         return sorted((entry for found in answers for entry in found), key=_by_id)[:limit]
 
     async def upcoming(
-        self, start: int, end: int, limit: int, *, tenant: str | None = "default"
+        self,
+        start: int,
+        end: int,
+        limit: int,
+        *,
+        tenant: str | None = "default",
+        with_labels: bool = True,
     ) -> Sequence[CatalogueEntry]:
         answers = await all_of(
-            [catalogue.upcoming(start, end, limit, tenant=tenant) for catalogue in self._catalogues]
+            [
+                catalogue.upcoming(start, end, limit, tenant=tenant, with_labels=with_labels)
+                for catalogue in self._catalogues
+            ]
         )
         found = (entry for some in answers for entry in some)
         return sorted(found, key=lambda entry: (entry.next_fire or 0, entry.job_id))[:limit]

@@ -147,8 +147,9 @@ class MergedQueues:
         taken: list[Leased] = []
         began = self._steady()
         try:
-            # This ends: a shard gives less than it showed only where another claim got the part.
-            while await self._is_overtaken(claim, taken, began):
+            # This ends: a shard gives less than it showed only where another claim got the part, or where the
+            # parts are large.
+            while await self._is_overtaken(claim, taken, began) and _weigh(taken) < claim.room // 2:
                 claim = _without(claim, taken)
         except StoreUnavailable:
             if not taken:
@@ -214,10 +215,15 @@ def divide(claim: Claim, sights: Sequence[Sight]) -> dict[int, Claim]:
     shown = sorted((order_of(rank), number) for number, sight in enumerate(sights) for rank in sight.ranks)
     claims: dict[int, Claim] = {}
     names = iter(claim.leases)
-    for number, count in Counter(number for _, number in shown[:free]).items():
-        leases = tuple(f"{next(names)}.{number}" for _ in range(count))
-        claims[number] = msgspec.structs.replace(claim, leases=leases, capacity=None)
+    counts = Counter(number for _, number in shown[:free])
+    for number, count in counts.items():
+        leases, room = tuple(f"{next(names)}.{number}" for _ in range(count)), claim.room // len(counts)
+        claims[number] = msgspec.structs.replace(claim, leases=leases, capacity=None, room=room)
     return claims
+
+
+def _weigh(taken: Sequence[Leased]) -> int:
+    return sum(len(leased.part.request.body or b"") for leased in taken)
 
 
 def _without(claim: Claim, taken: Sequence[Leased]) -> Claim:

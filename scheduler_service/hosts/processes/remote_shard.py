@@ -201,10 +201,17 @@ class RemoteCatalogue:
         return await self._worker.ask(rpc_methods.CHILDREN, family)
 
     async def upcoming(
-        self, start: int, end: int, limit: int, *, tenant: str | None = "default"
+        self,
+        start: int,
+        end: int,
+        limit: int,
+        *,
+        tenant: str | None = "default",
+        with_labels: bool = True,
     ) -> Sequence[CatalogueEntry]:
         """Jobs that fire next in a span of time."""
-        return await self._worker.ask(rpc_methods.UPCOMING, UpcomingSpan(start, end, limit, tenant))
+        span = UpcomingSpan(start, end, limit, tenant, with_labels)
+        return await self._worker.ask(rpc_methods.UPCOMING, span)
 
     async def counts(self, now: Now, *, tenant: str | None = "default") -> JobCounts:
         """The figures of all jobs."""

@@ -121,6 +121,7 @@ class UpcomingSpan(msgspec.Struct, frozen=True, array_like=True):
     end: int
     limit: int
     tenant: str | None
+    with_labels: bool
 
 
 class ChildrenOf(msgspec.Struct, frozen=True, array_like=True):

@@ -170,7 +170,11 @@ class WorkerService:
 
     async def _upcoming(self, span: UpcomingSpan) -> list[CatalogueEntry]:
         catalogue = self._store.catalogue
-        return list(await catalogue.upcoming(span.start, span.end, span.limit, tenant=span.tenant))
+        return list(
+            await catalogue.upcoming(
+                span.start, span.end, span.limit, tenant=span.tenant, with_labels=span.with_labels
+            )
+        )
 
 
 def _answering(status: Callable[[], ShardStatus]) -> Callable[[None], Awaitable[ShardStatus]]:

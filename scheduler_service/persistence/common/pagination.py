@@ -1,13 +1,17 @@
 """Pages of lists, and the position where a page ended: a cursor, which is a text that is safe in a URL."""
 
 import base64
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from typing import Annotated, TypeVar
 
 import msgspec
 
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.ports.catalogue import CatalogueEntry, JobPage, JobQuery, JobSort
+
+LABELS_BYTES = 4 << 20
+"""A page of jobs ends early where their labels have so much as JSON: stores read no more of them."""
 
 # Databases take 64 bits; no list has a larger number.
 Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -27,20 +31,38 @@ class CursorError(PunctualError):
     """A cursor that this list has not returned."""
 
 
-def write_cursor(position: object) -> str:
-    """`position` (a struct or tuple of texts and numbers) as a cursor."""
-    return base64.urlsafe_b64encode(msgspec.msgpack.encode(position)).decode("ascii").rstrip("=")
+def mark_list(name: str, *filters: object) -> str:
+    """What the cursors of a list have in common: its name, and a digest of its filters and its owner.
+
+    Bounds of time are no part of it: a list from an hour ago on may be asked for a minute later.
+    """
+    return name + hashlib.blake2b(msgspec.msgpack.encode(filters), digest_size=3).hexdigest()
 
 
-def read_cursor(cursor: str, kind: type[Kind]) -> Kind:
-    """The position that `cursor` names, of the type that the list writes. Raises CursorError."""
+def write_cursor(mark: str, position: object) -> str:
+    """`position` (a struct or tuple of texts and numbers) in the list with this mark, as a cursor."""
+    text = msgspec.msgpack.encode((mark, position))
+    return base64.urlsafe_b64encode(text).decode("ascii").rstrip("=")
+
+
+def read_cursor(mark: str, cursor: str, kind: type[Kind]) -> Kind:
+    """The position that `cursor` names, of the type that the list writes.
+
+    Raises CursorError, also for a cursor of another list or of other filters.
+    """
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        return msgspec.msgpack.decode(text, type=kind)
+        found, raw = msgspec.msgpack.decode(text, type=tuple[str, msgspec.Raw])
+        if found == mark:
+            return msgspec.msgpack.decode(raw, type=kind)
     except (ValueError, msgspec.MsgspecError) as error:
         raise CursorError(
             f"{cursor[:80]!r} is not a cursor of this list; begin again without a cursor"
         ) from error
+    raise CursorError(
+        f"{cursor[:80]!r} is not a cursor of this list, or not with these filters; "
+        "keep the filters while you page, or begin again without a cursor"
+    )
 
 
 class PagePosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -52,14 +74,29 @@ class PagePosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
     job_id: str
 
 
-def cut_page(query: JobQuery, entries: Sequence[CatalogueEntry]) -> JobPage:
-    """The first page of `entries`; one entry more than the limit means that the list goes on."""
-    items = tuple(entries[: query.limit])
-    if len(entries) <= query.limit:
-        return JobPage(items=items)
-    last = items[-1]
+def cut_page(query: JobQuery, entries: Sequence[CatalogueEntry], *, has_more: bool = False) -> JobPage:
+    """The first page of `entries`: up to the limit, and as many as have LABELS_BYTES of labels.
+
+    The list goes on where there are more entries, LABELS_BYTES at which stores end a read, or `has_more`.
+    """
+    size = 0
+    for number, entry in enumerate(entries):
+        size += weigh_labels(entry.labels)
+        if number == query.limit or (number and size > LABELS_BYTES):
+            return JobPage(tuple(entries[:number]), write_place(query, entries[number - 1]))
+    goes_on = bool(entries) and (has_more or size >= LABELS_BYTES)
+    return JobPage(tuple(entries), write_place(query, entries[-1]) if goes_on else None)
+
+
+def weigh_labels(labels: Mapping[str, str]) -> int:
+    """The bytes of labels as JSON; 0 where there are none."""
+    return len(msgspec.json.encode(labels)) if labels else 0
+
+
+def write_place(query: JobQuery, last: CatalogueEntry) -> str:
+    """The cursor of a page of `query` that ends with this job."""
     position = PagePosition(query.sort, query.descending, value_of(last, query.sort), last.job_id)
-    return JobPage(items=items, next_cursor=write_cursor(position))
+    return write_cursor(_mark(query), position)
 
 
 def value_of(entry: CatalogueEntry, sort: JobSort) -> str | int | None:
@@ -68,15 +105,23 @@ def value_of(entry: CatalogueEntry, sort: JobSort) -> str | int | None:
     return value
 
 
-def read_position(cursor: str, *, sort: JobSort, descending: bool) -> PagePosition:
-    """The position that `cursor` names in a list of this order. Raises CursorError."""
-    position = read_cursor(cursor, PagePosition)
-    if position.sort is not sort or position.descending is not descending or not _fits(position):
+def read_position(query: JobQuery) -> PagePosition | None:
+    """The position from which the list goes on; None: it begins. Raises CursorError."""
+    if query.cursor is None:
+        return None
+    position = read_cursor(_mark(query), query.cursor, PagePosition)
+    is_same = position.sort is query.sort and position.descending is query.descending
+    if not is_same or not _fits(position):
         raise CursorError(
-            f"the cursor {cursor[:80]!r} belongs to a list in another order; "
+            f"the cursor {query.cursor[:80]!r} belongs to a list in another order; "
             "keep sort and direction while you page, or begin again without a cursor"
         )
     return position
+
+
+def _mark(query: JobQuery) -> str:
+    filters = msgspec.structs.replace(query, sort=JobSort.JOB_ID, descending=False, limit=0, cursor=None)
+    return mark_list("jobs", filters)
 
 
 def _fits(position: PagePosition) -> bool:

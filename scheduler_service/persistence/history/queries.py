@@ -3,7 +3,7 @@
 import msgspec
 
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
-from scheduler_service.persistence.common.pagination import Number
+from scheduler_service.persistence.common.pagination import Number, mark_list
 
 Wire = dict[str, object]
 
@@ -11,7 +11,7 @@ Wire = dict[str, object]
 class ExecutionQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which executions, newest first. `planned_from` and `planned_to` (wall ms) are both included.
 
-    `job_ids` restricts the result to these jobs: for a filter by label they come from the catalogue.
+    `job_ids` restricts the result to these jobs: for a filter by `labels` they come from the catalogue.
     """
 
     tenant: str
@@ -22,8 +22,15 @@ class ExecutionQuery(msgspec.Struct, frozen=True, kw_only=True):
     triggered_by: TriggeredBy | None = None
     planned_from: int | None = None
     planned_to: int | None = None
+    labels: tuple[tuple[str, str], ...] = ()
     limit: int = 50
     cursor: str | None = None
+
+    @property
+    def mark(self) -> str:
+        """That of its cursors. Jobs that get a label between two pages do not change it."""
+        asked = (self.job_id, self.labels, self.state, self.error, self.triggered_by)
+        return mark_list("executions", self.tenant, *asked)
 
 
 class SeriesQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +54,11 @@ class FiringQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 50
     cursor: str | None = None
 
+    @property
+    def mark(self) -> str:
+        """That of its cursors."""
+        return mark_list("firings", self.uid)
+
 
 class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which deliveries, newest first."""
@@ -58,6 +70,11 @@ class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):
     event: str | None = None
     limit: int = 50
     cursor: str | None = None
+
+    @property
+    def mark(self) -> str:
+        """That of its cursors."""
+        return mark_list("deliveries", self.tenant, self.job_id, self.state, self.event)
 
 
 class Page(msgspec.Struct, frozen=True):

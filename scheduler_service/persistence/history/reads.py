@@ -6,11 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
+import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.execution import parse_execution_id
 from scheduler_service.domain.records import Exchange
-from scheduler_service.persistence.common.pagination import read_cursor, write_cursor
+from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
 from scheduler_service.persistence.history.answer_room import AnswerRoom
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.day_reads import DayQuery, collect_days, collect_top
@@ -49,12 +50,14 @@ from scheduler_service.persistence.history.shapes import (
     firing_wire,
 )
 from scheduler_service.persistence.history.statistics import collect_statistics
+from scheduler_service.persistence.history.stored_records import read_deliveries
 from scheduler_service.ports.errors import store_closed
 
 T = TypeVar("T")
 READERS = 2
+PAGE_BYTES = 4 << 20
 Shape = Callable[[sa.Connection, Sequence[AnyRow]], list[Wire]]
-"""Rows of a list in wire form, with what else has to be read of them."""
+"""Rows of a list in wire form, with what else has to be read of them: the first ones where they are large."""
 
 
 class HistoryReads:
@@ -82,15 +85,15 @@ class HistoryReads:
     async def executions(self, query: ExecutionQuery) -> Page:
         """Executions, newest first."""
         selection = select_executions(query, self._system_jobs)
-        return await self._page(selection, query.limit, _list_executions, _execution_place)
+        return await self._page(selection, query, _list_executions, _execution_place)
 
     async def firings(self, query: FiringQuery) -> Page:
         """The ledger, latest planned moment first."""
-        return await self._page(select_firings(query), query.limit, _each(firing_wire), _firing_place)
+        return await self._page(select_firings(query), query, _each(firing_wire), _firing_place)
 
     async def deliveries(self, query: DeliveryQuery) -> Page:
-        """Deliveries, newest first."""
-        return await self._page(select_deliveries(query), query.limit, _each(delivery_wire), _delivery_place)
+        """Deliveries, newest first; a page ends early where it has PAGE_BYTES."""
+        return await self._page(select_deliveries(query), query, _list_deliveries, _delivery_place)
 
     async def delivery(self, tenant: str, delivery_id: str) -> Wire | None:
         """One delivery with its tries."""
@@ -117,14 +120,15 @@ class HistoryReads:
         self, tenant: str, execution_id: str, *, limit: int = 50, cursor: str | None = None
     ) -> Page | None:
         """The log of an execution in order of time."""
-        after = None if cursor is None else read_cursor(cursor, LinePlace)
+        mark = mark_list("log", tenant, execution_id)
+        after = None if cursor is None else read_cursor(mark, cursor, LinePlace)
 
         def read(connection: sa.Connection) -> Page | None:
             row = _find(connection, tenant, execution_id)
             if row is None:
                 return None
             lines = read_lines(connection, row, after=after, limit=limit + 1)
-            more = write_cursor(lines[limit - 1][0]) if len(lines) > limit else None
+            more = write_cursor(mark, lines[limit - 1][0]) if len(lines) > limit else None
             return Page([line.wire() for _, line in lines[:limit]], more)
 
         return await self._run(read)
@@ -203,14 +207,17 @@ class HistoryReads:
     async def _page(
         self,
         selection: Selection,
-        limit: int,
+        query: ExecutionQuery | FiringQuery | DeliveryQuery,
         shape: Shape,
         place: Callable[[AnyRow], Place],
     ) -> Page:
+        limit = query.limit
+
         def read(connection: sa.Connection) -> Page:
             rows = connection.execute(selection).all()
-            more = write_cursor(place(rows[limit - 1])) if len(rows) > limit else None
-            return Page(shape(connection, rows[:limit]), more)
+            items = shape(connection, rows[:limit])
+            goes_on = len(items) < len(rows)
+            return Page(items, write_cursor(query.mark, place(rows[len(items) - 1])) if goes_on else None)
 
         return await self._run(read)
 
@@ -222,6 +229,18 @@ def _each(shape: Callable[[AnyRow], Wire]) -> Shape:
 def _list_executions(connection: sa.Connection, rows: Sequence[AnyRow]) -> list[Wire]:
     failures = read_failures(connection, rows)
     return [execution_wire(row, failures.get((row.uid, row.execute_number))) for row in rows]
+
+
+def _list_deliveries(connection: sa.Connection, rows: Sequence[AnyRow]) -> list[Wire]:
+    items: list[Wire] = []
+    size = 0
+    for row in read_deliveries(connection, [(one.delivery_id, one.size) for one in rows]):
+        item = delivery_wire(row)
+        size += len(msgspec.json.encode(item))
+        if items and size > PAGE_BYTES:
+            break
+        items.append(item)
+    return items
 
 
 def _find(connection: sa.Connection, tenant: str, execution_id: str) -> AnyRow | None:

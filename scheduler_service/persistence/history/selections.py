@@ -42,7 +42,7 @@ def select_executions(query: ExecutionQuery, without: frozenset[str]) -> Selecti
     conditions += _between(table.planned_at, query.planned_from, query.planned_to)
     place = (table.created_at, table.execute_number, table.uid)
     columns = [column for column in table if column is not table.params]
-    return _page(sa.select(*columns).where(*conditions), place, query.cursor, query.limit)
+    return _page(sa.select(*columns).where(*conditions), place, query)
 
 
 def select_firings(query: FiringQuery) -> Selection:
@@ -50,11 +50,11 @@ def select_firings(query: FiringQuery) -> Selection:
     table = firings.c
     conditions = [table.uid == query.uid, *_between(table.planned_at, query.planned_from, query.planned_to)]
     place = (table.planned_at, table.execute_number, sa.cast(table.until, sa.String))
-    return _page(sa.select(firings).where(*conditions), place, query.cursor, query.limit)
+    return _page(sa.select(firings).where(*conditions), place, query)
 
 
 def select_deliveries(query: DeliveryQuery) -> Selection:
-    """Deliveries, newest first."""
+    """The ids of deliveries, newest first, with their bytes and what their order needs."""
     table = deliveries.c
     conditions = [table.tenant == query.tenant]
     if query.job_id is not None:
@@ -66,7 +66,9 @@ def select_deliveries(query: DeliveryQuery) -> Selection:
     if query.event is not None:
         conditions.append(table.event == query.event)
     place = (table.created_at, table.execute_number, table.delivery_id)
-    return _page(sa.select(deliveries).where(*conditions), place, query.cursor, query.limit)
+    size = (sa.func.length(table.payload) + sa.func.length(table.url)).label("size")
+    columns = (table.delivery_id, size, table.created_at, table.execute_number)
+    return _page(sa.select(*columns).where(*conditions), place, query)
 
 
 def select_execution(uid: str, execute_number: int) -> Selection:
@@ -123,11 +125,13 @@ def _between(
 
 
 def _page(
-    selection: Selection, place: tuple[sa.ColumnElement[Any], ...], cursor: str | None, limit: int
+    selection: Selection,
+    place: tuple[sa.ColumnElement[Any], ...],
+    query: ExecutionQuery | FiringQuery | DeliveryQuery,
 ) -> Selection:
-    if cursor is not None:
+    if query.cursor is not None:
         # By the first condition the index finds the position; the second orders rows of one moment.
-        last = read_cursor(cursor, Place)
+        last = read_cursor(query.mark, query.cursor, Place)
         values = (last.moment, last.number, last.name)
         selection = selection.where(place[0] <= last.moment, sa.tuple_(*place) < values)
-    return selection.order_by(*(column.desc() for column in place)).limit(limit + 1)
+    return selection.order_by(*(column.desc() for column in place)).limit(query.limit + 1)

@@ -73,6 +73,11 @@ def read_notifications(
 ) -> Iterator[sa.Row[Any]]:
     """The newest deliveries of the execution, or of that attempt, the newest first."""
     sizes = connection.execute(select_notification_sizes(uid, execute_number, most, request_counts)).all()
+    yield from read_deliveries(connection, sizes)
+
+
+def read_deliveries(connection: sa.Connection, sizes: Sequence[Any]) -> Iterator[sa.Row[Any]]:
+    """The rows of these deliveries, pairs of id and bytes, in their order."""
     for portion in _portions(sizes):
         wanted = sa.select(deliveries).where(deliveries.c.delivery_id.in_(portion))
         found = {row.delivery_id: row for row in connection.execute(wanted)}

@@ -88,9 +88,7 @@ class RedisCatalogue:
         return next(read_entries(page.rows), None)
 
     async def list(self, query: JobQuery) -> JobPage:
-        place = None
-        if query.cursor is not None:
-            place = read_position(query.cursor, sort=query.sort, descending=query.descending)
+        place = read_position(query)
         tenants = [query.tenant] if query.tenant is not None else await self._tenants()
         partitions = tuple(product(tenants, query.states or STATES))
         found: list[CatalogueEntry] = []
@@ -147,16 +145,24 @@ class RedisCatalogue:
         def is_child(entry: CatalogueEntry) -> bool:
             return parent_execution is None or entry.parent_execution == parent_execution
 
-        return await self._collect(wanted, is_child, limit)
+        found = await self._collect(wanted, is_child, limit)
+        return [msgspec.structs.replace(entry, labels={}) for entry in found]
 
     async def upcoming(
-        self, start: int, end: int, limit: int, *, tenant: str | None = "default"
+        self,
+        start: int,
+        end: int,
+        limit: int,
+        *,
+        tenant: str | None = "default",
+        with_labels: bool = True,
     ) -> Sequence[CatalogueEntry]:
         found: list[CatalogueEntry] = []
         name = ORDER_NAMES[JobSort.NEXT_FIRE_TIME]
         for owner, state in product([tenant] if tenant is not None else await self._tenants(), STATES):
             wanted = Range(order(owner, state, name), b"[" + number(start), b"(" + number(end + 1))
-            found += await self._collect(wanted, lambda entry: not entry.system, limit, value="8")
+            some = await self._collect(wanted, lambda entry: not entry.system, limit, value="8")
+            found += some if with_labels else [msgspec.structs.replace(entry, labels={}) for entry in some]
         return sorted(found, key=_sort_key(JobSort.NEXT_FIRE_TIME))[:limit]
 
     async def counts(self, now: Now, *, tenant: str | None = "default") -> JobCounts:

@@ -86,8 +86,8 @@ class RedisQueues:
     def claim(self, claim: Claim) -> Awaitable[tuple[Leased, ...]]:
         queue, leases = _queue_key(claim.tenant, claim.queue), [lease.encode() for lease in claim.leases]
         capacity = b"" if claim.capacity is None else b"%d" % claim.capacity
-        asked = [b"claim", queue, claim.instance.encode(), b"%d" % claim.now, capacity, b"%d" % len(leases)]
-        return self._put(Step((*asked, *leases), _read_claimed))
+        place = (queue, claim.instance.encode(), b"%d" % claim.now, capacity, b"%d" % claim.room)
+        return self._put(Step((b"claim", *place, b"%d" % len(leases), *leases), _read_claimed))
 
     def renew(self, lease: str, now: int) -> Awaitable[Renewed | None]:
         return self._put(Step((b"renew", lease.encode(), b"%d" % now), _read_renewed))

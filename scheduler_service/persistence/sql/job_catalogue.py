@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.execution import ExecutionState, JobState
 from scheduler_service.domain.moments import Now
-from scheduler_service.persistence.common.pagination import cut_page
+from scheduler_service.persistence.common.pagination import LABELS_BYTES, cut_page
 from scheduler_service.persistence.sql.expressions import IsIn, Unindexed
 from scheduler_service.persistence.sql.job_selections import (
     FORMS_KEPT,
@@ -64,8 +64,13 @@ class JobCatalogue(ABC):
     """ports.Catalogue; a back end adds how statements run."""
 
     @abstractmethod
-    async def read_entries(self, reads: Sequence[Read], most: int) -> list[CatalogueEntry]:
-        """What `reads` find one after the other, until there are `most` entries; sets their `limit`."""
+    async def read_entries(
+        self, reads: Sequence[Read], most: int, room: int | None = None, *, with_labels: bool = True
+    ) -> list[CatalogueEntry]:
+        """What `reads` find one after the other, until there are `most` entries; sets their `limit`.
+
+        `room`: it may end behind an entry where their labels have so many characters as JSON.
+        """
 
     @abstractmethod
     async def read_rows(self, reads: Sequence[Read]) -> list[Sequence[Any]]:
@@ -93,7 +98,7 @@ class JobCatalogue(ABC):
     async def list(self, query: JobQuery) -> JobPage:
         reads = page_reads(query)
         await self.catch_up()
-        return cut_page(query, await self.read_entries(reads, query.limit + 1))
+        return cut_page(query, await self.read_entries(reads, query.limit + 1, LABELS_BYTES))
 
     async def tally(self, query: JobQuery) -> JobTally:
         await self.catch_up()
@@ -118,14 +123,21 @@ class JobCatalogue(ABC):
         values = {"parent_job": parent_job, "parent_execution": parent_execution, "after": after}
         statement = _select_children(parent_execution is not None)
         await self.catch_up()
-        return await self.read_entries([(statement, values)], limit)
+        return await self.read_entries([(statement, values)], limit, with_labels=False)
 
     async def upcoming(
-        self, start: int, end: int, limit: int, *, tenant: str | None = "default"
+        self,
+        start: int,
+        end: int,
+        limit: int,
+        *,
+        tenant: str | None = "default",
+        with_labels: bool = True,
     ) -> Sequence[CatalogueEntry]:
         values = {"start": start, "end": end, "tenant": tenant}
         await self.catch_up()
-        return await self.read_entries([(_select_upcoming(tenant is not None), values)], limit)
+        statement = _select_upcoming(tenant is not None)
+        return await self.read_entries([(statement, values)], limit, with_labels=with_labels)
 
     async def counts(self, now: Now, *, tenant: str | None = "default") -> JobCounts:
         values = {"now": now.wall, "tenant": tenant}

@@ -43,9 +43,7 @@ def page_reads(query: JobQuery) -> list[Read]:
     Jobs that have no value in the order of the list come last, by a statement of their own: so each of the
     two reads its rows in the order of an index.
     """
-    position = None
-    if query.cursor is not None:
-        position = read_position(query.cursor, sort=query.sort, descending=query.descending)
+    position = read_position(query)
     form, values = _read_form(query, position)
     if position is not None:
         values |= {"last_value": position.value, "last_id": position.job_id}

@@ -35,26 +35,26 @@ def claim_parts(connection: sa.Connection, dialect: Dialect, claim: Claim) -> tu
     if claim.capacity is not None:
         room = min(room, claim.capacity - _count_held(connection, claim))
     leased: list[Leased] = []
-    ask = room
+    ask, size = room, 0
     while len(leased) < room:
         found = _find_free(connection, claim, ask)
         if not found:
             break
         # Of a step with several parts the claim takes one: the others are not to be held meanwhile.
         ask = 1 if any(row.total > 1 for row in found) else room - len(leased)
-        leased += _take_one_of_each_step(connection, claim, found, len(leased))
+        for row in _one_of_each_step(found)[: room - len(leased)]:
+            size += row.size
+            if leased and size > claim.room:
+                return tuple(leased)
+            leased.append(_take(connection, claim, row, claim.leases[len(leased)]))
     return tuple(leased)
 
 
-def _take_one_of_each_step(
-    connection: sa.Connection, claim: Claim, found: list[Row], begin: int
-) -> list[Leased]:
-    """`begin` is the place of the first lease that is not given out yet."""
+def _one_of_each_step(found: list[Row]) -> list[Row]:
     first_of: dict[object, Row] = {}
     for row in found:
         first_of.setdefault((row.uid, row.execute_number, row.request_counts, row.step), row)
-    taken = zip(first_of.values(), claim.leases[begin:], strict=False)
-    return [_take(connection, claim, row, lease) for row, lease in taken]
+    return list(first_of.values())
 
 
 def _take(connection: sa.Connection, claim: Claim, row: Row, lease: str) -> Leased:
@@ -73,8 +73,9 @@ def _take(connection: sa.Connection, claim: Claim, row: Row, lease: str) -> Leas
         "claimed_at": sa.func.coalesce(_part.claimed_at, claim.now),
         "noted_at": claim.now,
     }
-    connection.execute(sa.update(queue_parts).where(_part.part_id == row.part_id).values(values))
-    part = msgspec.structs.replace(unpack_part(row.content), options=chosen)
+    statement = sa.update(queue_parts).where(_part.part_id == row.part_id).values(values)
+    content = connection.execute(statement.returning(_part.content)).scalar_one()
+    part = msgspec.structs.replace(unpack_part(content), options=chosen)
     return Leased(lease, until, part, read_changes(changes), _read_first_claim(connection, part.name))
 
 
@@ -108,7 +109,8 @@ def _statement() -> sa.Select[Any]:
     has_one = sa.select(other.c.part_id).where(
         *same_step, other.c.instance == instance, other.c.state.in_((LEASED, ENDED))
     )
-    columns = (_part.part_id, *_STEP, _part.total, _part.options, _part.content, _part.serial, _part.changes)
+    size = sa.func.length(_part.content).label("size")
+    columns = (_part.part_id, *_STEP, _part.total, _part.options, size, _part.serial, _part.changes)
     return (
         sa.select(*columns)
         .where(

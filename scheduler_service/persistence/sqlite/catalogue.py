@@ -14,9 +14,11 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
+from scheduler_service.persistence.common.pagination import weigh_labels
 from scheduler_service.persistence.sql import sqlite as expressions
 from scheduler_service.persistence.sql.job_catalogue import JobCatalogue
 from scheduler_service.persistence.sql.job_selections import FORMS_KEPT, Read, Statement
+from scheduler_service.persistence.sql.job_tables import jobs
 from scheduler_service.persistence.sqlite.reader import Reader
 from scheduler_service.persistence.sqlite.rows import ENTRY, read_entry
 from scheduler_service.ports.catalogue import CatalogueEntry
@@ -24,6 +26,9 @@ from scheduler_service.ports.state import StoredJob
 
 assert expressions  # it says how SQLite writes what statements contain
 _DIALECT = sqlite.dialect(paramstyle="named")
+_LABELS = CatalogueEntry.__struct_fields__.index("labels")
+_BEFORE = "sum(length(labels)) OVER (ROWS UNBOUNDED PRECEDING) - length(labels)"
+"""The characters of labels in the rows before."""
 
 
 class SqliteCatalogue(JobCatalogue):
@@ -56,14 +61,21 @@ class SqliteCatalogue(JobCatalogue):
         newer = {job_id: stored.entry for job_id in found if (stored := self._newer(job_id)) is not None}
         return {**found, **newer}
 
-    async def read_entries(self, reads: Sequence[Read], most: int) -> list[CatalogueEntry]:
+    async def read_entries(
+        self, reads: Sequence[Read], most: int, room: int | None = None, *, with_labels: bool = True
+    ) -> list[CatalogueEntry]:
 
         def read(connection: sqlite3.Connection) -> list[Any]:
             rows: list[Any] = []
+            left = room
             for statement, values in reads:
-                if len(rows) < most:
-                    query = _compile_entries(statement)
-                    rows += query.fetch(connection, {**values, "limit": most - len(rows)})
+                if len(rows) < most and (left is None or left > 0):
+                    query = _compile_entries(statement, is_bounded=left is not None, with_labels=with_labels)
+                    further = {} if left is None else {"room": left}
+                    found = query.fetch(connection, {**values, **further, "limit": most - len(rows)})
+                    rows += found
+                    if left is not None:
+                        left -= sum(weigh_labels(row[_LABELS]) for row in found)
             return rows
 
         return [read_entry(row) for row in await self._reader.read(read)]
@@ -99,8 +111,9 @@ class _Query(msgspec.Struct, frozen=True):
 
 
 @lru_cache(FORMS_KEPT)
-def _compile_entries(statement: Statement) -> _Query:
-    return _compile(statement, sa.literal_column(f"json_array({ENTRY})"))
+def _compile_entries(statement: Statement, *, is_bounded: bool, with_labels: bool) -> _Query:
+    columns = ENTRY if with_labels else ENTRY.replace("json(labels)", "json('{}')")
+    return _compile(statement, sa.literal_column(f"json_array({columns})"), is_bounded=is_bounded)
 
 
 @lru_cache(FORMS_KEPT)
@@ -113,9 +126,19 @@ def _compile_rows(statement: Statement) -> _Query:
     return _compile(statement, item, binary)
 
 
-def _compile(statement: Statement, item: sa.ColumnElement[Any], binary: tuple[int, ...] = ()) -> _Query:
-    inner = statement.with_only_columns(item.label("item"), maintain_column_froms=True)
+def _compile(
+    statement: Statement,
+    item: sa.ColumnElement[Any],
+    binary: tuple[int, ...] = (),
+    *,
+    is_bounded: bool = False,
+) -> _Query:
+    columns = [item.label("item"), *([jobs.c.labels] if is_bounded else [])]
+    inner = statement.with_only_columns(*columns, maintain_column_froms=True)
     compiled = inner.compile(dialect=_DIALECT)
     constants = {name: value for name, value in compiled.params.items() if value is not None}
-    text = f"SELECT '[' || ifnull(group_concat(item), '') || ']' FROM ({compiled})"  # noqa: S608
+    source = f"({compiled})"
+    if is_bounded:
+        source = f"(SELECT item, {_BEFORE} AS before FROM {source}) WHERE before < :room"  # noqa: S608
+    text = f"SELECT '[' || ifnull(group_concat(item), '') || ']' FROM {source}"  # noqa: S608
     return _Query(text, constants, binary)

@@ -39,7 +39,7 @@ def read_first_claim(connection: sqlite3.Connection, name: PartName) -> int:
 
 def choose_parts(connection: sqlite3.Connection, claim: Claim) -> list[tuple[Any, ...]]:
     """Rows of part_id, options, content, serial and changes; no more than the instance has room for."""
-    return _choose(connection, _FIND_FREE, claim, _free_capacity(connection, claim))
+    return _choose(connection, _FIND_FREE, claim, _free_capacity(connection, claim), size_at=7)
 
 
 def look_at_parts(connection: sqlite3.Connection, claim: Claim) -> Sight:
@@ -63,14 +63,23 @@ def _count_held(connection: sqlite3.Connection, claim: Claim) -> int:
     return held
 
 
-def _choose(connection: sqlite3.Connection, text: str, claim: Claim, most: int) -> list[tuple[Any, ...]]:
-    """The parts that it may have, best first; of several parts of one step the first."""
+def _choose(
+    connection: sqlite3.Connection, text: str, claim: Claim, most: int, *, size_at: int | None = None
+) -> list[tuple[Any, ...]]:
+    """The parts that it may have, best first; of several parts of one step the first.
+
+    `size_at`: the column whose bytes count for the room of the claim.
+    """
     chosen: list[tuple[Any, ...]] = []
+    size = 0
     steps: set[tuple[Any, ...]] = set()
     found = connection.execute(text, (claim.tenant, claim.queue, claim.now, claim.instance))
     while len(chosen) < most and (row := found.fetchone()) is not None:
         total, step = row[0], row[1:5]
         if total == 1 or step not in steps:
+            size += 0 if size_at is None else len(row[size_at])
+            if chosen and size > claim.room:
+                break
             steps.add(step)
             chosen.append(row[5:])
     found.close()  # a cursor that stays open would read while rows are written

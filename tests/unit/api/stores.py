@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from scheduler_service.domain.execution import DeliveryState, ExecutionState
 from scheduler_service.domain.moments import DAY, Now, rfc3339
 from scheduler_service.domain.records import Exchange, ExecutionRecord, FiringRecord, Record, StepEnded
 from scheduler_service.persistence.common.last_outcomes import read_last_outcome
-from scheduler_service.persistence.common.pagination import CursorError
+from scheduler_service.persistence.common.pagination import CursorError, cut_page, read_position, value_of
 from scheduler_service.persistence.history.answer_room import AnswerRoom
 from scheduler_service.persistence.history.day_figures import Figures
 from scheduler_service.persistence.history.day_reads import DayQuery
@@ -59,22 +60,26 @@ class MemoryCatalogue:
     def __init__(self, store: MemoryStore) -> None:
         self.entries: dict[str, CatalogueEntry] = {}
         self.store = store
+        self.most_asked = 0
 
     async def get(self, job_id: str) -> CatalogueEntry | None:
         return self.entries.get(job_id)
 
     async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
+        self.most_asked = max(self.most_asked, len(job_ids))
         return {job_id: self.entries[job_id] for job_id in job_ids if job_id in self.entries}
 
     async def find(self, uid: str) -> CatalogueEntry | None:
         return next((entry for entry in self.entries.values() if entry.uid == uid), None)
 
     async def list(self, query: JobQuery) -> JobPage:
-        after = "" if query.cursor is None else _offset(query.cursor)
-        fitting = [self.entries[job_id] for job_id in sorted(self.entries) if job_id > after]
-        fitting = [entry for entry in fitting if _fits(entry, query)]
-        more = f"after:{fitting[query.limit - 1].job_id}" if len(fitting) > query.limit else None
-        return JobPage(tuple(fitting[: query.limit]), more)
+        fitting = [entry for entry in self.entries.values() if _fits(entry, query)]
+        fitting.sort(key=lambda entry: _place(entry, query), reverse=query.descending)
+        last = read_position(query)
+        if last is not None:
+            places = [_place(entry, query) for entry in fitting]
+            fitting = fitting[places.index((last.value is None, last.value, last.job_id)) + 1 :]
+        return cut_page(query, fitting)
 
     async def tally(self, query: JobQuery) -> JobTally:
         fitting = [entry for entry in self.entries.values() if _fits(entry, query)]
@@ -103,7 +108,7 @@ class MemoryCatalogue:
         return fitting[:limit]
 
     async def upcoming(
-        self, start: int, end: int, limit: int, *, tenant: str | None
+        self, start: int, end: int, limit: int, *, tenant: str | None, with_labels: bool = True
     ) -> Sequence[CatalogueEntry]:
         fitting = [
             entry
@@ -272,7 +277,6 @@ def _fits(entry: CatalogueEntry, query: JobQuery) -> bool:
     )
 
 
-def _offset(cursor: str) -> str:
-    if not cursor.startswith("after:"):
-        raise CursorError(f"{cursor!r} was not given out by this list")
-    return cursor.removeprefix("after:")
+def _place(entry: CatalogueEntry, query: JobQuery) -> tuple[bool, Any, str]:
+    value = value_of(entry, query.sort)
+    return value is None, value, entry.job_id

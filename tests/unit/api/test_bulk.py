@@ -56,6 +56,15 @@ async def test_jobs_are_paused_and_resumed_by_a_filter(client: httpx.AsyncClient
     assert (await states(client))["j1"] == "active"
 
 
+async def test_many_named_jobs_are_looked_up_few_at_a_time(client: httpx.AsyncClient, world: World) -> None:
+    """Each may have labels of a MiB."""
+    names = await fill(client, 45)
+    world.catalogue.most_asked = 0
+    dry = await ask(client, {"action": "pause", "select": {"jobIds": names}, "dryRun": True})
+    assert (dry["count"], dry["first"]) == (45, names)
+    assert world.catalogue.most_asked == 20
+
+
 async def test_what_is_refused_is_reported_and_stops_nothing(client: httpx.AsyncClient) -> None:
     """Each job on its own: the problem is the one of its own route."""
     await fill(client, 1)

@@ -38,3 +38,43 @@ async def test_a_list_tells_its_timers(client: httpx.AsyncClient) -> None:
     known = {item["jobId"]: item["definition"] for item in whole}
     assert (known["nightly"]["timer"], known["long"]) == (cron, None)
     assert all("timer" not in item for item in (await client.get("/jobs")).json()["data"]["items"])
+
+
+async def test_a_page_ends_early_where_its_definitions_are_large(client: httpx.AsyncClient) -> None:
+    """At 4 MiB; the cursor goes on with the next job, in any order, and none is left out."""
+    texts = "x" * (LONGEST_READ - 500)
+    for number in range(70):
+        await client.post(f"/jobs/j{number:02}", json=definition(jobDescription=texts))
+    for sort in ("jobId", "-createdAt"):
+        sizes, seen = await _page_through(client, {"limit": 500, "definitions": "true", "sort": sort})
+        assert sorted(seen) == [f"j{number:02}" for number in range(70)]
+        assert [size > 60 for size in sizes] == [True, False]
+
+
+async def test_a_page_ends_early_where_its_labels_are_large(client: httpx.AsyncClient) -> None:
+    """Also of a list without definitions; a line that is larger than a page is the only one of its page."""
+    labels = {f"k{number}": "x" * 1_000 for number in range(900)}
+    for number in range(6):
+        assert (await client.post(f"/jobs/j{number}", json=definition(labels=labels))).status_code == 201
+    sizes, seen = await _page_through(client, {"limit": 500})
+    assert seen == [f"j{number}" for number in range(6)]
+    assert sizes == [4, 2]
+
+
+async def _page_through(
+    client: httpx.AsyncClient, asked: dict[str, str | int]
+) -> tuple[list[int], list[str]]:
+    """The number of items on each page, and the ids of all."""
+    sizes: list[int] = []
+    seen: list[str] = []
+    cursor = None
+    while cursor is not None or not sizes:
+        more = {} if cursor is None else {"cursor": cursor}
+        answer = await client.get("/jobs", params={**asked, **more})
+        assert len(answer.content) < (4 << 20) + 1_000
+        assert answer.status_code == 200, answer.text[:300]
+        page = answer.json()["data"]
+        sizes.append(len(page["items"]))
+        seen += [item["jobId"] for item in page["items"]]
+        cursor = page["nextCursor"]
+    return sizes, seen

@@ -103,3 +103,16 @@ async def test_a_bad_address_is_offered_what_an_address_may_be(client: httpx.Asy
     answer = await client.put("/services/own", json={"address": "ftp://x"})
     message = "address 'ftp://x' is refused: it begins with neither http:// nor https://"
     assert answer.json()["errors"][0]["message"] == message
+
+
+async def test_a_page_of_services_ends_early_where_they_are_large(client: httpx.AsyncClient) -> None:
+    """At 4 MiB; the next page goes on behind it."""
+    tags = [f"{number:02}{'ü' * 126}" for number in range(100)]
+    names = [f"s{number:03}" for number in range(170)]
+    for name in names:
+        assert (await client.put(f"/services/{name}", json={"tags": tags})).status_code == 201
+    first = (await client.get("/services?limit=500")).json()["data"]
+    assert 160 < len(first["items"]) < 170
+    rest = (await client.get(f"/services?limit=500&cursor={first['nextCursor']}")).json()["data"]
+    assert [one["name"] for one in first["items"] + rest["items"]] == names
+    assert rest["nextCursor"] is None

@@ -226,7 +226,7 @@ class World:
                 "user": "alice",
                 "registry": self.registry,
                 "reconcile": self.scan,
-                "drift": DriftReport(inputs=self.inputs),
+                "drift": DriftReport(inputs=self.inputs, apart=work_apart),
                 "flush": flush,
                 "ready": ready,
                 "parts": lambda: self.parts,

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from scheduler_service.domain.effects import PublishParts, QueueWrite
 from scheduler_service.domain.leases import Claim, Leased
 from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueOptions
@@ -30,13 +32,14 @@ class Bench:
         self.turns += 1
         await self.store.commit(commit(f"turn-{self.turns}", queued=writes))
 
-    async def publish(self, total: int = 1, **options: Any) -> list[PartName]:
+    async def publish(self, total: int = 1, body: bytes | None = None, **options: Any) -> list[PartName]:
         """One step with as many parts, of an execution of its own."""
         self.executions += 1
+        request = REQUEST if body is None else msgspec.structs.replace(REQUEST, body=body)
         names = [PartName("uid", self.executions, self.executions, 0, index) for index in range(total)]
         parts = [
             QueuedPart(
-                name, "work", total, REQUEST, QueueOptions(parallelism=total, **options), 0,
+                name, "work", total, request, QueueOptions(parallelism=total, **options), 0,
                 self.executions, f"job-{self.executions}", "default",
             )
             for name in names

@@ -168,6 +168,22 @@ async def test_a_cursor_is_stable_under_inserts(store: OpenStore) -> None:
     assert page.next_cursor is None
 
 
+@pytest.mark.parametrize("sort", [JobSort.JOB_ID, JobSort.NEXT_FIRE_TIME])
+async def test_a_page_ends_early_where_labels_are_large(store: OpenStore, sort: JobSort) -> None:
+    """At 4 MiB of labels, and with one job at least; the next page goes on behind it."""
+    sizes = {"a": 2, "b": 1, "c": 2, "d": 5, "e": 0, "f": 1}
+    for name, size in sizes.items():
+        labels = {"team": "x" * (size * 1_000_000)}
+        await store.commit(commit(name, labels=labels, next_fire=None if name in "ef" else 1))
+    found: list[str] = []
+    cursor = None
+    while cursor is not None or not found:
+        page = await store.catalogue.list(JobQuery(sort=sort, cursor=cursor))
+        found.append("".join(item.job_id for item in page.items))
+        cursor = page.next_cursor
+    assert [one for one in found if one] == ["ab", "c", "d", "ef"]
+
+
 @pytest.mark.parametrize("cursor", ["", "x", "ä", "AAAA", "kw", "%%%", "A" * 5000])
 async def test_a_bad_cursor_is_refused(store: OpenStore, cursor: str) -> None:
     """A cursor that was never given out is an error of its own, not an empty page (SPEC section 10)."""
@@ -184,6 +200,20 @@ async def test_a_cursor_of_another_order_is_refused(store: OpenStore) -> None:
         await store.catalogue.list(JobQuery(cursor=cursor, descending=True))
     with pytest.raises(CursorError, match="another order"):
         await store.catalogue.list(JobQuery(cursor=cursor, sort=JobSort.CREATED_AT))
+
+
+async def test_a_cursor_of_other_filters_is_refused(store: OpenStore) -> None:
+    """It belongs to the jobs that were asked for."""
+    for name in ("a", "b"):
+        await store.commit(commit(name))
+    cursor = (await store.catalogue.list(JobQuery(limit=1))).next_cursor
+    assert cursor is not None
+    others: list[dict[str, Any]] = [
+        {"tenant": None}, {"kind": "cron"}, {"labels": (("team", "x"),)}, {"text": "a"}, {"system": True}
+    ]  # fmt: skip
+    for other in others:
+        with pytest.raises(CursorError, match="filters"):
+            await store.catalogue.list(JobQuery(cursor=cursor, **other))
 
 
 async def test_revisions_are_kept_as_they_were(store: OpenStore) -> None:
@@ -230,6 +260,22 @@ async def test_upcoming_and_counts(store: OpenStore) -> None:
     counts = await store.catalogue.counts(Now(wall=10, steady=0), tenant=None)
     assert (counts.due, counts.waiting, counts.running) == (3, 4, 7)
     assert counts.by_state == {JobState.ACTIVE: 5, JobState.PAUSED: 1}
+
+
+async def test_children_come_without_labels(store: OpenStore) -> None:
+    """500 at a time: labels of a MiB would fill the memory."""
+    await store.commit(commit("a", parent_job="p", labels={"team": "x"}))
+    (child,) = await store.catalogue.children("p")
+    assert (child.job_id, child.labels) == ("a", {})
+
+
+async def test_upcoming_jobs_come_without_labels(store: OpenStore) -> None:
+    """Where so many are asked for that labels of a MiB would fill the memory."""
+    await store.commit(commit("a", next_fire=10, labels={"team": "x"}))
+    (whole,) = await store.catalogue.upcoming(0, 30, 9)
+    (bare,) = await store.catalogue.upcoming(0, 30, 9, with_labels=False)
+    assert (whole.labels, bare.labels) == ({"team": "x"}, {})
+    assert msgspec.structs.replace(bare, labels=whole.labels) == whole
 
 
 async def test_upcoming_leaves_the_system_s_own_jobs_out(store: OpenStore) -> None:

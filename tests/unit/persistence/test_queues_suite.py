@@ -94,6 +94,17 @@ async def test_room_is_what_a_claim_asks(bench: Bench) -> None:
     assert await bench.executions_of("a", most=3) == [1, 2, 3]
 
 
+async def test_a_claim_is_bounded_by_what_its_parts_weigh(bench: Bench) -> None:
+    """4 MiB, and one part at least; the others stay for the next claim, in their order."""
+    for size in (1, 1, 1, 1, 1, 5, 5, 0):
+        await bench.publish(body=b"1" * (size * 1_000_000))
+    claimed: list[int] = []
+    while found := await bench.executions_of("a", most=100):
+        assert len(found) <= 4
+        claimed += found
+    assert sorted(claimed) == list(range(1, 9))
+
+
 async def test_a_full_instance_gets_nothing(bench: Bench) -> None:
     """What it holds under lease counts against its capacity; what is over or unwanted does not."""
     for _ in range(8):

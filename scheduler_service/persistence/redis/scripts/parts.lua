@@ -217,7 +217,7 @@ local function first_claim(part)
 end
 
 function writes.claim()
-  local place, instance, now, capacity = take(), take(), tonumber(take()), take()
+  local place, instance, now, capacity, left = take(), take(), tonumber(take()), take(), tonumber(take())
   local leases, after, found, handled = take_list(tonumber(take())), '-', {}, {}
   local name, most = 'parts:free:' .. place, room(place, instance, now, capacity, #leases)
   if most <= 0 then return frames({}) end
@@ -227,6 +227,8 @@ function writes.claim()
       if #found == most then break end
       local part = read_part(string.sub(member, 18))
       if may_have(part, instance, now, handled) then
+        left = left - #part.content
+        if #found > 0 and left < 0 then return frames(found) end
         handled[part.step] = true
         local lease, ends = leases[#found + 1], moment(now + part.length)
         local changes = { state = 'leased', instance = instance, lease = lease, ends = ends, free_at = '', expires = '' }

@@ -123,6 +123,16 @@ async def test_equal_moments_follow_by_id(store: MemoryShards) -> None:
         assert [entry.job_id for entry in found] == list(wanted)
 
 
+async def test_a_shard_whose_page_ends_early_hides_no_job(store: MemoryShards) -> None:
+    """Where its labels fill a page: what it has behind it comes before later jobs of other shards."""
+    store.pinned = {"a": 0, "b": 0, "c": 0, "d": 1, "e": 0}
+    for job_id in store.pinned:
+        labels = {} if job_id == "d" else {"team": "x" * 3_000_000}
+        await store.commit(commit(job_id, labels=labels))
+    found = await pages(store.catalogue, JobQuery())
+    assert [[one.job_id for one in page.items] for page in found] == [["a"], ["b"], ["c"], ["d", "e"]]
+
+
 async def test_a_shard_that_is_away_makes_a_list_fail(store: MemoryShards) -> None:
     """Never a part of a list that looks like the whole; what lives in another shard is still found."""
     store.pinned = {"a": 0, "b": 1, "c": 2}

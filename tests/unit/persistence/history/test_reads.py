@@ -3,18 +3,20 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler_service.domain.execution import ExecutionState, FailureType, FiringOutcome, TriggeredBy
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.records import (
     AttemptEnded,
     DeliveryRecord,
+    Exchange,
     FeedbackSeen,
     FiringRecord,
     Noted,
 )
 from scheduler_service.domain.tracing import trace_of
-from scheduler_service.persistence.common.pagination import CursorError, write_cursor
+from scheduler_service.persistence.common.pagination import CursorError, mark_list, write_cursor
 from scheduler_service.persistence.history.answer_room import AnswerRoom
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from scheduler_service.ports.errors import StoreUnavailable
@@ -184,23 +186,47 @@ async def test_executions_of_one_moment_in_many_jobs_are_all_paged(room: Room) -
     assert rest.wire()["nextCursor"] is None
 
 
-@pytest.mark.parametrize(
-    "cursor",
-    [
-        *("", "x", "!!!", "é"),
-        *map(write_cursor, (None, -1, (1, 2), (1, 2, 3), (1, 2, "", 4), (2**64 - 1, 1, ""), 2**64 - 1)),
-    ],
-)
-async def test_a_bad_cursor_is_refused(room: Room, cursor: str) -> None:
+BAD_PLACES = (None, -1, (1, 2), (1, 2, 3), (1, 2, "", 4), (2**64 - 1, 1, ""), 2**64 - 1)
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "!!!", "é", *BAD_PLACES])
+async def test_a_bad_cursor_is_refused(room: Room, cursor: Any) -> None:
     """SPEC section 10: a bad cursor is 422, never an error of ours."""
+
+    def write(mark: str) -> str:
+        return cursor if isinstance(cursor, str) else write_cursor(mark, cursor)
+
+    executions, firings = ExecutionQuery(tenant="default"), FiringQuery(uid="u1")
+    deliveries = DeliveryQuery(tenant="default")
     for ask in (
-        room.reads.executions(ExecutionQuery(tenant="default", cursor=cursor)),
-        room.reads.firings(FiringQuery(uid="u1", cursor=cursor)),
-        room.reads.deliveries(DeliveryQuery(tenant="default", cursor=cursor)),
-        room.reads.log("default", "u1-1", cursor=cursor),
+        room.reads.executions(replace(executions, cursor=write(executions.mark))),
+        room.reads.firings(replace(firings, cursor=write(firings.mark))),
+        room.reads.deliveries(replace(deliveries, cursor=write(deliveries.mark))),
+        room.reads.log("default", "u1-1", cursor=write(mark_list("log", "default", "u1-1"))),
     ):
         with pytest.raises(CursorError, match="not a cursor of this list"):
             await ask
+
+
+async def test_a_cursor_of_another_list_is_refused(room: Room) -> None:
+    """Of another kind of list, another job or execution, other filters; a moving bound of time is none."""
+    await write(room, *(batch(number, execution(number)) for number in range(1, 4)))
+    asked = ExecutionQuery(tenant="default", job_id="job", planned_from=0, limit=1)
+    cursor = (await room.reads.executions(asked)).next_cursor
+    assert cursor is not None
+    for other in ({"job_id": "other"}, {"job_id": None}, {"state": ExecutionState.SUCCEEDED}):
+        with pytest.raises(CursorError, match="filters"):
+            await room.reads.executions(replace(asked, cursor=cursor, **other))
+    for ask in (
+        room.reads.executions(replace(asked, cursor=cursor, labels=(("team", "x"),), job_ids=frozenset())),
+        room.reads.executions(replace(asked, cursor=cursor, tenant="other")),
+        room.reads.firings(FiringQuery(uid="u1", cursor=cursor)),
+        room.reads.deliveries(DeliveryQuery(tenant="default", job_id="job", cursor=cursor)),
+        room.reads.log("default", "u1-1", cursor=cursor),
+    ):
+        with pytest.raises(CursorError, match="filters"):
+            await ask
+    assert len((await room.reads.executions(replace(asked, cursor=cursor, planned_from=1))).items) == 1
 
 
 @pytest.mark.parametrize("text", ["", "u1", "u1-", "-1", "u1-x", "u1-2", "u2-1", "u1-¹", "u1-" + "9" * 30])
@@ -292,6 +318,23 @@ async def test_deliveries_are_filtered_and_paged(room: Room) -> None:
     assert await ids(job_id="job", state="outbox") == ["d2"]
     assert await ids(job_ids=frozenset({"other"})) == ["d4"]
     assert await ids(event="finalFailed") == []
+
+
+async def test_a_page_of_deliveries_ends_early_where_they_are_large(room: Room) -> None:
+    """At 4 MiB as they are shown, where a control character is six; the next page goes on behind it."""
+    sent = Exchange("POST", "http://127.0.0.1/n", request_body=b"\x01" * 300_000)
+    made = [
+        DeliveryRecord(f"d{n}", 1, 1, "succeed", sent.url, "delivered", created_at=START + n, exchange=sent)
+        for n in range(5)
+    ]
+    await write(room, batch(0, *made))
+    found: list[list[object]] = []
+    cursor = None
+    while cursor is not None or not found:
+        page = await room.reads.deliveries(DeliveryQuery(tenant="default", limit=500, cursor=cursor))
+        found.append([item["deliveryId"] for item in page.items])
+        cursor = page.next_cursor
+    assert found == [["d4", "d3"], ["d2", "d1"], ["d0"]]
 
 
 async def test_the_newest_execution_of_each_child(room: Room) -> None:
