@@ -1,6 +1,7 @@
 """Drift in wire form: the jobs that differ from their declaration, why, and what the next scan does."""
 
 from collections.abc import Mapping
+from contextlib import aclosing
 from typing import Any
 
 from client_sdk.models import ModelError, parse_definition
@@ -38,11 +39,16 @@ class DriftReport:
 
     async def read(self, service: Service, *, after: str, limit: int) -> list[dict[str, Any]]:
         """The first `limit` jobs that differ, in order of id, with ids above `after`. Raises StoreError."""
-        findings = await self._inputs.look(service)
-        differing = [
-            one for one in findings if one.verdict.kind is not DriftKind.SAME and one.case.job_id > after
-        ]
-        return [_write(one, await self._compare(one)) for one in differing[:limit]]
+        written: list[dict[str, Any]] = []
+        async with aclosing(self._inputs.look(service)) as batches:
+            async for findings in batches:
+                for one in findings:
+                    if one.verdict.kind is not DriftKind.SAME and one.case.job_id > after:
+                        written.append(_write(one, await self._compare(one)))
+                        if len(written) == limit:
+                            return written
+                del findings, one  # with their definitions, before those of the next batch are compiled
+        return written
 
     async def _compare(self, finding: Finding) -> list[Difference]:
         """The differences of the definitions with their defaults, and of whether the job runs."""

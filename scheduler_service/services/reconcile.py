@@ -19,8 +19,6 @@ from scheduler_service.services.instances import FORGOTTEN_AFTER
 from scheduler_service.services.reconcile_inputs import Finding, ReconcileInputs
 from scheduler_service.services.registry import Registry
 
-BATCH_SIZE = 50
-"""Jobs whose results are stored together, before the next batch."""
 TURNS_AT_ONCE = 10
 """Turns that run at once and share a commit; in one round of the loop as many begin as fit a slice."""
 UNDECLARED, PAUSED = "undeclared", "paused"
@@ -116,10 +114,10 @@ class Reconcile:
         return counts
 
     async def _apply_all(self, service: Service, *, force: bool, anew: bool) -> Counter[str]:
-        findings = await self._inputs.look(service, force=force, anew=anew)
         counts: Counter[str] = Counter()
-        for start in range(0, len(findings), BATCH_SIZE):
-            counts.update(await self._apply_some(findings[start : start + BATCH_SIZE]))
+        async for findings in self._inputs.look(service, force=force, anew=anew):
+            counts.update(await self._apply_some(findings))
+            del findings  # with its definitions, before those of the next batch are compiled
         return counts
 
     async def _try(self, service: Service) -> Mapping[str, int]:

@@ -1,6 +1,6 @@
 """Reads the jobs of a service as declared, as last applied and as stored, and judges each."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
@@ -10,6 +10,7 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.services import Applied, Service
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.job_gone import GONE
+from scheduler_service.engine.program_weight import GROUP_BYTES, weigh
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Compile, Definition
@@ -27,6 +28,8 @@ from scheduler_service.services.declared import (
     must_compare,
 )
 
+BATCH_SIZE = 50
+"""Jobs that are judged together, before the next batch."""
 Entries = Callable[[Sequence[str]], Awaitable[Mapping[str, CatalogueEntry]]]
 ReadDefinition = Callable[[str, int], Awaitable[bytes | None]]
 ReadJob = Callable[[str], Awaitable[Job | None]]
@@ -70,10 +73,14 @@ class ReconcileInputs:
         self._compile = compile_text
         self._clock = clock
 
-    async def look(self, service: Service, *, force: bool = False, anew: bool = False) -> list[Finding]:
-        """One finding per job that is or was declared, in order of id. Raises StoreError.
+    async def look(
+        self, service: Service, *, force: bool = False, anew: bool = False
+    ) -> AsyncGenerator[list[Finding], None]:
+        """One finding per job that is or was declared, in order of id, in batches. Raises StoreError.
 
-        `anew`: a registration has declared them anew, so that those paused as `gone` go on.
+        A batch ends where what was compiled for it weighs `GROUP_BYTES`: whoever drops each batch before the
+        next one has the definitions of one in memory. `anew`: a registration has declared them anew, so that
+        those paused as `gone` go on.
         """
         declared = await self._declarations.read(service)
         applied = {one.job_id: one for one in await self._table.applied(service.tenant, service.name)}
@@ -81,7 +88,8 @@ class ReconcileInputs:
         entries = await self._entries(job_ids)
         texts = _DeclaredTexts(self._declarations, service)
         now = self._clock.now().wall
-        found = []
+        found: list[Finding] = []
+        weight = 0
         slices = Slices()  # reading a definition takes about 0.3 ms, a long one 3 ms
         for job_id in job_ids:
             await slices.pause()
@@ -89,7 +97,14 @@ class ReconcileInputs:
             stored = await self._describe(entries.get(job_id), done, anew=anew)
             case = Case(service, job_id, wanted, done, stored, now, force)
             found.append(await self._judge(case, texts))
-        return found
+            definition = found[-1].definition
+            weight += 0 if definition is None else definition.weight or 0
+            del definition
+            if len(found) >= BATCH_SIZE or weight > GROUP_BYTES:
+                yield found
+                found, weight = [], 0
+        if found:
+            yield found
 
     async def stored_text(self, finding: Finding) -> bytes | None:
         """The stored definition of the job, or None. Raises StoreUnavailable."""
@@ -121,7 +136,7 @@ class ReconcileInputs:
         assert case.declared is not None
         try:
             text = await texts.of(case.declared)
-            definition = Definition(text, await self._compile(text))
+            definition = Definition(text, await self._compile(text), weigh(text))
         except (DefinitionError, ModelError) as error:
             return Finding(case, Verdict(DriftKind.REFUSED, noted=case.applied), trouble=str(error))
         if compares and case.stored is not None:

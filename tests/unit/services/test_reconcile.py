@@ -1,6 +1,7 @@
 """The scan of a service's declaration shares the loop with others."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import pytest
@@ -25,12 +26,12 @@ class Findings:
     def __init__(self, size: int) -> None:
         self._size = size
 
-    async def look(self, service: Service, *, force: bool, anew: bool) -> list[Finding]:
+    async def look(self, service: Service, *, force: bool, anew: bool) -> AsyncIterator[list[Finding]]:
         """More than run at once."""
         definition = Definition(b"x" * self._size, cast(Any, None))
         verdict = Verdict(DriftKind.MISSING, Action.CREATE)
         cases = (Case(service, f"job-{n}", None, None, None, 0) for n in range(3 * TURNS_AT_ONCE))
-        return [Finding(case, verdict, definition) for case in cases]
+        yield [Finding(case, verdict, definition) for case in cases]
 
 
 @pytest.mark.parametrize(("size", "most"), [(SLICE_BYTES, 1), (10, TURNS_AT_ONCE)])
