@@ -1,5 +1,6 @@
 """What is compiled to judge declared jobs is bounded, however many they are."""
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
@@ -113,4 +114,12 @@ async def test_drift_compiles_no_more_than_it_shows(stage: Scene) -> None:
     assert stage.compiler.count == GROUP_BYTES // stage.weight + 1
     items = await DriftReport(inputs=stage.inputs).read(service, after="", limit=JOBS)
     assert len(items) == JOBS
+    assert stage.compiler.most <= GROUP_BYTES // stage.weight + 1
+
+
+async def test_many_who_read_drift_compile_no_more_than_one(stage: Scene) -> None:
+    """Each waits for those before it."""
+    service, report = await stage.declare(DEAR), DriftReport(inputs=stage.inputs)
+    pages = await asyncio.gather(*(report.read(service, after="", limit=JOBS) for _ in range(3)))
+    assert [len(page) for page in pages] == [JOBS] * 3
     assert stage.compiler.most <= GROUP_BYTES // stage.weight + 1
