@@ -20,8 +20,8 @@ from scheduler_service.engine.compile_cache import (
     read_members,
 )
 from scheduler_service.engine.posting import find_too_many
+from scheduler_service.engine.program_weight import weigh
 from scheduler_service.hosts.large_work import work_apart
-from scheduler_service.hosts.program_cache import weigh
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.ports.delivery import Definition

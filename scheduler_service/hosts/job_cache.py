@@ -10,8 +10,8 @@ from scheduler_service.domain.document import Document
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.engine.decision import Decision
 from scheduler_service.engine.program import Program
+from scheduler_service.engine.program_weight import USUAL_BYTES
 from scheduler_service.engine.states import LIVE
-from scheduler_service.hosts.program_cache import USUAL_BYTES
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.state import Commit, StoredJob
 

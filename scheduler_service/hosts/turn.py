@@ -9,6 +9,7 @@ from scheduler_service.domain.moments import DAY, Now
 from scheduler_service.domain.replies import Recalled, Reply
 from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.engine.decision import Job
+from scheduler_service.engine.program_weight import weigh
 from scheduler_service.hosts.commit_builder import (
     CommitBuilder,
     DecidedTurn,
@@ -22,7 +23,6 @@ from scheduler_service.hosts.host_parts import Act, TurnParts
 from scheduler_service.hosts.job_cache import CachedJob, LoadedJob, PendingCommit
 from scheduler_service.hosts.job_loading import JobLoading
 from scheduler_service.hosts.large_work import work_apart
-from scheduler_service.hosts.program_cache import weigh
 from scheduler_service.hosts.revisions import accepted, bind
 from scheduler_service.hosts.timed_release import WaitUntil, ahead_of, begin_of, is_past
 from scheduler_service.language.filters import Unfinished

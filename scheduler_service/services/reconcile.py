@@ -9,6 +9,7 @@ import msgspec
 from scheduler_service.domain.events import Activated, Created, Destroyed, Event, Paused, Updated
 from scheduler_service.domain.replies import Refusal
 from scheduler_service.domain.services import Applied, Service
+from scheduler_service.engine.program_weight import GROUP_BYTES, weigh
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
@@ -118,11 +119,14 @@ class Reconcile:
     async def _apply_all(self, service: Service, *, force: bool, anew: bool) -> Counter[str]:
         counts: Counter[str] = Counter()
         some: list[Finding] = []
+        weight = 0
         async for finding in self._inputs.look(service, force=force, anew=anew):
             some.append(finding)
-            if len(some) == BATCH_SIZE:
+            if finding.definition is not None:
+                weight += weigh(finding.definition.text)
+            if len(some) == BATCH_SIZE or weight > GROUP_BYTES:
                 counts.update(await self._apply_some(some))
-                some = []
+                some, weight = [], 0
         counts.update(await self._apply_some(some))
         return counts
 

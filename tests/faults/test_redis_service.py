@@ -148,6 +148,32 @@ async def test_a_store_that_is_away_is_told_and_waited_for(
     assert '"store_reached_again"' in said
 
 
+async def test_callers_of_a_store_that_stands_still_are_answered(
+    fleet: Fleet, tmp_path: Path, server: RedisServer
+) -> None:
+    """All within one patience; what is said not to be done is not done later, when the server is back."""
+    async with open_target() as target:
+        run = begin_at(fleet, tmp_path / "data", server)
+        await begin(run, plain(target))
+        for number in range(30):
+            job = plain(target, jobId=f"job-{number}")
+            assert (await run.ask("POST", f"/jobs/job-{number}", json=job)).status_code == 201
+        server.freeze()
+        try:
+            async with asyncio.timeout(15):
+                asks = (run.ask("POST", f"/jobs/job-{number}/trigger", timeout=15) for number in range(30))
+                answers = await asyncio.gather(*asks)
+        finally:
+            server.wake()
+        assert {answer.status_code for answer in answers} == {503}
+        assert (await run.ask("POST", f"{JOB}/trigger", timeout=15)).status_code == 200
+        await ended(run, 1)
+        for number, answer in enumerate(answers):
+            done = (await run.read(f"/jobs/job-{number}/executions"))["items"]
+            assert not done or answer.json()["errors"][0]["code"] == "unknown"
+        assert await run.terminate() == 0
+
+
 async def test_a_server_that_keeps_nothing_is_refused(fleet: Fleet, tmp_path: Path) -> None:
     """At the start, with what to set."""
     server = RedisServer(tmp_path / "redis").start("--appendonly", "no")

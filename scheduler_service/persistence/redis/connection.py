@@ -14,10 +14,12 @@ from redis.asyncio.connection import Connection, SSLConnection
 from scheduler_service.domain.leases import CLAIMED, DOWNTIME_GRACE_MS, LOST
 from scheduler_service.persistence.redis.address import Address
 from scheduler_service.persistence.redis.encoding import PREFIX
-from scheduler_service.persistence.redis.errors import Refused, Unanswered, Unreached
+from scheduler_service.persistence.redis.errors import Refused, Unanswered, Unreached, Unsent
 
-TIMEOUT_SECONDS = 5.0
+TIMEOUT_SECONDS = 2.0
+"""For an answer, and for a connection. After it a write waits as long again, to learn what became of it."""
 UNASKED = "the server sent an answer that nobody asked for"
+SILENT = "the server did not answer the command before this one, which was not sent"
 LEFT = "this process ends, and waits for the server no longer"
 # Errors that the server returned, some of which the library counts as errors of the connection.
 _ANSWERS = (
@@ -28,6 +30,8 @@ _ANSWERS = (
 )
 # RuntimeError: uvloop raises it for a connection that has just been closed, and the library passes it on.
 _LOST = (exceptions.RedisError, OSError, RuntimeError)
+# Nothing came in time.
+_SILENCE = (TimeoutError, exceptions.TimeoutError)
 # The library removes the first word, which is the code, from these.
 _CODES: dict[type[Exception], str] = {
     exceptions.BusyLoadingError: "LOADING",
@@ -57,7 +61,8 @@ def _ignore() -> None:
 class ServerConnection:
     """Sends commands to the database of `address`, one at a time, in the order of the calls.
 
-    `timeout`: seconds for a connection, and for an answer.
+    `timeout`: seconds for a connection, and for an answer. Commands that wait for their turn while the server
+    lets that time pass are not sent, now or later: so no caller waits for the timeouts of others.
 
     Answers have no names: one too many, and each is taken for that of the command after its own. So each
     command is followed by a number that the server says back. Where it does not, the connection ends, the
@@ -71,6 +76,7 @@ class ServerConnection:
         self._timeout = timeout
         self._on_unasked = on_unasked
         self._number = 0
+        self._silences = 0
         self._turn = asyncio.Lock()
         self._limit: asyncio.Timeout | None = None  # of the call that goes on
         self._is_left = False
@@ -93,12 +99,19 @@ class ServerConnection:
 
     async def call(self, *parts: Part) -> Any:
         """The server's answer, texts as bytes. Raises Unreached, Refused, Unanswered."""
+        silences = self._silences
         async with self._turn:
             if self._is_left:
                 raise Unreached(LEFT)
+            if self._silences != silences:
+                raise Unsent(SILENT)
             try:
                 async with asyncio.timeout(None) as self._limit:
                     return await self._call(parts)
+            except (Unanswered, Unreached) as error:
+                if isinstance(error.__cause__, _SILENCE):
+                    self._silences += 1
+                raise
             except TimeoutError as error:
                 raise Unanswered(LEFT) from error
             finally:
@@ -151,7 +164,8 @@ class ServerConnection:
         await self._drop()
         connection = _make(self._address, self._timeout)
         try:
-            await connection.connect()  # type: ignore[no-untyped-call]
+            async with asyncio.timeout(self._timeout):  # all that is said before the first command
+                await connection.connect()  # type: ignore[no-untyped-call]
         except BaseException as error:
             await connection.disconnect(nowait=True)  # also where this task is cancelled
             if isinstance(error, (*_LOST, UnicodeError)):

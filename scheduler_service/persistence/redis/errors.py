@@ -8,6 +8,7 @@ StoreUnavailable
 Of one command, inside this package:
 CommandFailed
 ├── Unreached            it was not sent
+│   └── Unsent           the server let the time of the commands before it pass
 ├── Refused              the server returned an error; `code` is its first word
 └── Unanswered           it was sent, and no answer came
 """
@@ -29,6 +30,10 @@ class CommandFailed(Exception):
 
 class Unreached(CommandFailed):
     """There was no connection: nothing was sent."""
+
+
+class Unsent(Unreached):
+    """The server did not answer a command before this one, which waited for it and was not sent."""
 
 
 class Refused(CommandFailed):

@@ -9,7 +9,7 @@ import msgspec
 
 from scheduler_service.persistence.redis.connection import Part, ServerConnection
 from scheduler_service.persistence.redis.encoding import PREFIX, read_job
-from scheduler_service.persistence.redis.errors import CommandFailed, Unanswered
+from scheduler_service.persistence.redis.errors import CommandFailed, Unanswered, Unsent
 from scheduler_service.persistence.redis.session import Session
 from scheduler_service.ports.errors import StateUnreadable, StoreUnavailable, store_closed
 from scheduler_service.ports.state import StoredJob
@@ -116,8 +116,13 @@ class Reader:
     def _start(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._end)
         return task
+
+    def _end(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # the caller may be gone: this marks it as retrieved
 
     async def _call_settled(self, call: Callable[[], Awaitable[Any]]) -> Any:
         if self._is_closed:
@@ -129,7 +134,7 @@ class Reader:
         try:
             try:
                 return await call()
-            except Unanswered:
+            except (Unanswered, Unsent):
                 return await call()  # the server may have been restarted; a read may be repeated
         except CommandFailed as error:
             raise self._unreadable(error) from error

@@ -47,6 +47,8 @@ class Session:
         self.epoch = FIRST_EPOCH
         self._is_attached = True
         self._attaching = asyncio.Lock()
+        self._failures = 0  # of attachments
+        self._trouble: CommandFailed | None = None
         self._confirmed = taken.writes
         self._said: Verdicts = ()
         self._on_lost = on_lost
@@ -68,14 +70,25 @@ class Session:
             raise outcome_unknown(self._place, error) from error
 
     async def settle(self) -> None:
-        """Returns when the outcome of every group is known. Raises StoreUnavailable, LeaseLost."""
+        """Returns when the outcome of every group is known. Raises StoreUnavailable, LeaseLost.
+
+        Who waits while the server is asked in vain is told so with whoever asked.
+        """
         if self._lost is not None:
             raise LeaseLost(self._lost)
         if self._is_attached:
             return
+        failures = self._failures
         async with self._attaching:
             if not self._is_attached:
+                if self._trouble is not None and self._failures != failures:
+                    raise not_written(self._place, self._trouble)  # not one wait after the other
                 await self._attach()
+
+    @property
+    def silence(self) -> CommandFailed | None:
+        """Why the server could not be asked what became of a group; None: it could, or said why not."""
+        return None if isinstance(self._trouble, Refused) else self._trouble
 
     def lose(self, lease: bytes) -> None:
         """The server says that this process has lost the store: nothing is written from now on."""
@@ -143,7 +156,10 @@ class Session:
         try:
             answer = await self._connection.run("attach", self._boot)
         except CommandFailed as error:
+            self._failures += 1
+            self._trouble = error
             raise not_written(self._place, error) from error
+        self._trouble = None
         if answer[0] == b"lost":
             self.lose(answer[1])
             raise LeaseLost(self._lost)

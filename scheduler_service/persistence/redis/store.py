@@ -35,6 +35,8 @@ from scheduler_service.persistence.redis.writer import Writer
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import OpenJob, Remembered, StoredJob
 
+OPENING_SECONDS = 5.0
+"""Nobody waits for a start; a server that has just begun may be slow."""
 Release = Callable[[], None]
 
 
@@ -113,12 +115,12 @@ class RedisStateStore(StoreWrites[Writer]):
         """Takes the store, making it where it is missing; waits for the lease of a process it cannot see.
 
         `durability` as in `server.check`. `node_id` empty: the name kept from the last start, or a new one.
-        `size` is the most writes of one group, `timeout` (s) the longest wait for an answer; `release` is
-        called at the end of `close`. Raises StoreRefused: ServerUnfit, StoreLocked, StoreTooNew;
-        StoreUnavailable.
+        `size` is the most writes of one group, `timeout` (s) the longest wait for an answer once the store is
+        open: until then it is five seconds at least. `release` is called at the end of `close`. Raises
+        StoreRefused: ServerUnfit, StoreLocked, StoreTooNew; StoreUnavailable.
         """
         place = str(address)
-        connection = ServerConnection(address=address, timeout=timeout)
+        connection = ServerConnection(address=address, timeout=max(timeout, OPENING_SECONDS))
         try:
             doubt = check(await inspect(connection, place=place), place=place, durability=durability)
             if doubt is not None:

@@ -5,55 +5,19 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from scheduler_service.domain.moments import DAY
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
 from scheduler_service.persistence.common.group_figures import GroupFigures, Verdict
 from scheduler_service.persistence.common.write_thread import Entry, answer
-from scheduler_service.persistence.common.writes import (
-    Forget,
-    Keep,
-    Settle,
-    StoreWrite,
-    Written,
-    conflict,
-    not_written,
-    outcome_unknown,
-    pack,
-)
-from scheduler_service.persistence.redis.encoding import (
-    DUE_STEADY,
-    DUE_WALL,
-    OPEN,
-    ORDER_NAMES,
-    UIDS,
-    UNPLANNED,
-    answer_key,
-    batch_key,
-    children,
-    damaged,
-    number,
-    order,
-    pack_answer,
-    pack_batch,
-    pack_definition,
-    pack_job,
-    pack_pairs,
-    text,
-)
-from scheduler_service.persistence.redis.queues import Arguments, Step, queued_arguments
+from scheduler_service.persistence.common.writes import Forget, conflict, not_written, outcome_unknown
+from scheduler_service.persistence.redis.encoding import damaged
+from scheduler_service.persistence.redis.queues import Arguments, Step
 from scheduler_service.persistence.redis.session import Session
-from scheduler_service.ports.catalogue import CatalogueEntry, JobSort
+from scheduler_service.persistence.redis.write_arguments import Write, write_arguments
 from scheduler_service.ports.errors import StoreError, StoreUncertain, store_closed
-from scheduler_service.ports.history import Batch
-from scheduler_service.ports.state import Commit, Remembered
+from scheduler_service.ports.state import Commit
 
 MAX_GROUP_BYTES = 4 << 20
 """The server does nothing else while a group is written."""
-
-Write = StoreWrite | Step
-
-_NO, _YES = b"0", b"1"
-_NEXT = ORDER_NAMES[JobSort.NEXT_FIRE_TIME]
 
 
 class Writer:
@@ -61,7 +25,8 @@ class Writer:
 
     A write that conflicts, or that cannot be stored, fails alone. When the group cannot be written, each of
     its writes raises StoreUnavailable and nothing was written; where the outcome is unknown, each raises
-    StoreUncertain. The next group is tried afresh.
+    StoreUncertain. Where the server does not answer, what waits raises StoreUnavailable at the same moment,
+    and is never sent. The next group is tried afresh.
     """
 
     def __init__(self, *, session: Session, place: str, size: int, faults: FaultPoints | None) -> None:
@@ -114,6 +79,16 @@ class Writer:
             self.groups.note(verdicts, self._loop.time() - began)
             for _ in answer(entries, verdicts):
                 await asyncio.sleep(0)
+            if self._session.silence is not None:
+                await self._refuse_waiting(self._session.silence)
+
+    async def _refuse_waiting(self, silence: Exception) -> None:
+        """What came while the server was waited for in vain is never sent: its callers waited as well."""
+        entries = list(self._waiting)
+        self._waiting.clear()
+        refusal = not_written(self._place, silence)
+        for _ in answer(entries, [refusal] * sum(len(writes) for writes, _, _ in entries)):
+            await asyncio.sleep(0)
 
     def _take(self) -> list[Entry[Write]]:
         entries: list[Entry[Write]] = []
@@ -127,6 +102,7 @@ class Writer:
         verdicts: list[Verdict] = [None] * len(writes)
         group: dict[int, Arguments] = {}
         weight = 0
+        silence: Exception | None = None
         for place, write in enumerate(writes):
             try:
                 group[place] = write_arguments(write)
@@ -135,22 +111,40 @@ class Writer:
                 continue
             weight += sum(map(len, group[place]))
             if len(group) >= self._size or weight > MAX_GROUP_BYTES:
-                await self._write(writes, group, verdicts)
+                silence = await self._write(writes, group, verdicts, silence)
                 group, weight = {}, 0
         if group:
-            await self._write(writes, group, verdicts)
+            await self._write(writes, group, verdicts, silence)
         return verdicts
 
-    async def _write(self, writes: list[Write], group: dict[int, Arguments], verdicts: list[Verdict]) -> None:
-        """Writes a group and sets its verdicts; `group` has the arguments by their place."""
-        try:
-            said = await self._send([part for arguments in group.values() for part in arguments])
-            found: Sequence[Verdict] = self._read(writes, group, said)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each write
-            failed = error if isinstance(error, StoreError) else not_written(self._place, error)
-            found = [failed] * len(group)
+    async def _write(
+        self,
+        writes: list[Write],
+        group: dict[int, Arguments],
+        verdicts: list[Verdict],
+        silence: Exception | None,
+    ) -> Exception | None:
+        """Writes a group and sets its verdicts; `group` has the arguments by their place.
+
+        `silence`: why the server was waited for in vain with the group before; then nothing is sent. Returns
+        it for the next group.
+        """
+        found: Sequence[Verdict] = (
+            await self._write_group(writes, group)
+            if silence is None
+            else [not_written(self._place, silence)] * len(group)
+        )
         for place, verdict in zip(group, found, strict=True):
             verdicts[place] = verdict
+        return self._session.silence
+
+    async def _write_group(self, writes: list[Write], group: dict[int, Arguments]) -> Sequence[Verdict]:
+        try:
+            said = await self._send([part for arguments in group.values() for part in arguments])
+            return self._read(writes, group, said)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each write
+            failed = error if isinstance(error, StoreError) else not_written(self._place, error)
+            return [failed] * len(group)
 
     def _read(self, writes: list[Write], places: Iterable[int], said: Sequence[bytes]) -> Sequence[Verdict]:
         try:
@@ -191,109 +185,3 @@ def _read_verdict(write: Write, said: bytes) -> Verdict:
         return conflict(write, None)
     _, sequence, uid = said.decode().split(":", 2)
     return conflict(write, (uid, sequence))
-
-
-def write_arguments(write: Write) -> Arguments:
-    """The arguments of one write, as `write.lua` takes them.
-
-    Raises OverflowError, ValueError, TypeError: not storable.
-    """
-    match write:
-        case Commit():
-            return _commit(write)
-        case Settle():
-            return _settle(write)
-        case Written(keys):
-            return [b"written", _count(keys), *(batch_key(uid, sequence) for uid, sequence in keys)]
-        case Remembered():
-            return [b"remember", *_answer(write)]
-        case Forget(job_id):
-            return [b"forget", job_id.encode()]
-        case Keep(key, value):
-            return [b"keep", key.encode(), b"%d" % value]
-        case Step(arguments):
-            return list(arguments)
-
-
-def _commit(commit: Commit) -> Arguments:
-    entry = commit.entry
-    found = [
-        b"commit", entry.job_id.encode(), entry.uid.encode(), b"%d" % commit.expected,
-        b"%d" % commit.sequence, _YES if commit.document is None else _NO, pack_job(commit),
-        pack_pairs(_face(entry)), pack_pairs(_turn(commit)), entry.tenant.encode(),
-        b"%d" % entry.live, b"%d" % entry.waiting,
-    ]  # fmt: skip
-    if commit.definition is None:
-        found.append(_NO)
-    else:
-        found += (_YES, b"%d" % entry.revision, pack_definition(commit))
-    found += _batch(commit.batch)
-    found.append(_count(commit.deliveries))
-    for delivery in commit.deliveries:
-        found += (delivery.delivery_id.encode(), pack(delivery))
-    queued = [arguments for write in commit.queued for arguments in queued_arguments(write)]
-    found += (_count(queued), *(part for arguments in queued for part in arguments))
-    if commit.remembered is None:
-        found.append(_NO)
-    else:
-        found += (_YES, *_answer(commit.remembered))
-    return found
-
-
-def _face(entry: CatalogueEntry) -> list[tuple[str, bytes]]:
-    """The job's places in indexes of values that few turns alter."""
-    tenant, state = entry.tenant, entry.state
-    values = {
-        JobSort.JOB_ID: b"",
-        JobSort.JOB_NAME: text(entry.job_name),
-        JobSort.CREATED_AT: number(entry.created_at),
-        JobSort.UPDATED_AT: number(entry.updated_at),
-    }
-    pairs = [(order(tenant, state, ORDER_NAMES[sort]), value) for sort, value in values.items()]
-    pairs.append((UIDS, text(entry.uid)))
-    if entry.parent_job is not None:
-        pairs.append((children(entry.parent_job), b""))
-    return pairs
-
-
-def _turn(commit: Commit) -> list[tuple[str, bytes]]:
-    """The job's places in indexes of values that any turn may alter. A destroyed job has no alarm."""
-    entry, due = commit.entry, commit.due
-    pairs = [
-        (order(entry.tenant, entry.state, UNPLANNED), b"")
-        if entry.next_fire is None
-        else (order(entry.tenant, entry.state, _NEXT), number(entry.next_fire))
-    ]
-    if entry.live > 0:
-        pairs.append((OPEN, b""))
-    if commit.document is None:
-        return pairs
-    if due.wall is not None:
-        pairs.append((DUE_WALL, number(due.wall)))
-    if due.steady is not None:
-        pairs.append((DUE_STEADY, number(due.steady)))
-    return pairs
-
-
-def _batch(batch: Batch | None) -> Arguments:
-    if batch is None:
-        return [_NO]
-    return [_YES, batch_key(batch.uid, batch.sequence), pack_batch(batch)]
-
-
-def _settle(write: Settle) -> Arguments:
-    found = [b"settle", _count(write.settlements)]
-    for one in write.settlements:
-        found += (one.delivery.delivery_id.encode(), _YES if one.done else _NO)
-        found.append(b"" if one.done else pack(one.delivery))
-        found += _batch(one.batch)
-    return found
-
-
-def _answer(kept: Remembered) -> Arguments:
-    """The answer, and the moment before which others are deleted: they are kept for a day."""
-    return [answer_key(kept.scope, kept.key), pack_answer(kept), number(kept.created_at - DAY)]
-
-
-def _count(items: Sequence[object]) -> bytes:
-    return b"%d" % len(items)

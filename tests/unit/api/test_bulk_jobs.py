@@ -8,8 +8,7 @@ import httpx
 import msgspec
 import pytest
 
-from scheduler_service.api.bulk_jobs import GROUP_BYTES
-from scheduler_service.hosts.program_cache import weigh
+from scheduler_service.engine.program_weight import GROUP_BYTES, weigh
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.api.world import World, definition, pointers
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.hosts.program_cache import USUAL_BYTES, ProgramCache, weigh
+from scheduler_service.engine.program_weight import USUAL_BYTES, weigh
+from scheduler_service.hosts.program_cache import ProgramCache
 from tests.unit.hosts.house import compile_stored, compile_text, describe
 
 pytestmark = pytest.mark.anyio

@@ -1,19 +1,23 @@
 """The scan of a service's declaration shares the loop with others."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, cast
+from weakref import WeakSet
 
 import pytest
 
 from scheduler_service.domain.replies import Refusal, RefusalCode
 from scheduler_service.domain.services import Service
+from scheduler_service.engine.program_weight import GROUP_BYTES, weigh
+from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.slices import SLICE_BYTES
-from scheduler_service.services.declared import Action, Case, DriftKind, Verdict
-from scheduler_service.services.reconcile import TURNS_AT_ONCE, Reconcile
-from scheduler_service.services.reconcile_inputs import Finding
-from scheduler_service.services.registry import Registry
+from scheduler_service.services.declared import Action, Case, Declarations, DriftKind, Verdict
+from scheduler_service.services.reconcile import BATCH_SIZE, TURNS_AT_ONCE, Reconcile
+from scheduler_service.services.reconcile_inputs import Finding, ReconcileInputs
+from scheduler_service.services.registry import Registry, TimerDeclaration
 from tests.unit.services.tables import MemoryTable, StandingClock
 
 pytestmark = pytest.mark.anyio
@@ -61,3 +65,88 @@ async def test_turns_of_large_definitions_begin_one_in_a_round(
     await scanning
     assert len(begun) == 3 * TURNS_AT_ONCE
     assert max(begun.count(one) for one in begun) == most
+
+
+JOBS = 200
+DEAR = [[] for _ in range(20_000)]
+
+
+class Compiled:
+    """A program, of which nothing is known but whether somebody still has it."""
+
+
+class Compiler:
+    """Counts what it has compiled, and how much of it was there at one moment."""
+
+    def __init__(self) -> None:
+        self.count = self.most = 0
+        self._alive: WeakSet[Compiled] = WeakSet()
+
+    async def compile(self, text: bytes) -> Any:
+        """One more."""
+        made = Compiled()
+        self._alive.add(made)
+        self.count += 1
+        self.most = max(self.most, len(self._alive))
+        return made
+
+
+class Scene:
+    """A service that declares `JOBS` jobs, none of which exists, each with the same body."""
+
+    def __init__(self, registry: Registry, table: MemoryTable, clock: StandingClock) -> None:
+        self.compiler = Compiler()
+        self.inputs = ReconcileInputs(
+            declarations=Declarations(registry=registry, apart=_at_once),
+            table=table,
+            entries=_none,
+            definition=cast(Any, None),
+            read_job=cast(Any, None),
+            compile_text=self.compiler.compile,
+            clock=clock,
+        )
+        self.delivered: list[str] = []
+        self.scan = Reconcile(
+            registry=registry, table=table, inputs=self.inputs, deliver=cast(Any, self._deliver), clock=clock
+        )
+        self._registry = registry
+
+    async def declare(self, body: object) -> Service:
+        """The service; `weight` is from then on what one of its definitions weighs."""
+        texts = [json.dumps({"jobId": f"job-{number:03}", "body": body}) for number in range(JOBS)]
+        self.weight = weigh(texts[0].encode())
+        declaration = TimerDeclaration(b"d", f"[{','.join(texts)}]".encode())
+        service, _ = await self._registry.register(Service(tenant="default", name="shop"), declaration)
+        return service
+
+    async def _deliver(self, job_id: str, command: Command) -> Refusal:
+        self.delivered.append(job_id)
+        return Refusal(RefusalCode.ABSENT, "")
+
+
+async def _none(job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
+    return {}
+
+
+async def _at_once(work: Callable[[], Any]) -> Any:
+    return work()
+
+
+@pytest.fixture
+def stage(registry: Registry, table: MemoryTable, clock: StandingClock) -> Scene:
+    """An empty one."""
+    return Scene(registry, table, clock)
+
+
+async def test_a_scan_has_one_group_of_dear_definitions_at_a_time(stage: Scene) -> None:
+    """All are created, in order; those of the group before are gone."""
+    await stage.scan.apply(await stage.declare(DEAR))
+    assert stage.delivered == [f"job-{number:03}" for number in range(JOBS)]
+    most = GROUP_BYTES // stage.weight + 2
+    assert stage.compiler.most <= most < BATCH_SIZE
+
+
+async def test_a_scan_of_usual_definitions_goes_in_batches(stage: Scene) -> None:
+    """Their results are stored together."""
+    await stage.scan.apply(await stage.declare(1))
+    assert (len(stage.delivered), stage.compiler.most <= BATCH_SIZE + 1) == (JOBS, True)

@@ -1,19 +1,23 @@
 """Reads of a Redis store."""
 
 import asyncio
+import gc
 
 import msgspec
 import pytest
 
 from scheduler_service.domain.moments import Now
+from scheduler_service.persistence.redis.store import RedisStateStore
 from scheduler_service.ports.catalogue import JobQuery
-from scheduler_service.ports.errors import StateUnreadable
+from scheduler_service.ports.errors import StateUnreadable, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import StoredJob
 from tests.redis_server import RedisServer
 from tests.unit.persistence.redis.opening import open_at
 from tests.unit.persistence.samples import commit
+from tests.unit.persistence.valve import Valve
 
 pytestmark = pytest.mark.anyio
+PATIENCE = 10.0
 
 
 @pytest.mark.parametrize(
@@ -85,3 +89,52 @@ async def test_a_job_whose_row_was_removed_is_created_again(redis: RedisServer) 
     counts = await store.catalogue.counts(Now(0, 0))
     await store.close()
     assert sum(counts.by_state.values()) == 1
+
+
+async def test_reads_of_a_frozen_server_fail_together(redis: RedisServer) -> None:
+    """Each over the same connection: none waits for what others have waited already."""
+    store = await open_at(redis, timeout=1.0)
+    await store.commit(commit(definition=b"{}"))
+    redis.freeze()
+    try:
+        reads = [store.definition("uid-job", 1) for _ in range(20)]
+        async with asyncio.timeout(PATIENCE):
+            found = await asyncio.gather(*reads, store.load("job"), return_exceptions=True)
+    finally:
+        redis.wake()
+    assert {type(one) for one in found} == {StoreUnavailable}
+    assert await store.definition("uid-job", 1) is not None
+    await store.close()
+
+
+async def test_reads_that_waited_behind_a_dead_connection_are_made_over_another(redis: RedisServer) -> None:
+    """The server is there, and only the connection says nothing any more."""
+    valve = Valve(redis.port)
+    store = await RedisStateStore.open(address=await valve.open(), durability="process", timeout=1.0)
+    await store.commit(commit(definition=b"{}"))
+    assert await store.load("job") is not None
+    valve.hold_answers()
+    found = await asyncio.gather(*(store.definition("uid-job", 1) for _ in range(5)))
+    assert None not in found
+    await store.close()
+    await valve.close()
+
+
+async def test_a_read_that_fails_after_its_caller_has_gone_is_no_fault(server: RedisServer) -> None:
+    """The loop is told of no error that nobody retrieved: also where the outcome of a write is asked for."""
+    store = await open_at(server)
+    await store.commit(commit(definition=b"{}"))
+    told: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    server.kill()
+    with pytest.raises(StoreUncertain):
+        await store.commit(commit(expected=1))
+    reads = [asyncio.ensure_future(read) for read in (store.definition("uid-job", 1), store.load("job"))]
+    await asyncio.sleep(0)
+    for read in reads:
+        read.cancel()
+    await asyncio.gather(*reads, return_exceptions=True)
+    await store.close()
+    gc.collect()
+    await asyncio.sleep(0)
+    assert told == []

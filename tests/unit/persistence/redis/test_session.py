@@ -8,6 +8,7 @@ import pytest
 from scheduler_service.domain.execution import JobState
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.redis.store import RedisStateStore
+from scheduler_service.persistence.redis.writer import MAX_GROUP_BYTES
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable, StoreUncertain
 from tests.redis_server import RedisServer
 from tests.unit.persistence.crashing import Breaking
@@ -17,6 +18,7 @@ from tests.unit.persistence.valve import Valve
 
 pytestmark = pytest.mark.anyio
 SOON = 1.0
+PATIENCE = 10.0
 
 
 @pytest.fixture
@@ -88,6 +90,45 @@ async def test_a_frozen_server_leaves_doubt_that_is_cleared(redis: RedisServer) 
     last = await store.load("job")
     assert last is not None
     assert (last.sequence, last.document) == (stored.sequence + 1, b"next")
+    await store.close()
+
+
+async def test_who_waits_for_a_frozen_server_does_not_wait_for_others(redis: RedisServer) -> None:
+    """What was sent is unknown; what waited is answered with it, and is not sent when the server is back."""
+    store = await open_at(redis, timeout=SOON, size=1)
+    await store.commit(commit())
+    others = [f"job-{number}" for number in range(40)]
+    redis.freeze()
+    try:
+        first = asyncio.ensure_future(store.commit(commit(expected=1)))
+        await asyncio.sleep(0)
+        writes = [store.commit(commit(job_id)) for job_id in others]
+        async with asyncio.timeout(PATIENCE):
+            found = await asyncio.gather(first, *writes, return_exceptions=True)
+            again = await asyncio.gather(*map(store.commit, map(commit, others)), return_exceptions=True)
+    finally:
+        redis.wake()
+    assert {type(one) for one in (*found[1:], *again)} == {StoreUnavailable}
+    assert isinstance(found[0], StoreUncertain)
+    assert await asyncio.gather(*map(store.load, others)) == [None] * len(others)
+    await store.commit(commit(others[0]))
+    await store.close()
+
+
+async def test_of_a_large_array_what_was_not_sent_is_not_unknown(redis: RedisServer) -> None:
+    """It is several groups: the server does not answer the first one, and no other follows it."""
+    store = await open_at(redis, timeout=SOON)
+    await store.commit(commit())
+    large = [commit(f"job-{number}", document=b"x" * MAX_GROUP_BYTES) for number in range(16)]
+    redis.freeze()
+    try:
+        async with asyncio.timeout(PATIENCE):
+            found = await store.commit_all(large)
+    finally:
+        redis.wake()
+    assert [type(one) for one in found] == [StoreUncertain, *[StoreUnavailable] * 15]
+    loaded = await asyncio.gather(*(store.load(f"job-{number}") for number in range(1, 16)))
+    assert loaded == [None] * 15
     await store.close()
 
 
