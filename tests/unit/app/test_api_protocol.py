@@ -25,6 +25,9 @@ def anyio_backend(request: pytest.FixtureRequest) -> Any:
 
 GET = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 PATIENCE = 30
+LARGE, PIECE = 32 << 20, 1 << 20
+BUFFERED = 12 << 20
+"""More than the system keeps of an answer."""
 
 
 class Front:
@@ -47,10 +50,14 @@ class Front:
         if scope["path"] in ("/held", "/read"):
             self.held.set()
             await self.release.wait()
-        body = b"ok" if scope["path"] != "/large" else b"x" * (32 << 20)
+        body = b"x" * LARGE if scope["path"] in ("/large", "/pieces") else b"ok"
         length = (b"content-length", b"%d" % len(body))
         await send({"type": "http.response.start", "status": 200, "headers": [length]})
-        await send({"type": "http.response.body", "body": body})
+        size = PIECE if scope["path"] == "/pieces" else LARGE
+        for start in range(0, len(body), size):
+            is_last = start + size >= len(body)
+            piece = body[start : start + size]
+            await send({"type": "http.response.body", "body": piece, "more_body": not is_last})
 
     async def connect(self, data: bytes = b"") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection that has said `data`."""
@@ -208,3 +215,17 @@ async def test_answers_that_nobody_reads_keep_nobody_out() -> None:
             await asyncio.sleep(0.01)
         for _, one in deaf:
             one.transport.abort()
+
+
+@pytest.mark.parametrize("path", [b"/large ", b"/pieces "])
+async def test_what_an_unread_answer_takes_is_known(path: bytes) -> None:
+    """Whether it is written at once or in pieces; once it is read it takes nothing."""
+    async with serving() as front:
+        asking, asked = await front.connect(GET.replace(b"/ ", path))
+        await asking.readuntil(b"\r\n\r\n")
+        (protocol,) = front.server.server_state.connections
+        unsent = protocol.unsent_bytes  # type: ignore[union-attr]
+        assert LARGE - BUFFERED < unsent <= LARGE
+        await asking.readexactly(LARGE)
+        assert protocol.unsent_bytes == 0  # type: ignore[union-attr]
+        asked.close()

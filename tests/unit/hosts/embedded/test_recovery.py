@@ -69,6 +69,25 @@ async def test_an_accepted_trigger_survives_a_crash_in_the_queue() -> None:
     assert house.executions() == {1: State.TERMINATED, 2: State.SUCCEEDED}
 
 
+async def test_a_read_after_a_crash_waits_until_lost_calls_are_looked_after() -> None:
+    """Nobody is shown an execution as running that no process runs any more."""
+    house = await House().start()
+    house.sender.hold(URL)
+    await house.create()
+    await house.trigger()
+    await house.settle()
+    await house.crash()
+    house.store.hold()
+    reads = [asyncio.create_task(house.host.read("job")) for _ in range(2)]
+    await house.settle()
+    assert not any(read.done() for read in reads)
+    house.store.release()
+    for job in await asyncio.gather(*reads):
+        assert job is not None
+        assert job.document is not None
+        assert (job.document.contexts, job.document.head.opens) == ({}, ())
+
+
 async def test_thousands_of_open_jobs_are_taken_up_at_the_start() -> None:
     """Calls in flight before the host is ready, and every other job with open executions soon after."""
     house = await House(limits=HostLimits(hot=3_000)).start()
