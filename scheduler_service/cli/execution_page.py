@@ -90,8 +90,9 @@ NOTIFICATIONS = (
 def show_execution(execution: Wire) -> None:
     """Prints an execution in full."""
     show_fields(_fields(execution))
-    for attempt in execution["attempts"]:
-        print(f"\n{_describe_attempt(attempt, _place_of(attempt, execution))}")
+    is_whole = _has_all_attempts(execution)
+    for number, attempt in enumerate(execution["attempts"], 1):
+        print(f"\n{_describe_attempt(attempt, number if is_whole else None)}")
         _show_attempt(attempt)
     if execution["notifications"]:
         print("\nnotifications")
@@ -178,11 +179,10 @@ def _describe_detail(execution: Wire) -> str | None:
     return {"kept": None, "partial": PARTIAL}.get(detail, detail)
 
 
-def _place_of(attempt: Wire, execution: Wire) -> int | None:
-    """The number of an attempt in its execution, from 1; None where others may be missing before it."""
-    attempts = execution["attempts"]
-    is_part = execution.get("detail") == "partial" or len(attempts) < execution.get("attemptCount", 0)
-    return None if is_part else attempts.index(attempt) + 1
+def _has_all_attempts(execution: Wire) -> bool:
+    """Whether each attempt is shown, so that their places are their numbers."""
+    attempts = len(execution["attempts"])
+    return execution.get("detail") != "partial" and attempts >= execution.get("attemptCount", 0)
 
 
 def _describe_error(execution: Wire) -> str | None:
