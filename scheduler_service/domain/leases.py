@@ -16,7 +16,7 @@ CLAIMED, LOST, WITHDRAWN = "claimed", "lost", "withdrawn"
 DOWNTIME_GRACE_MS = MINUTE
 """The least time that a part has after a start of the scheduler, SPEC section 8."""
 
-CLAIM_BYTES = 4 << 20
+CLAIM_BYTES = 2 << 20
 """A claim gets parts of so many bytes together, as stored, or one that is larger."""
 
 
