@@ -70,9 +70,12 @@ async def publish(service: Service, count: int) -> list[str]:
 
 
 async def are_over(service: Service) -> bool:
-    """Whether no job has anything live any more."""
+    """Whether no job has anything live any more, and the history has heard of the last end."""
     stats = await service.run.read("/stats")
-    return bool(stats["running"] == 0 and stats["waiting"] == 0)
+    if stats["running"] or stats["waiting"]:
+        return False
+    counts = await service.run.read("/counts/executions")
+    return bool(counts["byState"]["processing"] == 0)
 
 
 async def check(service: Service, book: Book, executions: list[str]) -> None:
