@@ -38,8 +38,6 @@ def test_a_round_after_the_start_looks_at_few_objects() -> None:
     assert set(generations) == {0}
 
 
-def test_a_round_over_older_objects_looks_at_few_of_them() -> None:
-    """Over all of them it looks once in forty million: such a round is long."""
-    young, middle, old = COLLECT_AFTER
-    assert young * middle <= 100_000
-    assert young * middle * old >= 40_000_000
+def test_older_objects_are_looked_at_as_seldom() -> None:
+    """Once in two million: a round over them is long."""
+    assert COLLECT_AFTER[0] * COLLECT_AFTER[1] >= 2_000_000
