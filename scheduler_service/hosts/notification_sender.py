@@ -28,6 +28,8 @@ from scheduler_service.ports.sending import Sender
 from scheduler_service.ports.state import Settlement, StateStore
 
 PAGE_SIZE = 500
+FIND_SIZE = 8
+"""So many deliveries are read to find one: large ones that follow it are not wanted."""
 RESENT_AT_ONCE = 16
 FAILED_KEPT = 1_000
 SETTLE_PAUSE_MS = SECOND
@@ -276,7 +278,7 @@ class NotificationSender:
         # Ids are ordered: this one follows directly after its own beginning.
         after = delivery_id[:-1]
         while True:
-            page = await self._store.deliveries(after, PAGE_SIZE)
+            page = await self._store.deliveries(after, FIND_SIZE)
             for delivery in page:
                 if delivery.delivery_id == delivery_id:
                     return delivery

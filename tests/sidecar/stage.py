@@ -17,7 +17,7 @@ import psycopg
 from scheduler_service.demo.cluster import LocalCluster
 from scheduler_service.demo.programs import Program
 from scheduler_service.domain.records import StepEnded
-from scheduler_service.persistence.history.detail_blob import decode_entries
+from scheduler_service.persistence.history.stored_records import split
 
 ENDED = ("succeeded", "terminated", "cancelled", "skipped")
 
@@ -158,7 +158,7 @@ class Stage:
         found: dict[Attempt, float] = {}
         joined = "entries JOIN executions USING (uid, execute_number)"
         for job_id, number, payload in self.rows(f"SELECT job_id, execute_number, payload FROM {joined}"):
-            for record in decode_entries([payload]):
+            for record in (stored.decode() for stored in split(payload)):
                 if isinstance(record, StepEnded):
                     attempt = (job_id, number, record.request_counts)
                     found[attempt] = min(found.get(attempt, record.at), record.at)

@@ -7,16 +7,13 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.records import AttemptEnded
+from scheduler_service.persistence.history.stored_records import split
 
 Key = tuple[str, int]
 Turn = tuple[str, int, int]
 """An execution, and the turn of its job in which it got its state."""
 AT_ONCE = 100
-_ENTRIES = msgspec.msgpack.Decoder(list[tuple[int, int, msgspec.Raw]])
 _ENDED = msgspec.msgpack.Decoder(AttemptEnded)
-_TAG = AttemptEnded.__name__.encode()
-_TAG_BYTES = 24
-"""The tag of a record is the first of its members."""
 
 
 def read_failures(connection: sa.Connection, rows: Iterable[Any]) -> dict[Key, AttemptEnded]:
@@ -52,8 +49,8 @@ def _read_entries(connection: sa.Connection, turns: Sequence[Turn]) -> sa.Cursor
 
 def _ended_in(payload: bytes) -> AttemptEnded | None:
     """The last end of an attempt in one value of the table."""
-    ended = [entry for entry in _ENTRIES.decode(payload) if _TAG in bytes(memoryview(entry[2])[:_TAG_BYTES])]
-    return _ENDED.decode(max(ended, key=lambda entry: entry[:2])[2]) if ended else None
+    ended = [stored for stored in split(payload) if stored.is_a(AttemptEnded)]
+    return _ENDED.decode(max(ended, key=lambda stored: stored.place).raw) if ended else None
 
 
 def _batches(keys: Sequence[Turn]) -> Iterable[Sequence[Turn]]:

@@ -54,13 +54,13 @@ class StoredRecord(NamedTuple):
 def read_newest_first(connection: sa.Connection, uid: str, execute_number: int) -> Iterator[StoredRecord]:
     """Each record of the execution, that of its latest turn first; one that was written twice comes twice."""
     for payload in _read_payloads(connection, uid, execute_number, is_newest_first=True):
-        yield from sorted(_split(payload), key=_PLACE, reverse=True)
+        yield from sorted(split(payload), key=_PLACE, reverse=True)
 
 
 def read_oldest_first(connection: sa.Connection, uid: str, execute_number: int) -> Iterator[StoredRecord]:
     """The same in the order of the turns."""
     for payload in _read_payloads(connection, uid, execute_number, is_newest_first=False):
-        yield from sorted(_split(payload), key=_PLACE)
+        yield from sorted(split(payload), key=_PLACE)
 
 
 def read_notifications(
@@ -84,7 +84,8 @@ def read_deliveries(connection: sa.Connection, sizes: Sequence[Any]) -> Iterator
         yield from (found[name] for name in portion)
 
 
-def _split(payload: bytes) -> list[StoredRecord]:
+def split(payload: bytes) -> list[StoredRecord]:
+    """The records of one value of the table `entries`, in no order."""
     return [StoredRecord(*entry) for entry in _SPLIT.decode(payload)]
 
 

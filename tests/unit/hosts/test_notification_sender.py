@@ -366,3 +366,14 @@ async def test_a_body_that_cannot_be_read_is_read_later() -> None:
     await house.advance(20_000)
     assert told_of(house) == ["job0", "job0"]
     assert house.disk.deliveries == {}
+
+
+async def test_one_is_found_among_others_of_its_beginning() -> None:
+    """More than are read at once have the same beginning and come before it; nobody else is tried."""
+    house = await House().start()
+    for number in range(30):
+        one = delivery(number, durable=True, outbox=True, state="outbox")
+        house.disk.deliveries[one.delivery_id] = one
+    assert await house.host.notifications.resend("uid-1-2")
+    assert [request.body for request in house.sender.requests] == [b"2"]
+    assert not await house.host.notifications.resend("uid-1-30")
