@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 import msgspec
 
 from scheduler_service.language.json_pieces import decode_in_pieces, decode_json
+from scheduler_service.language.json_scan import count_openings
 
 DEPTH_MAX = 64
 """How deep arrays and objects may nest; a deeper text is not read as JSON (SPEC section 10)."""
@@ -37,13 +38,13 @@ def parse_json(body: bytes) -> object:
         return _parse_slowly(body)
     except RecursionError:
         return body.decode("utf-8", "replace")
-    if is_shallow(value, body.count(b"[") + body.count(b"{")):
+    if is_shallow(value, count_openings(body, DEPTH_MAX + 1)):
         return value
     return body.decode("utf-8", "replace")
 
 
 def is_shallow(value: object, brackets: int | None = None, *, levels: int = DEPTH_MAX) -> bool:
-    """Whether `value` nests at most `levels` deep; `brackets` is an upper bound, if one is known."""
+    """Whether `value` nests at most `levels` deep; it has up to `brackets` containers, if known."""
     if brackets is not None and brackets <= levels:
         return True
     level = [value]

@@ -1,6 +1,7 @@
 """Attacks by what a target's answers say."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 from tests.attack.service import job
 from tests.attack.target import saying
@@ -14,10 +15,21 @@ LENGTH = 300_000
 async def long_fields(scene: Scene) -> AsyncIterator[None]:
     """150 jobs whose checks are answered with 300 KB of `error`, `progress` and `message` each."""
     text = "x" * LENGTH
-    answer = {"status": "", "error": text, "progress": text, "message": text}
+    await _answer_checks(scene, {"status": "", "error": text, "progress": text, "message": text})
+    yield
+
+
+@attack("values")
+async def many_values(scene: Scene) -> AsyncIterator[None]:
+    """150 jobs whose checks are answered with 900 KB of `[{},{},…]` beside the status."""
+    await _answer_checks(scene, {"status": "", "data": [{}] * (3 * LENGTH // len("{}, "))})
+    yield
+
+
+async def _answer_checks(scene: Scene, answer: dict[str, Any]) -> None:
+    """Jobs that are checked every second, all at one moment."""
     target = await scene.stage.server(saying(answer))
     for number in range(JOBS):
         check = {"url": f"{target.url}/check"}
         definition = {"async": True, "checkUrl": check, "checkRateSeconds": 1}
         await scene.service.create(job(f"long-{number}", f"{target.url}/run", **definition))
-    yield

@@ -1,5 +1,6 @@
 """Brackets are found as one by one, however many are looked at in one call."""
 
+import re
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -11,7 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_service.language.json_pieces import decode_in_pieces
-from scheduler_service.language.json_scan import WINDOW_BYTES_MAX, end_of_value, leap
+from scheduler_service.language.json_scan import (
+    BLANKS_MAX,
+    BRACKETS_ALONE,
+    LEAP_LEVELS,
+    TEXT,
+    WINDOW_BYTES_MAX,
+    Leaps,
+    count_openings,
+    end_of_value,
+    has_few_values,
+)
 
 MIB = 1 << 20
 ITEMS = [b"[]", b"{}", b"[[1],[2]]", b'{"a":[]}', b"3", b'"]"', b'"\\"["', b"[" * 30 + b"]" * 30, b"[}", b"]"]
@@ -66,19 +77,41 @@ def answer(text: bytes, most: int) -> Any:
         return None
 
 
-def test_a_leap_ends_right_behind_what_is_closed() -> None:
+def leap(text: bytes, limit: int, levels: int, *, in_vain: int) -> int:
+    """From the begin, after so many brackets with nothing behind them."""
+    leaps = Leaps(text)
+    for _ in range(in_vain):
+        assert leaps.further(0, 0, levels) == 0
+    return leaps.further(0, limit, levels)
+
+
+@pytest.mark.parametrize("in_vain", [0, BRACKETS_ALONE - 1])
+def test_a_leap_ends_right_behind_what_is_closed(in_vain: int) -> None:
     """Not within what is open still, nor behind the end of what it began in, nor beyond the limit."""
     text = b"[]," * 200 + b"[[],[]" + b"]]" + b"[]"
-    assert leap(text, 0, 602, 1_000) == 599
-    assert leap(text, 0, len(text), 1_000) == len(text) - 3
-    assert leap(text, 0, 4, 1_000) == 2
-    assert leap(b"1,2,3", 0, 5, 1_000) == 0
+    assert leap(text, 602, 1_000, in_vain=in_vain) == 599
+    assert leap(text, len(text), 1_000, in_vain=in_vain) == len(text) - 3
+    assert leap(text, 4, 1_000, in_vain=in_vain) == 2
+    assert leap(b"1,2,3", 5, 1_000, in_vain=in_vain) == 0
+
+
+def test_a_leap_passes_over_texts() -> None:
+    """Their brackets are none; what does not end before the limit is left."""
+    text = rb' {"a": ["]", "\"}"], "b": 1}, {"c": {"d": [2]}}, "[" , [1]'
+    assert leap(text, len(text), 1_000, in_vain=0) == len(text)
+    assert leap(text, len(text) - 1, 1_000, in_vain=0) == text.rindex(b"}") + 1
+    assert leap(text, text.rindex(b"}"), 1_000, in_vain=0) == text.index(b"1}") + 2
 
 
 def test_a_leap_leaves_what_nests_too_deep() -> None:
     """To who counts its levels."""
-    assert leap(b"[[[]]],", 0, 7, 3) == 0
-    assert leap(b"[[[]]],", 0, 7, 4) == 6
+    assert leap(b"[[[]]],", 7, 3, in_vain=BRACKETS_ALONE - 1) == 0
+    assert leap(b"[[[]]],", 7, 4, in_vain=BRACKETS_ALONE - 1) == 6
+    assert leap(b"[[[]]],", 7, LEAP_LEVELS, in_vain=0) == 0
+    assert leap(b"[[[]]],", 7, LEAP_LEVELS + 1, in_vain=0) == 6
+    deep = b"[" * (LEAP_LEVELS + 1) + b"]" * (LEAP_LEVELS + 1)
+    assert leap(deep, len(deep), 1_000, in_vain=0) == 0
+    assert leap(deep[1:-1], len(deep), 1_000, in_vain=0) == len(deep) - 2
 
 
 @pytest.mark.parametrize("one", [b"[]", b"{}", b"[[],[]]", b"[" * 60 + b"]" * 60])
@@ -91,6 +124,42 @@ def test_many_brackets_take_few_calls(one: bytes) -> None:
     assert count_calls(lambda: end_of_value(text, 0, len(text))) < MIB / WINDOW_BYTES_MAX * 20
     most = MIB / (3 if len(one) > 100 else 40)
     assert count_calls(lambda: decode_in_pieces(text, msgspec.json.decode)) < most
+
+
+@given(ROWS, st.integers(1, 30), st.floats(0, 1), st.integers(0, 3), HARMFUL)
+def test_few_values_are_no_more_than_there_are_separators(
+    items: list[bytes], most: int, at: float, cut: int, put: bytes
+) -> None:
+    """Whatever stands in the texts, also in what is nearly JSON: as with texts found by their pattern."""
+    text = b"[" + b",".join(items) + b"]"
+    place = round(at * len(text))
+    text = text[:place] + put + text[place + cut :]
+    bare = re.sub(TEXT, b"", text, flags=re.DOTALL)
+    if b'"' not in bare:
+        separators = sum(bare.count(byte) for byte in (b",", b"[", b"{"))
+        texts = len(re.findall(TEXT, text, re.DOTALL))
+        assert has_few_values(text, most) == (separators + texts + 1 <= most)
+
+
+def test_openings_are_counted_up_to_a_number() -> None:
+    """Of both kinds together."""
+    assert count_openings(b'[{"a":"["},[]]', 9) == 4
+    assert count_openings(b'[{"a":"["},[]]', 4) == 4
+    assert count_openings(b'[{"a":"["},[]]', 3) == 3
+    assert count_openings(b"[" * 9 + b"{" * 9, 9) == 9
+    assert count_openings(b"1", 9) == 0
+
+
+def test_long_texts_are_few_values() -> None:
+    """Also with commas, brackets and escapes in them; what takes long to see is none."""
+    prose = rb"Yes, [it] {is}; \\ \n" * 10_000
+    assert has_few_values(b'{"a": "' + prose + b'", "b": 1}', 8)
+    assert not has_few_values(b'{"a": "' + prose + b'", "b": 1}', 5)
+    assert not has_few_values(b'["' + rb"\"" * 1_000 + b'"]', 400)
+    assert not has_few_values(b'["' + rb"\\" * 1_000 + b'"]', 400)
+    assert not has_few_values(b" " * BLANKS_MAX + b"[]", 400)
+    assert not has_few_values(b'["never ended', 400)
+    assert not has_few_values(b"[" + b"1," * 400 + b"1]", 400)
 
 
 def count_calls(work: Callable[[], object]) -> int:
