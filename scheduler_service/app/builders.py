@@ -92,13 +92,15 @@ def make_host_parts(
     decorators: PortDecorators = NO_DECORATORS,
 ) -> HostParts:
     """What every host is made of, in a service, a worker process or a node of a cluster."""
+    masking = make_masking(settings)
     return HostParts(
         core=make_core(compiler),
         history=decorators.history(history),
         sender=decorators.sender(sender),
         router=router,
         clock=clock,
-        redact=make_masking(settings).redact_all,
+        redact=masking.redact_all,
+        reads_bodies=masking.reads_bodies,
         count=count_missed,
         log=log,
         wake_claimers=wake_claimers,

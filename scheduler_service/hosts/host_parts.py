@@ -83,12 +83,16 @@ DEFAULT_LIMITS = HostLimits()
 
 
 class TurnParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What turns need of the outside, beside the store and the alarms."""
+    """What turns need of the outside, beside the store and the alarms.
+
+    `reads_bodies`: `redact` reads bodies as a whole, so that large ones take it long.
+    """
 
     core: Core
     history: History
     clock: Timekeeper
     redact: Redact
+    reads_bodies: bool = True
     observe_job: ObserveJob = observe_no_job
     new_identity: NewIdentity = msgspec.field(default_factory=IdentitySource)
 

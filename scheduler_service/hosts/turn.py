@@ -71,6 +71,7 @@ class Turn:
         self._observe_job = parts.observe_job
         self._new_identity = parts.new_identity
         self._holder = holder
+        self._reads_bodies = parts.reads_bodies
         self._writes = CommitBuilder(core=core, redact=parts.redact, holder=holder, boot=boot)
         self._loading = JobLoading(store=store, core=core)
 
@@ -219,7 +220,7 @@ class Turn:
             # Whoever claims sees the parts as soon as they are durable.
             await self._wait_until(turn.until.steady)
             return await self._take(cached, command)
-        is_large = has_large_bodies(decision)  # masking them takes long
+        is_large = self._reads_bodies and has_large_bodies(decision)
         if self._writes.must_be_durable(cached, turn):
             prepare = self._writes.prepare
             pending = await self._apart(prepare, cached, turn) if is_large else prepare(cached, turn)

@@ -49,11 +49,16 @@ class Concealment:
 
         A body with such a name that is neither JSON nor a form is replaced as a whole.
         """
-        if body.lower().find(b"token") >= 0:
-            body = mask_tokens_in(body)
-        if self.needle is None or not self.needle.search(body):
-            return body
-        return self._mask_body(body)
+        body = self.tokens(body)
+        return self._mask_body(body) if self.may_have_member(body) else body
+
+    def tokens(self, body: bytes) -> bytes:
+        """A body, or the begin of one, without tokens."""
+        return mask_tokens_in(body)
+
+    def may_have_member(self, body: bytes) -> bool:
+        """Whether there is the name of a secret member in a body."""
+        return self.needle is not None and self.needle.search(body) is not None
 
     def _mask_user(self, text: str) -> str:
         if "@" not in text:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -30,6 +30,12 @@ MASKED_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "s
 BODY_BYTES = 4_096
 MAX_NAMES = 1_024
 _NAME, _VALUE = itemgetter(0), itemgetter(1)
+
+
+class _Kept(NamedTuple):
+    body: bytes | None
+    is_masked: bool = False
+    is_cut: bool = False
 
 
 class Masking:
@@ -71,6 +77,11 @@ class Masking:
             AttemptEnded: self._redact_end,
             Noted: self._redact_note,
         }
+
+    @property
+    def reads_bodies(self) -> bool:
+        """Whether bodies are searched for members as a whole; else only what is kept of them is."""
+        return self._conceal.needle is not None
 
     def redact_all(self, records: Sequence[Record], *, detail: str | None = None) -> tuple[Record, ...]:
         """The records of a turn as written; `detail` is the job's `historyDetail`, None: the setting."""
@@ -124,7 +135,7 @@ class Masking:
         params = record.params
         if params is None or params == b"{}":
             return record
-        kept = cut(self._conceal.body(params), self._body_bytes)
+        kept = self._keep(params).body
         return record if kept is params else replace(record, params=kept, params_complete=False)
 
     def _redact_end(self, record: AttemptEnded) -> AttemptEnded:
@@ -136,11 +147,10 @@ class Masking:
         return record if text is record.text else replace(record, text=text)
 
     def _redact_feedback(self, record: FeedbackSeen) -> FeedbackSeen:
-        body = self._conceal.body(record.body)
-        kept = cut(body, self._body_bytes)
-        if kept is record.body:
+        kept = self._keep(record.body)
+        if kept.body is record.body:
             return record
-        return replace(record, body=kept, truncated=record.truncated or len(kept) < len(body))
+        return replace(record, body=kept.body, truncated=record.truncated or kept.is_cut)
 
     def _redact_delivery(self, record: DeliveryRecord) -> DeliveryRecord:
         url = self._conceal.url(record.url)
@@ -155,8 +165,44 @@ class Masking:
         return one if fault is one.fault else replace(one, fault=fault)
 
     def _redact_exchange(self, exchange: Exchange) -> Exchange:
-        """Masks bodies before it cuts them: a cut body cannot be parsed."""
-        return self._cut_exchange(self._mask_exchange(exchange))
+        conceal = self._conceal
+        before = exchange.url, exchange.fault, exchange.request_headers, exchange.response_headers
+        url, fault, sent, answered = after = (
+            conceal.url(exchange.url),
+            exchange.fault and conceal.text(exchange.fault),
+            self._mask_headers(exchange.request_headers),
+            self._mask_headers(exchange.response_headers),
+        )
+        request, response = self._keep(exchange.request_body), self._keep(exchange.response_body)
+        is_whole = request.body is exchange.request_body and response.body is exchange.response_body
+        if after == before and is_whole:
+            return exchange
+        return replace(
+            exchange,
+            url=url,
+            fault=fault,
+            request_headers=sent,
+            request_body=request.body,
+            request_truncated=exchange.request_truncated or request.is_cut,
+            response_headers=answered,
+            response_body=response.body,
+            response_truncated=exchange.response_truncated or response.is_cut,
+            redacted=exchange.redacted or after != before or request.is_masked or response.is_masked,
+            response_redacted=exchange.response_redacted or response.is_masked,
+        )
+
+    def _keep(self, body: bytes | None) -> _Kept:
+        """Masks and cuts a body; one with the name of a member is masked first: a cut one is no JSON."""
+        if not body:
+            return _Kept(body)
+        most, conceal = self._body_bytes, self._conceal
+        if len(body) > most and not conceal.may_have_member(body):
+            begin = cut(body, most)
+            kept = conceal.tokens(begin)
+            return _Kept(kept, is_masked=kept is not begin, is_cut=True)
+        masked = conceal.body(body)
+        kept = cut(masked, most)
+        return _Kept(kept, is_masked=masked is not body, is_cut=kept is not masked)
 
     def _is_plain(self, exchange: Exchange) -> bool:
         """Whether there is surely nothing to mask or cut, as in most: so all values are searched as one text.
@@ -177,50 +223,6 @@ class Masking:
             return False
         bodies, needle = b"%b\n%b" % (request, response), self._conceal.needle
         return bodies.lower().find(b"token") < 0 and (needle is None or not needle.search(bodies))
-
-    def _mask_exchange(self, exchange: Exchange) -> Exchange:
-        conceal = self._conceal
-        before = (
-            exchange.url,
-            exchange.fault,
-            exchange.request_headers,
-            exchange.request_body,
-            exchange.response_headers,
-            exchange.response_body,
-        )
-        url, fault, sent, request, answered, response = after = (
-            conceal.url(exchange.url),
-            exchange.fault and conceal.text(exchange.fault),
-            self._mask_headers(exchange.request_headers),
-            exchange.request_body and conceal.body(exchange.request_body),
-            self._mask_headers(exchange.response_headers),
-            exchange.response_body and conceal.body(exchange.response_body),
-        )
-        if after == before:
-            return exchange
-        return replace(
-            exchange,
-            url=url,
-            fault=fault,
-            request_headers=sent,
-            request_body=request,
-            response_headers=answered,
-            response_body=response,
-            redacted=True,
-            response_redacted=exchange.response_redacted or response is not exchange.response_body,
-        )
-
-    def _cut_exchange(self, exchange: Exchange) -> Exchange:
-        request, response = exchange.request_body or b"", exchange.response_body or b""
-        if len(request) <= self._body_bytes and len(response) <= self._body_bytes:
-            return exchange
-        return replace(
-            exchange,
-            request_body=exchange.request_body and cut(request, self._body_bytes),
-            request_truncated=exchange.request_truncated or len(request) > self._body_bytes,
-            response_body=exchange.response_body and cut(response, self._body_bytes),
-            response_truncated=exchange.response_truncated or len(response) > self._body_bytes,
-        )
 
     def _mask_headers(self, headers: Headers) -> Headers:
         known = self._names

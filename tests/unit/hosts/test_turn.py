@@ -1,6 +1,7 @@
 """Every order of writes in a turn answers a crash: turned round, one of these fails."""
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ from scheduler_service.domain.effects import Inform, Retire
 from scheduler_service.domain.events import AlarmRang, Destroyed, Event, Paused, Triggered
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due, Now
-from scheduler_service.domain.records import StepEnded
+from scheduler_service.domain.records import Record, StepEnded
 from scheduler_service.domain.replies import Recalled, Refusal, Started, Taken
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.machine import decide
@@ -18,6 +19,7 @@ from scheduler_service.hosts.job_cache import CachedJob
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Remembered
+from scheduler_service.security.masking import Masking
 from tests.unit.hosts.house import CORE, SKEW, START
 from tests.unit.hosts.memory_store import Fate
 from tests.unit.hosts.turn_rig import Bench
@@ -86,6 +88,34 @@ async def test_large_answers_are_decided_beside_the_loop() -> None:
     await bench.run(Triggered())
     assert watched.seen == [APART, APART, APART, ON_THE_LOOP]
     assert [call.request.body for call in bench.calls()[1:3]] == [f'"{text}"'.encode()] * 2
+
+
+class WatchedMasking(Masking):
+    """Notes for each exchange with a large answer whether it was masked on the loop."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.loop_thread = threading.get_ident()
+        self.seen: list[bool] = []
+
+    def redact_all(self, records: Sequence[Record], *, detail: str | None = None) -> tuple[Record, ...]:
+        if any(isinstance(one, StepEnded) for one in records):
+            self.seen.append(threading.get_ident() == self.loop_thread)
+        return super().redact_all(records, detail=detail)
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("members", [[], ["password"]])
+async def test_large_bodies_are_masked_beside_the_loop_where_they_are_read(
+    qos: int, members: list[str]
+) -> None:
+    """They are searched for names of members; without those only the begin that is kept is looked at."""
+    masking = WatchedMasking(members=members)
+    bench = Bench(masking=masking)
+    await bench.create(qos=qos, request=[{"url": URL}, {"url": URL}])
+    await bench.run(Triggered())
+    await bench.answer(body=b'"%s"' % (b"x" * LARGE_BYTES))
+    assert masking.seen == [not members]
 
 
 class GuardedJob(CachedJob):

@@ -44,7 +44,10 @@ class JournalAlarms:
 class Bench:
     """One job, and the turns that are taken on it."""
 
-    def __init__(self, disk: Disk | None = None, boot: int = 1, core: Core = CORE) -> None:
+    def __init__(
+        self, disk: Disk | None = None, boot: int = 1, core: Core = CORE, masking: Masking | None = None
+    ) -> None:
+        masking = masking or Masking()
         self.journal: list[Entry] = []
         self.disk = disk or Disk()
         self.store = MemoryStore(self.disk, self.journal)
@@ -57,7 +60,8 @@ class Bench:
                 core=core,
                 history=self.history,
                 clock=self.clock,
-                redact=Masking().redact_all,
+                redact=masking.redact_all,
+                reads_bodies=masking.reads_bodies,
                 new_identity=lambda: (f"uid{boot}", b"k" * 32),
                 observe_job=self._observe,
             ),

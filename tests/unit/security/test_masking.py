@@ -146,6 +146,32 @@ def test_bodies_are_cut_after_masking_and_say_so() -> None:
     assert feedback == FeedbackSeen(1, 1, 0, b"z" * 90, truncated=True)
 
 
+@pytest.mark.parametrize("members", [[], ["password"]])
+def test_a_token_across_the_cut_is_masked(members: list[str]) -> None:
+    """Also where only what is kept of a body is searched; what is cut off is no redaction of it."""
+    body = b'"https://a.example/f?token=' + SECRET.encode() * 9 + b'"' + b"y" * 90
+    start = body.index(SECRET.encode())
+    masking = Masking(members=members, body_bytes=start + 3)
+    found = masked_exchange(masking, response_body=body)
+    assert found.response_body is not None
+    assert found.response_body.startswith(body[:start] + b"***")
+    assert SECRET[:3].encode() not in found.response_body
+    assert (found.response_truncated, found.redacted, found.response_redacted) == (True, True, True)
+    found = masked_exchange(Masking(body_bytes=start - 20), response_body=body)
+    assert found.response_body == body[: start - 20]
+    assert (found.response_truncated, found.redacted, found.response_redacted) == (True, False, False)
+
+
+def test_a_secret_name_behind_the_cut_hides_a_text_that_is_no_json() -> None:
+    """SPEC section 14: what cannot be parsed is replaced as a whole, however little of it is kept."""
+    found = masked_exchange(
+        Masking(members=["password"], body_bytes=9), response_body=b"s3cret is the password"
+    )
+    assert found.response_body == b"***"
+    assert Masking(members=["password"]).reads_bodies
+    assert not Masking().reads_bodies
+
+
 def test_a_cut_alone_is_no_redaction() -> None:
     """`redacted` says that something was masked or left out, `truncated` that something was cut."""
     found = masked_exchange(Masking(body_bytes=1), request_body=b"ab", response_body=b"a")
