@@ -136,6 +136,7 @@ def limits_of(settings: Settings) -> HostLimits:
     """The limits of a host."""
     return HostLimits(
         ready=settings.limits.ready,
+        open_bytes=settings.limits.open_bytes,
         retries=settings.notification.retries,
         interval=round(settings.notification.interval_seconds * SECOND),
         early_commit=EARLY_COMMIT_MS,

@@ -20,6 +20,10 @@ class WorkingHost(Protocol):
         """How many jobs have executions that run or wait for a retry."""
 
     @property
+    def open_bytes(self) -> int:
+        """How much open executions keep in memory."""
+
+    @property
     def effects(self) -> EffectHandlers:
         """What is under way."""
 

@@ -7,6 +7,7 @@ from scheduler_service.domain.records import Exchange, StepEnded, exchange_of
 from scheduler_service.domain.tracing import STEP as STEP_SPAN
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import STEP, Broken, fail, fresh_context, open_attempt, succeed
+from scheduler_service.engine.decision import SMALL_BYTES
 from scheduler_service.engine.job_gone import GONE_STATUS, pause_gone, says_gone
 from scheduler_service.engine.notification_events import OWN_FAULT, answer_event, failure_event, notify
 from scheduler_service.engine.parts.dispatch import dispatch_step
@@ -166,19 +167,35 @@ def judge_answer(step: Step, outcome: Outcome, now: int) -> Broken | None:
 def refuse_sum(turn: TurnState, run: Open, step: Step, outcome: Outcome) -> Broken | None:
     """Why this answer, well as it is, cannot be kept beside those of the steps before it, or None.
 
-    A context with all of them is written, and decoded for a template, as a whole.
+    A context with all of them is written, and decoded for a template, as a whole. Nor can it be where the
+    process has no room for it.
     """
+    if not step.keeps or type(outcome) is Fault:
+        return None
+    size = len(outcome.body)
+    if size > SMALL_BYTES and size > turn.room:
+        message = (
+            f"the response to step {step.index} is needed later, and there is no room for it: what open "
+            "executions keep would take more than limits.open_bytes; raise it, or let the targets answer "
+            "with less"
+        )
+        return Broken(Failure("response_too_large", FailureType.TOO_LARGE), message, step.index)
     earlier = turn.contexts[run.execute_number].responses
-    if not step.keeps or not earlier or type(outcome) is Fault:
+    if not earlier:
         return None
     most = RESPONSES * turn.program.surroundings.response_bytes
-    if len(outcome.body) + sum(len(one.body or b"") for one in earlier) <= most:
+    if size + sum(len(one.body or b"") for one in earlier) <= most:
         return None
     message = (
         f"the responses that the steps up to {step.index} leave for later ones are larger than {most:,} "
         f"bytes together, {RESPONSES} times limits.response_bytes; let the targets answer with less"
     )
     return Broken(Failure("response_too_large", FailureType.TOO_LARGE), message, step.index)
+
+
+def lacks_room(turn: TurnState, size: int) -> bool:
+    """Whether the process may not keep so many bytes more."""
+    return size > turn.room and size > SMALL_BYTES
 
 
 def _succeeds(step: Step, status: int) -> bool:

@@ -11,17 +11,22 @@ from scheduler_service.domain.replies import Reply, Taken
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Program
 
+UNBOUNDED = 1 << 62
+SMALL_BYTES = 4_096
+
 
 class Job(msgspec.Struct, frozen=True, gc=False):
     """A job with its programs; `document` None: the job does not exist.
 
     `programs` has the program of each revision that the document or the event names. `holder` is the process
-    that takes this turn and holds the calls that it starts.
+    that takes this turn and holds the calls that it starts. `room`: how many bytes more the executions of all
+    jobs of this process may keep; it may be negative. A body of up to `SMALL_BYTES` may be kept in any case.
     """
 
     document: Document | None
     programs: Mapping[int, Program]
     holder: Holder
+    room: int = UNBOUNDED
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):

@@ -43,7 +43,7 @@ from scheduler_service.domain.trials import is_trial
 from scheduler_service.domain.wire import Fault, FaultKind
 from scheduler_service.engine.admission import admit, drop, new_execution, start_queued, submit
 from scheduler_service.engine.attempt import Broken, abandon, call_cancel_url, fail, token_of
-from scheduler_service.engine.chain import begin_again, handle_answer, record_step
+from scheduler_service.engine.chain import begin_again, handle_answer, lacks_room, record_step
 from scheduler_service.engine.checking import handle_check, record_check, send_check
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.effort import is_large
@@ -219,6 +219,12 @@ def _trigger(turn: TurnState, event: Triggered) -> Reply:
             RefusalCode.LIMIT,
             f"the parameters of this job's open executions take {taken:,} bytes, and with these more than "
             f"{around.params_bytes:,}; wait for some to end, or send a reference instead of the data",
+        )
+    if lacks_room(turn, more):
+        return Refusal(
+            RefusalCode.LIMIT,
+            f"there is no room for {more:,} bytes of parameters: what open executions keep would take more "
+            "than limits.open_bytes; wait for some to end, or send a reference instead of the data",
         )
     flaws = _check_params(turn, event.params)
     if flaws:

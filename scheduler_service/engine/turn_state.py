@@ -49,6 +49,7 @@ class TurnState:
         "program",
         "programs",
         "records",
+        "room",
     )
 
     def __init__(self, job: Job, document: Document, now: Now, *, is_short: bool = False) -> None:
@@ -63,6 +64,7 @@ class TurnState:
         self.programs = job.programs
         self.program: Program = job.programs[document.head.revision]
         self.holder = job.holder
+        self.room = job.room
         self.now = now
         self.effects: list[Effect] = []
         self.records: list[Record] = []

@@ -61,6 +61,7 @@ class HostLimits(msgspec.Struct, frozen=True):
     """Alarms (`ready`) and jobs (`hot`) in memory, tries of a delivery, the lease of a call; times in ms.
 
     `hot_bytes`: what the definitions (`program_weight.weigh`) and states of these jobs may weigh together.
+    `open_bytes`: what open executions may keep in memory together (`hosts.open_bytes`).
     `body_bytes`: what large bodies of durable notifications may take in memory; others are left to the store.
     `early_commit`: how far ahead of its moment a firing's turn may be taken and made durable, so that only
     sending is left at the moment itself. `batch_window`: how long of that firings wait for others.
@@ -70,6 +71,7 @@ class HostLimits(msgspec.Struct, frozen=True):
     ready: int = 100_000
     hot: int = 20_000
     hot_bytes: int = 48 << 20
+    open_bytes: int = 96 << 20
     body_bytes: int = 32 << 20
     retries: int = RETRIES
     interval: int = INTERVAL

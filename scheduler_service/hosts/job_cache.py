@@ -12,6 +12,7 @@ from scheduler_service.engine.decision import Decision
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.program_weight import USUAL_BYTES
 from scheduler_service.engine.states import LIVE
+from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.state import Commit, StoredJob
 
@@ -49,7 +50,8 @@ class CachedJob:
     `Resumed`, which says which of them are still in flight, is still to come.
 
     About how many bytes it takes in memory: `program_bytes` its programs, `state_bytes` what the store has of
-    its state, most of which are the parameters and responses of its open executions.
+    its state, most of which are the parameters and responses of its open executions. `open_bytes` is what
+    `hosts.open_bytes` has counted of these.
     """
 
     __slots__ = (
@@ -63,6 +65,7 @@ class CachedJob:
         "is_committing",
         "job_id",
         "loaded",
+        "open_bytes",
         "program_bytes",
         "programs",
         "sequence",
@@ -73,6 +76,7 @@ class CachedJob:
         self.job_id = job_id
         self.sequence = 0
         self.is_committing = False
+        self.open_bytes = 0
         self.forget()
 
     def forget(self) -> None:
@@ -161,10 +165,12 @@ class LockedJob:
 class JobCache:
     """At most about `most` jobs, whose programs and states take at most about `most_bytes` in memory.
 
-    Evicts only jobs that are not in use and have nothing unwritten; states of live jobs are not counted.
+    Evicts only jobs that are not in use and have nothing unwritten; what executions of live jobs keep is
+    counted in `open_bytes` alone.
     """
 
-    def __init__(self, *, most: int, most_bytes: int) -> None:
+    def __init__(self, *, most: int, most_bytes: int, open_bytes: OpenBytes) -> None:
+        self.open_bytes = open_bytes
         self._most = most
         self._most_bytes = most_bytes
         self._bytes = 0
@@ -217,6 +223,8 @@ class JobCache:
             self._live.add(job_id)
         else:
             self._live.discard(job_id)
+        if cached.open_bytes or cached.state_bytes > USUAL_BYTES:
+            self.open_bytes.note(cached, weigh_open(document) if cached.is_live else 0)
         weight = cached.program_bytes
         # Live ones stay whatever they weigh, and must not push out all others.
         if cached.state_bytes > USUAL_BYTES and not cached.is_live:
@@ -248,3 +256,4 @@ class JobCache:
         locked = self._jobs.pop(job_id, None)
         if locked is not None:
             self._bytes -= locked.weight
+            self.open_bytes.note(locked.cached, 0)

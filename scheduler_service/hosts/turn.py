@@ -6,9 +6,9 @@ from typing import TypeVar
 
 from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Event, Resumed
 from scheduler_service.domain.moments import DAY, Now
-from scheduler_service.domain.replies import Recalled, Reply
+from scheduler_service.domain.replies import Recalled, Reply, Taken
 from scheduler_service.domain.wire import Holder, Token
-from scheduler_service.engine.decision import Job
+from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.program_weight import weigh
 from scheduler_service.hosts.commit_builder import (
     CommitBuilder,
@@ -23,9 +23,11 @@ from scheduler_service.hosts.host_parts import Act, TurnParts
 from scheduler_service.hosts.job_cache import CachedJob, LoadedJob, PendingCommit
 from scheduler_service.hosts.job_loading import JobLoading
 from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
 from scheduler_service.hosts.revisions import accepted, bind
 from scheduler_service.hosts.timed_release import WaitUntil, ahead_of, begin_of, is_past
 from scheduler_service.language.filters import Unfinished
+from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.ports.alarms import Alarms
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StateUnreadable, StoreError, StoreUnavailable, StoreUncertain
@@ -57,6 +59,7 @@ class Turn:
         act: Act,
         alive: Callable[[str], tuple[Token, ...]],
         wait_until: WaitUntil,
+        open_bytes: OpenBytes,
         away: Away | None = None,
     ) -> None:
         core = self._core = parts.core
@@ -71,6 +74,7 @@ class Turn:
         self._observe_job = parts.observe_job
         self._new_identity = parts.new_identity
         self._holder = holder
+        self._open_bytes = open_bytes
         self._reads_bodies = parts.reads_bodies
         self._writes = CommitBuilder(core=core, redact=parts.redact, holder=holder, boot=boot)
         self._loading = JobLoading(store=store, core=core)
@@ -88,6 +92,8 @@ class Turn:
             return self._run_prepared(cached, command, moment)
         if moment is not None and cached.is_live:
             moment = None
+        if cached.state_bytes > LARGE_BYTES:
+            return self._take_large(cached, command, moment)
         return self._take(cached, command, moment)  # mostly: so it has no coroutine around it
 
     async def _run_prepared(self, cached: CachedJob, command: Command, moment: int | None) -> Reply:
@@ -99,7 +105,7 @@ class Turn:
             known = await self._store.recall(remembered.scope, remembered.key, remembered.created_at - DAY)
             if known is not None:
                 return Recalled(known.answer, known.digest == remembered.digest)
-        return await self._take(cached, command, moment)
+        return await self._take_large(cached, command, moment)
 
     def begin_life(self, cached: CachedJob, event: Created, definition: Definition) -> PendingCommit | Reply:
         """Decides the creation of a job of which the store should know nothing: its commit counts only then.
@@ -192,11 +198,11 @@ class Turn:
         before, programs = cached.document, cached.programs
         if definition is not None:
             event, programs = bind(cached, event, definition, self._new_identity)
-        job = Job(before, programs, self._holder)
+        job = Job(before, programs, self._holder, self._open_bytes.room)
         try:
             decision = self._core.decide(job, event, now, is_short=True)
         except Unfinished:
-            decision = await work_apart(partial(self._core.decide, job, event, now))
+            decision = await self._decide_apart(cached, job, event, now)
         decision, deliveries, queued = sort_effects(cached.job_id, decision)
         kept = remembered and remember_reply(cached.job_id, remembered, decision.reply, command.answer)
         is_busy = decision.effects or decision.records or kept is not None  # as nearly all are
@@ -233,6 +239,20 @@ class Turn:
             if self._go_on(cached, turn, batch, event):
                 await self._set_alarm(cached)
         return decision.reply
+
+    async def _take_large(self, cached: CachedJob, command: Command, moment: int | None) -> Reply:
+        """For a job with much in its state. Where it only waits, it waits until there is room for it."""
+        is_ring = isinstance(command.event, AlarmRang)
+        if is_ring and not cached.is_live and cached.state_bytes > self._open_bytes.room:
+            self._alarms.again(cached.job_id)
+            return Taken()
+        return await self._take(cached, command, moment)
+
+    async def _decide_apart(self, cached: CachedJob, job: Job, event: Event, now: Now) -> Decision:
+        """A decision on much, beside the loop; what the job keeps then counts before others are decided."""
+        decision = await work_apart(partial(self._core.decide, job, event, now))
+        self._open_bytes.note(cached, weigh_open(decision.document))
+        return decision
 
     async def _apart(
         self, make: Callable[[CachedJob, DecidedTurn], Made], cached: CachedJob, turn: DecidedTurn

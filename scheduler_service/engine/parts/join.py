@@ -6,7 +6,7 @@ from scheduler_service.domain.parts import SPREAD, PartEnd
 from scheduler_service.domain.records import Exchange, exchange_of
 from scheduler_service.domain.wire import Answer, Fault
 from scheduler_service.engine.attempt import Broken, fail, succeed
-from scheduler_service.engine.chain import advance, record_step, refuse_sum
+from scheduler_service.engine.chain import advance, lacks_room, record_step, refuse_sum
 from scheduler_service.engine.notification_events import TIMEOUT, failure_event, notify
 from scheduler_service.engine.program import Step
 from scheduler_service.engine.retry import Failure
@@ -34,10 +34,14 @@ def record_open_parts(turn: TurnState, run: Open, phase: PartsOpen, fault: Fault
 
 
 def fit_body(turn: TurnState, ends: tuple[PartEnd | None, ...], end: PartEnd) -> PartEnd:
-    """`end` as it is kept: the bodies of all parts together stay within the limit of one response."""
+    """`end` as it is kept: the bodies of all parts together stay within the limit of one response.
+
+    Where the process has no room for its body, it is kept without.
+    """
     limit = turn.program.surroundings.response_bytes
     kept = sum(len(other.body or b"") for other in ends if other is not None)
-    if kept + len(end.body or b"") <= limit:
+    size = len(end.body or b"")
+    if kept + size <= limit and not lacks_room(turn, size):
         return end
     return replace(end, body=None, truncated=True)
 
@@ -95,7 +99,10 @@ def _judge(step: Step, ends: tuple[PartEnd, ...], total: int) -> Broken | None:
     failed = [end for end in ends if end.error is not None]
     if not failed:
         if step.needed and any(end.truncated for end in ends):
-            text = "the responses of the parts are larger than limits.response_bytes, and needed later"
+            text = (
+                "the responses of the parts are larger than limits.response_bytes, or there was no room for "
+                "them within limits.open_bytes, and they are needed later"
+            )
             return Broken(Failure("response_too_large", FailureType.TOO_LARGE), text, step.index)
         return None
     first = failed[0]

@@ -26,6 +26,7 @@ from scheduler_service.hosts.dapr.turns import ClusterTurns, OwnerOf, no_owner
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.host_parts import Act, HostParts
 from scheduler_service.hosts.job_cache import JobCache
+from scheduler_service.hosts.open_bytes import OpenBytes
 from scheduler_service.hosts.program_cache import ProgramCache
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import Tasks
@@ -106,7 +107,11 @@ def _make_local_jobs(
     end_watches: Callable[[str], None],
 ) -> LocalJobs:
     return LocalJobs(
-        cache=JobCache(most=parts.limits.hot, most_bytes=parts.limits.hot_bytes),
+        cache=JobCache(
+            most=parts.limits.hot,
+            most_bytes=parts.limits.hot_bytes,
+            open_bytes=OpenBytes(most=parts.limits.open_bytes),
+        ),
         alarms=ReminderAlarms(sidecar=node.sidecar, clock=node.clock, ring=ring, log=node.log),
         handovers=Handovers(others=node.others, stopping=node.stopping),
         own_calls=own_calls,
@@ -160,6 +165,7 @@ def _make_turn(parts: DaprParts, node: NodeContext, local: LocalJobs, store: Act
         alive=local.calls_in_flight,
         wait_until=TimedRelease(clock=node.clock).wait_until,
         away=local.handovers.possible_from,
+        open_bytes=local.cache.open_bytes,
     )
 
 

@@ -110,6 +110,11 @@ class DaprHost:
         return self._cache.live
 
     @property
+    def open_bytes(self) -> int:
+        """How much open executions keep in memory (`hosts.open_bytes`)."""
+        return self._cache.open_bytes.total
+
+    @property
     def tasks_running(self) -> int:
         """How many turns and deliveries are under way."""
         return len(self._tasks)

@@ -11,6 +11,7 @@ from scheduler_service.hosts.embedded.prefetch import Prefetch
 from scheduler_service.hosts.embedded.recovery import Recovery
 from scheduler_service.hosts.host_parts import HostLimits, HostParts
 from scheduler_service.hosts.job_cache import JobCache
+from scheduler_service.hosts.open_bytes import OpenBytes
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.send_guard import OpenSendGuard
 from scheduler_service.hosts.timed_release import TimedRelease
@@ -32,7 +33,8 @@ def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
     Turns set alarms and start effects, which both bring new events to turns: the lambdas close the circle.
     """
     store, clock, limits = parts.store, parts.clock, parts.limits
-    jobs = JobCache(most=limits.hot, most_bytes=limits.hot_bytes)
+    open_bytes = OpenBytes(most=limits.open_bytes)
+    jobs = JobCache(most=limits.hot, most_bytes=limits.hot_bytes, open_bytes=open_bytes)
     release = TimedRelease(clock=clock)
     line = AnswerLine(clock=clock)
     redelivery = Redelivery(
@@ -57,6 +59,7 @@ def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
         act=effects.act,
         alive=effects.alive,
         wait_until=release.wait_until,
+        open_bytes=open_bytes,
     )
     turns = EmbeddedTurns(jobs=jobs, turn=turn, alarms=alarms, clock=clock, log=parts.log)
     prefetch = Prefetch(jobs=jobs, turn=turn, most=limits.hot)

@@ -200,6 +200,11 @@ class EmbeddedHost:
         """How many jobs have executions that run or wait for a retry."""
         return self._jobs.live
 
+    @property
+    def open_bytes(self) -> int:
+        """How much open executions keep in memory (`hosts.open_bytes`)."""
+        return self._jobs.open_bytes.total
+
     async def read(self, job_id: str) -> Job | None:
         """The job after its latest turn that was answered, contexts of qos 0 as well. Raises StoreError."""
         return await self._turns.read(job_id)

@@ -122,6 +122,9 @@ JOBS_HELD = Family("punctual_jobs_held", _GAUGE, "Jobs in memory.")
 JOBS_RUNNING = Family(
     "punctual_jobs_running", _GAUGE, "Jobs in memory whose executions run or wait for a retry."
 )
+OPEN_BYTES = Family(
+    "punctual_open_bytes", _GAUGE, "Bytes that open executions keep in memory, of jobs that keep much."
+)
 QUEUE_DEPTH = Family("punctual_queue_depth", _GAUGE, "Parts that wait to be claimed.", ("queue",))
 QUEUE_OLDEST = Family(
     "punctual_queue_oldest_seconds", _GAUGE, "How long the oldest waiting part has waited.", ("queue",)
@@ -215,7 +218,7 @@ FAMILIES = (
     JOB_EXECUTIONS, JOB_LATENESS, JOB_LAST_SUCCESS,
     CALLS, CALL_DURATION, CALLS_IN_FLIGHT, CALL_CONNECTIONS, CALLS_WAITING, CALL_DESCRIPTORS,
     DELIVERIES, NOTIFICATIONS_PENDING, OUTBOX, OUTBOX_AGE,
-    JOBS, FIRINGS_DUE, EXECUTIONS_WAITING, EXECUTIONS_RUNNING, JOBS_HELD, JOBS_RUNNING,
+    JOBS, FIRINGS_DUE, EXECUTIONS_WAITING, EXECUTIONS_RUNNING, JOBS_HELD, JOBS_RUNNING, OPEN_BYTES,
     QUEUE_DEPTH, QUEUE_OLDEST, QUEUE_LEASED,
     COMMIT_SIZE, COMMIT_DURATION, STORE_UP, STORE_ERRORS, HISTORY_QUEUE, HISTORY_BYTES,
     LOOP_LAG, LARGE_WORK, LARGE_WORK_SECONDS, LARGE_WORK_WAITING,

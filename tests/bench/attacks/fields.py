@@ -1,6 +1,7 @@
 """Attacks by what a target's answers say."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.attack.service import job
@@ -9,6 +10,8 @@ from tests.bench.attacks.registry import Scene, attack
 
 JOBS = 150
 LENGTH = 300_000
+KEPT_JOBS, KEPT_STEPS, KEPT_LENGTH = 500, 4, 500_000
+KEPT_AHEAD = 6.0
 
 
 @attack("fields")
@@ -33,3 +36,18 @@ async def _answer_checks(scene: Scene, answer: dict[str, Any]) -> None:
         check = {"url": f"{target.url}/check"}
         definition = {"async": True, "checkUrl": check, "checkRateSeconds": 1}
         await scene.service.create(job(f"long-{number}", f"{target.url}/run", **definition))
+
+
+@attack("kept")
+async def kept_responses(scene: Scene) -> AsyncIterator[None]:
+    """500 jobs at one moment, each with four answers of 500 KB that its last step needs."""
+    target = await scene.stage.server(saying({"text": "x" * KEPT_LENGTH}))
+    texts = [f"${{responses[{number}].text}}" for number in range(KEPT_STEPS)]
+    last = {"url": f"{target.url}/last", "body": texts}
+    steps = [*({"url": f"{target.url}/{number}"} for number in range(KEPT_STEPS)), last]
+    due = datetime.now(UTC) + timedelta(seconds=KEPT_AHEAD)
+    timer = {"dueTime": due.isoformat(timespec="seconds")}
+    jobs = [job(f"kept-{number}", "", request=steps, timer=timer) for number in range(KEPT_JOBS)]
+    answer = await scene.service.run.ask("POST", "/jobs", json=jobs)
+    assert answer.status_code == 200, answer.text
+    yield

@@ -62,6 +62,31 @@ def test_responses_for_later_steps_are_limited_together() -> None:
     assert "400 bytes together" in rig.of(AttemptEnded, rig.records)[-1].message
 
 
+def test_a_response_for_later_steps_needs_room_in_the_process() -> None:
+    """A small one does not, nor does one that no step needs."""
+    step, last = (
+        {"url": "http://target.test/"},
+        {"url": "http://target.test/", "body": "${responses[0]}|json"},
+    )
+    for needed, size, is_kept in ((True, 5_001, False), (True, 5_000, True), (False, 5_001, True)):
+        rig = Rig(request=[step, last if needed else step]).create()
+        rig.room = 5_000
+        rig.deliver(Triggered())
+        rig.answer(200, "x" * (size - 2))
+        assert len(rig.calls()) == 1 + is_kept
+    rig = Rig(request=[step, last]).create()
+    rig.room = -1
+    rig.deliver(Triggered())
+    rig.answer(200, "x" * 4_094)
+    assert len(rig.calls()) == 2
+    rig.answer()
+    rig.deliver(Triggered())
+    rig.answer(200, "x" * 4_095)
+    ended = rig.execution(2)
+    assert (ended.error, ended.failure_type) == ("response_too_large", FailureType.TOO_LARGE)
+    assert "limits.open_bytes" in rig.of(AttemptEnded, rig.records)[-1].message
+
+
 def test_chain_stops_at_the_first_failure() -> None:
     """A non-success status is the error code, and no later step is sent."""
     rig = Rig(request=TWO).create()

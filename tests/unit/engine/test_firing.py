@@ -294,6 +294,20 @@ def test_parameters_of_open_executions_are_limited() -> None:
     assert isinstance(rig.deliver(Triggered()).reply, Started)
 
 
+def test_parameters_need_room_in_the_process() -> None:
+    """Unless they are small; also those for a later moment, and the responses that a replay brings."""
+    rig = Rig().create()
+    rig.room = 5_000
+    long, short = b'"' + b"x" * 4_999 + b'"', b'"' + b"x" * 4_094 + b'"'
+    for event in (Triggered(params=long), Triggered(params=long, planned_at=START + 1_000)):
+        refusal = rig.deliver(event).reply
+        assert isinstance(refusal, Refusal)
+        assert (refusal.code, "limits.open_bytes" in refusal.message) == (RefusalCode.LIMIT, True)
+    rig.room = 0
+    assert isinstance(rig.deliver(Triggered(replay=Replay(1, 1, (long,)))).reply, Refusal)
+    assert isinstance(rig.deliver(Triggered(params=short)).reply, Started)
+
+
 def test_cancel_one_that_waits_and_one_that_ended() -> None:
     """A waiting execution is cancelled; one that ended is a conflict; an unknown one is absent."""
     rig = ticking(overlapPolicy="queue")

@@ -10,8 +10,9 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.program import Program
-from scheduler_service.hosts.host_parts import Core, TurnParts
+from scheduler_service.hosts.host_parts import DEFAULT_LIMITS, Core, TurnParts
 from scheduler_service.hosts.job_cache import CachedJob
+from scheduler_service.hosts.open_bytes import OpenBytes
 from scheduler_service.hosts.timed_release import TimedRelease
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.catalogue import CatalogueEntry
@@ -55,6 +56,7 @@ class Bench:
         self.clock = ManualClock(wall=START, skew=SKEW)
         self.effects: list[Effect] = []
         self.states: list[tuple[JobState | None, JobState]] = []
+        self.open_bytes = OpenBytes(most=DEFAULT_LIMITS.open_bytes)
         self.turn = Turn(
             TurnParts(
                 core=core,
@@ -71,6 +73,7 @@ class Bench:
             alive=lambda uid: (),
             holder=Holder("node", str(boot)),
             boot=boot,
+            open_bytes=self.open_bytes,
             wait_until=TimedRelease(clock=self.clock).wait_until,
         )
         self.cached = CachedJob("job")

@@ -123,6 +123,20 @@ def test_bodies_beyond_the_limit() -> None:
     assert rig.execution(1).error == "response_too_large"
 
 
+def test_bodies_beyond_the_room_of_the_process() -> None:
+    """A part is kept without its body then; where a later step needs it, the step fails."""
+    reader = {"url": "http://target.test/", "body": "${A}|json"}
+    step = SHARDED | {"respEnvName": "A"}
+    for request, end in (([step], S.SUCCEEDED), ([step, reader], S.TERMINATED)):
+        rig = parted(None, "a", "b", request=request)
+        rig.room = 5_000
+        answer(rig, 0, 200, "x" * 4_990)
+        rig.room = 10
+        answer(rig, 1, 200, "y" * 4_990)
+        assert rig.states() == [end]
+    assert rig.execution(1).error == "response_too_large"
+
+
 def test_what_parts_leave_for_later_steps_counts_with_the_rest() -> None:
     """All responses of an execution are limited together, those of parts as well (SPEC section 4)."""
     names = [{"url": "http://target.test/", "respEnvName": f"r{n}"} for n in range(4)]

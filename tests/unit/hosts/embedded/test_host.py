@@ -12,6 +12,7 @@ from scheduler_service.domain.records import ExecutionRecord
 from scheduler_service.domain.replies import Refusal, Started
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.hosts.job_cache import JobCache
+from scheduler_service.hosts.open_bytes import OpenBytes
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from tests.unit.hosts.house import House, asynchronous, describe
@@ -65,7 +66,7 @@ async def test_a_ring_for_a_job_that_is_not_there_leaves_nothing() -> None:
     house = await House().start()
     assert isinstance(await house.trigger("nobody"), Refusal)
     assert house.host.jobs_held == 0
-    assert len(JobCache(most=1, most_bytes=1)) == 0
+    assert len(JobCache(most=1, most_bytes=1, open_bytes=OpenBytes(most=1))) == 0
 
 
 async def test_an_answer_is_delivered_again_while_the_store_is_away() -> None:
