@@ -1,7 +1,7 @@
 """Sends notifications: first tries in the order of their events, retries when they are due."""
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterable
 
 import msgspec
@@ -17,6 +17,7 @@ from scheduler_service.engine.notification_retry import (
     record_of,
     request_of_try,
 )
+from scheduler_service.hosts.first_tries import FirstTries
 from scheduler_service.hosts.host_parts import Redact
 from scheduler_service.hosts.pending_notifications import PendingNotifications
 from scheduler_service.hosts.tasks import Tasks
@@ -35,8 +36,6 @@ FAILED_KEPT = 1_000
 SETTLE_PAUSE_MS = SECOND
 LOADED_AT_ONCE = 16
 """Tries of deliveries whose body is in the store alone: so many are in memory at a time."""
-
-FirstTries = tuple[str, int]
 
 
 class NotificationSender:
@@ -70,10 +69,11 @@ class NotificationSender:
         self._retries = retries
         self._interval = interval
         self._pending = PendingNotifications(most_body_bytes=most_body_bytes)
-        self._first_tries: dict[FirstTries, deque[str]] = {}
         self._timers: dict[str, Alarm] = {}
         self._failed: OrderedDict[str, Delivery] = OrderedDict()
         self._tasks = Tasks()
+        self._first_tries = FirstTries(tasks=self._tasks, attempt=self._try_pending)
+        self._settled_before: set[str] | None = None
         self._loads = asyncio.Semaphore(LOADED_AT_ONCE)
 
     def __len__(self) -> int:
@@ -91,30 +91,40 @@ class NotificationSender:
             return
         self._pending.put(delivery)
         self._record(delivery, None)
-        self._enqueue(delivery)
+        self._first_tries.add(delivery)
         superfluous = self._pending.superfluous(delivery.uid)
         if superfluous is not None:
             self._drop(superfluous)
             self._record(msgspec.structs.replace(superfluous, state=DeliveryState.SUPERSEDED), None)
 
+    def hold(self) -> None:
+        """New deliveries wait until those of an earlier process are adopted, which were there before them."""
+        self._first_tries.hold()
+        self._settled_before = set()
+
     def adopt(self, deliveries: Iterable[Delivery]) -> None:
         """Durable deliveries of an earlier process go on; those in the outbox are left to `resend_outbox`.
 
         All of them at once, as their ids do not have the order of their first tries; `leave_body` makes them
-        small.
+        small. New ones that were held back follow them.
         """
         now = self._clock.now().steady
+        settled, self._settled_before = self._settled_before or set(), None
+        untried = []
         for delivery in sorted(deliveries, key=lambda one: (one.uid, one.execute_number, one.ordinal)):
             if delivery.state != DeliveryState.PENDING or delivery.delivery_id in self._pending:
+                continue
+            if delivery.delivery_id in settled:
                 continue
             self._pending.put(delivery)
             if delivery.tries == 0:
                 self._record(delivery, None)  # the record of the earlier process was lost with it
             if delivery.due is None:
-                self._enqueue(delivery)
+                untried.append(delivery)
             else:
                 # More is left only where the clock was set back while no process ran.
                 self._plan(delivery.delivery_id, min(delivery.due - now, self._interval))
+        self._first_tries.release(untried)
 
     async def resend(self, delivery_id: str) -> bool:
         """Tries a delivery that is pending, failed or in the outbox at once; False: there is none.
@@ -136,6 +146,7 @@ class NotificationSender:
         batch = self._batch(dismissed, None)
         if delivery.durable:
             await self._store.settle((Settlement(dismissed, done=True, batch=batch),))
+            self._note_settled(delivery_id)
         self._drop(delivery)
         self._hand_over(dismissed, batch)
         return True
@@ -159,23 +170,6 @@ class NotificationSender:
             timer.cancel()
         self._timers.clear()
         await self._tasks.cancel()
-
-    def _enqueue(self, delivery: Delivery) -> None:
-        key = (delivery.uid, delivery.execute_number)
-        queue = self._first_tries.get(key)
-        if queue is not None:
-            queue.append(delivery.delivery_id)
-            return
-        self._first_tries[key] = deque((delivery.delivery_id,))
-        self._tasks.start(self._run_first_tries(key))
-
-    async def _run_first_tries(self, key: FirstTries) -> None:
-        queue = self._first_tries[key]
-        try:
-            while queue:
-                await self._try_pending(queue.popleft())
-        finally:
-            del self._first_tries[key]
 
     async def _try_pending(self, delivery_id: str) -> None:
         delivery = self._pending.get(delivery_id)
@@ -208,10 +202,10 @@ class NotificationSender:
         delivery_id = delivery.delivery_id
         if not self._pending.begin(delivery_id):
             return
+        was_pending = delivery_id in self._pending  # else it failed, or is not adopted yet
         try:
             outcome = await self._sender.send(request_of_try(delivery))
-            was_dropped = delivery.state == DeliveryState.PENDING and delivery_id not in self._pending
-            if was_dropped:
+            if was_pending and delivery_id not in self._pending:  # somebody dropped it meanwhile
                 return
             now = self._clock.now()
             after = after_try(delivery, outcome, now, retries=self._retries, interval=self._interval)
@@ -262,7 +256,13 @@ class NotificationSender:
                 self._log("delivery_not_settled", delivery=after.delivery_id, error=str(error))
                 await self._clock.sleep(SETTLE_PAUSE_MS)
             else:
+                self._note_settled(after.delivery_id)
                 return
+
+    def _note_settled(self, delivery_id: str) -> None:
+        """What somebody settles by its id may have been read before as one that is to be adopted."""
+        if self._settled_before is not None:
+            self._settled_before.add(delivery_id)
 
     async def _find(self, delivery_id: str) -> Delivery | None:
         known = self._pending.get(delivery_id) or self._failed.get(delivery_id)

@@ -95,6 +95,8 @@ def _recovery_of(
         notifications=effects.notifications,
         decode=parts.core.decode,
         wake=turns.wake,
+        clock=parts.clock,
+        log=parts.log,
         holding=line.held,
     )
 

@@ -210,11 +210,11 @@ class EmbeddedHost:
         return await self._turns.read(job_id)
 
     async def start(self) -> None:
-        """Sends again what was in flight, rings, and wakes jobs that wait. Raises StoreUnavailable."""
+        """Sends again what was in flight, rings, and does the rest behind it. Raises StoreUnavailable."""
         await self._recovery.run()
         await self._alarms.start()
         self._is_ready = True
-        self._waking = asyncio.create_task(self._recovery.wake_waiting())
+        self._waking = asyncio.create_task(self._recovery.run_rest())
 
     async def stop(self, grace: int) -> None:
         """Drains, for at most `grace` ms, then closes history and store (SPEC section 14).

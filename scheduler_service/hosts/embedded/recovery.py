@@ -6,11 +6,15 @@ from contextlib import AbstractContextManager, nullcontext
 
 from scheduler_service.domain.document import Calling, Checking, Document, PartsOpen, Resolving
 from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.snapshot import marks_of
 from scheduler_service.hosts.job_cache import LoadedJob
 from scheduler_service.hosts.notification_sender import NotificationSender
 from scheduler_service.hosts.pending_notifications import leave_body
+from scheduler_service.ports.clock import Timekeeper
+from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import History
+from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import OpenJob, StateStore
 
 PAGE = 500
@@ -19,6 +23,7 @@ GROUP = 250
 GROUP_BYTES = 8 << 20
 """So many bytes their documents have, or one alone has more: being read, they take several times that."""
 CALLS_AT_ONCE = 128
+PAUSE_MS = SECOND
 WAITING_AT_ONCE = 16
 """Firings have begun by then, and must not wait for these."""
 
@@ -29,13 +34,14 @@ Wake = Callable[[str, LoadedJob | None], Awaitable[None]]
 
 
 class Recovery:
-    """Hands unwritten batches to the history and deliveries to their sender, and wakes every open job.
+    """Hands unwritten batches to the history, wakes every open job, and hands deliveries to their sender.
 
     `wake` loads a job, unless it is given as loaded just now, so that its open calls are sent again or their
     execution is closed as lost; it never raises. Jobs that had calls in flight are woken first, thousands
     within seconds (SPEC section 8): the store finds them by marks in their documents, and of the others
     nothing is loaded until firings have begun. They wait for something, and whatever reaches one wakes it
-    before. Answers that come meanwhile may be held back by `holding`: the calls are out sooner.
+    before. Answers that come meanwhile may be held back by `holding`: the calls are out sooner. Deliveries
+    are read behind the calls, as there may be hundreds of megabytes of them; new ones wait until then.
     """
 
     def __init__(
@@ -46,6 +52,8 @@ class Recovery:
         notifications: NotificationSender,
         decode: Callable[[bytes], Document],
         wake: Wake,
+        clock: Timekeeper,
+        log: Log,
         holding: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._store = store
@@ -53,18 +61,21 @@ class Recovery:
         self._notifications = notifications
         self._decode = decode
         self._wake = wake
+        self._clock = clock
+        self._log = log
         self._holding = holding
         self._waiting: list[str] = []
 
     async def run(self) -> None:
         """Returns when all that was in flight has been resumed. Raises StoreUnavailable."""
+        self._notifications.hold()
         await self._hand_over_batches()
-        await self._hand_over_deliveries()
         with self._holding():
             await self._wake_calls()
 
-    async def wake_waiting(self) -> None:
-        """Wakes the open jobs that `run` has left. Never raises."""
+    async def run_rest(self) -> None:
+        """Sends the deliveries that were left, and wakes the open jobs that `run` has not. Never raises."""
+        await self._hand_over_deliveries()
         waiting, self._waiting = self._waiting, []
         for start in range(0, len(waiting), PAGE):
             await self._wake_all(
@@ -84,10 +95,19 @@ class Recovery:
     async def _hand_over_deliveries(self) -> None:
         found: list[Delivery] = []
         after = ""
-        while page := await self._store.deliveries(after, PAGE):
+        while page := await self._read_deliveries(after):
             found += map(leave_body, page)
             after = page[-1].delivery_id
         self._notifications.adopt(found)
+
+    async def _read_deliveries(self, after: str) -> list[Delivery]:
+        """A page of them, once the store answers."""
+        while True:
+            try:
+                return await self._store.deliveries(after, PAGE)
+            except StoreError as error:
+                self._log("deliveries_not_read", error=str(error))
+                await self._clock.sleep(PAUSE_MS)
 
     async def _wake_calls(self) -> None:
         for group in group_jobs(await self._find_calls()):

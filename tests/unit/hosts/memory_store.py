@@ -9,6 +9,7 @@ import msgspec
 
 from scheduler_service.domain.document import Head
 from scheduler_service.domain.effects import Delivery
+from scheduler_service.hosts.notification_sender import FIND_SIZE
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import (
@@ -61,6 +62,7 @@ class MemoryStore(StateStore):
         self.during_read: Callable[[], Awaitable[None]] | None = None
         self._queue: deque[tuple[Commit, asyncio.Future[None]]] = deque()
         self._is_held = False
+        self.deliveries_gate: asyncio.Semaphore | None = None  # one for each page
 
     def hold(self) -> None:
         """Commits wait from now on."""
@@ -131,6 +133,8 @@ class MemoryStore(StateStore):
         return [OpenJob(name, any(mark in text for mark in marks)) for name, text in documents.items()]
 
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
+        if self.deliveries_gate is not None and limit > FIND_SIZE:  # a page, and not one of them
+            await self.deliveries_gate.acquire()
         self._check()
         return [self.disk.deliveries[name] for name in sorted(self.disk.deliveries) if name > after][:limit]
 

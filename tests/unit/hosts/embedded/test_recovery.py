@@ -212,6 +212,8 @@ class Woken:
             notifications=house.host.notifications,
             decode=decode,
             wake=self._wake,
+            clock=house.clock,
+            log=lambda event, /, **keys: None,
         )
 
     async def _wake(self, job_id: str, loaded: LoadedJob | None) -> None:
@@ -227,9 +229,87 @@ async def test_jobs_that_wait_do_not_have_a_task_each() -> None:
     others = len(asyncio.all_tasks())
     await woken.recovery.run()
     assert woken.ids == []
-    await woken.recovery.wake_waiting()
+    await woken.recovery.run_rest()
     assert woken.ids == store.ids
     assert woken.most_tasks <= others + WAITING_AT_ONCE
+
+
+def sent_ids(house: House) -> list[str]:
+    """The `webhook-id` of each notification that the present process has sent."""
+    sent = [dict(one.headers).get("webhook-id") for one in house.sender.requests]
+    return [one for one in sent if one is not None]
+
+
+async def test_calls_in_flight_do_not_wait_for_notifications() -> None:
+    """Hundreds of megabytes of these may be pending; new ones of their executions follow them."""
+    told = "http://told.test/"
+    house = await House().start()
+    house.sender.hold(told)
+    house.sender.answers(URL, 500)
+    await house.create(qos=1, notification=[{"name": "all", "url": told}], retry=[{"errorEquals": "500"}])
+    await house.trigger()
+    await house.settle()
+    assert sent_ids(house) == ["uid1-1-0-n"]
+    house.sender.hold(URL)
+    await house.advance(60_000)
+    assert [one.url for one in house.sender.requests] == [URL, told, URL]
+    await house.crash()
+    house.store.deliveries_gate = asyncio.Semaphore(0)
+    await house.host.start()
+    assert house.host.is_ready
+    await until(lambda: house.executions() == {1: State.SUCCEEDED})
+    assert [one.url for one in house.sender.requests] == [URL]
+    await house.create("other", notification=[{"name": "all", "url": told}])
+    await house.trigger("other")
+    for _ in range(9):
+        house.store.deliveries_gate.release()
+    await house.settle()
+    sent = sent_ids(house)
+    assert [one for one in sent if one.startswith("uid1-")] == [f"uid1-1-{number}-n" for number in range(3)]
+    assert len(sent) == 5
+
+
+async def test_notifications_are_read_again_where_the_store_was_away() -> None:
+    """The service is up by then; what it could not read it reads a second later."""
+    told = "http://told.test/"
+    house = await House().start()
+    house.sender.hold(told)
+    await house.create(qos=1, notification=[{"name": "all", "url": told}])
+    await house.trigger()
+    await house.settle()
+    await house.crash()
+    house.store.deliveries_gate = asyncio.Semaphore(0)
+    await house.host.start()
+    house.store.is_down = True
+    for _ in range(9):
+        house.store.deliveries_gate.release()
+    await house.settle()
+    house.store.is_down = False
+    assert "deliveries_not_read" in [event for event, _ in house.log]
+    await house.advance(1_000)
+    assert [one.url for one in house.sender.requests] == [told] * 2, house.sender.requests
+
+
+async def test_what_was_settled_by_its_id_is_not_sent_again() -> None:
+    """Somebody resends or dismisses it after it was read, before all are handed over."""
+    told = "http://told.test/"
+    house = await House().start()
+    house.sender.hold(told)
+    for name in ("one", "two", "three"):
+        entry = {"name": "all", "url": told, "stateEquals": "finalSucceed"}
+        await house.create(name, qos=1, notification=[entry])
+        await house.trigger(name)
+    await house.settle()
+    await house.crash()
+    house.store.deliveries_gate = asyncio.Semaphore(0)
+    await house.host.start()
+    house.store.deliveries_gate.release()
+    await house.settle()  # the first page is read
+    assert await house.host.notifications.resend("uid1-1-0")
+    assert await house.host.notifications.dismiss("uid2-1-0")
+    house.store.deliveries_gate.release()
+    await house.settle()
+    assert sent_ids(house) == ["uid1-1-0-n", "uid3-1-0-n"]
 
 
 async def test_a_mark_that_is_there_by_chance_wakes_nobody_early() -> None:
@@ -238,7 +318,7 @@ async def test_a_mark_that_is_there_by_chance_wakes_nobody_early() -> None:
     woken = Woken(store)
     await woken.recovery.run()
     assert woken.ids == []
-    await woken.recovery.wake_waiting()
+    await woken.recovery.run_rest()
     assert woken.ids == ["job00001", "job00002", "job00000"]
 
 
@@ -249,7 +329,7 @@ async def test_a_job_that_cannot_be_loaded_does_not_end_the_start() -> None:
     woken = Woken(store)
     await woken.recovery.run()
     assert woken.ids == ["job00001", "job00002"]
-    await woken.recovery.wake_waiting()
+    await woken.recovery.run_rest()
     assert woken.ids[2:] == ["job00000", "job00003"]
 
 
