@@ -29,8 +29,6 @@ from scheduler_service.ports.sending import Sender
 from scheduler_service.ports.state import Settlement, StateStore
 
 PAGE_SIZE = 500
-FIND_SIZE = 8
-"""So many deliveries are read to find one: large ones that follow it are not wanted."""
 RESENT_AT_ONCE = 16
 FAILED_KEPT = 1_000
 SETTLE_PAUSE_MS = SECOND
@@ -275,16 +273,12 @@ class NotificationSender:
 
     async def _read(self, delivery_id: str) -> Delivery | None:
         """The delivery as the store has it; None: it has none. Raises StoreError."""
-        # Ids are ordered: this one follows directly after its own beginning.
-        after = delivery_id[:-1]
-        while True:
-            page = await self._store.deliveries(after, FIND_SIZE)
-            for delivery in page:
-                if delivery.delivery_id == delivery_id:
-                    return delivery
-            if not page or page[-1].delivery_id > delivery_id:
-                return None
-            after = page[-1].delivery_id
+        if not (delivery_id and delivery_id.isascii() and delivery_id.isprintable()):
+            return None
+        # The next one in the order of ids, which have no `~`: large ones that follow it are not read.
+        after = delivery_id[:-1] + chr(ord(delivery_id[-1]) - 1) + "~"
+        page = await self._store.deliveries(after, 1)
+        return page[0] if page and page[0].delivery_id == delivery_id else None
 
     def _record(self, delivery: Delivery, outcome: Outcome | None) -> None:
         """Records a delivery, not durably: after a crash `adopt` records a durable one again."""

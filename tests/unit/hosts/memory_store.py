@@ -9,7 +9,6 @@ import msgspec
 
 from scheduler_service.domain.document import Head
 from scheduler_service.domain.effects import Delivery
-from scheduler_service.hosts.notification_sender import FIND_SIZE
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import (
@@ -133,7 +132,7 @@ class MemoryStore(StateStore):
         return [OpenJob(name, any(mark in text for mark in marks)) for name, text in documents.items()]
 
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
-        if self.deliveries_gate is not None and limit > FIND_SIZE:  # a page, and not one of them
+        if self.deliveries_gate is not None and limit > 1:  # a page, and not one of them
             await self.deliveries_gate.acquire()
         self._check()
         return [self.disk.deliveries[name] for name in sorted(self.disk.deliveries) if name > after][:limit]
