@@ -1,5 +1,6 @@
 """`punctual db backup` and `db restore`: a copy of the data folder as of one moment, and back."""
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable
@@ -25,12 +26,16 @@ _OF_AN_EMPTY_FOLDER = re.compile(r"lock(-[0-9]+)?|lost\+found")
 
 
 class Backup(msgspec.Struct, frozen=True, rename="camel"):
-    """What `backup.json` says. `files`: name → bytes. `made_at`: RFC 3339."""
+    """What `backup.json` says. `files`: name → bytes. `made_at`: RFC 3339.
+
+    `digests`: name → SHA-256 in hex; empty where version 0.1.0 made it.
+    """
 
     format: int
     punctual: str
     made_at: str
     files: dict[str, int]
+    digests: dict[str, str] = {}
 
     @property
     def has_history(self) -> bool:
@@ -56,7 +61,8 @@ def back_up(folder: Path, history: str, into: Path, *, now: int, on_progress: On
     try:
         names = copy_as_of_now(folder, others=others, into=into, on_progress=on_progress)
         sizes = {name: (into / name).stat().st_size for name in names}
-        backup = Backup(FORMAT, __version__, rfc3339(now), sizes)
+        digests = {name: _digest(into / name, sizes[name], on_progress) for name in names}
+        backup = Backup(FORMAT, __version__, rfc3339(now), sizes, digests)
         _write_list(into, backup)
     except BaseException as error:
         _remove(into.iterdir())
@@ -82,7 +88,8 @@ def restore(source: Path, folder: Path, history: str, *, on_progress: OnProgress
             mark.touch(0o600)
             sync(folder)
             for name, size in backup.files.items():
-                _copy(source / name, places[name], size, on_progress)
+                digest = _copy(source / name, places[name], size, on_progress)
+                _check_digest(source / name, digest, backup.digests.get(name, digest))
             check_folder(folder, history)  # refuses formats of a newer version
             for parent in {place.parent for place in places.values()}:
                 sync(parent)
@@ -184,16 +191,39 @@ def _check_file(source: Path, name: str, size: int) -> None:
         )
 
 
-def _copy(source: Path, place: Path, size: int, on_progress: OnProgress) -> None:
+def _check_digest(place: Path, found: str, expected: str) -> None:
+    if found != expected:
+        raise StoreDamaged(
+            f"{place} is not what was backed up: its SHA-256 is {found}, and {LIST_FILE} says {expected}. "
+            "Nothing was restored. Use another backup."
+        )
+
+
+def _digest(place: Path, size: int, on_progress: OnProgress) -> str:
+    """The SHA-256 of a file."""
+    digest, done = hashlib.sha256(), 0
+    with place.open("rb") as reading:
+        while chunk := reading.read(CHUNK_BYTES):
+            digest.update(chunk)
+            done += len(chunk)
+            on_progress(f"{place.name} again", done, size)
+    return digest.hexdigest()
+
+
+def _copy(source: Path, place: Path, size: int, on_progress: OnProgress) -> str:
+    """Returns the SHA-256 of what was copied."""
+    digest = hashlib.sha256()
     descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with source.open("rb") as reading, os.fdopen(descriptor, "wb") as writing:
         done = 0
         while chunk := reading.read(CHUNK_BYTES):
             writing.write(chunk)
+            digest.update(chunk)
             done += len(chunk)
             on_progress(place.name, done, size)
         writing.flush()
         os.fsync(writing.fileno())
+    return digest.hexdigest()
 
 
 def _remove(places: Iterable[Path]) -> None:

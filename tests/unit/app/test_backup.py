@@ -128,6 +128,28 @@ def test_half_a_backup_is_refused(made: Path, tmp_path: Path) -> None:
     assert not target.exists()
 
 
+def test_a_changed_byte_is_refused(made: Path, tmp_path: Path) -> None:
+    """In any file: nothing is restored, and a later try with what was backed up is well."""
+    target = tmp_path / "target"
+    for name in ("state-1.db", "history.db"):
+        whole = (made / name).read_bytes()
+        (made / name).write_bytes(whole[:5_000] + bytes([whole[5_000] ^ 1]) + whole[5_001:])
+        with pytest.raises(StoreDamaged, match=f"{name} is not what was backed up"):
+            restore(made, target, beside(target), on_progress=say_nothing)
+        assert [place.name for place in target.iterdir()] == ["lock"]
+        (made / name).write_bytes(whole)
+    restore(made, target, beside(target), on_progress=say_nothing)
+
+
+def test_a_backup_without_digests_is_restored(made: Path, tmp_path: Path) -> None:
+    """Version 0.1.0 made none."""
+    listed = json.loads((made / LIST_FILE).read_bytes())
+    del listed["digests"]
+    (made / LIST_FILE).write_text(json.dumps(listed))
+    restore(made, tmp_path / "target", beside(tmp_path / "target"), on_progress=say_nothing)
+    assert check_folder(tmp_path / "target", beside(tmp_path / "target")) == []
+
+
 def test_the_history_goes_where_settings_put_it(data: Path, made: Path, tmp_path: Path) -> None:
     """To another file; what a database server has is copied by its own means, before and after."""
     other = tmp_path / "elsewhere.db"
