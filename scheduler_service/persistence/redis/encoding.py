@@ -4,7 +4,7 @@ An index is a sorted set whose members all have the score 0: a value that sorts,
 begins exactly after the last member of the page before it, in each order, whatever was written meanwhile.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -98,17 +98,6 @@ def read_job(job_id: str, row: bytes) -> StoredJob:
         return StoredJob(_make_entry(values), sequence, document, Due(wall, steady))
     except _DAMAGES as error:
         raise damaged(job_id) from error
-
-
-def search_document(row: bytes | None, marks: Sequence[bytes]) -> bool:
-    """Whether the document of a row has one of `marks` in it; not that of a row which is damaged or gone."""
-    if row is None or not any(mark in row for mark in marks):
-        return False
-    try:
-        document = _unpack(row)[-1] or b""
-        return any(mark in document for mark in marks)
-    except _DAMAGES:
-        return False
 
 
 def read_entry(job_id: str, row: bytes) -> CatalogueEntry:

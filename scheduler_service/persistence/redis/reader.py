@@ -15,6 +15,9 @@ from scheduler_service.ports.errors import StateUnreadable, StoreUnavailable, st
 from scheduler_service.ports.state import StoredJob
 
 BATCH_SIZE = 256
+PAGE_BYTES = 4 << 20
+MARKED_AT_ONCE = 64
+"""Rows that the server searches for marks in one command: meanwhile it does nothing else."""
 _JOBS = PREFIX + b"jobs"
 
 
@@ -75,14 +78,24 @@ class Reader:
         return found
 
     async def page(self, wanted: Range, limit: int, *, rows: str = "jobs", value: str = "0") -> Page:
-        """The rows of a range, at most `limit`, from the hash `rows`.
+        """The rows of a range, at most `limit`, from the hash `rows`; it ends early after `PAGE_BYTES`.
 
         `value`: how many bytes of a member come before the row's field; "text": a text does.
         """
         ends = (wanted.last, wanted.first) if wanted.is_back else (wanted.first, wanted.last)
         back = "1" if wanted.is_back else "0"
-        count, last, *found = await self.script("page", wanted.index, *ends, back, limit, value, rows)
-        return Page(last, [row for row in found if row is not None], count == limit)
+        bounds = (limit, value, rows, PAGE_BYTES)
+        is_full, last, *found = await self.script("page", wanted.index, *ends, back, *bounds)
+        return Page(last, [row for row in found if row is not None], bool(is_full))
+
+    async def marked(self, fields: Sequence[bytes], marks: Sequence[bytes]) -> list[tuple[int, bool]]:
+        """Of jobs: the bytes of the row, and whether one of `marks` is anywhere in the document."""
+        found: list[tuple[int, bool]] = []
+        for start in range(0, len(fields), MARKED_AT_ONCE):
+            some = fields[start : start + MARKED_AT_ONCE]
+            answers = await self.script("marked", "jobs", len(marks), *marks, *some)
+            found += [(size, bool(is_marked)) for size, is_marked in answers]
+        return found
 
     def leave(self) -> None:
         """Waits for the server no longer: what is read fails."""

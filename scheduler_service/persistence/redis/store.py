@@ -24,7 +24,6 @@ from scheduler_service.persistence.redis.encoding import (
     read_batch,
     read_definition,
     read_number,
-    search_document,
 )
 from scheduler_service.persistence.redis.lease import LeaseKeeper, Taken, take_lease
 from scheduler_service.persistence.redis.queues import RedisQueues
@@ -158,10 +157,10 @@ class RedisStateStore(StoreWrites[Writer]):
 
     async def open_jobs(self, after: str, limit: int, marks: Sequence[bytes]) -> list[OpenJob]:
         found = await self._reader.members(Range(OPEN, _after(after.encode())), limit)
-        rows = await self._reader.command("HMGET", "jobs", *found) if found else []
+        rows = await self._reader.marked(found, marks)
         return [
-            OpenJob(member.decode(), search_document(row, marks), len(row or b""))
-            for member, row in zip(found, rows, strict=True)
+            OpenJob(member.decode(), is_marked, size)
+            for member, (size, is_marked) in zip(found, rows, strict=True)
         ]
 
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:

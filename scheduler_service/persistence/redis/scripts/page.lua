@@ -1,6 +1,7 @@
 -- A page of an index with its rows, at one moment: ARGV has the prefix, the index, the ends of the
 -- range, '1' for descending, the most members, how much of a member precedes its row's field ('text': up to its
--- end), and the rows' hash. Returns {how many members, the last one, row, row, …}; a row that is gone is nil.
+-- end), the rows' hash, and after how many bytes of rows the page ends early. Returns {1 where there may be more, the
+-- last member, row, row, …}; a row that is gone is nil.
 local prefix, index, first, last = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local members
 if ARGV[5] == '1' then
@@ -16,12 +17,19 @@ local function field(member)
   return string.sub(member, at + 1)
 end
 
-local answer = { #members, members[#members] or '' }
-for start = 1, #members, 1000 do
+local answer = { #members == tonumber(ARGV[6]) and 1 or 0, members[#members] or '' }
+local most, size, taken = tonumber(ARGV[9]), 0, 0
+for start = 1, #members, 8 do
   local fields = {}
-  for at = start, math.min(start + 999, #members) do fields[#fields + 1] = field(members[at]) end
+  for at = start, math.min(start + 7, #members) do fields[#fields + 1] = field(members[at]) end
   for _, row in ipairs(redis.call('HMGET', prefix .. ARGV[8], unpack(fields))) do
-    answer[#answer + 1] = row
+    size = size + (row and #row or 0)
+    if size > most and taken > 0 then
+      answer[1], answer[2] = 1, members[taken]
+      return answer
+    end
+    taken = taken + 1
+    answer[taken + 2] = row
   end
 end
 return answer

@@ -5,14 +5,19 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from scheduler_service.domain.records import Noted
+from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.persistence.redis.address import read_address
 from scheduler_service.persistence.redis.errors import LeaseLost
+from scheduler_service.persistence.redis.reader import MARKED_AT_ONCE, PAGE_BYTES
 from scheduler_service.persistence.redis.store import RedisStateStore
+from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreTooNew, StoreUnavailable
 from tests.redis_server import RedisServer
 from tests.unit.persistence.redis.opening import Ear, key, open_at
-from tests.unit.persistence.samples import commit
+from tests.unit.persistence.samples import batch, commit, delivery
 
 pytestmark = pytest.mark.anyio
 
@@ -30,6 +35,47 @@ async def test_an_emptied_server_is_no_store_any_more(redis: RedisServer) -> Non
     await store.close()
     with redis.client as client:
         assert client.dbsize() == 0
+
+
+async def test_large_rows_come_a_few_at_a_time(redis: RedisServer) -> None:
+    """A page of notifications, of batches or of jobs ends early where it is large; lists go on behind it."""
+    store = await open_at(redis)
+    half = OutboundRequest("POST", "http://t/x", (), b"x" * (PAGE_BYTES // 2 - 1_000))
+    whole = OutboundRequest("POST", "http://t/x", (), b"x" * (2 * PAGE_BYTES))
+    requests = [half, half, half, whole, half]
+    told = tuple(replace(delivery(number), request=request) for number, request in enumerate(requests))
+    records = (Noted(1, 1, "note", "x" * PAGE_BYTES),)
+    await store.commit(commit("job", deliveries=told, batch=batch(1, records=records)))
+    await store.commit(commit("job", expected=1, batch=batch(2, records=records)))
+    pages, after = [], ""
+    while page := await store.deliveries(after, 10):
+        pages.append([one.ordinal for one in page])
+        after = page[-1].delivery_id
+    assert pages == [[0, 1], [2], [3], [4]]
+    assert [one.sequence for one in await store.unwritten(("", 0), 10)] == [1]
+    assert [one.sequence for one in await store.unwritten(("u", 1), 10)] == [2]
+    for number in range(5):
+        await store.commit(commit(f"large{number}", document=b"x" * (PAGE_BYTES // 2)))
+    listed = await store.catalogue.list(JobQuery(limit=9))
+    assert [one.job_id for one in listed.items] == ["job", *(f"large{number}" for number in range(5))]
+    await store.close()
+
+
+async def test_open_jobs_are_searched_where_they_are(redis: RedisServer) -> None:
+    """However many there are, and whatever bytes the marks have; a row that is gone is no job."""
+    store = await open_at(redis)
+    names = [f"job{number:03}" for number in range(2 * MARKED_AT_ONCE + 3)]
+    for number, name in enumerate(names):
+        document = b"begin %d \x00%%.mark \xff end" % number if number % 3 == 0 else b"begin"
+        await store.commit(commit(name, document=document, live=1))
+    found = await store.open_jobs("", 500, [b"none", b"\x00%.mark \xff"])
+    assert [(one.job_id, one.is_marked) for one in found] == [
+        (name, number % 3 == 0) for number, name in enumerate(names)
+    ]
+    assert min(one.size for one in found) > 5
+    assert [one.job_id for one in await store.open_jobs(names[-2], 500, [b"mark"])] == [names[-1]]
+    assert await store.open_jobs(names[-1], 500, [b"mark"]) == []
+    await store.close()
 
 
 async def test_starts_are_counted_and_the_name_is_kept(redis: RedisServer) -> None:
