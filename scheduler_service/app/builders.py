@@ -44,6 +44,7 @@ from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.literal_targets import judge_literal
 from scheduler_service.transport.name_check import NameCheck
 from scheduler_service.transport.resolver import Guard, Route, SystemResolver
+from scheduler_service.transport.response_room import ResponseRoom
 from scheduler_service.transport.sender import HttpSender, SystemFunction
 from scheduler_service.transport.service_urls import Directory, InvocationDirectory
 from scheduler_service.transport.spare_resolver import SpareResolver
@@ -85,18 +86,23 @@ def make_host_parts(
     *,
     history: History,
     sender: Sender,
+    room: ResponseRoom,
     router: Router,
     clock: Timekeeper,
     log: Log,
     wake_claimers: WakeClaimers = wake_no_claimers,
     decorators: PortDecorators = NO_DECORATORS,
 ) -> HostParts:
-    """What every host is made of, in a service, a worker process or a node of a cluster."""
+    """What every host is made of, in a service, a worker process or a node of a cluster.
+
+    `room` is that of `make_sender`.
+    """
     masking = make_masking(settings)
     return HostParts(
         core=make_core(compiler),
         history=decorators.history(history),
         sender=decorators.sender(sender),
+        answer_room=room,
         router=router,
         clock=clock,
         redact=masking.redact_all,
@@ -184,13 +190,15 @@ def make_sender(
     system: Mapping[str, SystemFunction],
     clock: Clock,
     log: Log,
+    room: ResponseRoom,
     listeners: int = 1,
     sidecar: InvocationDirectory | None = None,
 ) -> HttpSender:
     """The sender; `directory` has the addresses of services, `clock` is the host's.
 
     Its process has so many `listeners`, whose callers have a share of the descriptors. `sidecar` has the
-    addresses of services that this node's own daprd finds.
+    addresses of services that this node's own daprd finds. `room`, one for the process, is that of large
+    responses.
     """
     settings = loaded.settings
     dapr = settings.dapr
@@ -210,6 +218,7 @@ def make_sender(
             current_limit(), listeners=listeners, connections=settings.limits.connections
         ).calls,
         log=log,
+        room=room,
     )
 
 

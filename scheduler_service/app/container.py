@@ -54,6 +54,7 @@ from scheduler_service.telemetry.event_source import LocalEvents
 from scheduler_service.telemetry.metrics.exposition import Exposition
 from scheduler_service.telemetry.process_age import process_age
 from scheduler_service.telemetry.worker_stores import HISTORY, STORE, WorkerStores
+from scheduler_service.transport.response_room import ResponseRoom
 from scheduler_service.transport.sender import HttpSender
 
 
@@ -86,6 +87,7 @@ class Container:
         self.clock = base.clock
         self._began = base.clock.now().wall - process_age()
         self._outbox = Outbox()
+        self._room = ResponseRoom()
         self._worker_stores = WorkerStores()
         base.telemetry.occurrences.listen(self._worker_stores.take)
         self.has_started = False
@@ -133,6 +135,7 @@ class Container:
             system=system,
             clock=base.clock,
             log=base.log,
+            room=self._room,
         )
 
     @cached_property
@@ -144,6 +147,7 @@ class Container:
             self.compiler,
             history=self.writer,
             sender=self.sender,
+            room=self._room,
             router=self.services.router,
             clock=base.clock,
             log=base.log,

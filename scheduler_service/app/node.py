@@ -41,6 +41,7 @@ from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
 from scheduler_service.settings.model import Settings
+from scheduler_service.transport.response_room import ResponseRoom
 from scheduler_service.transport.sender import SystemFunction
 from scheduler_service.transport.service_urls import InvocationDirectory, InvocationSender
 from scheduler_service.transport.topics import TopicSender
@@ -61,10 +62,7 @@ def run_node(loaded: Loaded) -> None:
 
 
 async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
-    """Opens the databases and builds the node; nothing fires before `start`.
-
-    Raises StoreError where they cannot be used or a node of this name is running, SettingsError.
-    """
+    """A node that fires nothing before `start`. Raises SettingsError; StoreError, also if it is running."""
     settings, telemetry = loaded.settings, Telemetry(settings=loaded.settings, log=log)
     log, stores = telemetry.log, await open_stores(settings, served, telemetry.log)
     database, clock, own = stores.database, stores.clock, made_here(settings)
@@ -73,16 +71,17 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     surroundings, compiler = _make_compiler(loaded, served)
     # The host is built on the writer, which confirms what it has written to the host's store.
     writer = open_writer(lambda keys: host.store.written(keys), database, log, own, telemetry.history_watch)
-    outbox, jobs = Outbox(), ClusterJobs(database=stores.shared)
+    outbox, jobs, room = Outbox(), ClusterJobs(database=stores.shared), ResponseRoom()
     cleaner = make_cleanup(settings, jobs, writer, clock, lambda *turn: host(*turn))
     services, directory = make_services(settings, stores, log)
     system = system_functions(cleaner, outbox, services)
-    sender = _make_node_sender(loaded, served, directory, system, clock, telemetry)
+    sender = _make_node_sender(loaded, served, directory, system, clock, telemetry, room)
     host_parts = make_host_parts(
         settings,
         compiler,
         history=writer,
         sender=sender,
+        room=room,
         router=services.router,
         clock=clock,
         log=log,
@@ -140,6 +139,7 @@ def _make_node_sender(
     system: Mapping[str, SystemFunction],
     clock: SystemClock,
     telemetry: Telemetry,
+    room: ResponseRoom,
 ) -> InvocationSender:
     """The sender of a node, which reaches services through its sidecar as well."""
     sender = make_sender(
@@ -149,6 +149,7 @@ def _make_node_sender(
         system=system,
         clock=clock,
         log=telemetry.log,
+        room=room,
         listeners=LISTENERS,
         sidecar=directory,
     )

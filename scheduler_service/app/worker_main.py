@@ -57,6 +57,7 @@ from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.loop_watch import RunningWatch
 from scheduler_service.telemetry.process_age import process_age
 from scheduler_service.telemetry.report_signal import SignalReports
+from scheduler_service.transport.response_room import ResponseRoom
 
 OpenLog = Callable[[Settings, int | None], EventLog]
 """Opens the log of this process, as the settings have it; lines of libraries name the shard, once known."""
@@ -217,13 +218,15 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
     )
     clock = SystemClock(skew=config.skew, on_step=store.save_clock_skew)
     telemetry.follow(clock)
-    sender = _make_worker_sender(loaded, config, connection, clock, telemetry)
+    room = ResponseRoom()
+    sender = _make_worker_sender(loaded, config, connection, clock, telemetry, room)
     writer = open_writer(store.written, database, log, made_here(settings))
     parts = make_host_parts(
         settings,
         compiler,
         history=writer,
         sender=sender,
+        room=room,
         router=RemoteRouter(connection=connection),
         clock=clock,
         log=log,
@@ -275,11 +278,23 @@ async def _open_store(settings: Settings, config: WorkerConfig, log: Log) -> Sql
 
 
 def _make_worker_sender(
-    loaded: Loaded, config: WorkerConfig, connection: RpcConnection, clock: Clock, telemetry: Telemetry
+    loaded: Loaded,
+    config: WorkerConfig,
+    connection: RpcConnection,
+    clock: Clock,
+    telemetry: Telemetry,
+    room: ResponseRoom,
 ) -> LookupSender:
     directory, system = ParentDirectory(connection=connection), {alert_jobs.SEND: alert_jobs.accept}
     sender = make_sender(
-        loaded, config.served, directory=directory, system=system, clock=clock, log=telemetry.log, listeners=0
+        loaded,
+        config.served,
+        directory=directory,
+        system=system,
+        clock=clock,
+        log=telemetry.log,
+        room=room,
+        listeners=0,
     )
     telemetry.show("connections", sender.samples)
     return LookupSender(sender=sender, directory=directory)

@@ -52,7 +52,13 @@ class EffectHandlers:
         self._starts_nothing = False
         sender = SureSender(sender=parts.sender, log=log, observe_call=parts.observe_call)
         self._log = log
-        self.calls = CallsInFlight(sender=sender, send_guard=send_guard, redelivery=redelivery, log=log)
+        self.calls = CallsInFlight(
+            sender=sender,
+            send_guard=send_guard,
+            redelivery=redelivery,
+            log=log,
+            answer_room=parts.answer_room,
+        )
         self.parts = PartsInFlight(
             sender=sender,
             send_guard=send_guard,
@@ -60,6 +66,7 @@ class EffectHandlers:
             redelivery=redelivery,
             log=log,
             wake_claimers=parts.wake_claimers,
+            answer_room=parts.answer_room,
         )
         self.watches = InstanceWatches(router=parts.router, redelivery=redelivery, log=log)
         self.counter = MisfireCounter(count=parts.count, redelivery=redelivery, log=log)

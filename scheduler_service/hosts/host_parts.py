@@ -22,7 +22,7 @@ from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.delivery import Compile
 from scheduler_service.ports.history import History
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.sending import Sender
+from scheduler_service.ports.sending import UNCOUNTED, AnswerRoom, Sender
 from scheduler_service.ports.services import Router
 from scheduler_service.telemetry.decorators import ObserveCall, ObserveJob, observe_no_job
 
@@ -103,6 +103,7 @@ class HostParts(TurnParts, frozen=True, kw_only=True):
     """What turns need, and what carries out their effects."""
 
     sender: Sender
+    answer_room: AnswerRoom = UNCOUNTED
     router: Router
     count: Count
     log: Log

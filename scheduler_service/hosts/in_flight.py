@@ -19,7 +19,7 @@ from scheduler_service.domain.effects import (
 )
 from scheduler_service.domain.events import CallEnded, Event, InstancesResolved
 from scheduler_service.domain.parts import WITHDRAWN
-from scheduler_service.domain.wire import OutboundRequest, Outcome, Token
+from scheduler_service.domain.wire import Answer, OutboundRequest, Outcome, Token
 from scheduler_service.hosts.light_tasks import LightTask, LightTasks
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.send_guard import SendGuard
@@ -27,7 +27,7 @@ from scheduler_service.hosts.sure_sender import SureSender
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.sending import MayGo, NotSent, Sender
+from scheduler_service.ports.sending import LARGE_BODY, UNCOUNTED, AnswerRoom, MayGo, NotSent, Sender
 from scheduler_service.ports.services import Router
 
 INFORMS = 1_000
@@ -66,17 +66,25 @@ class CallsInFlight(_InFlight):
     """Sends requests and delivers their outcomes to the job as `CallEnded`.
 
     A call is alive from its start until its job has taken the outcome; a call that is alive is not sent
-    again. A call that the `send_guard` stops is not alive any more.
+    again. A call that the `send_guard` stops is not alive any more. Large answers are counted in
+    `answer_room` until their job has taken them.
     """
 
     def __init__(
-        self, *, sender: SureSender, send_guard: SendGuard, redelivery: Redelivery, log: Log
+        self,
+        *,
+        sender: SureSender,
+        send_guard: SendGuard,
+        redelivery: Redelivery,
+        log: Log,
+        answer_room: AnswerRoom = UNCOUNTED,
     ) -> None:
         super().__init__()
         self._sender = sender
         self._send_guard = send_guard
         self._deliver = redelivery.deliver
         self._log = log
+        self._answer_room = answer_room
         self._running = LightTasks()
         self._informs = LightTasks()
 
@@ -137,12 +145,17 @@ class CallsInFlight(_InFlight):
         if calls is None or token not in calls:
             return
         calls[token] = None  # answered: from here on it must not be cancelled
+        size = len(outcome.body) if isinstance(outcome, Answer) else 0
+        if size > LARGE_BODY:
+            self._answer_room.hold(size)
         try:
             await self._deliver(job_id, CallEnded(token, outcome))
         except StoreError as error:
             self._log("answer_not_taken", jobId=job_id, execution=token.execute_number, error=str(error))
         finally:
             self._forget(token)
+            if size > LARGE_BODY:
+                self._answer_room.release(size)
 
 
 PartWork = Callable[[], Coroutine[Any, Any, None]]
@@ -158,6 +171,7 @@ class PartsInFlight(_InFlight):
     """Runs searches for instances and calls to them; delivers `InstancesResolved` and `CallEnded`.
 
     Each is alive from its start until its job has taken the outcome; what is alive is not started again.
+    Large answers are counted in `answer_room` until then.
     """
 
     def __init__(
@@ -169,11 +183,13 @@ class PartsInFlight(_InFlight):
         redelivery: Redelivery,
         log: Log,
         wake_claimers: WakeClaimers,
+        answer_room: AnswerRoom = UNCOUNTED,
     ) -> None:
         super().__init__()
         self._sender = sender
         self._send_guard = send_guard
         self._wake_claimers = wake_claimers
+        self._answer_room = answer_room
         self._router = router
         self._redelivery = redelivery
         self._log = log
@@ -240,7 +256,14 @@ class PartsInFlight(_InFlight):
             return
         finally:
             self._router.leave(call.token)
-        await self._deliver_outcome(job_id, call.token, CallEnded(call.token, outcome))
+        size = len(outcome.body) if isinstance(outcome, Answer) else 0
+        if size > LARGE_BODY:
+            self._answer_room.hold(size)
+        try:
+            await self._deliver_outcome(job_id, call.token, CallEnded(call.token, outcome))
+        finally:
+            if size > LARGE_BODY:
+                self._answer_room.release(size)
 
     async def _deliver_outcome(self, job_id: str, token: Token, event: Event) -> None:
         alive = self._alive.get(token.uid)

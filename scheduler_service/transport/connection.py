@@ -5,11 +5,14 @@ import ctypes
 import errno
 import heapq
 import socket
+import sys
 from collections.abc import Callable
 from typing import Protocol, cast
 
+from scheduler_service.ports.sending import LARGE_BODY
 from scheduler_service.transport.errors import ConnectFailed, TimedOut, TransportError
 from scheduler_service.transport.response_parser import ParsedResponse, ResponseParser
+from scheduler_service.transport.response_room import Place, ResponseRoom
 
 _GRAIN_SECONDS = 0.016  # a timeout may come late by this much; it never comes early
 
@@ -17,6 +20,13 @@ _GRAIN_SECONDS = 0.016  # a timeout may come late by this much; it never comes e
 # calls due at one moment the last of them was sent 20 ms late.
 _PEEK = socket.MSG_PEEK | getattr(socket, "MSG_DONTWAIT", 0)
 Probe = Callable[[], bool]
+
+_IN_LINE = (
+    "answered, but other large responses were read first: raise the timeout, or let fewer such calls begin "
+    "at one moment."
+)
+_READ_BYTES = 65_536
+_FIRST_READ_BYTES = 16_384  # while there is no room for a large body: so much comes before reading stops
 
 
 class Expiring(Protocol):
@@ -92,6 +102,17 @@ def make_prober() -> Callable[[socket.socket], Probe]:
     return make_probe
 
 
+class ReadBuffer:
+    """What all connections of one event loop read into, one after the other: `first`, a part of `whole`.
+
+    Each read is parsed at once, and the parser keeps copies. A buffer of each connection would take 64 KiB.
+    """
+
+    def __init__(self) -> None:
+        self.whole = memoryview(bytearray(_READ_BYTES))
+        self.first = self.whole[:_FIRST_READ_BYTES]
+
+
 class ConnectionOwner(Protocol):
     """Keeps connections that are not in use."""
 
@@ -102,15 +123,24 @@ class ConnectionOwner(Protocol):
         """Forgets a connection that is closed."""
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(asyncio.BufferedProtocol):
     """Carries one exchange at a time and never sends anything twice.
 
     It closes after a truncated answer, an unexpected byte, a failure or a timeout. `is_silent` probes its
-    socket, which is open as long as the transport is.
+    socket, which is open as long as the transport is. A body of more than 64 KiB is read on once there is
+    `room` for it; without `room` always.
     """
 
     def __init__(
-        self, *, origin: str, owner: ConnectionOwner, deadlines: Deadlines, limit: int, is_silent: Probe
+        self,
+        *,
+        origin: str,
+        owner: ConnectionOwner,
+        deadlines: Deadlines,
+        limit: int,
+        is_silent: Probe,
+        buffer: ReadBuffer,
+        room: ResponseRoom | None = None,
     ) -> None:
         self.idle_since = 0.0
         self.opened_at = 0.0
@@ -121,7 +151,12 @@ class HttpConnection(asyncio.Protocol):
         self._is_silent = is_silent
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._parser = ResponseParser(origin=origin, limit=limit)
+        self._buffer = buffer
+        self._view = buffer.whole if room is None else buffer.first
+        self._room = room
+        self._place: Place | None = None
+        large = sys.maxsize if room is None else LARGE_BODY
+        self._parser = ResponseParser(origin=origin, limit=limit, large=large)
         self._waiter: asyncio.Future[ParsedResponse | TransportError] | None = None
         self._bucket: set[Expiring] = set()
 
@@ -161,6 +196,8 @@ class HttpConnection(asyncio.Protocol):
         """Closes at once; the exchange, if any, has no caller any more."""
         self._waiter = None
         self._bucket.discard(self)
+        if self._place is not None:
+            self._leave(self._place)
         self._abort()
 
     def fail(self, reason: str) -> None:
@@ -169,21 +206,34 @@ class HttpConnection(asyncio.Protocol):
 
     def expire(self) -> None:
         """Ends the exchange: its time is up (called by Deadlines)."""
-        self._fail(TimedOut(f"{self._origin} did not answer in time"))
+        is_in_line = self._place is not None and not self._place.is_granted
+        self._fail(TimedOut(f"{self._origin} {_IN_LINE if is_in_line else 'did not answer in time'}"))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is open (asyncio)."""
         self._transport = cast(asyncio.Transport, transport)
         self.opened_at = asyncio.get_running_loop().time()
+        limit_buffer = getattr(transport, "set_read_buffer_limits", None)
+        if limit_buffer is not None:
+            # Over TLS nothing more is read before all that came is parsed: the end of the stream, if it were
+            # seen earlier, would discard the rest.
+            limit_buffer(high=1, low=0)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes are to be read into (asyncio)."""
+        return self._view
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Takes bytes of the answer; bytes that come without an exchange close the connection (asyncio)."""
         if self._waiter is None:
             self._abort()
             return
+        parser = self._parser
         try:
-            self._parser.feed(data)
-            if self._parser.is_complete:
+            parser.feed(self._view[:nbytes])
+            if parser.wanted:
+                self._ask(parser.wanted)
+            elif parser.is_complete:
                 self._finish()
         except ConnectFailed as error:
             self._fail(error)
@@ -202,6 +252,39 @@ class HttpConnection(asyncio.Protocol):
         self._transport = None
         self._owner.lose(self)
 
+    def _ask(self, size: int) -> None:
+        """Reads no further before there is room for so many bytes."""
+        if self._place is not None or self._room is None or self._transport is None:
+            return
+        self._place = self._room.reserve(size, self._origin, self._go_on)
+        if self._place.is_granted:
+            self._admit()
+        else:
+            self._transport.pause_reading()
+
+    def _go_on(self) -> None:
+        """There is room now (ResponseRoom)."""
+        if self._transport is not None:
+            self._transport.resume_reading()
+        try:
+            self._admit()
+        except ConnectFailed as error:
+            self._fail(error)
+
+    def _admit(self) -> None:
+        self._view = self._buffer.whole
+        self._parser.admit()
+        if self._parser.is_complete:
+            self._finish()
+
+    def _leave(self, place: Place) -> None:
+        """Gives the room back, and keeps nothing of the body."""
+        self._place = None
+        self._view = self._buffer.first
+        self._parser.drop_body()
+        if self._room is not None:
+            self._room.leave(place)
+
     def _finish(self) -> None:
         self._settle(self._parser.response())
         transport = self._transport
@@ -213,10 +296,14 @@ class HttpConnection(asyncio.Protocol):
 
     def _conclude(self, exc: Exception | None) -> None:
         try:
-            if exc is None and self._parser.end():
+            if exc is not None:
+                self._settle(self._cut(exc))
+                return
+            self._parser.admit()  # what is held back is no more than one read
+            if self._parser.end():
                 self._settle(self._parser.response())
             else:
-                self._settle(self._cut(exc))
+                self._settle(self._cut(None))
         except ConnectFailed as error:
             self._settle(error)
 
@@ -225,6 +312,8 @@ class HttpConnection(asyncio.Protocol):
         self._bucket.discard(self)
         if waiter is not None and not waiter.done():
             waiter.set_result(outcome)
+        if self._place is not None:
+            self._leave(self._place)
 
     def _fail(self, error: TransportError) -> None:
         self._settle(error)

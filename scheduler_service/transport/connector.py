@@ -7,29 +7,44 @@ from collections.abc import Callable
 from ipaddress import IPv4Address
 
 from scheduler_service.transport.addresses import Address, Site
-from scheduler_service.transport.connection import ConnectionOwner, Deadlines, HttpConnection, make_prober
+from scheduler_service.transport.connection import (
+    ConnectionOwner,
+    Deadlines,
+    HttpConnection,
+    ReadBuffer,
+    make_prober,
+)
 from scheduler_service.transport.errors import ConnectFailed, Exhausted, Unreached
 from scheduler_service.transport.exhaustion import has_descriptor, is_exhausted
 from scheduler_service.transport.resolver import Guard, Route
+from scheduler_service.transport.response_room import ResponseRoom
 
 _CONNECT_SECONDS = 5.0  # for one of several addresses, so that a dead first one leaves time for the next
 
 
 class Connector:
-    """Opens connections that read at most `response_bytes` of an answer.
+    """Opens connections that read at most `response_bytes` of an answer, large ones as there is `room`.
 
     `trust` makes the TLS context; it is called at the first connection that needs one, and once more where
     its certificates could not be read.
     """
 
     def __init__(
-        self, *, guard: Guard, deadlines: Deadlines, trust: Callable[[], ssl.SSLContext], response_bytes: int
+        self,
+        *,
+        guard: Guard,
+        deadlines: Deadlines,
+        trust: Callable[[], ssl.SSLContext],
+        response_bytes: int,
+        room: ResponseRoom,
     ) -> None:
         self._guard = guard
         self._deadlines = deadlines
         self._trust = trust
         self._context: ssl.SSLContext | None = None
         self._response_bytes = response_bytes
+        self._room = room
+        self._buffer = ReadBuffer()
         self._make_probe = make_prober()
 
     async def connect(self, route: Route, owner: ConnectionOwner) -> HttpConnection:
@@ -69,6 +84,8 @@ class Connector:
             deadlines=self._deadlines,
             limit=self._response_bytes,
             is_silent=self._make_probe(raw),
+            buffer=self._buffer,
+            room=self._room,
         )
         loop = asyncio.get_running_loop()
         if site.scheme == "https":

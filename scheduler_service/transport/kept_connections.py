@@ -5,7 +5,7 @@ import socket
 from collections import deque
 from functools import cached_property
 
-from scheduler_service.transport.connection import Deadlines, HttpConnection, make_prober
+from scheduler_service.transport.connection import Deadlines, HttpConnection, ReadBuffer, make_prober
 from scheduler_service.transport.errors import ConnectFailed, Unreached
 from scheduler_service.transport.response_parser import ParsedResponse
 
@@ -27,6 +27,7 @@ class KeptConnections:
         self._response_bytes = response_bytes
         self._slots = asyncio.Semaphore(most)
         self._deadlines = Deadlines()
+        self._buffer = ReadBuffer()
         self._make_probe = make_prober()
         self._idle: deque[HttpConnection] = deque()
         self._open: set[HttpConnection] = set()
@@ -124,6 +125,7 @@ class KeptConnections:
             deadlines=self._deadlines,
             limit=self._response_bytes,
             is_silent=self._make_probe(raw),
+            buffer=self._buffer,
         )
         await self._loop.create_connection(lambda: connection, sock=raw)
         return connection

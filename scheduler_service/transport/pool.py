@@ -16,6 +16,7 @@ from scheduler_service.transport.connector import Connector
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
 from scheduler_service.transport.errors import ConnectFailed, Exhausted, TransportError
 from scheduler_service.transport.resolver import Guard, Route
+from scheduler_service.transport.response_room import ResponseRoom
 
 _EXHAUSTED_SECONDS = 0.05  # until a connection is tried again for which this machine had no descriptor
 
@@ -28,7 +29,8 @@ class Pool:
     One idle for `idle_seconds` is closed; that is shorter than the keep-alive of common servers, so that they
     rarely close one during a write. One older than `age_seconds` is not kept, so that a change of the name's
     addresses is followed. All routes together take `descriptors` at most, shared as `DescriptorBudget` says;
-    where this machine has no descriptor, a connection is tried again until the deadline of its call.
+    where this machine has no descriptor, a connection is tried again until the deadline of its call. Large
+    responses of all of them are read as there is `room`.
     """
 
     def __init__(
@@ -43,10 +45,12 @@ class Pool:
         age_seconds: float,
         descriptors: int,
         log: Log,
+        room: ResponseRoom,
     ) -> None:
         self._connector = Connector(
-            guard=guard, deadlines=deadlines, trust=trust, response_bytes=response_bytes
+            guard=guard, deadlines=deadlines, trust=trust, response_bytes=response_bytes, room=room
         )
+        self._room = room
         self._deadlines = deadlines
         self._connections = connections
         self._idle_seconds = idle_seconds
@@ -82,7 +86,7 @@ class Pool:
         return {origin: found[origin] for origin in busiest[:most]}
 
     def samples(self) -> Iterator[Sample]:
-        """How many connections there are in each state, and how many calls wait for one."""
+        """How many connections there are in each state, what waits for one, and what large responses take."""
         limits = self._limits.values()
         idle = sum(len(limit.idle) for limit in limits)
         states = {
@@ -94,6 +98,8 @@ class Pool:
             yield Sample(families.CALL_CONNECTIONS.name, (state,), count)
         yield Sample(families.CALLS_WAITING.name, (), sum(len(limit.waiting) for limit in limits))
         yield Sample(families.CALL_DESCRIPTORS.name, (), self.budget.total)
+        yield Sample(families.RESPONSE_BYTES.name, (), self._room.taken)
+        yield Sample(families.RESPONSES_WAITING.name, (), self._room.waiting)
 
     def take(self, site: Site, trusted: bool) -> HttpConnection | None:
         """The most recently used idle connection that this machine has not seen closed; or None."""

@@ -1,5 +1,6 @@
 """Parses the bytes of a response, within limits and without I/O (RFC 9112)."""
 
+import sys
 import zlib
 
 import httptools
@@ -13,44 +14,73 @@ HEAD_COUNT = 200  # headers of one response, including trailers
 _CHUNK_OVERHEAD = 8  # bytes of chunk framing allowed per byte of body
 _ENCODED_SLACK_BYTES = 65_536  # encoded bytes beyond the limit after which reading stops
 _MAX_MEMBERS = 64  # gzip members of one body
+_LARGE_DIGITS = 5  # of the length of a body that may be large
 _ABOUT_BODY = frozenset({"content-encoding", "transfer-encoding"})
 
 
 class PlainBody:
     """Keeps the first `limit` bytes; `truncated`: there were more."""
 
-    __slots__ = ("_limit", "_pieces", "_size", "truncated")
+    __slots__ = ("_limit", "_whole", "truncated")
+
+    is_held = False
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._pieces: list[bytes] = []
-        self._size = 0
+        self._whole: bytes | bytearray = b""
         self.truncated = False
+
+    def __len__(self) -> int:
+        return len(self._whole)
 
     def take(self, data: bytes) -> None:
         """Adds a piece; bytes over the limit are dropped."""
-        room = self._limit - self._size
+        whole = self._whole
+        room = self._limit - len(whole)
         if len(data) > room:
             self.truncated = True
             data = data[:room]
-        self._pieces.append(data)
-        self._size += len(data)
+        if not whole:
+            self._whole = data
+            return
+        if isinstance(whole, bytes):  # not a list: pieces of a few bytes take twenty times as much
+            whole = self._whole = bytearray(whole)
+        whole += data
+
+    def admit(self) -> None:
+        """Nothing is held back."""
 
     def end(self) -> bytes:
         """The whole body, or its first `limit` bytes."""
-        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        return bytes(self._whole)  # the same object if it came in one piece
 
 
 class EncodedBody:
-    """Decodes gzip or deflate (RFC 9110 8.4.1) piece by piece, to at most `limit` bytes."""
+    """Decodes gzip or deflate (RFC 9110 8.4.1) piece by piece, to at most `limit` bytes.
 
-    __slots__ = ("_coding", "_decoder", "_intake", "_limit", "_members", "_plain")
+    Beyond `large` decoded bytes it decodes no further (`is_held`) before it is admitted.
+    """
 
-    def __init__(self, limit: int, coding: str) -> None:
+    __slots__ = (
+        "_coding",
+        "_decoder",
+        "_held",
+        "_intake",
+        "_limit",
+        "_members",
+        "_most",
+        "_plain",
+        "is_held",
+    )
+
+    def __init__(self, limit: int, coding: str, large: int = sys.maxsize) -> None:
+        self.is_held = False
         self._coding = coding
         self._limit = limit
+        self._most = min(limit, large)
         self._plain = PlainBody(limit)
         self._decoder: zlib._Decompress | None = None
+        self._held = b""
         self._intake = 0
         self._members = 0
 
@@ -63,19 +93,42 @@ class EncodedBody:
         """Decodes a piece. Raises ConnectFailed if the data does not have its declared coding."""
         self._intake += len(data)
         self._plain.truncated |= self._intake > self._limit + _ENCODED_SLACK_BYTES
+        if self.is_held:
+            self._held += data
+            return
+        while data and not self._plain.truncated and not self.is_held:
+            data = self._decode(data)
+
+    def admit(self) -> None:
+        """Decodes what was held back, and holds nothing back any more. Raises ConnectFailed, as `take`."""
+        self._most = self._limit
+        if not self.is_held:
+            return
+        self.is_held = False
+        data, self._held = self._held, b""
+        assert self._decoder is not None
+        if not data and not self._decoder.eof:
+            self._decode(data)  # it has read all, and not given all
         while data and not self._plain.truncated:
-            decoder = self._open(data)
-            try:
-                self._plain.take(decoder.decompress(data, self._limit + 1))
-            except zlib.error:
-                raise self._broken("is broken") from None
-            data = decoder.unused_data
+            data = self._decode(data)
 
     def end(self) -> bytes:
         """The decoded body. Raises ConnectFailed when it ended too early."""
         if not self.truncated and self._decoder is not None and not self._decoder.eof:
             raise self._broken("ends too early")
         return self._plain.end()
+
+    def _decode(self, data: bytes) -> bytes:
+        """Decodes with one decoder; what is left for the next."""
+        decoder = self._open(data)
+        try:
+            self._plain.take(decoder.decompress(data, self._most + 1 - len(self._plain)))
+        except zlib.error:
+            raise self._broken("is broken") from None
+        if len(self._plain) > self._most:
+            self.is_held = True
+            self._held = decoder.unconsumed_tail or decoder.unused_data
+        return decoder.unused_data
 
     def _open(self, data: bytes) -> "zlib._Decompress":
         """The decoder of the current member; gzip allows several, one after the other."""
@@ -94,10 +147,10 @@ class EncodedBody:
 Body = PlainBody | EncodedBody
 
 
-def open_body(coding: str, limit: int) -> Body:
+def open_body(coding: str, limit: int, large: int = sys.maxsize) -> Body:
     """The body for a Content-Encoding; unknown codings are kept undecoded."""
     if is_decodable(coding):
-        return EncodedBody(limit, coding)
+        return EncodedBody(limit, coding, large)
     return PlainBody(limit)
 
 
@@ -121,14 +174,19 @@ class ResponseParser:
     After `begin`, call `feed` with each read until `is_complete`, then `response`. `is_reusable`: the
     connection may carry another exchange, that is, the body was not truncated, no unexpected byte came, and
     neither side closes. Error messages name `origin`.
+
+    `wanted`: the body is larger than `large` and not complete, and needs so many bytes of memory; 0 once
+    `admit` was called. What is packed is not decoded further before that.
     """
 
-    def __init__(self, *, origin: str, limit: int) -> None:
+    def __init__(self, *, origin: str, limit: int, large: int = sys.maxsize) -> None:
         self.is_complete = False
         self.is_reusable = False
         self.intake = 0
+        self.wanted = 0
         self._origin = origin
         self._limit = limit
+        self._large = self._most = large
         self._names: dict[bytes, str] = {}
         self._parser: httptools.HttpResponseParser | None = None
         self._is_head = False
@@ -143,11 +201,15 @@ class ResponseParser:
             self._parser = httptools.HttpResponseParser(self)
         self._is_head = method == "HEAD"
         self.is_complete = self.is_reusable = False
-        self.intake = self._body_intake = 0
+        self.intake = self._body_intake = self.wanted = 0
+        self._most = self._large
         self._clear()
 
-    def feed(self, data: bytes) -> None:
-        """Takes the bytes of one read. Raises ConnectFailed: not HTTP/1.1, or the head is too long."""
+    def feed(self, data: bytes | memoryview) -> None:
+        """Takes the bytes of one read, and keeps no reference to `data`.
+
+        Raises ConnectFailed: not HTTP/1.1, or the head is too long.
+        """
         assert self._parser is not None
         self.intake += len(data)
         try:
@@ -159,6 +221,14 @@ class ResponseParser:
                 raise self._malformed(error) from error
             self.is_reusable = False
         self._check()
+
+    def admit(self) -> None:
+        """There is memory for the whole body. Raises ConnectFailed if it cannot be decoded."""
+        self._most = sys.maxsize
+        self.wanted = 0
+        if self._body is not None:
+            self._body.admit()
+            self.is_complete |= self._body.truncated
 
     def end(self) -> bool:
         """The stream has ended; True if that completes the response (RFC 9112 section 6.3)."""
@@ -174,6 +244,10 @@ class ResponseParser:
         is_decoded = self._coding and is_decodable(self._coding)
         head = _describe_decoded(self._head) if is_decoded else tuple(self._head)
         return ParsedResponse(self._status, head, self._body.end(), self._body.truncated)
+
+    def drop_body(self) -> None:
+        """Keeps nothing of a body whose response was taken."""
+        self._body = None
 
     def close(self) -> None:
         """Drops the httptools parser, which refers back to this object: no reference cycle is left."""
@@ -203,7 +277,8 @@ class ResponseParser:
             self._clear()
             return
         self._read_head()
-        self._body = open_body(self._coding, self._limit) if self._coding else PlainBody(self._limit)
+        coding, limit = self._coding, self._limit
+        self._body = open_body(coding, limit, self._most) if coding else PlainBody(limit)
         if self._is_head:
             self._complete()
 
@@ -219,6 +294,9 @@ class ResponseParser:
             self._failure = error
         if self._body.truncated:
             self.is_complete = True
+            self.wanted = 0
+        elif self._body_intake > self._most or self._body.is_held:
+            self.wanted = self.wanted or self._limit
 
     def on_message_complete(self) -> None:
         """The response is complete, or was an interim one (httptools)."""
@@ -238,6 +316,8 @@ class ResponseParser:
         assert self._parser is not None
         self.is_complete = True
         self.is_reusable = self._parser.should_keep_alive()
+        if self._body is None or not self._body.is_held:
+            self.wanted = 0
 
     def _lower(self, name: bytes) -> str:
         lower = name.lower().decode("latin-1")
@@ -246,14 +326,18 @@ class ResponseParser:
         return lower
 
     def _read_head(self) -> None:
-        names, head = self._names, self._head
+        names, head, length = self._names, self._head, ""
         for raw, given in self._raw:
             name, value = names.get(raw) or self._lower(raw), given.strip().decode("latin-1")
             head.append((name, value))
             if name == "content-length":
                 self._is_framed = True
+                length = value
             elif name in _ABOUT_BODY:
                 self._describe_body(name, value)
+        if len(length) >= _LARGE_DIGITS and not is_decodable(self._coding):
+            size = min(int(length), self._limit)
+            self.wanted = size if size > self._most else 0
 
     def _describe_body(self, name: str, value: str) -> None:
         if name == "content-encoding":

@@ -30,6 +30,7 @@ from scheduler_service.transport.redirects import follow, write_url
 from scheduler_service.transport.request_bytes import Hop, RequestWriter, count_spans
 from scheduler_service.transport.resolver import Guard, Resolver, Route
 from scheduler_service.transport.response_parser import ParsedResponse
+from scheduler_service.transport.response_room import ResponseRoom
 from scheduler_service.transport.service_urls import Directory, InvocationDirectory, Located, ServiceUrls
 from scheduler_service.transport.sidecar_token import SIDECAR_HEADER
 
@@ -58,8 +59,9 @@ class HttpSender:
     Timeouts cover the whole call and may be 16 ms late; `clock`, the host's, is that of
     `X-Scheduling-Deadline`. Answers in gzip or deflate (requested by the step's
     own Accept-Encoding) are decoded, and the headers that described the encoded body are left out. `vouched`
-    says which addresses of services are trusted (`ServiceUrls`); `sidecar` finds services itself. A sender
-    belongs to the event loop in which it is first used.
+    says which addresses of services are trusted (`ServiceUrls`); `sidecar` finds services itself. Large
+    responses are read as there is `room`, which is the host's as well. A sender belongs to the event loop in
+    which it is first used.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class HttpSender:
         descriptors: int = 16_384,
         log: Log = _write_nothing,
         sidecar: InvocationDirectory | None = None,
+        room: ResponseRoom | None = None,
     ) -> None:
         self._services = ServiceUrls(
             directory=directory, owner_url=owner_url, gateway=gateway, vouched=vouched, sidecar=sidecar
@@ -100,6 +103,7 @@ class HttpSender:
             age_seconds=age_seconds,
             descriptors=descriptors,
             log=log,
+            room=ResponseRoom() if room is None else room,
         )
         self._clock = clock
         self._targets: dict[str, Target] = {}

@@ -95,6 +95,13 @@ CALLS_WAITING = Family("punctual_calls_waiting", _GAUGE, "Calls that wait for a 
 CALL_DESCRIPTORS = Family(
     "punctual_call_descriptors_limit", _GAUGE, "How many connections to targets there may be."
 )
+RESPONSE_BYTES = Family(
+    "punctual_response_bytes", _GAUGE,
+    "What responses of more than 64 KiB take that are being read, or that their jobs have not taken yet.",
+)  # fmt: skip
+RESPONSES_WAITING = Family(
+    "punctual_responses_waiting", _GAUGE, "Responses of more than 64 KiB that wait to be read."
+)
 DELIVERIES = Family(
     "punctual_deliveries_total", _COUNTER,
     "Tries of notifications by what followed: delivered, retried, failed, outbox; superseded and dismissed.",
@@ -217,6 +224,7 @@ FAMILIES = (
     FIRING_LATENESS, FIRINGS, EXECUTIONS, EXECUTION_DURATION, ATTEMPTS, ATTEMPT_FAILURES, TURNS,
     JOB_EXECUTIONS, JOB_LATENESS, JOB_LAST_SUCCESS,
     CALLS, CALL_DURATION, CALLS_IN_FLIGHT, CALL_CONNECTIONS, CALLS_WAITING, CALL_DESCRIPTORS,
+    RESPONSE_BYTES, RESPONSES_WAITING,
     DELIVERIES, NOTIFICATIONS_PENDING, OUTBOX, OUTBOX_AGE,
     JOBS, FIRINGS_DUE, EXECUTIONS_WAITING, EXECUTIONS_RUNNING, JOBS_HELD, JOBS_RUNNING, OPEN_BYTES,
     QUEUE_DEPTH, QUEUE_OLDEST, QUEUE_LEASED,

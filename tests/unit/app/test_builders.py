@@ -11,6 +11,7 @@ from scheduler_service.app.builders import admit_of, egress_of, log_egress, make
 from scheduler_service.domain.wire import Fault, FaultKind, OutboundRequest
 from scheduler_service.settings import Loaded, load_settings
 from scheduler_service.transport.errors import RefusedTarget
+from scheduler_service.transport.response_room import ResponseRoom
 from scheduler_service.transport.service_urls import InvocationDirectory
 from tests.manual_clock import ManualClock
 from tests.static_directory import StaticDirectory
@@ -34,6 +35,7 @@ async def test_no_setting_lets_a_job_call_the_sidecar() -> None:
         system={},
         clock=ManualClock(),
         log=silent,
+        room=ResponseRoom(),
         sidecar=InvocationDirectory(known=known, http_port=3500),
     )
     for host in ("127.0.0.1", "127.9.9.9", "[::1]", "localhost"):
@@ -49,8 +51,12 @@ async def test_no_setting_lets_a_job_call_the_sidecar() -> None:
 
 @pytest.mark.parametrize("module", ["container", "worker_main", "node"])
 def test_each_host_is_made_of_the_same_parts(module: str) -> None:
-    """A service, a worker process and a node: what decorates a port decorates it in all three."""
+    """A service, a worker process and a node: what decorates a port decorates it in all three.
+
+    Sender and host have one room for large responses.
+    """
     text = (ROOT / f"{module}.py").read_text()
+    assert text.count("ResponseRoom()") == 1
     assert "make_host_parts(" in text
     assert "HostParts(" not in text.replace("make_host_parts(", "")
 

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from scheduler_service.domain.effects import CallPart
@@ -28,6 +29,19 @@ REQUEST = OutboundRequest("POST", URL, ())
 TOKEN = Token("uid", 1, 1, CallKind.STEP, 0)
 
 
+class CountedRoom:
+    """Knows what is handled: `sizes` of the bodies."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def hold(self, size: int) -> None:
+        self.sizes.append(size)
+
+    def release(self, size: int) -> None:
+        self.sizes.remove(size)
+
+
 class Bridge:
     """A crew, and a job that can be away."""
 
@@ -39,8 +53,13 @@ class Bridge:
         self.is_away = False
         self.log: list[str] = []
         redelivery = Redelivery(take=self.take, clock=self.clock, lease=lease)
+        self.room = CountedRoom()
         self.calls = CallsInFlight(
-            sender=self.sure_sender(), send_guard=OpenSendGuard(), redelivery=redelivery, log=self.write
+            sender=self.sure_sender(),
+            send_guard=OpenSendGuard(),
+            redelivery=redelivery,
+            log=self.write,
+            answer_room=self.room,
         )
 
     def sure_sender(self) -> SureSender:
@@ -105,6 +124,33 @@ async def test_an_answer_is_offered_with_growing_pauses_until_it_is_taken() -> N
     bridge.is_away = False
     await bridge.advance(5_000)
     assert len(bridge.taken) == 1
+
+
+async def test_a_large_answer_is_counted_until_its_job_has_taken_it() -> None:
+    """A small one is not."""
+    bridge = Bridge()
+    bridge.is_away = True
+    bridge.sender.answers(URL, Answer(200, body=bytes(65_537)), Answer(200, body=bytes(65_536)))
+    bridge.calls.call("job", TOKEN, REQUEST)
+    await bridge.settle()
+    bridge.calls.call("job", msgspec.structs.replace(TOKEN, request_counts=2), REQUEST)
+    await bridge.settle()
+    assert bridge.room.sizes == [65_537]
+    bridge.is_away = False
+    await bridge.advance(5_000)
+    assert (len(bridge.taken), bridge.room.sizes) == (2, [])
+
+
+async def test_a_large_answer_of_who_is_stopped_is_not_counted_any_more() -> None:
+    """Nobody has taken it."""
+    bridge = Bridge()
+    bridge.is_away = True
+    bridge.sender.answers(URL, Answer(200, body=bytes(65_537)))
+    bridge.calls.call("job", TOKEN, REQUEST)
+    await bridge.settle()
+    assert bridge.room.sizes == [65_537]
+    await bridge.calls.stop()
+    assert bridge.room.sizes == []
 
 
 async def test_an_answer_is_given_up_when_its_lease_ends() -> None:
@@ -223,6 +269,32 @@ async def test_a_part_of_who_has_left_is_not_sent() -> None:
     assert bridge.sender.urls() == []
     assert bridge.taken == [CallEnded(token, WITHDRAWN)]
     assert parts.alive("uid") == ()
+
+
+async def test_a_large_answer_of_a_part_is_counted_until_its_job_has_taken_it() -> None:
+    """As that of a step."""
+    bridge = Bridge()
+    bridge.is_away = True
+    address = "http://a.test"
+    bridge.sender.answers(address, Answer(200, body=bytes(65_537)))
+    instances = Instances()
+    instances.register(Instance("shop", "default", "a", address, seen=0))
+    parts = PartsInFlight(
+        sender=bridge.sender,
+        send_guard=OpenSendGuard(),
+        router=MemoryRouter(instances=instances, terms=lambda _, __: Terms(), clock=bridge.clock),
+        redelivery=Redelivery(take=bridge.take, clock=bridge.clock),
+        log=bridge.write,
+        wake_claimers=wake_no_claimers,
+        answer_room=bridge.room,
+    )
+    request = msgspec.structs.replace(REQUEST, url=address)
+    parts.start("job", CallPart(Token("uid", 1, 1, CallKind.PART, 0), "default", "shop", "a", request))
+    await bridge.settle()
+    assert bridge.room.sizes == [65_537]
+    bridge.is_away = False
+    await bridge.advance(5_000)
+    assert (len(bridge.taken), bridge.room.sizes) == (1, [])
 
 
 async def test_a_part_that_may_not_leave_is_alive_no_more() -> None:

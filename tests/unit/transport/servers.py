@@ -12,6 +12,7 @@ from scheduler_service.transport.connection import Deadlines
 from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.pool import Pool
 from scheduler_service.transport.resolver import Guard, SystemResolver
+from scheduler_service.transport.response_room import ResponseRoom
 from scheduler_service.transport.sender import HttpSender
 from tests.manual_clock import ManualClock
 from tests.static_directory import StaticDirectory
@@ -133,6 +134,7 @@ class Stage:
             age_seconds=60.0,
             descriptors=descriptors,
             log=lambda event, **keys: None,
+            room=ResponseRoom(),
         )
         self._stack.callback(pool.close, "the test is over")
         return pool

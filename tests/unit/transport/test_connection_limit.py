@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from scheduler_service.transport.addresses import read_url
-from scheduler_service.transport.connection import Deadlines, HttpConnection
+from scheduler_service.transport.connection import Deadlines, HttpConnection, ReadBuffer
 from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
 from scheduler_service.transport.resolver import Route
@@ -45,6 +45,7 @@ class Bench:
                     deadlines=Deadlines(),
                     limit=1,
                     is_silent=lambda: True,
+                    buffer=ReadBuffer(),
                 )
             )
 

@@ -2,9 +2,7 @@
 
 import errno
 import os
-import shutil
 import ssl
-import subprocess
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,25 +13,8 @@ from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequ
 from tests.unit.transport.servers import Server, Stage, TableResolver, repeating
 from tests.unit.transport.shortage import no_descriptor
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.skipif(
-        shutil.which("openssl") is None, reason="openssl is missing: it makes the certificates"
-    ),
-]
+pytestmark = pytest.mark.anyio
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate of its own authority for good.test and 127.0.0.1, and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    names = "subjectAltName=DNS:good.test,IP:127.0.0.1"
-    kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    files = ["-keyout", "key.pem", "-out", "cert.pem"]
-    command = ["openssl", "req", "-x509", *kind, "-subj", "/CN=good.test", "-addext", names, *files]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    return folder / "cert.pem", folder / "key.pem"
 
 
 async def test_host_and_authority_are_checked(stage: Stage, certificate: tuple[Path, Path]) -> None:

@@ -1,0 +1,55 @@
+"""Large answers that come at one moment: what they take in memory does not depend on their number."""
+
+import asyncio
+import gzip
+from pathlib import Path
+
+import pytest
+
+from tests.attack.bystander import open_bystander
+from tests.attack.service import job, open_service
+from tests.faults.processes import Fleet
+from tests.unit.transport.servers import Peer, Stage
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+
+CALLS = 400
+PLAIN = b'"%s"' % (b"0123456789" * 100_000)
+PACKED = gzip.compress(PLAIN)
+HEADS = {
+    "length": b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(PLAIN),
+    "packed": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(PACKED),
+}
+ANSWERS = {"length": HEADS["length"] + PLAIN, "packed": HEADS["packed"] + PACKED}
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+async def test_hundreds_of_large_answers_at_one_moment(
+    fleet: Fleet, stage: Stage, tmp_path: Path, kind: str
+) -> None:
+    """All of them are read, and each execution succeeds; those of the bystander go on."""
+    asked, ready = 0, asyncio.Event()
+
+    async def handle(peer: Peer) -> None:
+        nonlocal asked
+        await peer.read()
+        asked += 1
+        if asked == CALLS:
+            ready.set()
+        await ready.wait()
+        await peer.say(ANSWERS[kind])
+        await peer.reader.read()
+
+    target = await stage.server(handle, backlog=CALLS)
+    async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
+        labels = {"answers": "large"}
+        jobs = [job(f"large-{number}", f"{target.url}/run", labels=labels) for number in range(CALLS)]
+        answer = await service.run.ask("POST", "/jobs", json=jobs)
+        assert answer.status_code == 200, answer.text
+
+        async def have_succeeded() -> bool:
+            found = await service.run.read("/counts/executions", label="answers:large")
+            return bool(found["byState"].get("succeeded") == CALLS)
+
+        await service.run.until(have_succeeded, f"{CALLS} executions have succeeded")
+        await bystander.check()
