@@ -173,7 +173,7 @@ def refuse_sum(turn: TurnState, run: Open, step: Step, outcome: Outcome) -> Brok
     if not step.keeps or type(outcome) is Fault:
         return None
     size = len(outcome.body)
-    if size > SMALL_BYTES and size > turn.room:
+    if size > SMALL_BYTES and 2 * size > turn.room:  # `lacks_room`, without a call for each step
         message = (
             f"the response to step {step.index} is needed later, and there is no room for it: what open "
             "executions keep would take more than limits.open_bytes; raise it, or let the targets answer "
@@ -194,8 +194,8 @@ def refuse_sum(turn: TurnState, run: Open, step: Step, outcome: Outcome) -> Brok
 
 
 def lacks_room(turn: TurnState, size: int) -> bool:
-    """Whether the process may not keep so many bytes more."""
-    return size > turn.room and size > SMALL_BYTES
+    """Whether the process may not keep so many bytes more, and a request that is made of them."""
+    return size > SMALL_BYTES and 2 * size > turn.room
 
 
 def _succeeds(step: Step, status: int) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from scheduler_service.domain.document import Calling, Context, Document, PartsOpen, PartsQueued
+from scheduler_service.domain.document import Context, Document, PartsOpen, PartsQueued
 
 
 class CountedJob(Protocol):
@@ -12,7 +12,7 @@ class CountedJob(Protocol):
 
 
 class OpenBytes:
-    """Parameters, requests and responses of open executions, counted by job; `most` is what they may take.
+    """What open executions keep and what is made of it, counted by job; `most` is what it may take.
 
     Of the jobs in memory alone, and of those that keep much (`language.values.LARGE_BYTES`). Those that are
     open when the process starts are counted as they are loaded, and may be more than that.
@@ -35,28 +35,30 @@ class OpenBytes:
 
 
 def weigh_open(document: Document | None) -> int:
-    """The bytes that the open executions of a job keep."""
+    """The bytes that the open executions of a job keep.
+
+    Parameters and responses count twice: a request that is made of them is as large, and is kept until it is
+    answered.
+    """
     if document is None:
         return 0
     size = 0
     for run in document.head.opens:
         size += len(run.params) + sum(map(len, run.replayed))
-    return size + sum(map(_weigh, document.contexts.values()))
+    for context in document.contexts.values():
+        for kept in context.responses:
+            size += len(kept.body or b"")
+    return 2 * size + sum(map(_weigh_rest, document.contexts.values()))
 
 
-def _weigh(context: Context) -> int:
+def _weigh_rest(context: Context) -> int:
+    """The last event, and the bodies of parts."""
     size = 0 if context.told is None else len(context.told.response)
-    for kept in context.responses:
-        size += len(kept.body or b"")
     match context.phase:
-        case Calling(request=request):
-            size += len(request.body or b"")
         case PartsQueued(ends=ends):
             size += sum(len(end.body or b"") for end in ends if end is not None)
         case PartsOpen(parts=parts):
-            for part in parts:
-                size += len(part.request.body or b"") if part.request is not None else 0
-                size += len(part.end.body or b"") if part.end is not None else 0
+            size += sum(len(part.end.body or b"") for part in parts if part.end is not None)
         case _:
             pass
     return size

@@ -160,8 +160,12 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._waiter: asyncio.Future[ParsedResponse | TransportError] | None = None
         self._bucket: set[Expiring] = set()
 
-    async def exchange(self, data: bytes, *, method: str, deadline: float) -> ParsedResponse:
+    async def exchange(
+        self, data: bytes, *, method: str, deadline: float, body: bytes | None = None
+    ) -> ParsedResponse:
         """Sends a request; the response, by `deadline` (seconds of the loop's clock) at the latest.
+
+        `body`: what is to follow `data`.
 
         Raises TransportError. Where the caller is cancelled, the connection is closed.
         """
@@ -172,6 +176,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._parser.begin(method=method)
         self._bucket = self._deadlines.arm(self, deadline)
         self._transport.write(data)
+        if body is not None:
+            self._transport.write(body)
         try:
             outcome = await waiter
         except asyncio.CancelledError:

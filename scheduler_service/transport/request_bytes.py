@@ -15,6 +15,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _CONNECTION_HEADERS = frozenset(
     {"host", "content-length", "connection", "transfer-encoding", "keep-alive", "upgrade", "te"}
 )
+APART_BYTES = 65_536
+"""A longer body is not copied to stand behind its head: it is sent as it is."""
 _COMMON = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"})
 _WITH_LENGTH = frozenset({"POST", "PUT", "PATCH"})
 _MAX_CACHED_HEADS = 1024
@@ -46,7 +48,9 @@ class RequestWriter:
         }
 
     def write(self, hop: Hop, trace: str, until: str, span: str = "") -> bytes:
-        """The request's bytes; `until` is its deadline, `trace` and `span` are those of an OutboundRequest.
+        """The request's bytes, without a body of more than `APART_BYTES`, which follows them.
+
+        `until` is its deadline, `trace` and `span` are those of an OutboundRequest.
 
         Header values outside ASCII are sent as UTF-8.
 
@@ -79,7 +83,7 @@ class RequestWriter:
             head = text.encode()
         except UnicodeEncodeError:
             raise ConnectFailed("A header has a lone surrogate, which has no encoding: remove it.") from None
-        return head if body is None else head + body
+        return head if body is None or len(body) > APART_BYTES else head + body
 
     def _begin_head(self, names: tuple[str, ...]) -> tuple[str, bool]:
         """The pattern of all headers but the last ones, and whether a traceparent is among them.

@@ -27,7 +27,7 @@ from scheduler_service.transport.errors import (
 from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.pool import Pool
 from scheduler_service.transport.redirects import follow, write_url
-from scheduler_service.transport.request_bytes import Hop, RequestWriter, count_spans
+from scheduler_service.transport.request_bytes import APART_BYTES, Hop, RequestWriter, count_spans
 from scheduler_service.transport.resolver import Guard, Resolver, Route
 from scheduler_service.transport.response_parser import ParsedResponse
 from scheduler_service.transport.response_room import ResponseRoom
@@ -237,21 +237,26 @@ class HttpSender:
     ) -> Awaitable[ParsedResponse]:
         """Sends one request when it is awaited: no coroutine of its own where a connection is idle."""
         data = self._request_writer.write(hop, request.trace, until, request.span)
+        body = hop.body
+        if body is not None and len(body) <= APART_BYTES:
+            body = None  # it is in `data`
         site = hop.target.site
         connection = self._pool.take(site, hop.trusted)
         if connection is None:
-            return self._exchange_later(hop, data, deadline, may_go)
+            return self._exchange_later(hop, data, body, deadline, may_go)
         if not may_go():
             self._pool.release(connection)
             raise NotSent
-        return connection.exchange(data, method=hop.method, deadline=deadline)
+        return connection.exchange(data, method=hop.method, deadline=deadline, body=body)
 
-    async def _exchange_later(self, hop: Hop, data: bytes, deadline: float, may_go: MayGo) -> ParsedResponse:
+    async def _exchange_later(
+        self, hop: Hop, data: bytes, body: bytes | None, deadline: float, may_go: MayGo
+    ) -> ParsedResponse:
         connection = await self._pool.get(Route(hop.target.site, hop.trusted), deadline)
         if not may_go():
             self._pool.release(connection)
             raise NotSent
-        return await connection.exchange(data, method=hop.method, deadline=deadline)
+        return await connection.exchange(data, method=hop.method, deadline=deadline, body=body)
 
 
 def _first_hop(request: OutboundRequest, located: Located) -> Hop:

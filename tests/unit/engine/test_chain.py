@@ -70,7 +70,7 @@ def test_a_response_for_later_steps_needs_room_in_the_process() -> None:
     )
     for needed, size, is_kept in ((True, 5_001, False), (True, 5_000, True), (False, 5_001, True)):
         rig = Rig(request=[step, last if needed else step]).create()
-        rig.room = 5_000
+        rig.room = 10_000
         rig.deliver(Triggered())
         rig.answer(200, "x" * (size - 2))
         assert len(rig.calls()) == 1 + is_kept

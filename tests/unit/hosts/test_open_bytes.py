@@ -58,22 +58,21 @@ async def document(phase: Phase, **members: Any) -> Document:
     ("phase", "size"),
     [
         (CheckWaiting(0), 0),
-        (Calling(0, REQUEST, 0), 100),
-        (Calling(0, replace(REQUEST, body=None), 0), 0),
+        (Calling(0, REQUEST, 0), 0),
         (PartsQueued(0, "q", URL, 0, (None, PartEnd(body=b"x" * 7), PartEnd())), 7),
         (
             PartsOpen(
                 0, "s", "shard", 0, (Part(0, 1, request=REQUEST), Part(1, 1, end=PartEnd(body=b"x" * 8)))
             ),
-            108,
+            8,
         ),
     ],
 )
 async def test_all_bodies_of_open_executions_are_weighed(phase: Phase, size: int) -> None:
-    """Parameters, what a replay brought, responses, the last event, and what its phase has."""
+    """Parameters, what a replay brought and responses, twice each; the last event, and parts."""
     kept = (Kept(200, URL, b"x" * 200), Kept(200, URL))
-    assert weigh_open(await document(phase)) == 60 + size
-    assert weigh_open(await document(phase, responses=kept, told=LastEvent("200", b"x" * 9))) == 269 + size
+    assert weigh_open(await document(phase)) == 120 + size
+    assert weigh_open(await document(phase, responses=kept, told=LastEvent("200", b"x" * 9))) == 529 + size
     assert weigh_open(None) == 0
 
 
@@ -103,7 +102,7 @@ async def test_a_kept_response_takes_room_until_its_execution_ends(qos: int) -> 
     bench.cached = locked.cached
     await _begin(bench, request=KEEPING, qos=qos)
     await bench.answer(body=b'"%s"' % (b"x" * LARGE_BYTES))
-    size = 2 * LARGE_BYTES + 4 + 2  # the response, the request with it, the parameters
+    size = 2 * (LARGE_BYTES + 2 + 2)  # the response and the parameters, and the requests of them
     assert bench.open_bytes.total == size
     cache.leave(locked)
     assert bench.open_bytes.total == size

@@ -7,11 +7,24 @@ import pytest
 
 from scheduler_service import __version__
 from scheduler_service.domain.wire import Answer, Fault, Headers, OutboundRequest
+from scheduler_service.transport.request_bytes import APART_BYTES
 from tests.manual_clock import ManualClock
 from tests.unit.transport.exchanges import OK, head_of, request
 from tests.unit.transport.servers import Stage, repeating
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("size", [APART_BYTES, APART_BYTES + 1, 16 * APART_BYTES])
+async def test_a_long_body_follows_its_head(stage: Stage, size: int) -> None:
+    """It is not copied, and comes whole over a new connection and over a kept one."""
+    server = await stage.server(repeating(OK))
+    sender = stage.sender()
+    body = b"x" * (size - 3) + b"end"
+    for _ in range(2):
+        assert isinstance(await sender.send(request(server.url, body=body)), Answer)
+    assert [raw.partition(b"\r\n\r\n")[2] == body for raw in server.requests] == [True, True]
+    assert {head_of(raw)["content-length"] for raw in server.requests} == {str(size)}
 
 
 async def test_the_bytes_of_a_request(stage: Stage) -> None:
