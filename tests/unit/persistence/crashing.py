@@ -14,6 +14,7 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.redis.address import read_address
 from scheduler_service.persistence.redis.store import RedisStateStore
 from scheduler_service.persistence.sqlite.folder import FolderLock
+from scheduler_service.persistence.sqlite.group_division import GROUP_BYTES
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import OpenStore
@@ -75,6 +76,18 @@ async def write_turns(place: str, passage: int, turns: int) -> None:
         print(number + 1, flush=True)
 
 
+async def write_large(place: str, passage: int, jobs: int) -> None:
+    """Jobs at one moment, each with more than half a group; a line with the number of one that is durable."""
+    store = await open_at(place, passage)
+    print("open", flush=True)
+
+    async def write(number: int) -> None:
+        await store.commit(commit(f"job-{number}", document=b"x" * (GROUP_BYTES // 2 + 1)))
+        print(number, flush=True)
+
+    await asyncio.gather(*map(write, range(1, jobs + 1)))
+
+
 async def fill_disk(folder: Path) -> None:
     """The log may not grow any more, then it may again; a line with what each write came to."""
     store = await SqliteStateStore.open(folder=folder)
@@ -109,6 +122,8 @@ if __name__ == "__main__":
         asyncio.run(fill_disk(Path(sys.argv[2])))
     elif sys.argv[1] == "hold":
         hold_share(Path(sys.argv[2]), int(sys.argv[3]))
+    elif sys.argv[1] == "large":
+        asyncio.run(write_large(sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
     else:
         asyncio.run(write_turns(sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
 

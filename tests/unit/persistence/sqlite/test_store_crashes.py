@@ -57,6 +57,19 @@ async def test_a_kill_at_each_point_leaves_whole_turns(tmp_path: Path, passage: 
     await check_whole(tmp_path, least=1 + is_committed, most=1 + is_committed)
 
 
+@pytest.mark.parametrize("passage", range(6, 20))
+async def test_a_kill_between_large_groups_leaves_the_first_ones(tmp_path: Path, passage: int) -> None:
+    """What waits together and is large is committed in groups: whole ones, and all that were answered."""
+    child = start("large", tmp_path, passage, 4)
+    lines = child.communicate()[0].splitlines()
+    assert child.returncode == -signal.SIGKILL
+    store = await SqliteStateStore.open(folder=tmp_path)
+    there = [await store.load(f"job-{number}") is not None for number in range(1, 5)]
+    assert there == sorted(there, reverse=True)
+    assert answered(lines) <= sum(there) == passage // 6
+    await store.close()
+
+
 async def test_a_log_that_cannot_grow_is_survived(tmp_path: Path) -> None:
     """A commit that the disk refuses is uncertain; what was written stays, and room brings the store back."""
     child = start("fill", tmp_path)
