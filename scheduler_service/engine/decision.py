@@ -13,6 +13,8 @@ from scheduler_service.engine.program import Program
 
 UNBOUNDED = 1 << 62
 SMALL_BYTES = 4_096
+COUNTED_TIMES = 2
+"""Parameters and responses count twice: a request made of them is as large, and kept until its answer."""
 
 
 class Job(msgspec.Struct, frozen=True, gc=False):

@@ -45,7 +45,7 @@ from scheduler_service.engine.admission import admit, drop, new_execution, start
 from scheduler_service.engine.attempt import Broken, abandon, call_cancel_url, fail, token_of
 from scheduler_service.engine.chain import begin_again, handle_answer, lacks_room, record_step
 from scheduler_service.engine.checking import handle_check, record_check, send_check
-from scheduler_service.engine.decision import Decision, Job
+from scheduler_service.engine.decision import COUNTED_TIMES, Decision, Job
 from scheduler_service.engine.effort import is_large
 from scheduler_service.engine.feedback import handle_feedback
 from scheduler_service.engine.firing import fire_due, handle_count, repeat_counts
@@ -173,11 +173,20 @@ def _run_due(turn: TurnState) -> Reply:
             _run_due_execution(turn, run)
         start_queued(turn)
         for run in _due_triggers(turn):
-            submit(turn, run)
+            _submit_due(turn, run)
     fire_due(turn)
     if turn.head.counting:
         repeat_counts(turn)
     return Taken()
+
+
+def _submit_due(turn: TurnState, run: Open) -> None:
+    """Takes a delayed trigger that is due; one whose parameters have no room now stays due."""
+    size = _brought(run.params, run.replayed)
+    if lacks_room(turn, size):
+        return
+    turn.room -= COUNTED_TIMES * size
+    submit(turn, run)
 
 
 def _due_triggers(turn: TurnState) -> list[Open]:

@@ -51,7 +51,7 @@ class CachedJob:
 
     About how many bytes it takes in memory: `program_bytes` its programs, `state_bytes` what the store has of
     its state, most of which are the parameters and responses of its open executions. `open_bytes` is what
-    `hosts.open_bytes` has counted of these.
+    `hosts.open_bytes` has counted of these; `keeps_much`: contexts in memory alone may have large responses.
     """
 
     __slots__ = (
@@ -64,6 +64,7 @@ class CachedJob:
         "entry",
         "is_committing",
         "job_id",
+        "keeps_much",
         "loaded",
         "open_bytes",
         "program_bytes",
@@ -77,6 +78,7 @@ class CachedJob:
         self.sequence = 0
         self.is_committing = False
         self.open_bytes = 0
+        self.keeps_much = False
         self.forget()
 
     def forget(self) -> None:
@@ -223,8 +225,8 @@ class JobCache:
             self._live.add(job_id)
         else:
             self._live.discard(job_id)
-        if cached.open_bytes or cached.state_bytes > USUAL_BYTES:
-            self.open_bytes.note(cached, weigh_open(document) if cached.is_live else 0)
+        if cached.keeps_much or cached.open_bytes or cached.state_bytes > USUAL_BYTES:
+            self._count_open(cached)
         weight = cached.program_bytes
         # Live ones stay whatever they weigh, and must not push out all others.
         if cached.state_bytes > USUAL_BYTES and not cached.is_live:
@@ -237,6 +239,11 @@ class JobCache:
             self._drop(job_id)
         elif len(self._jobs) > self._most or self._bytes > self._most_bytes:
             self._evict()
+
+    def _count_open(self, cached: CachedJob) -> None:
+        is_live = cached.is_live
+        self.open_bytes.note(cached, weigh_open(cached.document) if is_live else 0)
+        cached.keeps_much &= is_live
 
     def _evict(self) -> None:
         """Drops the longest unused, some at once; a few that must stay go to the end of the order."""

@@ -72,6 +72,9 @@ class NotificationSender:
         self._tasks = Tasks()
         self._first_tries = FirstTries(tasks=self._tasks, attempt=self._try_pending)
         self._settled_before: set[str] | None = None
+        self._held_since = 0
+        self._taken_over: set[str] = set()
+        self._dismissed: set[str] = set()
         self._loads = asyncio.Semaphore(LOADED_AT_ONCE)
 
     def __len__(self) -> int:
@@ -85,7 +88,7 @@ class NotificationSender:
 
     def take(self, delivery: Delivery) -> None:
         """A new delivery, committed with its turn; it is tried after those of its execution before it."""
-        if delivery.delivery_id in self._pending:
+        if delivery.delivery_id in self._pending or delivery.delivery_id in self._taken_over:
             return
         self._pending.put(delivery)
         self._record(delivery, None)
@@ -99,6 +102,7 @@ class NotificationSender:
         """New deliveries wait until those of an earlier process are adopted, which were there before them."""
         self._first_tries.hold()
         self._settled_before = set()
+        self._held_since = self._clock.now().wall
 
     def adopt(self, deliveries: Iterable[Delivery]) -> None:
         """Durable deliveries of an earlier process go on; those in the outbox are left to `resend_outbox`.
@@ -108,13 +112,19 @@ class NotificationSender:
         """
         now = self._clock.now().steady
         settled, self._settled_before = self._settled_before or set(), None
+        in_order = sorted(deliveries, key=lambda one: (one.uid, one.execute_number, one.ordinal))
+        adopted = [
+            delivery
+            for delivery in in_order
+            if delivery.state == DeliveryState.PENDING
+            and delivery.delivery_id not in self._pending
+            and delivery.delivery_id not in settled
+        ]
+        self._pending.put_first(adopted)
         untried = []
-        for delivery in sorted(deliveries, key=lambda one: (one.uid, one.execute_number, one.ordinal)):
-            if delivery.state != DeliveryState.PENDING or delivery.delivery_id in self._pending:
-                continue
-            if delivery.delivery_id in settled:
-                continue
-            self._pending.put(delivery)
+        for delivery in adopted:
+            if delivery.created_at >= self._held_since > 0:
+                self._taken_over.add(delivery.delivery_id)  # its turn may tell of it only now
             if delivery.tries == 0:
                 self._record(delivery, None)  # the record of the earlier process was lost with it
             if delivery.due is None:
@@ -145,6 +155,8 @@ class NotificationSender:
         if delivery.durable:
             await self._store.settle((Settlement(dismissed, done=True, batch=batch),))
             self._note_settled(delivery_id)
+        if self._pending.is_sending(delivery_id):
+            self._dismissed.add(delivery_id)
         self._drop(delivery)
         self._hand_over(dismissed, batch)
         return True
@@ -201,9 +213,11 @@ class NotificationSender:
         if not self._pending.begin(delivery_id):
             return
         was_pending = delivery_id in self._pending  # else it failed, or is not adopted yet
+        self._dismissed.discard(delivery_id)
         try:
             outcome = await self._sender.send(request_of_try(delivery))
-            if was_pending and delivery_id not in self._pending:  # somebody dropped it meanwhile
+            was_dropped = was_pending and delivery_id not in self._pending
+            if was_dropped or delivery_id in self._dismissed:  # by somebody, meanwhile
                 return
             now = self._clock.now()
             after = after_try(delivery, outcome, now, retries=self._retries, interval=self._interval)
@@ -213,6 +227,7 @@ class NotificationSender:
             self._hand_over(after, batch)
             self._place(after)  # not before: a retry that came due during the settlement would find it in use
         finally:
+            self._dismissed.discard(delivery_id)
             self._pending.end(delivery_id)
 
     def _place(self, after: Delivery) -> None:

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from scheduler_service.domain.document import Context, Document, PartsOpen, PartsQueued
+from scheduler_service.engine.decision import COUNTED_TIMES, UNBOUNDED
 
 
 class CountedJob(Protocol):
@@ -11,35 +12,60 @@ class CountedJob(Protocol):
     open_bytes: int
 
 
+class Deciding:
+    """A decision on much that is being made, or waits for that. `more`: what its job will keep more."""
+
+    __slots__ = ("before", "more")
+
+    def __init__(self, before: int) -> None:
+        self.before = before
+        self.more = 0
+
+
 class OpenBytes:
     """What open executions keep and what is made of it, counted by job; `most` is what it may take.
 
-    Of the jobs in memory alone, and of those that keep much (`language.values.LARGE_BYTES`). Those that are
-    open when the process starts are counted as they are loaded, and may be more than that.
+    Of the jobs in memory, and of those that keep something larger than `engine.decision.SMALL_BYTES`. Those
+    that are open when the process starts are counted as they are loaded, and may be more than that.
 
-    `room`: how many bytes more may be kept; it may be negative. `total`: how many are kept.
+    `room`: how many bytes more may be kept; it may be negative. Where nothing is kept, one execution has room
+    in any case. `total`: how many are kept.
     """
 
-    __slots__ = ("_most", "room", "total")
+    __slots__ = ("_deciding", "_most", "room", "total")
 
     def __init__(self, *, most: int) -> None:
         self._most = most
-        self.room = most
+        self._deciding: set[Deciding] = set()
+        self.room = UNBOUNDED
         self.total = 0
 
     def note(self, cached: CountedJob, size: int) -> None:
         """The executions of this job take `size` bytes now."""
         self.total += size - cached.open_bytes
-        self.room = self._most - self.total
         cached.open_bytes = size
+        self.room = self._room_beside(self.total)
+
+    def begin(self, cached: CountedJob) -> Deciding:
+        """A decision waits for the thread for large work; `end` follows."""
+        deciding = Deciding(cached.open_bytes)
+        self._deciding.add(deciding)
+        return deciding
+
+    def end(self, deciding: Deciding) -> None:
+        """It is made, or will not be."""
+        self._deciding.discard(deciding)
+
+    def room_now(self) -> int:
+        """`room` in the thread for large work: what was decided there counts before the loop has noted it."""
+        return self._room_beside(self.total + sum([one.more for one in tuple(self._deciding)]))
+
+    def _room_beside(self, taken: int) -> int:
+        return self._most - taken if taken > 0 else UNBOUNDED
 
 
 def weigh_open(document: Document | None) -> int:
-    """The bytes that the open executions of a job keep.
-
-    Parameters and responses count twice: a request that is made of them is as large, and is kept until it is
-    answered.
-    """
+    """The bytes that the open executions of a job keep, with the requests that are made of them."""
     if document is None:
         return 0
     size = 0
@@ -48,7 +74,7 @@ def weigh_open(document: Document | None) -> int:
     for context in document.contexts.values():
         for kept in context.responses:
             size += len(kept.body or b"")
-    return 2 * size + sum(map(_weigh_rest, document.contexts.values()))
+    return COUNTED_TIMES * size + sum(map(_weigh_rest, document.contexts.values()))
 
 
 def _weigh_rest(context: Context) -> int:

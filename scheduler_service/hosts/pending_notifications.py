@@ -1,5 +1,7 @@
 """The notifications that are not settled yet, and which of them may be dropped."""
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from scheduler_service.domain.effects import Delivery
@@ -50,6 +52,15 @@ class PendingNotifications:
         self._uids[delivery.delivery_id] = delivery.uid
         self._by_uid.setdefault(delivery.uid, {})[delivery.delivery_id] = delivery
 
+    def put_first(self, deliveries: Iterable[Delivery]) -> None:
+        """Adds those of an earlier process, in their order, in front of the others of each life."""
+        deliveries = tuple(deliveries)
+        newer = {uid: self._by_uid.pop(uid, {}) for uid in {delivery.uid for delivery in deliveries}}
+        for delivery in deliveries:
+            self.put(delivery)
+        for uid, siblings in newer.items():
+            self._by_uid[uid].update(siblings)
+
     def drop(self, delivery_id: str) -> None:
         """Forgets it."""
         self._give_room_back(delivery_id)
@@ -67,6 +78,10 @@ class PendingNotifications:
             return False
         self._sending.add(delivery_id)
         return True
+
+    def is_sending(self, delivery_id: str) -> bool:
+        """Whether it is being sent."""
+        return delivery_id in self._sending
 
     def end(self, delivery_id: str) -> None:
         """It is not being sent any more."""

@@ -4,11 +4,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Event, Resumed
 from scheduler_service.domain.moments import DAY, Now
-from scheduler_service.domain.replies import Recalled, Reply, Taken
-from scheduler_service.domain.wire import Holder, Token
-from scheduler_service.engine.decision import Decision, Job
+from scheduler_service.domain.replies import Recalled, Reply
+from scheduler_service.domain.wire import Answer, Holder, Token
+from scheduler_service.engine.decision import SMALL_BYTES, Decision, Job
 from scheduler_service.engine.program_weight import weigh
 from scheduler_service.hosts.commit_builder import (
     CommitBuilder,
@@ -27,7 +29,6 @@ from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
 from scheduler_service.hosts.revisions import accepted, bind
 from scheduler_service.hosts.timed_release import WaitUntil, ahead_of, begin_of, is_past
 from scheduler_service.language.filters import Unfinished
-from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.ports.alarms import Alarms
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StateUnreadable, StoreError, StoreUnavailable, StoreUncertain
@@ -92,8 +93,6 @@ class Turn:
             return self._run_prepared(cached, command, moment)
         if moment is not None and cached.is_live:
             moment = None
-        if cached.state_bytes > LARGE_BYTES:
-            return self._take_large(cached, command, moment)
         return self._take(cached, command, moment)  # mostly: so it has no coroutine around it
 
     async def _run_prepared(self, cached: CachedJob, command: Command, moment: int | None) -> Reply:
@@ -105,7 +104,7 @@ class Turn:
             known = await self._store.recall(remembered.scope, remembered.key, remembered.created_at - DAY)
             if known is not None:
                 return Recalled(known.answer, known.digest == remembered.digest)
-        return await self._take_large(cached, command, moment)
+        return await self._take(cached, command, moment)
 
     def begin_life(self, cached: CachedJob, event: Created, definition: Definition) -> PendingCommit | Reply:
         """Decides the creation of a job of which the store should know nothing: its commit counts only then.
@@ -240,18 +239,21 @@ class Turn:
                 await self._set_alarm(cached)
         return decision.reply
 
-    async def _take_large(self, cached: CachedJob, command: Command, moment: int | None) -> Reply:
-        """For a job with much in its state. Where it only waits, it waits until there is room for it."""
-        is_ring = isinstance(command.event, AlarmRang)
-        if is_ring and not cached.is_live and cached.state_bytes > self._open_bytes.room:
-            self._alarms.again(cached.job_id)
-            return Taken()
-        return await self._take(cached, command, moment)
-
     async def _decide_apart(self, cached: CachedJob, job: Job, event: Event, now: Now) -> Decision:
-        """A decision on much, beside the loop; what the job keeps then counts before others are decided."""
-        decision = await work_apart(partial(self._core.decide, job, event, now))
-        self._open_bytes.note(cached, weigh_open(decision.document))
+        """A decision on much, beside the loop; what its job keeps then counts before the next one is made."""
+        counted = self._open_bytes
+        deciding = counted.begin(cached)
+
+        def decide() -> Decision:
+            decision = self._core.decide(replace(job, room=counted.room_now()), event, now)
+            deciding.more = weigh_open(decision.document) - deciding.before
+            return decision
+
+        try:
+            decision = await work_apart(decide)
+        finally:
+            counted.end(deciding)
+        counted.note(cached, deciding.before + deciding.more)
         return decision
 
     async def _apart(
@@ -321,6 +323,10 @@ class Turn:
         cached.due = due
         if batch is not None:
             self._history.append(batch, durable=False)
+        if type(event) is CallEnded:
+            outcome = event.outcome
+            if type(outcome) is Answer and len(outcome.body) > SMALL_BYTES:
+                cached.keeps_much = True
         if turn.decision.effects:
             self._act(cached.job_id, turn.decision.effects, cached.programs)
         return not is_set

@@ -24,6 +24,7 @@ from scheduler_service.domain.records import (
     without_params,
 )
 from scheduler_service.domain.wire import Headers
+from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.security.concealment import Concealment, hide_query
 
 MASKED_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
@@ -80,8 +81,8 @@ class Masking:
 
     @property
     def reads_bodies(self) -> bool:
-        """Whether bodies are searched for members as a whole; else only what is kept of them is."""
-        return self._conceal.needle is not None
+        """Whether much of a large body is searched: all of it for members, or much is kept of it."""
+        return self._conceal.needle is not None or self._body_bytes > LARGE_BYTES
 
     def redact_all(self, records: Sequence[Record], *, detail: str | None = None) -> tuple[Record, ...]:
         """The records of a turn as written; `detail` is the job's `historyDetail`, None: the setting."""

@@ -95,9 +95,12 @@ class Recovery:
     async def _hand_over_deliveries(self) -> None:
         found: list[Delivery] = []
         after = ""
-        while page := await self._read_deliveries(after):
-            found += map(leave_body, page)
-            after = page[-1].delivery_id
+        try:
+            while page := await self._read_deliveries(after):
+                found += map(leave_body, page)
+                after = page[-1].delivery_id
+        except Exception as error:  # noqa: BLE001 - one damaged row must not hold back all others for ever
+            self._log("deliveries_damaged", after=after, error=str(error))
         self._notifications.adopt(found)
 
     async def _read_deliveries(self, after: str) -> list[Delivery]:

@@ -112,7 +112,7 @@ NOTIFICATIONS_PENDING = Family(
 )
 OUTBOX = Family(
     "punctual_outbox_deliveries", _GAUGE,
-    "Notifications that were given up and lie in the outbox; at most 10,000 are counted.",
+    "Notifications that were given up and lie in the outbox; at most 10,000, or 80 MiB of them, are counted.",
 )  # fmt: skip
 OUTBOX_AGE = Family(
     "punctual_outbox_oldest_seconds", _GAUGE, "The age of the oldest notification in the outbox."

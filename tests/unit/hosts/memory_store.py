@@ -61,6 +61,7 @@ class MemoryStore(StateStore):
         self.during_read: Callable[[], Awaitable[None]] | None = None
         self._queue: deque[tuple[Commit, asyncio.Future[None]]] = deque()
         self._is_held = False
+        self.deliveries_fault: Exception | None = None
         self.deliveries_gate: asyncio.Semaphore | None = None  # one for each page
 
     def hold(self) -> None:
@@ -134,6 +135,8 @@ class MemoryStore(StateStore):
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
         if self.deliveries_gate is not None and limit > 1:  # a page, and not one of them
             await self.deliveries_gate.acquire()
+        if self.deliveries_fault is not None:
+            raise self.deliveries_fault
         self._check()
         return [self.disk.deliveries[name] for name in sorted(self.disk.deliveries) if name > after][:limit]
 

@@ -368,6 +368,23 @@ async def test_a_body_that_cannot_be_read_is_read_later() -> None:
     assert house.disk.deliveries == {}
 
 
+async def test_what_was_handed_over_is_not_taken_again() -> None:
+    """A turn whose commit is durable tells of its notifications late, where its answer was uncertain."""
+    house = await House().start()
+    sender = house.host.notifications
+    sender.hold()
+    one = delivery(0, durable=True, created_at=house.clock.now().wall)
+    house.disk.deliveries[one.delivery_id] = one
+    sender.adopt([one])
+    await house.settle()
+    sender.take(one)
+    await house.settle()
+    assert len(house.sender.requests) == 1
+    sender.take(delivery(1, created_at=house.clock.now().wall))
+    await house.settle()
+    assert len(house.sender.requests) == 2
+
+
 async def test_one_is_found_among_others_of_its_beginning() -> None:
     """Many have the same beginning and come before it; nobody else is read or tried."""
     house = await House().start()

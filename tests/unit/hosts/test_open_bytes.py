@@ -1,5 +1,6 @@
 """What open executions keep in memory is counted, job by job, and has a limit."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -17,11 +18,13 @@ from scheduler_service.domain.document import (
     PartsQueued,
     Phase,
 )
-from scheduler_service.domain.events import AlarmRang, Triggered
+from scheduler_service.domain.events import AlarmRang, CallEnded, Triggered
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
 from scheduler_service.domain.parts import Part, PartEnd
 from scheduler_service.domain.replies import Refusal, Started
-from scheduler_service.domain.wire import OutboundRequest
+from scheduler_service.domain.wire import Answer, OutboundRequest
+from scheduler_service.engine.decision import UNBOUNDED
+from scheduler_service.hosts.host_parts import DEFAULT_LIMITS
 from scheduler_service.hosts.job_cache import CachedJob, JobCache
 from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
 from scheduler_service.language.values import LARGE_BYTES
@@ -127,7 +130,7 @@ async def test_where_there_is_no_room_a_large_response_fails_its_step() -> None:
     """And large parameters are refused; what other jobs keep counts (SPEC section 4)."""
     bench = Bench()
     other = CachedJob("other")
-    bench.open_bytes.note(other, bench.open_bytes.room - LARGE_BYTES)
+    bench.open_bytes.note(other, DEFAULT_LIMITS.open_bytes - LARGE_BYTES)
     await _begin(bench, request=KEEPING)
     await bench.answer(body=b'"%s"' % (b"x" * LARGE_BYTES))
     assert [call.token.execute_number for call in bench.calls()] == [1]
@@ -138,18 +141,90 @@ async def test_where_there_is_no_room_a_large_response_fails_its_step() -> None:
     assert [call.token.execute_number for call in bench.calls()] == [1, 2, 2]
 
 
+def large(size: int = LARGE_BYTES) -> Triggered:
+    """A trigger with so many bytes of parameters."""
+    return Triggered(params=b'{"a":"%s"}' % (b"x" * size))
+
+
 async def test_a_delayed_trigger_with_large_parameters_waits_for_room() -> None:
-    """It was accepted: its job rings again until there is some. Small ones do not wait."""
+    """It was accepted: its job rings again until there is some. The job's own timer does not wait for it."""
     bench = Bench()
-    await bench.create()
+    await bench.create(timer={"dueTime": "60s", "period": "60s"}, overlapPolicy="allow")
     later = START + 60 * SECOND
-    await bench.run(Triggered(params=b'{"a":"%s"}' % (b"x" * LARGE_BYTES), planned_at=later))
+    await bench.run(replace(large(), planned_at=later))
+    bench.open_bytes.note(bench.cached, 0)  # as `leave` does: it only waits
     other = CachedJob("other")
-    bench.open_bytes.note(other, bench.open_bytes.room)
+    bench.open_bytes.note(other, DEFAULT_LIMITS.open_bytes)
     bench.clock.advance(60 * SECOND)
     await bench.run(AlarmRang())
-    assert bench.calls() == []
+    assert [call.token.execute_number for call in bench.calls()] == [2]
+    await bench.run(AlarmRang())
+    assert len(bench.calls()) == 1
     assert bench.names()[-1] == "again"
     bench.open_bytes.note(other, 0)
+    await bench.run(AlarmRang())
+    assert [call.token.execute_number for call in bench.calls()] == [2, 1]
+
+
+async def test_where_nothing_is_kept_everything_has_room() -> None:
+    """Else what is larger than the limit would wait for ever."""
+    counted = OpenBytes(most=100)
+    assert (counted.room, counted.room_now()) == (UNBOUNDED, UNBOUNDED)
+    counted.note(CachedJob("one"), 1)
+    assert (counted.room, counted.room_now()) == (99, 99)
+
+
+async def test_what_waits_for_the_thread_is_decided_with_the_room_of_then() -> None:
+    """Ten large answers at one moment: each decision counts before the next one is made."""
+    counted = OpenBytes(most=20 * LARGE_BYTES)
+    benches = [Bench(open_bytes=counted) for _ in range(10)]
+    for bench in benches:
+        await _begin(bench, request=KEEPING)
+    body = b'"%s"' % (b"x" * 2 * LARGE_BYTES)
+    await asyncio.gather(*(bench.answer(body=body) for bench in benches))
+    kept = [len(bench.calls()) == 2 for bench in benches]
+    assert (kept.count(True), counted.total) == (4, sum(bench.cached.open_bytes for bench in benches))
+    assert 16 * LARGE_BYTES < counted.total < 20 * LARGE_BYTES
+
+
+async def test_a_decision_that_is_given_up_takes_no_room() -> None:
+    """Its turn was cancelled while it waited."""
+    counted = OpenBytes(most=100)
+    one = CachedJob("one")
+    counted.note(one, 10)
+    deciding = counted.begin(one)
+    deciding.more = 50
+    assert (counted.room_now(), counted.room) == (40, 90)
+    counted.end(deciding)
+    assert counted.room_now() == 90
+
+
+async def test_many_responses_in_memory_alone_are_counted() -> None:
+    """At qos 0 the store has nothing of them, and each context alone has little."""
+    bench = Bench()
+    cache = JobCache(most=9, most_bytes=1 << 20, open_bytes=bench.open_bytes)
+    locked = cache.seize("job")
+    assert locked is not None
+    bench.cached = locked.cached
+    await bench.create(request=KEEPING, overlapPolicy="allow")
+    for _ in range(3):
+        await bench.run(Triggered())
+        await bench.answer(body=b'"%s"' % (b"x" * 30_000))
+        cache.leave(locked)
+        locked.seize()
+    assert bench.open_bytes.total == 3 * 2 * (30_002 + 2)
+    for call in bench.calls()[1::2]:
+        await bench.run(CallEnded(call.token, Answer(200)))
+    cache.leave(locked)
+    assert (bench.open_bytes.total, bench.cached.keeps_much) == (0, False)
+
+
+async def test_a_job_that_was_not_in_memory_fires_where_there_is_no_room() -> None:
+    """A usual one has nothing that would need any."""
+    bench = Bench()
+    await bench.create(timer={"dueTime": "60s", "period": "60s"})
+    bench.open_bytes.note(CachedJob("other"), 2 * DEFAULT_LIMITS.open_bytes)
+    bench.cached.forget()
+    bench.clock.advance(60 * SECOND)
     await bench.run(AlarmRang())
     assert len(bench.calls()) == 1

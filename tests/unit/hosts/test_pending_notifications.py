@@ -25,6 +25,17 @@ def in_memory(pending: PendingNotifications) -> list[int]:
     return [one.ordinal for one in found if one is not None and one.request.body is not None]
 
 
+def test_those_of_an_earlier_process_are_the_older_ones() -> None:
+    """Where more than 100 are pending one of them is dropped first."""
+    pending = PendingNotifications(most_body_bytes=None)
+    for number in range(60, 120):
+        pending.put(delivery(number, 1, durable=False))
+    pending.put_first([delivery(number, 1, durable=False) for number in range(45)])
+    found = pending.superfluous("uid")
+    assert found is not None
+    assert found.ordinal == 0
+
+
 def test_only_so_many_large_bodies_are_in_memory() -> None:
     """Room comes back with those that are settled, or got smaller; without a bound all are."""
     pending = PendingNotifications(most_body_bytes=2 * SIZE)

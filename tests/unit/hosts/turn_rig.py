@@ -46,7 +46,12 @@ class Bench:
     """One job, and the turns that are taken on it."""
 
     def __init__(
-        self, disk: Disk | None = None, boot: int = 1, core: Core = CORE, masking: Masking | None = None
+        self,
+        disk: Disk | None = None,
+        boot: int = 1,
+        core: Core = CORE,
+        masking: Masking | None = None,
+        open_bytes: OpenBytes | None = None,
     ) -> None:
         masking = masking or Masking()
         self.journal: list[Entry] = []
@@ -56,7 +61,7 @@ class Bench:
         self.clock = ManualClock(wall=START, skew=SKEW)
         self.effects: list[Effect] = []
         self.states: list[tuple[JobState | None, JobState]] = []
-        self.open_bytes = OpenBytes(most=DEFAULT_LIMITS.open_bytes)
+        self.open_bytes = open_bytes or OpenBytes(most=DEFAULT_LIMITS.open_bytes)
         self.turn = Turn(
             TurnParts(
                 core=core,

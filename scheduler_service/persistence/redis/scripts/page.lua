@@ -18,16 +18,17 @@ local function field(member)
 end
 
 local answer = { #members == tonumber(ARGV[6]) and 1 or 0, members[#members] or '' }
-local most, size, taken = tonumber(ARGV[9]), 0, 0
+local most, size, taken, found = tonumber(ARGV[9]), 0, 0, 0
 for start = 1, #members, 8 do
   local fields = {}
   for at = start, math.min(start + 7, #members) do fields[#fields + 1] = field(members[at]) end
   for _, row in ipairs(redis.call('HMGET', prefix .. ARGV[8], unpack(fields))) do
     size = size + (row and #row or 0)
-    if size > most and taken > 0 then
+    if size > most and found > 0 then
       answer[1], answer[2] = 1, members[taken]
       return answer
     end
+    if row then found = found + 1 end
     taken = taken + 1
     answer[taken + 2] = row
   end

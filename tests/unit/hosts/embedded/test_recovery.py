@@ -290,6 +290,67 @@ async def test_notifications_are_read_again_where_the_store_was_away() -> None:
     assert [one.url for one in house.sender.requests] == [told] * 2, house.sender.requests
 
 
+async def test_a_damaged_notification_holds_nobody_back_for_ever() -> None:
+    """It is an error of the log; new ones are sent, and jobs that wait are woken."""
+    told = "http://told.test/"
+    house = await House().start()
+    await house.create("waits", qos=0)
+    house.sender.hold(URL)
+    await house.trigger("waits")
+    await house.crash()
+    house.store.deliveries_fault = ValueError("damaged by script")
+    await house.start()
+    assert [(event, keys["error"]) for event, keys in house.log] == [
+        ("deliveries_damaged", "damaged by script")
+    ]
+    assert house.executions("waits") == {1: State.TERMINATED}
+    await house.create(notification=[{"name": "all", "url": told, "stateEquals": "finalSucceed"}])
+    await house.trigger()
+    await house.settle()
+    assert len(sent_ids(house)) == 1
+
+
+async def test_a_stop_sends_what_was_held_back() -> None:
+    """New notifications without a guarantee are in memory alone; those before them are left."""
+    told = "http://told.test/"
+    house = House()
+    house.store.deliveries_gate = asyncio.Semaphore(0)
+    await house.host.start()
+    await house.create(notification=[{"name": "all", "url": told, "stateEquals": "finalSucceed"}])
+    await house.trigger()
+    await house.settle()
+    assert sent_ids(house) == []
+    stopping = asyncio.create_task(house.host.stop(30_000))
+    await house.advance(1_000)
+    assert len(sent_ids(house)) == 1
+    await stopping
+
+
+async def test_what_is_dismissed_while_it_is_sent_stays_away() -> None:
+    """Though it was not handed over yet, and its try fails."""
+    told = "http://told.test/"
+    house = await House().start()
+    house.sender.hold(told)
+    entry = {"name": "all", "url": told, "stateEquals": "finalSucceed"}
+    await house.create(qos=1, notification=[entry])
+    await house.trigger()
+    await house.settle()
+    await house.crash()
+    house.store.deliveries_gate = asyncio.Semaphore(0)
+    await house.host.start()
+    house.sender.hold(told)
+    house.sender.answers(told, 503)
+    trying = asyncio.create_task(house.host.notifications.resend("uid1-1-0"))
+    await house.settle()
+    assert await house.host.notifications.dismiss("uid1-1-0")
+    house.sender.release(told)
+    await trying
+    for _ in range(9):
+        house.store.deliveries_gate.release()
+    await house.advance(120_000)
+    assert (sent_ids(house), house.disk.deliveries) == (["uid1-1-0-n"], {})
+
+
 async def test_what_was_settled_by_its_id_is_not_sent_again() -> None:
     """Somebody resends or dismisses it after it was read, before all are handed over."""
     told = "http://told.test/"

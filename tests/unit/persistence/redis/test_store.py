@@ -61,6 +61,18 @@ async def test_large_rows_come_a_few_at_a_time(redis: RedisServer) -> None:
     await store.close()
 
 
+async def test_a_page_with_any_row_is_not_empty(redis: RedisServer) -> None:
+    """An empty one is taken for the last: rows that are gone do not end it."""
+    store = await open_at(redis)
+    whole = OutboundRequest("POST", "http://t/x", (), b"x" * (PAGE_BYTES + 1))
+    told = (delivery(0), replace(delivery(1), request=whole))
+    await store.commit(commit("job", deliveries=told))
+    with redis.client as client:
+        client.hdel(key("deliveries"), delivery(0).delivery_id)
+    assert [one.ordinal for one in await store.deliveries("", 10)] == [1]
+    await store.close()
+
+
 async def test_open_jobs_are_searched_where_they_are(redis: RedisServer) -> None:
     """However many there are, and whatever bytes the marks have; a row that is gone is no job."""
     store = await open_at(redis)
