@@ -25,10 +25,11 @@ _FILE = re.compile(r"state(-[0-9]+)?\.db|history\.db")
 _OF_AN_EMPTY_FOLDER = re.compile(r"lock(-[0-9]+)?|lost\+found")
 
 
-class Backup(msgspec.Struct, frozen=True, rename="camel"):
+class Backup(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """What `backup.json` says. `files`: name → bytes. `made_at`: RFC 3339.
 
-    `digests`: name → SHA-256 in hex; empty where version 0.1.0 made it.
+    `digests`: name → SHA-256 in hex; empty where version 0.1.0 made it. No other member is known: a changed
+    letter in the name of one would else leave it out.
     """
 
     format: int

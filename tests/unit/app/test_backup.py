@@ -141,6 +141,16 @@ def test_a_changed_byte_is_refused(made: Path, tmp_path: Path) -> None:
     restore(made, target, beside(target), on_progress=say_nothing)
 
 
+def test_a_changed_letter_in_the_list_is_refused(made: Path, tmp_path: Path) -> None:
+    """Else the files would not be compared with what was backed up."""
+    listed = (made / LIST_FILE).read_text()
+    for changed in (listed.replace('"digests"', '"digestt"'), listed.replace('"files"', '"filez"')):
+        (made / LIST_FILE).write_text(changed)
+        with pytest.raises(StoreDamaged, match="cannot be read"):
+            restore(made, tmp_path / "target", beside(tmp_path / "target"), on_progress=say_nothing)
+    assert not (tmp_path / "target").exists()
+
+
 def test_a_backup_without_digests_is_restored(made: Path, tmp_path: Path) -> None:
     """Version 0.1.0 made none."""
     listed = json.loads((made / LIST_FILE).read_bytes())
