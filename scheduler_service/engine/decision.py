@@ -12,7 +12,9 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Program
 
 UNBOUNDED = 1 << 62
+"""The room where nothing is kept, and of a turn that is taken in a test or for a reader."""
 SMALL_BYTES = 4_096
+"""A body of so many bytes has room in any case."""
 COUNTED_TIMES = 2
 """Parameters and responses count twice: a request made of them is as large, and kept until its answer."""
 

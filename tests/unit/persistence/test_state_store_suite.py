@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler_service.domain.execution import DeliveryState, JobState
 from scheduler_service.domain.moments import DAY, Due
-from scheduler_service.domain.records import Record
+from scheduler_service.domain.records import Noted, Record
+from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.hosts.light_tasks import LightTasks
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable
@@ -14,6 +16,8 @@ from scheduler_service.ports.state import NOTHING, OpenStore, Remembered, Settle
 from tests.unit.persistence.samples import RECORDS, batch, commit, delivery
 
 pytestmark = pytest.mark.anyio
+
+MIB = 1 << 20
 
 
 async def test_a_committed_turn_is_loaded_as_it_was(store: OpenStore) -> None:
@@ -220,6 +224,24 @@ async def test_open_jobs_are_marked_by_bytes_of_their_documents(store: OpenStore
         ("job-2", False),
         ("job-3", True),
     ]
+
+
+async def test_large_rows_come_a_few_at_a_time(store: OpenStore) -> None:
+    """A page ends early where it is large, and a page of them is no text that a store refuses."""
+    half = OutboundRequest("POST", "http://t/x", (), b"x" * (2 * MIB - 1_000))
+    whole = OutboundRequest("POST", "http://t/x", (), b"x" * (8 * MIB))
+    requests = [half, half, half, whole, half]
+    told = tuple(replace(delivery(number), request=request) for number, request in enumerate(requests))
+    records = (Noted(1, 1, "note", "x" * 4 * MIB),)
+    await store.commit(commit("job", deliveries=told, batch=batch(1, records=records)))
+    await store.commit(commit("job", expected=1, batch=batch(2, records=records)))
+    pages, after = [], ""
+    while page := await store.deliveries(after, 10):
+        pages.append([one.ordinal for one in page])
+        after = page[-1].delivery_id
+    assert pages == [[0, 1], [2], [3], [4]]
+    assert [one.sequence for one in await store.unwritten(("", 0), 10)] == [1]
+    assert [one.sequence for one in await store.unwritten(("u", 1), 10)] == [2]
 
 
 async def test_deliveries_are_kept_until_they_are_done(store: OpenStore) -> None:

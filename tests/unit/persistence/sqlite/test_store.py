@@ -4,16 +4,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from scheduler_service.domain.records import Noted
-from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.persistence.common.fault_points import FaultPoint
-from scheduler_service.persistence.sqlite.rows import LARGE_BYTES, PAGE_BYTES
+from scheduler_service.persistence.sqlite.rows import LARGE_BYTES
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreUncertain
 from scheduler_service.ports.state import NOTHING
-from tests.unit.persistence.samples import batch, commit, delivery
+from tests.unit.persistence.samples import commit
 from tests.unit.persistence.sqlite.write_gate import Gate
 
 pytestmark = pytest.mark.anyio
@@ -93,26 +90,6 @@ async def test_a_waiter_that_gives_up_leaves_its_write(tmp_path: Path) -> None:
     asyncio.ensure_future(first).cancel()
     await second
     assert await store.load("a") is not None
-    await store.close()
-
-
-async def test_large_rows_come_a_few_at_a_time(tmp_path: Path) -> None:
-    """A page ends early where it is large, and a page of them is no text that SQLite refuses."""
-    store = await SqliteStateStore.open(folder=tmp_path)
-    half = OutboundRequest("POST", "http://t/x", (), b"x" * (PAGE_BYTES // 2 - 1_000))
-    whole = OutboundRequest("POST", "http://t/x", (), b"x" * (2 * PAGE_BYTES))
-    requests = [half, half, half, whole, half]
-    told = tuple(replace(delivery(number), request=request) for number, request in enumerate(requests))
-    records = (Noted(1, 1, "note", "x" * PAGE_BYTES),)
-    await store.commit(commit("job", deliveries=told, batch=batch(1, records=records)))
-    await store.commit(commit("job", expected=1, batch=batch(2, records=records)))
-    pages, after = [], ""
-    while page := await store.deliveries(after, 10):
-        pages.append([one.ordinal for one in page])
-        after = page[-1].delivery_id
-    assert pages == [[0, 1], [2], [3], [4]]
-    assert [one.sequence for one in await store.unwritten(("", 0), 10)] == [1]
-    assert [one.sequence for one in await store.unwritten(("u", 1), 10)] == [2]
     await store.close()
 
 
