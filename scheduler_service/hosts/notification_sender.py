@@ -72,6 +72,7 @@ class NotificationSender:
         self._tasks = Tasks()
         self._first_tries = FirstTries(tasks=self._tasks, attempt=self._try_pending)
         self._settled_before: set[str] | None = None
+        self._leaves_durable = False
         self._held_since = 0
         self._taken_over: set[str] = set()
         self._dismissed: set[str] = set()
@@ -103,6 +104,15 @@ class NotificationSender:
         self._first_tries.hold()
         self._settled_before = set()
         self._held_since = self._clock.now().wall
+
+    def end_hold(self) -> None:
+        """Before a stop: new ones without a guarantee wait no longer.
+
+        Durable ones follow those that nobody has adopted, at the next start.
+        """
+        if self._settled_before is not None:
+            self._leaves_durable = True
+            self.adopt(())
 
     def adopt(self, deliveries: Iterable[Delivery]) -> None:
         """Durable deliveries of an earlier process go on; those in the outbox are left to `resend_outbox`.
@@ -183,7 +193,7 @@ class NotificationSender:
 
     async def _try_pending(self, delivery_id: str) -> None:
         delivery = self._pending.get(delivery_id)
-        if delivery is None:
+        if delivery is None or (self._leaves_durable and delivery.durable):
             return
         if not delivery.is_body_stored:
             await self._try(delivery)

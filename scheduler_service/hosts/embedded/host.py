@@ -226,7 +226,7 @@ class EmbeddedHost:
         self._is_ready = False
         self._is_draining = True
         await self._stop_waking()
-        self.notifications.adopt(())  # new ones wait no longer for those of an earlier process
+        self.notifications.end_hold()
         self._turns.drain()
         self._alarms.drain()
         await wait_for_rest(self._is_at_work, clock=self._clock, end=end)

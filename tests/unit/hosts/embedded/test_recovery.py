@@ -311,19 +311,25 @@ async def test_a_damaged_notification_holds_nobody_back_for_ever() -> None:
 
 
 async def test_a_stop_sends_what_was_held_back() -> None:
-    """New notifications without a guarantee are in memory alone; those before them are left."""
+    """New ones without a guarantee are in memory alone; durable ones follow those before them, later."""
     told = "http://told.test/"
     house = House()
     house.store.deliveries_gate = asyncio.Semaphore(0)
     await house.host.start()
     await house.create(notification=[{"name": "all", "url": told, "stateEquals": "finalSucceed"}])
     await house.trigger()
+    durable = {"name": "all", "url": told, "stateEquals": "finalSucceed", "guarantee": "outbox"}
+    await house.create("durable", notification=[durable])
+    await house.trigger("durable")
     await house.settle()
     assert sent_ids(house) == []
     stopping = asyncio.create_task(house.host.stop(30_000))
     await house.advance(1_000)
-    assert len(sent_ids(house)) == 1
+    assert sent_ids(house) == ["uid1-1-0-n"]
     await stopping
+    house.open()
+    await house.start()
+    assert sent_ids(house) == ["uid2-1-0-n"]
 
 
 async def test_what_is_dismissed_while_it_is_sent_stays_away() -> None:
