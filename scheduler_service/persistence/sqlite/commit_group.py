@@ -30,7 +30,8 @@ from scheduler_service.persistence.sqlite.row_versions import (
     is_expected,
     write_jobs,
 )
-from scheduler_service.persistence.sqlite.rows import (
+from scheduler_service.persistence.sqlite.rows import LARGE_BYTES
+from scheduler_service.persistence.sqlite.statements import (
     CLEAR_DEFINITIONS,
     DROP_BATCHES,
     DROP_DEFINITIONS,
@@ -224,14 +225,18 @@ class Group:
         put_rows(self._connection, DROP_DEFINITIONS, rows)
 
     def _flush_jobs(self) -> None:
-        """A turn that changes only the job's state goes to the journal; for others the row is written."""
+        """A turn that changes only the job's state goes to the journal; for others the row is written.
+
+        It is for a large state too: the journal keeps its turns in memory, and would write them twice.
+        """
         page = self._journal.next_page
         rows: list[tuple[StoredJob, Face | None]] = []
         for job_id, commit in self._commits.items():
             found = self._found.get(job_id)
             face = None if found is None else found.face
             job = StoredJob(commit.entry, commit.sequence, commit.document, commit.due)
-            if job_id in self._direct or not fits_table(job):
+            is_large = len(job.document or b"") > LARGE_BYTES
+            if is_large or job_id in self._direct or not fits_table(job):
                 self._direct.add(job_id)
                 rows.append((job, face))
             else:
@@ -272,7 +277,7 @@ class Group:
         spent = self._journal.spent
         if self._journaled or self._batches:
             content = encode_page([one.job for one in self._journaled], list(self._batches.values()))
-            self._connection.execute(PUT_PAGES, (self._journal.next_page, content))
+            put_rows(self._connection, PUT_PAGES, [(self._journal.next_page, content)])
         elif not self._folds and len(spent) < MAX_SPENT_PAGES:
             return
         self._deleted = len(spent)

@@ -19,7 +19,8 @@ from scheduler_service.persistence.sqlite.row_versions import (
     find_row_versions,
     write_jobs,
 )
-from scheduler_service.persistence.sqlite.rows import PUT_BATCHES, batch_row, put_rows
+from scheduler_service.persistence.sqlite.rows import batch_row
+from scheduler_service.persistence.sqlite.statements import PUT_BATCHES, put_rows
 from scheduler_service.ports.state import StoredJob
 
 MAX_TURNS = 16_384

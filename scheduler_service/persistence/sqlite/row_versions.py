@@ -9,17 +9,22 @@ import msgspec
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.persistence.sqlite.rows import (
-    FINISH_JOBS,
+    LARGE_BYTES,
     MOMENTS,
-    PUT_JOBS,
-    UPDATE_TURN,
-    UPDATE_UNINDEXED,
     face_columns,
     face_digest,
-    put_rows,
     select,
     turn_columns,
     with_state,
+)
+from scheduler_service.persistence.sqlite.statements import (
+    FINISH_JOBS,
+    PUT_JOBS,
+    UPDATE_TURN,
+    UPDATE_UNINDEXED,
+    Shape,
+    put_row,
+    put_rows,
 )
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.state import NOTHING, Commit, StoredJob
@@ -27,15 +32,20 @@ from scheduler_service.ports.state import NOTHING, Commit, StoredJob
 MAX_CACHED = 16_384
 """Of so many rows the version is cached."""
 
+SHAPES = (UPDATE_UNINDEXED, UPDATE_TURN, FINISH_JOBS, PUT_JOBS)
 _BEYOND_COLUMN = 1 << 63
 _NO_MOMENTS = (None,) * len(MOMENTS)
 
 
 class Face(msgspec.Struct, frozen=True, gc=False):
-    """What of a row is not written again while it is equal: the digest of FACE, and the values of MOMENTS."""
+    """What of a row is not written again while it is equal: the digest of FACE, and the values of MOMENTS.
+
+    `is_large`: its document is.
+    """
 
     digest: int
     moments: tuple[int | None, ...]
+    is_large: bool = False
 
 
 class RowVersion(msgspec.Struct, frozen=True, gc=False):
@@ -53,11 +63,15 @@ def find_row_versions(connection: sqlite3.Connection, job_ids: Collection[str]) 
         return {}
     rows = select(
         connection,
-        "job_id, uid, sequence, document IS NULL, face, due_wall, due_steady, next_fire",
+        "job_id, uid, sequence, document IS NULL, face, due_wall, due_steady, next_fire, "
+        f"ifnull(length(document), 0) > {LARGE_BYTES}",
         "jobs WHERE job_id IN (SELECT value FROM json_each(?))",
         (msgspec.json.encode(list(job_ids)).decode(),),
     )
-    return {row[0]: RowVersion(row[1], row[2], bool(row[3]), Face(row[4], tuple(row[5:]))) for row in rows}
+    return {
+        row[0]: RowVersion(row[1], row[2], bool(row[3]), Face(row[4], tuple(row[5:8]), bool(row[8])))
+        for row in rows
+    }
 
 
 class RowVersions:
@@ -99,32 +113,34 @@ def write_jobs(
     """Writes the rows of jobs, given with the face that each row has (None: no row).
 
     Returns their versions, valid once the transaction has been committed. As few columns as possible are
-    written: each one that is named costs its indexes, and a page of each.
+    written: each one that is named costs its indexes, and a page of each. A row that had a large document is
+    written alone: a statement over several rows keeps what it replaces in memory until its end.
     """
-    unindexed: list[tuple[Any, ...]] = []
-    turned: list[tuple[Any, ...]] = []
-    finished: list[tuple[Any, ...]] = []
-    whole: list[tuple[Any, ...]] = []
+    rows: dict[Shape, list[tuple[Any, ...]]] = {shape: [] for shape in SHAPES}
     written: dict[str, RowVersion] = {}
     for job, known in jobs:
         entry = job.entry
         columns = face_columns(entry)
         values = turn_columns(entry, job.sequence, job.due, job.document)
-        face = Face(face_digest(columns), values[: len(MOMENTS)])
+        is_large = len(job.document or b"") > LARGE_BYTES
+        face = Face(face_digest(columns), values[: len(MOMENTS)], is_large)
         written[entry.job_id] = RowVersion(entry.uid, job.sequence, job.document is None, face)
         if known is not None and known.digest == face.digest:
             if known.moments == face.moments:
-                unindexed.append((entry.job_id, *values[len(MOMENTS) :]))
+                shape, row = UPDATE_UNINDEXED, (entry.job_id, *values[len(MOMENTS) :])
             else:
-                turned.append((entry.job_id, *values))
+                shape, row = UPDATE_TURN, (entry.job_id, *values)
         elif known is not None and _has_just_finished(entry, face, columns, known):
-            finished.append((entry.job_id, face.digest, entry.state._value_, *values[len(MOMENTS) :]))
+            shape = FINISH_JOBS
+            row = (entry.job_id, face.digest, entry.state._value_, *values[len(MOMENTS) :])
         else:
-            whole.append((entry.job_id, face.digest, *columns, *values))
-    put_rows(connection, UPDATE_UNINDEXED, unindexed)
-    put_rows(connection, UPDATE_TURN, turned)
-    put_rows(connection, FINISH_JOBS, finished)
-    put_rows(connection, PUT_JOBS, whole)
+            shape, row = PUT_JOBS, (entry.job_id, face.digest, *columns, *values)
+        if known is not None and known.is_large:
+            put_row(connection, shape, row)
+        else:
+            rows[shape].append(row)
+    for shape, some in rows.items():
+        put_rows(connection, shape, some)
     return written
 
 

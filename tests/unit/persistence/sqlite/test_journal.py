@@ -14,6 +14,7 @@ from scheduler_service.persistence.common.writes import Written
 from scheduler_service.persistence.sqlite.commit_group import MAX_SPENT_PAGES, Fold, Group, Write
 from scheduler_service.persistence.sqlite.journal import FOLD_BYTES, Journal, unload
 from scheduler_service.persistence.sqlite.journal_page import LostTurns, OnDamage
+from scheduler_service.persistence.sqlite.rows import LARGE_BYTES
 from scheduler_service.persistence.sqlite.schema import upgrade
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.catalogue import JobQuery
@@ -22,6 +23,9 @@ from scheduler_service.ports.state import Commit
 from tests.unit.persistence.samples import batch, commit
 
 pytestmark = pytest.mark.anyio
+
+LARGEST = b"x" * LARGE_BYTES
+"""The largest state of which the journal keeps turns."""
 
 
 def turn(job_id: str = "job", *, over: int = 1, **changes: object) -> Commit:
@@ -305,24 +309,39 @@ def test_a_full_journal_is_folded_as_turns_come(database: Database) -> None:
 
 
 def test_a_fold_writes_few_bytes_at_once(database: Database) -> None:
-    """What is written takes memory several times over; at least one job is written, however large."""
-    large = b"x" * (FOLD_BYTES // 2)
+    """What is written takes memory several times over."""
     database.journal = Journal()
-    database.put([commit(f"j{number}") for number in range(5)])
-    database.put([turn(f"j{number}", document=large, batch=None) for number in range(4)])
-    database.put([turn("j4", document=4 * large, batch=None)])
-    for folded in (2, 4, 5):
+    database.put([commit(f"j{number}") for number in range(80)])
+    database.put([turn(f"j{number}", document=LARGEST, batch=None) for number in range(80)])
+    for folded in (32, 64, 80):
         database.put([Fold()])
         assert database.count("jobs WHERE execute_number = 1") == folded
 
 
+def test_a_large_state_is_written_at_once(database: Database) -> None:
+    """It takes no memory in the journal, and wins over the turn there, and over none that comes later."""
+    database.put([commit("a"), commit("b")])
+    database.put([turn("a"), turn("b")])
+    database.put([turn("a", over=2, document=LARGEST + b"x")])
+    assert database.count("jobs WHERE job_id = 'a' AND execute_number = 2") == 1
+    assert [one.job.entry.job_id for one in database.journal.oldest(9)] == ["b"]
+    database.put([turn("a", over=3)])
+    assert database.count("jobs WHERE job_id = 'a' AND execute_number = 2") == 1
+    unload(database.connection)
+    assert database.count("jobs WHERE execute_number = 3 AND document = CAST('turned' AS BLOB)") == 1
+    assert database.count("unwritten") == 3
+
+
 def test_a_journal_with_too_many_bytes_is_folded_as_turns_come(database: Database) -> None:
-    """By more than is added, however large that is."""
+    """By more than is added."""
     database.journal = journal = Journal(max_bytes=2 * FOLD_BYTES)
-    database.put([commit(f"j{number}") for number in range(20)])
-    for number in range(20):
-        database.put([turn(f"j{number}", document=b"x" * FOLD_BYTES, batch=None)])
-        assert len(journal.oldest(20, 20 * FOLD_BYTES)) <= 4
+    database.put([commit(f"j{number}") for number in range(200)])
+    most, kept = 2 * FOLD_BYTES // len(LARGEST) + 1, []
+    for number in range(200):
+        database.put([turn(f"j{number}", document=LARGEST, batch=None)])
+        kept.append(len(journal.oldest(200, 20 * FOLD_BYTES)))
+    assert kept[:most] == list(range(1, most + 1))
+    assert max(kept) == most
 
 
 def test_a_page_goes_when_nothing_of_it_is_needed(database: Database) -> None:
@@ -354,18 +373,18 @@ def test_confirmations_alone_write_nothing_until_there_are_many(database: Databa
     assert database.count("journal") == 0
 
 
-def test_large_states_are_brought_in_piece_by_piece(database: Database) -> None:
+def test_states_are_brought_in_piece_by_piece(database: Database) -> None:
     """A start does not hold all of them in memory."""
     database.journal = Journal()
-    database.put([commit(f"j{number}") for number in range(4)])
-    for number in range(4):
-        database.put([turn(f"j{number}", document=b"x" * FOLD_BYTES, batch=None)])
+    database.put([commit(f"j{number}") for number in range(80)])
+    for number in range(80):
+        database.put([turn(f"j{number}", document=LARGEST, batch=None)])
     statements: list[str] = []
     database.connection.set_trace_callback(statements.append)
     unload(database.connection)
     database.connection.set_trace_callback(None)
-    assert database.count("jobs WHERE execute_number = 1") == 4
-    assert sum("UPDATE jobs" in statement for statement in statements) == 4
+    assert database.count("jobs WHERE execute_number = 1") == 80
+    assert sum("document IS NULL" in statement for statement in statements) == 3
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 100])

@@ -16,6 +16,7 @@ from scheduler_service.persistence.sqlite.row_versions import (
     find_row_versions,
     write_jobs,
 )
+from scheduler_service.persistence.sqlite.rows import LARGE_BYTES
 from scheduler_service.persistence.sqlite.schema import upgrade
 from scheduler_service.ports.state import StoredJob
 from tests.unit.persistence.samples import entry
@@ -76,6 +77,37 @@ def test_a_row_is_changed_in_part_and_reads_as_if_written_whole(
     assert found == rows(database)
     assert len(heard) == 1
     assert form == ("UPDATE" if ") UPDATE jobs" in heard[0] else "INSERT")
+
+
+@pytest.mark.parametrize(
+    ("changes", "due", "form"),
+    [
+        ({}, Due(wall=7, steady=5), "UPDATE"),
+        ({}, Due(wall=9), "UPDATE"),
+        ({"state": JobState.FINISHED, **OVER}, Due(), "UPDATE"),
+        ({"state": JobState.PAUSED, **OVER}, Due(), "INSERT"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, LARGE_BYTES + 1])
+def test_what_takes_the_place_of_a_large_document_is_written_alone(
+    database: sqlite3.Connection, changes: dict[str, object], due: Due, form: str, size: int
+) -> None:
+    """As it would be among others; the statement has nothing of it afterwards."""
+    large = b"x" * (LARGE_BYTES + 1)
+    known = write_jobs(database, [(replace(BEFORE, document=large), None)])
+    assert known == find_row_versions(database, ["job"])
+    face = known["job"].face
+    assert face is not None
+    assert face.is_large
+    after = StoredJob(replace(ACTIVE, **changes), 2, b"x" * size, due)
+    heard = write(database, after, face)
+    found = rows(database)
+    assert find_row_versions(database, ["job"])["job"].face.is_large is (size > LARGE_BYTES)
+    database.execute("DELETE FROM jobs")
+    write(database, after, None)
+    assert found == rows(database)
+    assert [one.split()[0] for one in heard] == [form, form]
+    assert "NULL" in heard[1]
 
 
 @pytest.mark.parametrize(
