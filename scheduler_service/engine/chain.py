@@ -7,7 +7,7 @@ from scheduler_service.domain.records import Exchange, StepEnded, exchange_of
 from scheduler_service.domain.tracing import STEP as STEP_SPAN
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import STEP, Broken, fail, fresh_context, open_attempt, succeed
-from scheduler_service.engine.decision import COUNTED_TIMES, SMALL_BYTES
+from scheduler_service.engine.decision import SMALL_BYTES
 from scheduler_service.engine.job_gone import GONE_STATUS, pause_gone, says_gone
 from scheduler_service.engine.notification_events import OWN_FAULT, answer_event, failure_event, notify
 from scheduler_service.engine.parts.dispatch import dispatch_step
@@ -173,7 +173,7 @@ def refuse_sum(turn: TurnState, run: Open, step: Step, outcome: Outcome) -> Brok
     if not step.keeps or type(outcome) is Fault:
         return None
     size = len(outcome.body)
-    if size > SMALL_BYTES and lacks_room(turn, size):  # mostly small: no call for each step
+    if size > SMALL_BYTES and turn.lacks_room(size):  # mostly small: no call for each step
         message = (
             f"the response to step {step.index} is needed later, and there is no room for it: what open "
             "executions keep would take more than limits.open_bytes; raise it, or let the targets answer "
@@ -191,11 +191,6 @@ def refuse_sum(turn: TurnState, run: Open, step: Step, outcome: Outcome) -> Brok
         f"bytes together, {RESPONSES} times limits.response_bytes; let the targets answer with less"
     )
     return Broken(Failure("response_too_large", FailureType.TOO_LARGE), message, step.index)
-
-
-def lacks_room(turn: TurnState, size: int) -> bool:
-    """Whether the process may not keep so many bytes more, and a request that is made of them."""
-    return size > SMALL_BYTES and COUNTED_TIMES * size > turn.room
 
 
 def _succeeds(step: Step, status: int) -> bool:

@@ -43,14 +43,20 @@ from scheduler_service.domain.trials import is_trial
 from scheduler_service.domain.wire import Fault, FaultKind
 from scheduler_service.engine.admission import admit, drop, new_execution, start_queued, submit
 from scheduler_service.engine.attempt import Broken, abandon, call_cancel_url, fail, token_of
-from scheduler_service.engine.chain import begin_again, handle_answer, lacks_room, record_step
+from scheduler_service.engine.chain import begin_again, handle_answer, record_step
 from scheduler_service.engine.checking import handle_check, record_check, send_check
 from scheduler_service.engine.decision import COUNTED_TIMES, Decision, Job
 from scheduler_service.engine.effort import is_large
 from scheduler_service.engine.feedback import handle_feedback
 from scheduler_service.engine.firing import fire_due, handle_count, repeat_counts
 from scheduler_service.engine.lifecycle import activate, answer_existing, create, destroy, pause, update
-from scheduler_service.engine.notification_events import OWN_FAULT, TIMEOUT, failure_event, notify
+from scheduler_service.engine.notification_events import (
+    OWN_FAULT,
+    TIMEOUT,
+    failure_event,
+    keep_last_events,
+    notify,
+)
 from scheduler_service.engine.parts.in_hand import handle_loss
 from scheduler_service.engine.parts.instances import handle_instances, handle_part_answer
 from scheduler_service.engine.parts.join import record_open_parts
@@ -95,6 +101,8 @@ def decide(job: Job, event: Event, now: Now, *, is_short: bool = False) -> Decis
     reply = _take(turn, event)
     if turn.opens:
         start_queued(turn)
+    if turn.last_events:
+        keep_last_events(turn)
     return turn.decision(reply)
 
 
@@ -183,7 +191,7 @@ def _run_due(turn: TurnState) -> Reply:
 def _submit_due(turn: TurnState, run: Open) -> None:
     """Takes a delayed trigger that is due; one whose parameters have no room now stays due."""
     size = _brought(run.params, run.replayed)
-    if lacks_room(turn, size):
+    if turn.lacks_room(size):
         return
     turn.room -= COUNTED_TIMES * size
     submit(turn, run)
@@ -229,7 +237,7 @@ def _trigger(turn: TurnState, event: Triggered) -> Reply:
             f"the parameters of this job's open executions take {taken:,} bytes, and with these more than "
             f"{around.params_bytes:,}; wait for some to end, or send a reference instead of the data",
         )
-    if lacks_room(turn, more):
+    if turn.lacks_room(more):
         return Refusal(
             RefusalCode.LIMIT,
             f"there is no room for {more:,} bytes of parameters: what open executions keep would take more "

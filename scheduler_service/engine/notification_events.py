@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Concatenate, ParamSpec
 
 import msgspec
@@ -13,6 +14,8 @@ from scheduler_service.domain.moments import SECOND, as_datetime
 from scheduler_service.domain.records import DeliveryRecord, DeliveryTry
 from scheduler_service.domain.tracing import DELIVERY
 from scheduler_service.domain.wire import Answer, OutboundRequest
+from scheduler_service.engine.decision import COUNTED_TIMES, SMALL_BYTES
+from scheduler_service.engine.notification_event import NotificationEvent
 from scheduler_service.engine.program import Notification, Program
 from scheduler_service.engine.requests import Refused, make_request
 from scheduler_service.engine.turn_state import TurnState
@@ -30,20 +33,16 @@ NOTHING_GIVEN: Mapping[str, object] = dict.fromkeys(
 """The members that every `response` has (SPEC section 7), as they are where the target gave none."""
 WEBHOOK_ID = "webhook-id"
 MARK_BYTES = 512
+SPARE_TIMES = 8
+"""A large event is kept where there is room for so many: what steps and triggers need goes first."""
+MEMBERS, MEMBER_BYTES = 16, 8_192
+"""So many members of a large event are kept in any case, each of at most so many bytes."""
+NOT_KEPT = (
+    "the last event is kept without what is long in it, should the execution end without another: what open "
+    "executions keep would take more than limits.open_bytes"
+)
 
 P = ParamSpec("P")
-
-
-class NotificationEvent(msgspec.Struct, frozen=True):
-    """One event: `key` is compared with `stateEquals`, `response` becomes the member of the body.
-
-    `timed_out`: a timeout, even if it counts as 500.
-    """
-
-    key: str
-    http_status: str
-    response: dict[str, object]
-    timed_out: bool = False
 
 
 def report_event(_: TurnState, report: Report, http_status: str) -> NotificationEvent:
@@ -102,7 +101,7 @@ def notify(
     *values: P.args,
     **options: P.kwargs,
 ) -> None:
-    """Notifies every entry that matches this event, and keeps it for the final one.
+    """Notifies every entry that matches this event, and has it at hand for the final one.
 
     `make(turn, …)` is called only if the job has entries: most have none, and an event parses the answer's
     JSON. A closure would cost those jobs too, since its cells are made first.
@@ -112,7 +111,7 @@ def notify(
         return
     event = make(turn, *values, **options)
     _notify_entries(turn, run, program, event)
-    turn.change_context(run, told=LastEvent(event.http_status, as_json(event.response)))
+    turn.last_events[run.execute_number] = event
 
 
 def notify_end(turn: TurnState, run: Open, state: ExecutionState, error: str | None, message: str) -> None:
@@ -121,15 +120,51 @@ def notify_end(turn: TurnState, run: Open, state: ExecutionState, error: str | N
     if not program.notifications:
         return
     final = FINAL_SUCCEED if state is ExecutionState.SUCCEEDED else FINAL_FAILED
-    last = turn.contexts[run.execute_number].told
+    http_status, last = _last_event(turn, run)
     if last is None:
         response = make_response(turn, final, message or None, error, None)
-        _notify_entries(turn, run, program, NotificationEvent(final, OWN_FAULT, response))
-        return
-    response = _object(parse_json(last.response)) | {"status": final}
-    if error in ("cancelled", "lost"):
-        response["error"] = error
-    _notify_entries(turn, run, program, NotificationEvent(final, last.http_status, response))
+    else:
+        response = last | {"status": final}
+        if error in ("cancelled", "lost"):
+            response["error"] = error
+    _notify_entries(turn, run, program, NotificationEvent(final, http_status, response))
+
+
+def _last_event(turn: TurnState, run: Open) -> tuple[str, dict[str, object] | None]:
+    """The `httpStatus` and the `response` of the last event; None: there was none."""
+    event = turn.last_events.get(run.execute_number)
+    if event is not None:
+        return event.http_status, event.response
+    last = turn.contexts[run.execute_number].told
+    if last is None:
+        return OWN_FAULT, None
+    return last.http_status, _object(parse_json(last.response))
+
+
+def keep_last_events(turn: TurnState) -> None:
+    """Keeps the last event of each execution that goes on: a later turn may end it (SPEC section 7).
+
+    A large one only where there is much room, since an execution can do without it: then its six members
+    are kept, `data` being null, and each other that is short.
+    """
+    for number, event in turn.last_events.items():
+        context = turn.contexts.get(number)
+        if context is None:
+            continue
+        response = as_json(event.response)
+        more = len(response) - (0 if context.told is None else len(context.told.response))
+        if len(response) > SMALL_BYTES and turn.lacks_room(SPARE_TIMES * more):
+            turn.note(turn.opens[number], "notification", NOT_KEPT)
+            response = as_json(_shorten(event.response))
+        else:
+            turn.room -= COUNTED_TIMES * more
+        turn.change_context(turn.opens[number], told=LastEvent(event.http_status, response))
+
+
+def _shorten(response: Mapping[str, object]) -> dict[str, object]:
+    """The members of a `response` that are short; of the six, `null` in the place of what is long."""
+    short = {name: value for name, value in response.items() if len(as_json([name, value])) <= MEMBER_BYTES}
+    return {**NOTHING_GIVEN, **dict(islice(short.items(), MEMBERS))}
 
 
 def _notify_entries(turn: TurnState, run: Open, program: Program, event: NotificationEvent) -> None:

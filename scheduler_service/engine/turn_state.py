@@ -12,8 +12,9 @@ from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord, Noted, Record
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import CallKind, Token
-from scheduler_service.engine.decision import Decision, Job
+from scheduler_service.engine.decision import COUNTED_TIMES, SMALL_BYTES, Decision, Job
 from scheduler_service.engine.effort import begin_short
+from scheduler_service.engine.notification_event import NotificationEvent
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.states import LIVE, TERMINAL, follow
 from scheduler_service.language.filters import Budget
@@ -32,7 +33,8 @@ Change = tuple[Open, int, str | None, str | None, str | None, FailureType | None
 class TurnState:
     """The state of a job while a turn changes it; `program` is the current definition.
 
-    `is_short`: the turn is to take at most some milliseconds.
+    `is_short`: the turn is to take at most some milliseconds. `last_events`: the last one that this turn
+    notified of each execution.
     """
 
     __slots__ = (
@@ -44,6 +46,7 @@ class TurnState:
         "head",
         "holder",
         "is_short",
+        "last_events",
         "now",
         "opens",
         "program",
@@ -68,6 +71,7 @@ class TurnState:
         self.now = now
         self.effects: list[Effect] = []
         self.records: list[Record] = []
+        self.last_events: dict[int, NotificationEvent] = {}
         self._changed: dict[int, Change] = {}
 
     def budget(self) -> Budget | None:
@@ -75,6 +79,10 @@ class TurnState:
         if self.is_short and self._budget is None:
             self._budget = begin_short()
         return self._budget
+
+    def lacks_room(self, size: int) -> bool:
+        """Whether the process may not keep so many bytes more, and a request that is made of them."""
+        return size > SMALL_BYTES and COUNTED_TIMES * size > self.room
 
     def program_of(self, run: Open) -> Program:
         """The definition with which `run` started; the current one while it waits."""

@@ -65,7 +65,10 @@ class OpenBytes:
 
 
 def weigh_open(document: Document | None) -> int:
-    """The bytes that the open executions of a job keep, with the requests that are made of them."""
+    """The bytes that the open executions of a job keep, with the requests that are made of them.
+
+    Bodies of parts count once: they are put together into one response, which counts twice.
+    """
     if document is None:
         return 0
     size = 0
@@ -74,12 +77,15 @@ def weigh_open(document: Document | None) -> int:
     for context in document.contexts.values():
         for kept in context.responses:
             size += len(kept.body or b"")
-    return COUNTED_TIMES * size + sum(map(_weigh_rest, document.contexts.values()))
+        if context.told is not None:
+            size += len(context.told.response)
+        if context.verdict is not None:
+            size += len(context.verdict.body)
+    return COUNTED_TIMES * size + sum(map(_weigh_parts, document.contexts.values()))
 
 
-def _weigh_rest(context: Context) -> int:
-    """The last event, and the bodies of parts."""
-    size = 0 if context.told is None else len(context.told.response)
+def _weigh_parts(context: Context) -> int:
+    size = 0
     match context.phase:
         case PartsQueued(ends=ends):
             size += sum(len(end.body or b"") for end in ends if end is not None)

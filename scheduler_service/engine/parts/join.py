@@ -6,7 +6,7 @@ from scheduler_service.domain.parts import SPREAD, PartEnd
 from scheduler_service.domain.records import Exchange, exchange_of
 from scheduler_service.domain.wire import Answer, Fault
 from scheduler_service.engine.attempt import Broken, fail, succeed
-from scheduler_service.engine.chain import advance, lacks_room, record_step, refuse_sum
+from scheduler_service.engine.chain import advance, record_step, refuse_sum
 from scheduler_service.engine.notification_events import TIMEOUT, failure_event, notify
 from scheduler_service.engine.program import Step
 from scheduler_service.engine.retry import Failure
@@ -41,7 +41,7 @@ def fit_body(turn: TurnState, ends: tuple[PartEnd | None, ...], end: PartEnd) ->
     limit = turn.program.surroundings.response_bytes
     kept = sum(len(other.body or b"") for other in ends if other is not None)
     size = len(end.body or b"")
-    if kept + size <= limit and not lacks_room(turn, size):
+    if kept + size <= limit and not turn.lacks_room(size):
         return end
     return replace(end, body=None, truncated=True)
 

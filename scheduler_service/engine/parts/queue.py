@@ -10,10 +10,10 @@ from scheduler_service.domain.saying import cut_error, cut_message, cut_progress
 from scheduler_service.domain.wire import Answer, Fault, OutboundRequest
 from scheduler_service.engine.attempt import Broken, fail
 from scheduler_service.engine.chain import advance, key_of, record_step, refuse_sum
+from scheduler_service.engine.notification_event import NotificationEvent
 from scheduler_service.engine.notification_events import (
     FAILED,
     TIMEOUT,
-    NotificationEvent,
     make_response,
     notify,
     report_event,

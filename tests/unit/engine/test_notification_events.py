@@ -296,3 +296,61 @@ def test_the_end_by_a_cancellation_repeats_the_last_event() -> None:
     (_, told), (final, last) = rig.told()
     assert final == "finalFailed"
     assert last["response"] == {**told["response"], "status": "finalFailed", "error": "cancelled"}
+
+
+LONG = "x" * 10_000
+
+
+def polled(room: int, **members: Any) -> Rig:
+    """An asynchronous job after a check with long members that said that it runs."""
+    rig = Rig(**{"async": True}, notification=EVERY, checkUrl="http://target.test/s").create()
+    rig.room = room
+    rig.deliver(Triggered())
+    rig.answer(200)
+    rig.pass_time(1_000)
+    rig.answer(200, {"progress": "1/3", "data": LONG, "rows": [1], **members})
+    return rig
+
+
+def test_the_end_in_a_later_turn_repeats_the_last_event() -> None:
+    """The last event is kept while its execution goes on, where there is eight times as much room."""
+    rig = polled(2 * 8 * 10_100)
+    rig.deliver(CancelRequested(1))
+    (_, running), (_, last) = rig.told()
+    assert last["response"] == running["response"] | {"status": "finalFailed", "error": "cancelled"}
+    assert last["response"]["data"] == LONG
+    assert not any("last event" in one.text for one in rig.of(Noted, rig.records))
+
+
+def test_a_large_event_is_kept_without_what_is_long_where_room_is_scarce() -> None:
+    """What is sent at once is whole; the end repeats what is short, of at most 16 members, and says so."""
+    rig = polled(2 * 8 * 10_000, **{f"m{number}": number for number in range(20)})
+    (_, running), *_ = rig.told()
+    assert running["response"]["data"] == LONG
+    (noted,) = [one for one in rig.of(Noted, rig.records) if "last event" in one.text]
+    assert "limits.open_bytes" in noted.text
+    rig.deliver(CancelRequested(1))
+    response = rig.told()[-1][1]["response"]
+    assert (response["data"], response["progress"], response["rows"]) == (None, "1/3", [1])
+    assert "m0" in response
+    assert "m19" not in response
+
+
+def test_an_end_in_the_same_turn_repeats_all_of_it_without_room() -> None:
+    """Nothing of it is kept then."""
+    rig = polled(-1)
+    rig.pass_time(1_000)
+    rig.answer(200, {"status": "succeed", "data": LONG})
+    assert rig.told()[-1][1]["response"]["status"] == "finalSucceed"
+    assert rig.told()[-1][1]["response"]["data"] == LONG
+
+
+def test_an_event_that_takes_the_place_of_one_as_large_needs_no_more_room() -> None:
+    """Each check of an execution notifies of as much."""
+    rig = polled(2 * 8 * 10_100)
+    rig.room = 0
+    rig.pass_time(1_000)
+    rig.answer(200, {"progress": "2/3", "data": LONG, "rows": [1]})
+    rig.deliver(CancelRequested(1))
+    response = rig.told()[-1][1]["response"]
+    assert (response["progress"], response["data"]) == ("2/3", LONG)

@@ -17,6 +17,7 @@ from scheduler_service.domain.document import (
     PartsOpen,
     PartsQueued,
     Phase,
+    Report,
 )
 from scheduler_service.domain.events import AlarmRang, CallEnded, Triggered
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
@@ -72,10 +73,11 @@ async def document(phase: Phase, **members: Any) -> Document:
     ],
 )
 async def test_all_bodies_of_open_executions_are_weighed(phase: Phase, size: int) -> None:
-    """Parameters, what a replay brought and responses, twice each; the last event, and parts."""
+    """Parameters, what a replay brought, responses, last event and verdict, twice each; parts once."""
     kept = (Kept(200, URL, b"x" * 200), Kept(200, URL))
     assert weigh_open(await document(phase)) == 120 + size
-    assert weigh_open(await document(phase, responses=kept, told=LastEvent("200", b"x" * 9))) == 529 + size
+    assert weigh_open(await document(phase, responses=kept, told=LastEvent("200", b"x" * 9))) == 538 + size
+    assert weigh_open(await document(phase, verdict=Report("succeed", body=b"x" * 5))) == 130 + size
     assert weigh_open(None) == 0
 
 
