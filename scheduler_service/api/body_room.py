@@ -1,6 +1,6 @@
 """Room for large bodies: how much memory they take at a time, whatever many callers send at one moment."""
 
-from scheduler_service.api.room import WAIT_SECONDS, Room
+from scheduler_service.api.room import WAIT_SECONDS, RequestRoom
 
 ROOM_BYTES = 96 << 20
 SMALL_BYTES = 64 << 10
@@ -17,14 +17,15 @@ class BodyRoom:
     """Memory for the bodies of the requests of one process; who finds none waits in line."""
 
     def __init__(self, *, room: int = ROOM_BYTES, wait_seconds: float = WAIT_SECONDS) -> None:
-        self._room = Room(room, busy=BUSY, wait_seconds=wait_seconds)
+        self._room = RequestRoom(room, busy=BUSY, wait_seconds=wait_seconds)
 
     async def take(self, size: int) -> int:
         """Returns what a body of `size` bytes takes, which is the caller's until it is given back.
 
         Raises ApiProblem (503) where there is no room for it within `wait_seconds`.
         """
-        return await self._room.take(weigh(size))
+        weight = weigh(size)
+        return await self._room.take(weight) if weight else 0
 
     def give_back(self, taken: int) -> None:
         """The body is worked on no longer."""

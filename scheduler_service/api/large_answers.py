@@ -5,7 +5,7 @@ from enum import Enum
 
 from starlette.types import Message, Send
 
-from scheduler_service.api.room import WAIT_SECONDS, Room
+from scheduler_service.api.room import WAIT_SECONDS, RequestRoom
 
 MOST = 4
 """One may take 4 MiB as it is sent, in rare cases 10, and three times as much while it is made."""
@@ -31,7 +31,7 @@ class LargeAnswers:
     def __init__(
         self, *, most: int = MOST, hold_seconds: float = HOLD_SECONDS, wait_seconds: float = WAIT_SECONDS
     ) -> None:
-        self._room = Room(most, busy=BUSY, wait_seconds=wait_seconds)
+        self._room = RequestRoom(most, busy=BUSY, wait_seconds=wait_seconds)
         self._hold_seconds = hold_seconds
 
     async def take(self, send: Send) -> "Place":
@@ -43,7 +43,7 @@ class LargeAnswers:
 class Place:
     """Where one answer is made and sent; to be given back, once or more."""
 
-    def __init__(self, room: Room, send: Send, hold_seconds: float) -> None:
+    def __init__(self, room: RequestRoom, send: Send, hold_seconds: float) -> None:
         self._room = room
         self._send = send
         self._hold_seconds = hold_seconds

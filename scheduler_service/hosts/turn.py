@@ -4,13 +4,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
-from msgspec.structs import replace
-
 from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Event, Resumed
 from scheduler_service.domain.moments import DAY, Now
 from scheduler_service.domain.replies import Recalled, Reply
 from scheduler_service.domain.wire import Answer, Holder, Token
-from scheduler_service.engine.decision import SMALL_BYTES, Decision, Job
+from scheduler_service.engine.decision import SMALL_BYTES, Job
 from scheduler_service.engine.program_weight import weigh
 from scheduler_service.hosts.commit_builder import (
     CommitBuilder,
@@ -24,8 +22,9 @@ from scheduler_service.hosts.commit_builder import (
 from scheduler_service.hosts.host_parts import Act, TurnParts
 from scheduler_service.hosts.job_cache import CachedJob, LoadedJob, PendingCommit
 from scheduler_service.hosts.job_loading import JobLoading
+from scheduler_service.hosts.large_turns import LargeTurns
 from scheduler_service.hosts.large_work import work_apart
-from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
+from scheduler_service.hosts.open_bytes import OpenBytes
 from scheduler_service.hosts.revisions import accepted, bind
 from scheduler_service.hosts.timed_release import WaitUntil, ahead_of, begin_of, is_past
 from scheduler_service.language.filters import Unfinished
@@ -76,6 +75,7 @@ class Turn:
         self._new_identity = parts.new_identity
         self._holder = holder
         self._open_bytes = open_bytes
+        self._large_turns = LargeTurns(core=core, open_bytes=open_bytes)
         self._reads_bodies = parts.reads_bodies
         self._writes = CommitBuilder(core=core, redact=parts.redact, holder=holder, boot=boot)
         self._loading = JobLoading(store=store, core=core)
@@ -188,73 +188,55 @@ class Turn:
             await self._take(cached, Command(resumed))
             cached.cut_off = False
 
-    async def _take(self, cached: CachedJob, command: Command, moment: int | None = None) -> Reply:
+    async def _take_large(self, cached: CachedJob, command: Command, moment: int | None) -> Reply:
+        async with self._large_turns.enter(cached.document, command.event):
+            return await self._take(cached, command, moment, is_large=True)
+
+    async def _take(
+        self, cached: CachedJob, command: Command, moment: int | None = None, *, is_large: bool = False
+    ) -> Reply:
         event, definition, remembered = command.event, command.definition, command.remembered
         now = self._clock.now()
-        ahead = 0 if moment is None else ahead_of(moment, now)
-        if ahead:
-            now = Now(now.wall + ahead, now.steady + ahead)
+        until = None
+        if moment is not None and (ahead := ahead_of(moment, now)):
+            until = now = Now(now.wall + ahead, now.steady + ahead)
         before, programs = cached.document, cached.programs
         if definition is not None:
             event, programs = bind(cached, event, definition, self._new_identity)
         job = Job(before, programs, self._holder, self._open_bytes.room)
         try:
-            decision = self._core.decide(job, event, now, is_short=True)
+            if is_large:
+                decision = await self._large_turns.decide(cached, job, event, now)
+            else:
+                decision = self._core.decide(job, event, now, is_short=True)
         except Unfinished:
-            decision = await self._decide_apart(cached, job, event, now)
+            return await self._take_large(cached, command, moment)
         decision, deliveries, queued = sort_effects(cached.job_id, decision)
         kept = remembered and remember_reply(cached.job_id, remembered, decision.reply, command.answer)
-        is_busy = decision.effects or decision.records or kept is not None  # as nearly all are
-        if not is_busy and is_idle(before, decision):
+        if not (decision.effects or decision.records or kept is not None) and is_idle(before, decision):
             if isinstance(event, AlarmRang):
                 await self._look_again(cached, now)
             return decision.reply
-        turn = DecidedTurn(  # by position
-            decision,
-            programs,
-            now,
-            None if definition is None else accepted(before, decision.document, definition),
-            kept,
-            deliveries,
-            queued,
-            # An answer after which nothing goes out: it may wait for others to be written with.
-            not decision.effects and isinstance(event, CallEnded),
-            now if ahead else None,
-        )
-        if turn.until is not None and queued:
-            # Whoever claims sees the parts as soon as they are durable.
-            await self._wait_until(turn.until.steady)
-            return await self._take(cached, command)
-        is_large = self._reads_bodies and has_large_bodies(decision)
+        text = None if definition is None else accepted(before, decision.document, definition)
+        # An answer after which nothing goes out may wait for others to be written with.
+        may_wait = not decision.effects and isinstance(event, CallEnded)
+        turn = DecidedTurn(decision, programs, now, text, kept, deliveries, queued, may_wait, until)
+        if until is not None and queued:  # whoever claims sees the parts as soon as they are durable
+            await self._wait_until(until.steady)
+            return await self._take(cached, command, is_large=is_large)
+        is_apart = self._reads_bodies and has_large_bodies(decision)
         if self._writes.must_be_durable(cached, turn):
             prepare = self._writes.prepare
-            pending = await self._apart(prepare, cached, turn) if is_large else prepare(cached, turn)
+            pending = await self._apart(prepare, cached, turn) if is_apart else prepare(cached, turn)
             await self._commit(cached, pending)
-        else:
-            if turn.until is not None:
-                await self._wait_until(turn.until.steady)
-            make = self._writes.batch
-            batch = await self._apart(make, cached, turn) if is_large else make(cached, turn)
-            if self._go_on(cached, turn, batch, event):
-                await self._set_alarm(cached)
+            return decision.reply
+        if until is not None:
+            await self._wait_until(until.steady)
+        make = self._writes.batch
+        batch = await self._apart(make, cached, turn) if is_apart else make(cached, turn)
+        if self._go_on(cached, turn, batch, event):
+            await self._set_alarm(cached)
         return decision.reply
-
-    async def _decide_apart(self, cached: CachedJob, job: Job, event: Event, now: Now) -> Decision:
-        """A decision on much, beside the loop; what its job keeps then counts before the next one is made."""
-        counted = self._open_bytes
-        deciding = counted.begin(cached)
-
-        def decide() -> Decision:
-            decision = self._core.decide(replace(job, room=counted.room_now()), event, now)
-            deciding.more = weigh_open(decision.document) - deciding.before
-            return decision
-
-        try:
-            decision = await work_apart(decide)
-        finally:
-            counted.end(deciding)
-        counted.note(cached, deciding.before + deciding.more)
-        return decision
 
     async def _apart(
         self, make: Callable[[CachedJob, DecidedTurn], Made], cached: CachedJob, turn: DecidedTurn
