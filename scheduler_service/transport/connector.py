@@ -1,6 +1,7 @@
 """Opens connections: the guard admits their addresses, and over TLS a certificate matches the URL's host."""
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from collections.abc import Callable
@@ -20,6 +21,13 @@ from scheduler_service.transport.resolver import Guard, Route
 from scheduler_service.transport.response_room import ResponseRoom
 
 _CONNECT_SECONDS = 5.0  # for one of several addresses, so that a dead first one leaves time for the next
+
+TLS_RECEIVE_BYTES = 64 << 10
+"""So much, or twice that, the system takes in of an answer over TLS before it is read.
+
+The layer of TLS reads up to 256 KiB whenever as much has come, and keeps them twice, for as long as the
+connection is open. Without TLS one buffer serves all connections.
+"""
 
 
 class Connector:
@@ -90,6 +98,9 @@ class Connector:
         loop = asyncio.get_running_loop()
         if site.scheme == "https":
             context = self._context or self._read_trust(site)
+            with contextlib.suppress(OSError):  # it is closed already, as attaching it will show
+                # Not before it is connected: the two ends have agreed how wide it can become.
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, TLS_RECEIVE_BYTES)
             await loop.create_connection(lambda: connection, sock=raw, ssl=context, server_hostname=site.host)
         else:
             await loop.create_connection(lambda: connection, sock=raw)

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from tests.certificate import Certificate, make_certificate
 from tests.faults.processes import Fleet, open_fleet
 from tests.unit.transport.servers import Stage
 
@@ -27,3 +28,9 @@ async def stage(anyio_backend: str) -> AsyncIterator[Stage]:
     """Servers that are gone after the test."""
     async with AsyncExitStack() as stack:
         yield Stage(stack)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    """A certificate of its own authority for 127.0.0.1, and its key."""
+    return make_certificate(tmp_path_factory.mktemp("tls"))

@@ -95,13 +95,20 @@ async def fill(service: Service, count: int = 300) -> None:
 
 @asynccontextmanager
 async def open_service(
-    fleet: Fleet, folder: Path, *, limits: Limits | None = None, settings: Mapping[str, Any] | None = None
+    fleet: Fleet,
+    folder: Path,
+    *,
+    limits: Limits | None = None,
+    settings: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Service]:
     """A service over `folder`, with `settings` by their dotted names; it is killed afterwards.
 
     Whatever was done to it: where it still runs then, none of its processes has used 300 MiB.
     """
-    run = fleet.start(folder, limits=dict(limits or {}), settings=dict(settings or {}))
+    run = fleet.start(
+        folder, limits=dict(limits or {}), settings=dict(settings or {}), environ=dict(environ or {})
+    )
     assert await run.is_up(), run.message
     service = Service(run)
     try:

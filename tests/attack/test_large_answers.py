@@ -8,6 +8,7 @@ import pytest
 
 from tests.attack.bystander import open_bystander
 from tests.attack.service import job, open_service
+from tests.certificate import Certificate, server_context
 from tests.faults.processes import Fleet
 from tests.unit.transport.servers import Peer, Stage
 
@@ -20,12 +21,16 @@ HEADS = {
     "length": b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(PLAIN),
     "packed": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(PACKED),
 }
-ANSWERS = {"length": HEADS["length"] + PLAIN, "packed": HEADS["packed"] + PACKED}
+ANSWERS = {
+    "length": HEADS["length"] + PLAIN,
+    "packed": HEADS["packed"] + PACKED,
+    "tls": HEADS["length"] + PLAIN,
+}
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
 async def test_hundreds_of_large_answers_at_one_moment(
-    fleet: Fleet, stage: Stage, tmp_path: Path, kind: str
+    fleet: Fleet, stage: Stage, tmp_path: Path, certificate: Certificate, kind: str
 ) -> None:
     """All of them are read, and each execution succeeds; those of the bystander go on."""
     asked, ready = 0, asyncio.Event()
@@ -40,10 +45,16 @@ async def test_hundreds_of_large_answers_at_one_moment(
         await peer.say(ANSWERS[kind])
         await peer.reader.read()
 
-    target = await stage.server(handle, backlog=CALLS)
-    async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
+    context = server_context(certificate) if kind == "tls" else None
+    target = await stage.server(handle, backlog=CALLS, ssl=context)
+    url = f"{'https' if context else 'http'}://127.0.0.1:{target.port}/run"
+    trust = {"SSL_CERT_FILE": str(certificate.path)}
+    async with (
+        open_service(fleet, tmp_path / "data", environ=trust) as service,
+        open_bystander(service) as bystander,
+    ):
         labels = {"answers": "large"}
-        jobs = [job(f"large-{number}", f"{target.url}/run", labels=labels) for number in range(CALLS)]
+        jobs = [job(f"large-{number}", url, labels=labels) for number in range(CALLS)]
         answer = await service.run.ask("POST", "/jobs", json=jobs)
         assert answer.status_code == 200, answer.text
 

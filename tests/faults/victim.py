@@ -36,7 +36,7 @@ class Order(msgspec.Struct):
 
     `only` has places (`before send`) and what is done there (`send`).
     `victim` is the process that is killed; 0: the service itself. `limits` are soft and hard limits of its
-    process by name (`NOFILE`, `AS`).
+    process by name (`NOFILE`, `AS`); `environ` has more variables of its environment.
     """
 
     run: int
@@ -48,6 +48,7 @@ class Order(msgspec.Struct):
     victim: int = 0
     settings: dict[str, Any] = {}
     limits: dict[str, tuple[int, int]] = {}
+    environ: dict[str, str] = {}
 
 
 class Points:
@@ -173,6 +174,7 @@ class Parent:
             self._become_child()
             for name, limit in order.limits.items():
                 resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), limit)
+            os.environ.update(order.environ)
             code = run_service(order)
         except BaseException as error:  # the parent's loop must not go on in the child
             tell(order.run, "broke", error=repr(error))

@@ -5,12 +5,12 @@ import gzip
 import socket
 import ssl
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.transport.response_room import Place, ResponseRoom
+from tests.certificate import Certificate, server_context
 from tests.unit.transport.exchanges import request
 from tests.unit.transport.servers import Handler, Peer, Stage, answering, repeating
 
@@ -20,8 +20,6 @@ SIZE = 200_000
 BODY = (bytes(range(256)) * SIZE)[:SIZE]
 MOST = 2 * SIZE
 LIMIT = 1 << 20
-
-Certificate = tuple[Path, Path]
 
 
 def framed(body: bytes, *headers: str) -> bytes:
@@ -238,14 +236,8 @@ def say_and_close(listener: socket.socket, certificate: Certificate, answer: byt
         peer.sendall(answer)
 
 
-def server_context(certificate: Certificate) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*certificate)
-    return context
-
-
 def trust(certificate: Certificate) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=str(certificate[0]))
+    return ssl.create_default_context(cafile=str(certificate.path))
 
 
 def get(port: int) -> OutboundRequest:
