@@ -20,6 +20,7 @@ from scheduler_service.engine.notification_retry import (
 from scheduler_service.hosts.first_tries import FirstTries
 from scheduler_service.hosts.host_parts import Redact
 from scheduler_service.hosts.pending_notifications import PendingNotifications
+from scheduler_service.hosts.takeover import Takeover
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.errors import StoreError
@@ -71,10 +72,7 @@ class NotificationSender:
         self._failed: OrderedDict[str, Delivery] = OrderedDict()
         self._tasks = Tasks()
         self._first_tries = FirstTries(tasks=self._tasks, attempt=self._try_pending)
-        self._settled_before: set[str] | None = None
-        self._leaves_durable = False
-        self._held_since = 0
-        self._taken_over: set[str] = set()
+        self._takeover = Takeover()
         self._dismissed: set[str] = set()
         self._loads = asyncio.Semaphore(LOADED_AT_ONCE)
 
@@ -89,7 +87,7 @@ class NotificationSender:
 
     def take(self, delivery: Delivery) -> None:
         """A new delivery, committed with its turn; it is tried after those of its execution before it."""
-        if delivery.delivery_id in self._pending or delivery.delivery_id in self._taken_over:
+        if delivery.delivery_id in self._pending or self._takeover.is_known(delivery.delivery_id):
             return
         self._pending.put(delivery)
         self._record(delivery, None)
@@ -102,39 +100,27 @@ class NotificationSender:
     def hold(self) -> None:
         """New deliveries wait until those of an earlier process are adopted, which were there before them."""
         self._first_tries.hold()
-        self._settled_before = set()
-        self._held_since = self._clock.now().wall
+        self._takeover.begin(self._clock.now().wall)
 
     def end_hold(self) -> None:
         """Before a stop: new ones without a guarantee wait no longer.
 
         Durable ones follow those that nobody has adopted, at the next start.
         """
-        if self._settled_before is not None:
-            self._leaves_durable = True
+        if self._takeover.is_open:
+            self._takeover.is_given_up = True
             self.adopt(())
 
     def adopt(self, deliveries: Iterable[Delivery]) -> None:
         """Durable deliveries of an earlier process go on; those in the outbox are left to `resend_outbox`.
 
-        All of them at once, as their ids do not have the order of their first tries; `leave_body` makes them
-        small. New ones that were held back follow them.
+        All of them at once; `leave_body` makes them small. New ones that were held back follow them.
         """
         now = self._clock.now().steady
-        settled, self._settled_before = self._settled_before or set(), None
-        in_order = sorted(deliveries, key=lambda one: (one.uid, one.execute_number, one.ordinal))
-        adopted = [
-            delivery
-            for delivery in in_order
-            if delivery.state == DeliveryState.PENDING
-            and delivery.delivery_id not in self._pending
-            and delivery.delivery_id not in settled
-        ]
+        adopted = self._takeover.end(deliveries, self._pending)
         self._pending.put_first(adopted)
         untried = []
         for delivery in adopted:
-            if delivery.created_at >= self._held_since > 0:
-                self._taken_over.add(delivery.delivery_id)  # its turn may tell of it only now
             if delivery.tries == 0:
                 self._record(delivery, None)  # the record of the earlier process was lost with it
             if delivery.due is None:
@@ -164,7 +150,7 @@ class NotificationSender:
         batch = self._batch(dismissed, None)
         if delivery.durable:
             await self._store.settle((Settlement(dismissed, done=True, batch=batch),))
-            self._note_settled(delivery_id)
+            self._takeover.note_settled(delivery_id)
         if self._pending.is_sending(delivery_id):
             self._dismissed.add(delivery_id)
         self._drop(delivery)
@@ -193,7 +179,7 @@ class NotificationSender:
 
     async def _try_pending(self, delivery_id: str) -> None:
         delivery = self._pending.get(delivery_id)
-        if delivery is None or (self._leaves_durable and delivery.durable):
+        if delivery is None or (self._takeover.is_given_up and delivery.durable):
             return
         if not delivery.is_body_stored:
             await self._try(delivery)
@@ -279,13 +265,8 @@ class NotificationSender:
                 self._log("delivery_not_settled", delivery=after.delivery_id, error=str(error))
                 await self._clock.sleep(SETTLE_PAUSE_MS)
             else:
-                self._note_settled(after.delivery_id)
+                self._takeover.note_settled(after.delivery_id)
                 return
-
-    def _note_settled(self, delivery_id: str) -> None:
-        """What somebody settles by its id may have been read before as one that is to be adopted."""
-        if self._settled_before is not None:
-            self._settled_before.add(delivery_id)
 
     async def _find(self, delivery_id: str) -> Delivery | None:
         known = self._pending.get(delivery_id) or self._failed.get(delivery_id)

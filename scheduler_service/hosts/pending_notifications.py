@@ -36,7 +36,7 @@ class PendingNotifications:
     def __len__(self) -> int:
         return len(self._uids)
 
-    def __contains__(self, delivery_id: str) -> bool:
+    def __contains__(self, delivery_id: object) -> bool:
         return delivery_id in self._uids
 
     def get(self, delivery_id: str) -> Delivery | None:
