@@ -1,6 +1,6 @@
 """Room for large bodies: how much memory they take at a time, whatever many callers send at one moment."""
 
-from scheduler_service.api.room import WAIT_SECONDS, RequestRoom
+from scheduler_service.api.request_room import WAIT_SECONDS, RequestRoom
 
 ROOM_BYTES = 96 << 20
 SMALL_BYTES = 64 << 10

@@ -5,7 +5,7 @@ from enum import Enum
 
 from starlette.types import Message, Send
 
-from scheduler_service.api.room import WAIT_SECONDS, RequestRoom
+from scheduler_service.api.request_room import WAIT_SECONDS, RequestRoom
 
 MOST = 4
 """One may take 4 MiB as it is sent, in rare cases 10, and three times as much while it is made."""

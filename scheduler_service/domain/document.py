@@ -236,10 +236,14 @@ class Kept(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class LastEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The last event that was notified: a final event repeats its `response` (SPEC section 7)."""
+    """The last event that was notified: a final event repeats its `response` (SPEC section 7).
+
+    `is_cut`: what is long in it is not kept.
+    """
 
     http_status: str
     response: bytes
+    is_cut: bool = False
 
 
 class Context(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

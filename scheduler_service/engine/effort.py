@@ -1,6 +1,6 @@
 """How much a turn has to do: what takes long is decided beside the loop (decision 28)."""
 
-from scheduler_service.domain.events import CallEnded, Event, Triggered
+from scheduler_service.domain.events import CallEnded, Event, PartEnded, Triggered
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.decision import Job
 from scheduler_service.language.filters import Budget
@@ -24,7 +24,10 @@ def is_large(job: Job, event: Event) -> bool:
         outcome = event.outcome
         if type(outcome) is Answer and len(outcome.body) > LARGE_BYTES:
             return True
-    elif type(event) is Triggered and len(event.params) > LARGE_BYTES:
+    elif type(event) is Triggered:
+        if len(event.params) > LARGE_BYTES:
+            return True
+    elif type(event) is PartEnded and len(event.end.body or b"") > LARGE_BYTES:
         return True
     for program in job.programs.values():
         if program.is_large:

@@ -10,6 +10,7 @@ from scheduler_service.engine.admission import drop, start_queued
 from scheduler_service.engine.attempt import cancel
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.firing import fire, fire_due, plan_next, record_missed
+from scheduler_service.engine.notification_events import keep_last_events
 from scheduler_service.engine.ownership import refuse_other_owner, refuse_ownerless
 from scheduler_service.engine.parts.queue import reconfigure
 from scheduler_service.engine.states import LIVE
@@ -49,6 +50,7 @@ def create(job: Job, event: Created, now: Now) -> Decision:
     turn = TurnState(job, Document(head), now)
     plan_next(turn)
     fire_due(turn)
+    keep_last_events(turn)
     return turn.decision(Taken())
 
 

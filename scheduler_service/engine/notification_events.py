@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
-from itertools import islice
 from typing import Concatenate, ParamSpec
 
 import msgspec
@@ -14,7 +13,7 @@ from scheduler_service.domain.moments import SECOND, as_datetime
 from scheduler_service.domain.records import DeliveryRecord, DeliveryTry
 from scheduler_service.domain.tracing import DELIVERY
 from scheduler_service.domain.wire import Answer, OutboundRequest
-from scheduler_service.engine.decision import COUNTED_TIMES, SMALL_BYTES
+from scheduler_service.engine.decision import SMALL_BYTES
 from scheduler_service.engine.notification_event import NotificationEvent
 from scheduler_service.engine.program import Notification, Program
 from scheduler_service.engine.requests import Refused, make_request
@@ -35,11 +34,9 @@ WEBHOOK_ID = "webhook-id"
 MARK_BYTES = 512
 SPARE_TIMES = 8
 """A large event is kept where there is room for so many: what steps and triggers need goes first."""
-MEMBERS, MEMBER_BYTES = 16, 8_192
-"""So many members of a large event are kept in any case, each of at most so many bytes."""
 NOT_KEPT = (
-    "the last event is kept without what is long in it, should the execution end without another: what open "
-    "executions keep would take more than limits.open_bytes"
+    "the last events are kept without what is long in them, should the execution end without another: there "
+    "is too little room within limits.open_bytes"
 )
 
 P = ParamSpec("P")
@@ -144,27 +141,36 @@ def _last_event(turn: TurnState, run: Open) -> tuple[str, dict[str, object] | No
 def keep_last_events(turn: TurnState) -> None:
     """Keeps the last event of each execution that goes on: a later turn may end it (SPEC section 7).
 
-    A large one only where there is much room, since an execution can do without it: then its six members
-    are kept, `data` being null, and each other that is short.
+    A large one is kept whole only where there is much room, since an execution can do without it.
     """
     for number, event in turn.last_events.items():
         context = turn.contexts.get(number)
         if context is None:
             continue
-        response = as_json(event.response)
-        more = len(response) - (0 if context.told is None else len(context.told.response))
-        if len(response) > SMALL_BYTES and turn.lacks_room(SPARE_TIMES * more):
-            turn.note(turn.opens[number], "notification", NOT_KEPT)
+        before, response = context.told, as_json(event.response)
+        more = len(response) - (0 if before is None else len(before.response))
+        is_cut = len(response) > SMALL_BYTES and turn.lacks_room(SPARE_TIMES * more)
+        if is_cut:
             response = as_json(_shorten(event.response))
-        else:
-            turn.room -= COUNTED_TIMES * more
-        turn.change_context(turn.opens[number], told=LastEvent(event.http_status, response))
+            if before is None or not before.is_cut:  # else the log has it
+                turn.note(turn.opens[number], "notification", NOT_KEPT)
+        turn.change_context(turn.opens[number], told=LastEvent(event.http_status, response, is_cut))
 
 
 def _shorten(response: Mapping[str, object]) -> dict[str, object]:
-    """The members of a `response` that are short; of the six, `null` in the place of what is long."""
-    short = {name: value for name, value in response.items() if len(as_json([name, value])) <= MEMBER_BYTES}
-    return {**NOTHING_GIVEN, **dict(islice(short.items(), MEMBERS))}
+    """What of a `response` fits `SMALL_BYTES`: the six members, `null` in the place of one that does not, and
+    then others up to the first one that does not.
+    """
+    short: dict[str, object] = dict(NOTHING_GIVEN)
+    size = len(as_json(short))
+    for name in (*NOTHING_GIVEN, *(name for name in response if name not in NOTHING_GIVEN)):
+        own = len(as_json([name, response.get(name)]))
+        if size + own <= SMALL_BYTES:
+            short[name] = response.get(name)
+            size += own
+        elif name not in NOTHING_GIVEN:
+            break
+    return short
 
 
 def _notify_entries(turn: TurnState, run: Open, program: Program, event: NotificationEvent) -> None:

@@ -87,7 +87,7 @@ class NotificationSender:
 
     def take(self, delivery: Delivery) -> None:
         """A new delivery, committed with its turn; it is tried after those of its execution before it."""
-        if delivery.delivery_id in self._pending or self._takeover.is_known(delivery.delivery_id):
+        if delivery.delivery_id in self._pending or self._takeover.has_taken_over(delivery.delivery_id):
             return
         self._pending.put(delivery)
         self._record(delivery, None)
@@ -108,7 +108,7 @@ class NotificationSender:
         Durable ones follow those that nobody has adopted, at the next start.
         """
         if self._takeover.is_open:
-            self._takeover.is_given_up = True
+            self._takeover.give_up()
             self.adopt(())
 
     def adopt(self, deliveries: Iterable[Delivery]) -> None:
@@ -179,7 +179,7 @@ class NotificationSender:
 
     async def _try_pending(self, delivery_id: str) -> None:
         delivery = self._pending.get(delivery_id)
-        if delivery is None or (self._takeover.is_given_up and delivery.durable):
+        if delivery is None or self._takeover.keeps_back(delivery):
             return
         if not delivery.is_body_stored:
             await self._try(delivery)

@@ -7,13 +7,10 @@ from scheduler_service.domain.execution import DeliveryState
 
 
 class Takeover:
-    """Which durable deliveries of the store are those of an earlier process, while new ones wait for them.
-
-    `is_given_up`: the process stops before they are known; new durable ones follow them at the next start.
-    """
+    """Which durable deliveries of the store are those of an earlier process, while new ones wait for them."""
 
     def __init__(self) -> None:
-        self.is_given_up = False
+        self._is_given_up = False
         self._settled: set[str] | None = None
         self._since = 0
         self._also_new: set[str] = set()
@@ -28,12 +25,20 @@ class Takeover:
         self._settled = set()
         self._since = now
 
+    def give_up(self) -> None:
+        """The process stops before they are known."""
+        self._is_given_up = True
+
+    def keeps_back(self, delivery: Delivery) -> bool:
+        """Whether a new delivery has to follow them at the next start."""
+        return self._is_given_up and delivery.durable
+
     def note_settled(self, delivery_id: str) -> None:
         """Somebody has settled it by its id: it may have been read before as one that goes on."""
         if self._settled is not None:
             self._settled.add(delivery_id)
 
-    def is_known(self, delivery_id: str) -> bool:
+    def has_taken_over(self, delivery_id: str) -> bool:
         """Whether a new delivery was among those that were read: its turn tells of it later."""
         return delivery_id in self._also_new
 

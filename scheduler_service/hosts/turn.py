@@ -4,7 +4,16 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
-from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Event, Resumed
+from scheduler_service.domain.events import (
+    AlarmRang,
+    CallEnded,
+    Created,
+    Event,
+    FeedbackArrived,
+    PartEnded,
+    PartProgressed,
+    Resumed,
+)
 from scheduler_service.domain.moments import DAY, Now
 from scheduler_service.domain.replies import Recalled, Reply
 from scheduler_service.domain.wire import Answer, Holder, Token
@@ -22,7 +31,7 @@ from scheduler_service.hosts.commit_builder import (
 from scheduler_service.hosts.host_parts import Act, TurnParts
 from scheduler_service.hosts.job_cache import CachedJob, LoadedJob, PendingCommit
 from scheduler_service.hosts.job_loading import JobLoading
-from scheduler_service.hosts.large_turns import LargeTurns
+from scheduler_service.hosts.large_turns import LargeTurns, Place
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.hosts.open_bytes import OpenBytes
 from scheduler_service.hosts.revisions import accepted, bind
@@ -34,6 +43,8 @@ from scheduler_service.ports.errors import StateUnreadable, StoreError, StoreUna
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import NOTHING, StateStore
 
+REPORTS = (FeedbackArrived, PartEnded, PartProgressed)
+"""Events whose bodies a context may keep, as it does answers."""
 Made = TypeVar("Made")
 Away = Callable[[str], tuple[Holder, ...]]
 UNREPORTED_DELAY_MS = 2
@@ -45,7 +56,7 @@ class Turn:
 
     `boot` numbers the starts of this store's process; `alive` names the calls of a life that really are in
     flight; `away` names the live nodes that will hand executions of a job over (None: there are none);
-    `wait_until` waits for a steady moment.
+    `wait_until` waits for a steady moment. A turn on much may wait in line for `longest_line` ms.
     """
 
     def __init__(
@@ -61,6 +72,7 @@ class Turn:
         wait_until: WaitUntil,
         open_bytes: OpenBytes,
         away: Away | None = None,
+        longest_line: int | None = None,
     ) -> None:
         core = self._core = parts.core
         self._store = store
@@ -75,7 +87,7 @@ class Turn:
         self._new_identity = parts.new_identity
         self._holder = holder
         self._open_bytes = open_bytes
-        self._large_turns = LargeTurns(core=core, open_bytes=open_bytes)
+        self._large_turns = LargeTurns(core=core, open_bytes=open_bytes, clock=parts.clock, wait=longest_line)
         self._reads_bodies = parts.reads_bodies
         self._writes = CommitBuilder(core=core, redact=parts.redact, holder=holder, boot=boot)
         self._loading = JobLoading(store=store, core=core)
@@ -189,11 +201,14 @@ class Turn:
             cached.cut_off = False
 
     async def _take_large(self, cached: CachedJob, command: Command, moment: int | None) -> Reply:
-        async with self._large_turns.enter(cached.document, command.event):
-            return await self._take(cached, command, moment, is_large=True)
+        place = await self._large_turns.enter(cached.document, command.event)
+        try:
+            return await self._take(cached, command, moment, place)
+        finally:
+            place.leave()
 
     async def _take(
-        self, cached: CachedJob, command: Command, moment: int | None = None, *, is_large: bool = False
+        self, cached: CachedJob, command: Command, moment: int | None = None, place: Place | None = None
     ) -> Reply:
         event, definition, remembered = command.event, command.definition, command.remembered
         now = self._clock.now()
@@ -205,7 +220,7 @@ class Turn:
             event, programs = bind(cached, event, definition, self._new_identity)
         job = Job(before, programs, self._holder, self._open_bytes.room)
         try:
-            if is_large:
+            if place is not None:
                 decision = await self._large_turns.decide(cached, job, event, now)
             else:
                 decision = self._core.decide(job, event, now, is_short=True)
@@ -222,16 +237,16 @@ class Turn:
         may_wait = not decision.effects and isinstance(event, CallEnded)
         turn = DecidedTurn(decision, programs, now, text, kept, deliveries, queued, may_wait, until)
         if until is not None and queued:  # whoever claims sees the parts as soon as they are durable
-            await self._wait_until(until.steady)
-            return await self._take(cached, command, is_large=is_large)
+            await self._wait_for(until, place)
+            return await self._take(cached, command)
         is_apart = self._reads_bodies and has_large_bodies(decision)
         if self._writes.must_be_durable(cached, turn):
             prepare = self._writes.prepare
             pending = await self._apart(prepare, cached, turn) if is_apart else prepare(cached, turn)
-            await self._commit(cached, pending)
+            await self._commit(cached, pending, place)
             return decision.reply
         if until is not None:
-            await self._wait_until(until.steady)
+            await self._wait_for(until, place)
         make = self._writes.batch
         batch = await self._apart(make, cached, turn) if is_apart else make(cached, turn)
         if self._go_on(cached, turn, batch, event):
@@ -244,8 +259,13 @@ class Turn:
         """What `make` makes of large bodies, beside the loop."""
         return await work_apart(partial(make, self._writes.detach(cached), turn))
 
-    async def _commit(self, cached: CachedJob, pending: PendingCommit) -> None:
-        """Arm, commit, act."""
+    async def _wait_for(self, until: Now, place: Place | None) -> None:
+        if place is not None:
+            place.leave()
+        await self._wait_until(until.steady)
+
+    async def _commit(self, cached: CachedJob, pending: PendingCommit, place: Place | None) -> None:
+        """Arm, commit, act. `place` is left once the turn is durable."""
         await self.expect(cached, pending)
         cached.is_committing = True
         try:
@@ -254,6 +274,8 @@ class Turn:
             except StoreError as error:
                 await self.settle(cached, pending, error)
                 raise
+            if place is not None:
+                place.leave()
             if pending.until is None:
                 await self._finish(cached, pending)
             else:
@@ -309,6 +331,8 @@ class Turn:
             outcome = event.outcome
             if type(outcome) is Answer and len(outcome.body) > SMALL_BYTES:
                 cached.keeps_much = True
+        elif isinstance(event, REPORTS):
+            cached.keeps_much = True  # perhaps
         if turn.decision.effects:
             self._act(cached.job_id, turn.decision.effects, cached.programs)
         return not is_set

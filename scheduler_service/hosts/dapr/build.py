@@ -22,6 +22,7 @@ from scheduler_service.hosts.dapr.reminders import ReminderAlarms, Ring
 from scheduler_service.hosts.dapr.send_guard import NodeSendGuard
 from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.hosts.dapr.sweep import Sweep, Tend, tend_nothing
+from scheduler_service.hosts.dapr.turn_commits import LONGEST_TURN_MS
 from scheduler_service.hosts.dapr.turns import ClusterTurns, OwnerOf, no_owner
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.host_parts import Act, HostParts
@@ -34,6 +35,9 @@ from scheduler_service.hosts.timed_release import TimedRelease
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.history import Batch
+
+LONGEST_LINE_MS = LONGEST_TURN_MS // 2
+"""A turn that waited for longer could hardly commit any more: it is delivered again, and begins then."""
 
 
 class DaprParts(HostParts, frozen=True, kw_only=True):
@@ -166,6 +170,7 @@ def _make_turn(parts: DaprParts, node: NodeContext, local: LocalJobs, store: Act
         wait_until=TimedRelease(clock=node.clock).wait_until,
         away=local.handovers.possible_from,
         open_bytes=local.cache.open_bytes,
+        longest_line=LONGEST_LINE_MS,
     )
 
 

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler_service.domain.events import AlarmRang, CallEnded, Event, Triggered
-from scheduler_service.domain.wire import Answer, Fault, FaultKind, Token
+from scheduler_service.domain.events import AlarmRang, CallEnded, Event, PartEnded, Triggered
+from scheduler_service.domain.parts import PartEnd, PartName
+from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Token
 from scheduler_service.engine.effort import begin_short, is_large
 from scheduler_service.engine.machine import decide
 from scheduler_service.engine.parameters import check_parameters
@@ -15,19 +16,22 @@ from tests.unit.engine.rig import Rig
 
 TEXT = "x" * LARGE_BYTES
 TOKEN = Token("uid", 1, 1, "step", 0)
+REQUEST = OutboundRequest("POST", "http://t.test/", ())
 CASES: list[tuple[Event, bool]] = [
     (AlarmRang(), False),
     (Triggered(), False),
     (Triggered(params=f'"{TEXT}"'.encode()), True),
     (CallEnded(TOKEN, Answer(200, body=b"{}")), False),
     (CallEnded(TOKEN, Answer(200, body=f'"{TEXT}"'.encode())), True),
+    (PartEnded(PartName("uid", 1, 1, 0, 0), PartEnd(body=b"{}"), REQUEST), False),
+    (PartEnded(PartName("uid", 1, 1, 0, 0), PartEnd(body=TEXT.encode() + b"x"), REQUEST), True),
     (CallEnded(TOKEN, Fault(FaultKind.CONNECT, "no")), False),
 ]
 
 
 @pytest.mark.parametrize(("event", "expected"), CASES)
 def test_an_event_is_as_large_as_its_body(event: Event, expected: bool) -> None:
-    """An answer, or the parameters of a trigger."""
+    """An answer, the parameters of a trigger, or what a part ended with."""
     assert is_large(Rig().create().job, event) is expected
 
 

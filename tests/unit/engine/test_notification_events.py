@@ -323,17 +323,33 @@ def test_the_end_in_a_later_turn_repeats_the_last_event() -> None:
 
 
 def test_a_large_event_is_kept_without_what_is_long_where_room_is_scarce() -> None:
-    """What is sent at once is whole; the end repeats what is short, of at most 16 members, and says so."""
-    rig = polled(2 * 8 * 10_000, **{f"m{number}": number for number in range(20)})
-    (_, running), *_ = rig.told()
-    assert running["response"]["data"] == LONG
+    """What is sent at once is whole; the end repeats the six that fit, and others. The log says so once."""
+    rig = polled(-1, a="first", **{f"m{number}": "y" * 100 for number in range(100)})
+    for _ in range(3):
+        rig.pass_time(1_000)
+        rig.answer(200, {"a": "first", "progress": "2/3", "message": "on its way", "data": LONG})
+    assert rig.told()[0][1]["response"]["data"] == rig.told()[-1][1]["response"]["data"] == LONG
     (noted,) = [one for one in rig.of(Noted, rig.records) if "last event" in one.text]
     assert "limits.open_bytes" in noted.text
     rig.deliver(CancelRequested(1))
+    assert rig.told()[-1][1]["response"] == {
+        "status": "finalFailed", "message": "on its way", "error": "cancelled", "progress": "2/3",
+        "datetime": None, "data": None, "a": "first",
+    }  # fmt: skip
+
+
+def test_what_is_kept_where_room_is_scarce_has_a_size() -> None:
+    """However many members a target gives: 4 KiB in all, the six first."""
+    rig = polled(-1, message="said", **{f"m{number}": "y" * 100 for number in range(100)})
+    assert rig.document is not None
+    told = rig.document.contexts[1].told
+    assert told is not None
+    assert 3_500 < len(told.response) <= 4_096
+    rig.deliver(CancelRequested(1))
     response = rig.told()[-1][1]["response"]
-    assert (response["data"], response["progress"], response["rows"]) == (None, "1/3", [1])
+    assert (response["message"], response["progress"]) == ("said", "1/3")
     assert "m0" in response
-    assert "m19" not in response
+    assert "m99" not in response
 
 
 def test_an_end_in_the_same_turn_repeats_all_of_it_without_room() -> None:
@@ -354,3 +370,15 @@ def test_an_event_that_takes_the_place_of_one_as_large_needs_no_more_room() -> N
     rig.deliver(CancelRequested(1))
     response = rig.told()[-1][1]["response"]
     assert (response["progress"], response["data"]) == ("2/3", LONG)
+
+
+def test_an_event_of_the_creating_turn_is_kept() -> None:
+    """The first request cannot be made, and the execution is cancelled before it is retried."""
+    step = {"url": "http://target.test/", "body": "${$.gone}"}
+    rig = Rig(timer={}, request=[step], notification=EVERY, retry=[{"errorEquals": "*", "maxAttempts": 2}])
+    rig.create()
+    ((_, failed),) = rig.told()
+    assert "gone" in failed["response"]["message"]
+    rig.deliver(CancelRequested(1))
+    last = rig.told()[-1][1]["response"]
+    assert last == failed["response"] | {"status": "finalFailed", "error": "cancelled"}

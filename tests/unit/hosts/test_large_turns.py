@@ -1,19 +1,25 @@
 """Turns on much are taken few at a time, each from its decision until it is durable."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import pytest
 
 from scheduler_service.domain.document import Document
-from scheduler_service.domain.events import AlarmRang, CallEnded, Event, Replay, Triggered
-from scheduler_service.domain.wire import Answer, CallKind, Token
+from scheduler_service.domain.effects import PublishParts
+from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Event, PartEnded, Replay, Triggered
+from scheduler_service.domain.parts import PartEnd, PartName
+from scheduler_service.domain.wire import Answer, CallKind, OutboundRequest, Token
 from scheduler_service.hosts.host_parts import DEFAULT_LIMITS
-from scheduler_service.hosts.large_turns import ANY_BYTES, ROOM_BYTES, LargeTurns
+from scheduler_service.hosts.job_cache import CachedJob
+from scheduler_service.hosts.large_turns import ANY_BYTES, ROOM_BYTES, LargeTurns, Place
+from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
 from scheduler_service.language.values import LARGE_BYTES
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
-from tests.unit.hosts.house import CORE
+from tests.manual_clock import ManualClock
+from tests.unit.hosts.house import CORE, START, describe
 from tests.unit.hosts.memory_store import Fate
 from tests.unit.hosts.turn_rig import Bench
 
@@ -22,29 +28,29 @@ pytestmark = pytest.mark.anyio
 URL = "http://target.test/run"
 TOKEN = Token("uid", 1, 1, CallKind.STEP, 0)
 BODY = b"x" * ANY_BYTES
+PART = PartName("uid", 1, 1, 0, 0)
+REQUEST = OutboundRequest("POST", URL, ())
 
 
-class Line:
-    """Turns that enter in their order and stay until they are let go."""
+def make(wait: int | None = None, clock: ManualClock | None = None) -> LargeTurns:
+    """Without the other parts of a host."""
+    counted = OpenBytes(most=DEFAULT_LIMITS.open_bytes)
+    return LargeTurns(core=CORE, open_bytes=counted, clock=clock or ManualClock(wall=0), wait=wait)
 
-    def __init__(self, events: Sequence[Event], document: Document | None = None) -> None:
-        self.turns = LargeTurns(core=CORE, open_bytes=OpenBytes(most=DEFAULT_LIMITS.open_bytes))
-        self.inside: list[int] = []
-        self._ends = [asyncio.Event() for _ in events]
-        self._tasks = [
-            asyncio.ensure_future(self._take(place, event, document)) for place, event in enumerate(events)
-        ]
 
-    async def _take(self, place: int, event: Event, document: Document | None) -> None:
-        async with self.turns.enter(document, event):
-            self.inside.append(place)
-            await self._ends[place].wait()
+async def enter_some(turns: LargeTurns, event: Event, document: Document | None = None) -> list[Place]:
+    """As many as find a place at once."""
+    places: list[Place] = []
 
-    async def leave(self, place: int) -> None:
-        """That one has ended."""
-        self._ends[place].set()
-        await self._tasks[place]
-        await asyncio.sleep(0)
+    async def enter() -> None:
+        places.append(await turns.enter(document, event))
+
+    tasks = [asyncio.ensure_future(enter()) for _ in range(20)]
+    await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return places
 
 
 @pytest.mark.parametrize(
@@ -54,16 +60,39 @@ class Line:
         (Triggered(params=BODY), ROOM_BYTES // (3 * ANY_BYTES)),
         (Triggered(replay=Replay(1, 1, (BODY,))), ROOM_BYTES // (3 * ANY_BYTES)),
         (CallEnded(TOKEN, Answer(200, body=BODY)), ROOM_BYTES // (3 * ANY_BYTES)),
+        (PartEnded(PART, PartEnd(body=BODY), REQUEST), ROOM_BYTES // (3 * ANY_BYTES)),
         (Triggered(params=16 * BODY), 1),
     ],
 )
 async def test_so_many_are_taken_at_a_time(event: Event, most: int) -> None:
-    """By what their events bring, in their order; one that is larger than the room is taken alone."""
-    line = Line([event] * 20)
+    """By what their events bring; one that is larger than the room is taken alone."""
+    turns = make()
+    for _ in range(2):
+        places = await enter_some(turns, event)
+        assert len(places) == most
+        for place in (*places, *places):  # once or more
+            place.leave()
+
+
+async def test_who_has_waited_for_long_is_to_ask_again() -> None:
+    """Where a turn may take a limited time: so it is not decided in vain."""
+    clock = ManualClock(wall=0)
+    turns = make(wait=1_000, clock=clock)
+    first = await turns.enter(None, Triggered(params=16 * BODY))
+    waiting = [asyncio.ensure_future(turns.enter(None, AlarmRang())) for _ in range(2)]
     await asyncio.sleep(0)
-    for place in range(20):
-        assert line.inside == list(range(min(most + place, 20)))
-        await line.leave(place)
+    clock.advance(999)
+    first.leave()
+    second = await waiting[0]
+    clock.advance(1)
+    (await waiting[1]).leave()
+    late = asyncio.ensure_future(turns.enter(None, Triggered(params=16 * BODY)))
+    await asyncio.sleep(0)
+    clock.advance(1_000)
+    with pytest.raises(StoreUnavailable, match="ask again"):
+        await late
+    second.leave()
+    (await turns.enter(None, Triggered(params=16 * BODY))).leave()
 
 
 async def test_what_a_job_keeps_counts() -> None:
@@ -74,9 +103,89 @@ async def test_what_a_job_keeps_counts() -> None:
     await bench.answer(body=b'"%s"' % (b"x" * 24 * LARGE_BYTES))
     document = bench.cached.document
     assert weigh_open(document) > ANY_BYTES
-    line = Line([AlarmRang()] * 20, document)
+    places = await enter_some(make(), AlarmRang(), document)
+    assert len(places) == ROOM_BYTES // (ANY_BYTES + weigh_open(document))
+
+
+TIMER = {"dueTime": "60s", "period": "60s"}
+MANY = 2 * ROOM_BYTES // ANY_BYTES
+LARGE = Triggered(params=b'"%s"' % (b"x" * LARGE_BYTES))
+IN_LINE = ROOM_BYTES // (ANY_BYTES + 2 * len(LARGE.params))
+
+
+async def jobs(bench: Bench, **members: object) -> list[CachedJob]:
+    """Many jobs of one process."""
+    found = [CachedJob(f"job-{number}") for number in range(MANY)]
+    for cached in found:
+        await bench.turn.run(cached, Command(Created("", b""), describe(**members)))
+    return found
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Returns when the thread for large work has done so much."""
+    while not condition():  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0)
+
+
+def begun(bench: Bench) -> int:
+    """How many commits have been asked for."""
+    return bench.names().count("commit")
+
+
+async def test_a_turn_has_its_place_until_it_is_durable() -> None:
+    """The others are not decided before: a slow store does not let their states pile up."""
+    bench = Bench()
+    many = await jobs(bench, qos=1)
+    before = begun(bench)
+    bench.store.hold()
+    turns = [asyncio.ensure_future(bench.turn.run(cached, Command(LARGE))) for cached in many]
+    await until(lambda: begun(bench) - before >= IN_LINE)
+    await work_apart(lambda: None)  # after all that the thread was asked for
     await asyncio.sleep(0)
-    assert len(line.inside) == ROOM_BYTES // (ANY_BYTES + weigh_open(document))
+    assert begun(bench) - before == IN_LINE
+    bench.store.release()
+    await asyncio.gather(*turns)
+    assert len(bench.calls()) == MANY
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_a_turn_that_waits_for_its_moment_has_left_its_place(qos: int) -> None:
+    """All that are due at one moment are decided ahead of it, and others meanwhile."""
+    bench = Bench()
+    body = {"x": "x" * 2 * LARGE_BYTES, "n": "${executeNumber}"}
+    many = await jobs(bench, qos=qos, timer=TIMER, request=[{"url": URL, "body": body}])
+    before = begun(bench)
+    bench.clock.advance(60_000 - 20)
+    due = START + 60_000
+    turns = [asyncio.ensure_future(bench.turn.run(one, Command(AlarmRang()), due)) for one in many]
+    await until(lambda: begun(bench) - before == MANY and bench.clock.next_call() is not None)
+    other = CachedJob("other")
+    await bench.turn.run(other, Command(Created("", b""), describe()))
+    await bench.turn.run(other, Command(LARGE))
+    assert len(bench.calls()) == 1
+    bench.clock.advance(20)
+    await asyncio.gather(*turns)
+    assert len(bench.calls()) == 1 + MANY
+
+
+async def test_parts_that_wait_for_their_moment_have_left_their_places_too() -> None:
+    """Whoever claims sees them as soon as they are durable: they are decided again at their moment."""
+    bench = Bench()
+    body = {"x": "x" * 2 * LARGE_BYTES, "n": "${executeNumber}"}
+    many = await jobs(bench, qos=1, timer=TIMER, request=[{"url": "queue://work", "body": body}])
+    before = begun(bench)
+    bench.clock.advance(60_000 - 20)
+    due = START + 60_000
+    turns = [asyncio.ensure_future(bench.turn.run(one, Command(AlarmRang()), due)) for one in many]
+    await until(lambda: bench.clock.next_call() is not None)
+    other = CachedJob("other")
+    await bench.turn.run(other, Command(Created("", b""), describe()))
+    await bench.turn.run(other, Command(LARGE))
+    assert (len(bench.calls()), begun(bench) - before) == (1, 2)
+    bench.clock.advance(20)
+    await asyncio.gather(*turns)
+    published = [effect for effect in bench.effects if isinstance(effect, PublishParts)]
+    assert len(published) == MANY
 
 
 async def test_a_turn_that_fails_makes_way_for_the_next_one() -> None:

@@ -19,12 +19,13 @@ from scheduler_service.domain.document import (
     Phase,
     Report,
 )
-from scheduler_service.domain.events import AlarmRang, CallEnded, Triggered
+from scheduler_service.domain.events import AlarmRang, CallEnded, FeedbackArrived, Triggered
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
 from scheduler_service.domain.parts import Part, PartEnd
 from scheduler_service.domain.replies import Refusal, Started
 from scheduler_service.domain.wire import Answer, OutboundRequest
 from scheduler_service.engine.decision import UNBOUNDED
+from scheduler_service.engine.scope import feedback_token
 from scheduler_service.hosts.host_parts import DEFAULT_LIMITS
 from scheduler_service.hosts.job_cache import CachedJob, JobCache
 from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
@@ -219,6 +220,26 @@ async def test_many_responses_in_memory_alone_are_counted() -> None:
         await bench.run(CallEnded(call.token, Answer(200)))
     cache.leave(locked)
     assert (bench.open_bytes.total, bench.cached.keeps_much) == (0, False)
+
+
+async def test_the_last_event_of_a_report_is_counted_in_memory_alone() -> None:
+    """What feedback says is kept for a final event, also at qos 0."""
+    bench = Bench()
+    cache = JobCache(most=9, most_bytes=1 << 20, open_bytes=bench.open_bytes)
+    locked = cache.seize("job")
+    assert locked is not None
+    bench.cached = locked.cached
+    await bench.create(**{"async": True}, notification=[{"url": "http://caller.test/told"}])
+    await bench.run(Triggered())
+    await bench.answer()
+    token = feedback_token(b"k" * 32, "uid1", 1)
+    await bench.run(FeedbackArrived(1, token, {"data": "x" * 30_000}))
+    cache.leave(locked)
+    assert 60_000 < bench.open_bytes.total < 61_000
+    locked.seize()
+    await bench.run(FeedbackArrived(1, token, {"status": "succeed"}))
+    cache.leave(locked)
+    assert bench.open_bytes.total == 0
 
 
 async def test_a_job_that_was_not_in_memory_fires_where_there_is_no_room() -> None:

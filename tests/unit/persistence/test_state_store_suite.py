@@ -252,6 +252,7 @@ async def test_deliveries_are_kept_until_they_are_done(store: OpenStore) -> None
     await store.settle([Settlement(delivery(1), done=True), Settlement(changed, done=False)])
     assert await store.deliveries("", 10) == [changed, delivery(3)]
     assert await store.deliveries("d2", 10) == [delivery(3)]
+    assert [await store.deliveries(after, 1) for after in ("", "d2", "d3")] == [[changed], [delivery(3)], []]
 
 
 async def test_a_delivery_that_is_settled_with_its_turn_is_gone(store: OpenStore) -> None:

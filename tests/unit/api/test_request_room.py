@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from scheduler_service.api.request_room import RequestRoom
 from scheduler_service.api.responses import ApiProblem
-from scheduler_service.api.room import RequestRoom
 
 pytestmark = pytest.mark.anyio
 

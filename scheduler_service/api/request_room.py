@@ -16,9 +16,10 @@ class RequestRoom:
     """
 
     def __init__(self, units: int, *, busy: str, wait_seconds: float = WAIT_SECONDS) -> None:
-        self._room = Room(units)
+        self._room = Room(
+            units, later=lambda give_up: asyncio.get_running_loop().call_later(wait_seconds, give_up)
+        )
         self._busy = busy
-        self._wait_seconds = wait_seconds
         self.give_back = self._room.give_back
 
     async def take(self, units: int) -> int:
@@ -27,8 +28,7 @@ class RequestRoom:
         Raises ApiProblem (503) where there is no room for them within `wait_seconds`.
         """
         try:
-            async with asyncio.timeout(self._wait_seconds):
-                return await self._room.take(units)
+            return await self._room.take(units)
         except TimeoutError:
             raise self._no_room() from None
 
