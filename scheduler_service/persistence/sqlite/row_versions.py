@@ -22,7 +22,6 @@ from scheduler_service.persistence.sqlite.statements import (
     PUT_JOBS,
     UPDATE_TURN,
     UPDATE_UNINDEXED,
-    Shape,
     put_row,
     put_rows,
 )
@@ -32,7 +31,6 @@ from scheduler_service.ports.state import NOTHING, Commit, StoredJob
 MAX_CACHED = 16_384
 """Of so many rows the version is cached."""
 
-SHAPES = (UPDATE_UNINDEXED, UPDATE_TURN, FINISH_JOBS, PUT_JOBS)
 _BEYOND_COLUMN = 1 << 63
 _NO_MOMENTS = (None,) * len(MOMENTS)
 
@@ -116,7 +114,10 @@ def write_jobs(
     written: each one that is named costs its indexes, and a page of each. A row that had a large document is
     written alone: a statement over several rows keeps what it replaces in memory until its end.
     """
-    rows: dict[Shape, list[tuple[Any, ...]]] = {shape: [] for shape in SHAPES}
+    unindexed: list[tuple[Any, ...]] = []
+    turned: list[tuple[Any, ...]] = []
+    finished: list[tuple[Any, ...]] = []
+    whole: list[tuple[Any, ...]] = []
     written: dict[str, RowVersion] = {}
     for job, known in jobs:
         entry = job.entry
@@ -127,20 +128,22 @@ def write_jobs(
         written[entry.job_id] = RowVersion(entry.uid, job.sequence, job.document is None, face)
         if known is not None and known.digest == face.digest:
             if known.moments == face.moments:
-                shape, row = UPDATE_UNINDEXED, (entry.job_id, *values[len(MOMENTS) :])
+                rows, shape, row = unindexed, UPDATE_UNINDEXED, (entry.job_id, *values[len(MOMENTS) :])
             else:
-                shape, row = UPDATE_TURN, (entry.job_id, *values)
+                rows, shape, row = turned, UPDATE_TURN, (entry.job_id, *values)
         elif known is not None and _has_just_finished(entry, face, columns, known):
-            shape = FINISH_JOBS
+            rows, shape = finished, FINISH_JOBS
             row = (entry.job_id, face.digest, entry.state._value_, *values[len(MOMENTS) :])
         else:
-            shape, row = PUT_JOBS, (entry.job_id, face.digest, *columns, *values)
+            rows, shape, row = whole, PUT_JOBS, (entry.job_id, face.digest, *columns, *values)
         if known is not None and known.is_large:
             put_row(connection, shape, row)
         else:
-            rows[shape].append(row)
-    for shape, some in rows.items():
-        put_rows(connection, shape, some)
+            rows.append(row)
+    put_rows(connection, UPDATE_UNINDEXED, unindexed)
+    put_rows(connection, UPDATE_TURN, turned)
+    put_rows(connection, FINISH_JOBS, finished)
+    put_rows(connection, PUT_JOBS, whole)
     return written
 
 

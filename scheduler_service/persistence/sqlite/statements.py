@@ -1,8 +1,8 @@
 """The statements of the writer: few texts for groups of any size, of which none keeps much.
 
-SQLite keeps the values of a statement until it has others, and Python keeps the statements. An UPDATE of
-several rows takes seven times their size meanwhile, and keeps the pages that it changes or frees.
-So what is large is written alone, and what replaces it as well.
+A statement keeps its values until it is given others, also when it is done, and Python keeps the statements.
+An UPDATE of several rows takes seven times their size meanwhile, and keeps the pages that it changes or
+frees. So what is large is written alone, and what replaces it as well.
 """
 
 import sqlite3
@@ -64,7 +64,7 @@ def put_rows(connection: sqlite3.Connection, shape: Shape, rows: Sequence[tuple[
 def put_row(connection: sqlite3.Connection, shape: Shape, row: tuple[Any, ...]) -> None:
     """Writes one row by a statement of its own, which has none of its values afterwards."""
     connection.execute(shape.single, (*row, 1))
-    connection.execute(shape.single, (*(None for _ in row), 0))  # it keeps these values
+    connection.execute(shape.single, (*(None for _ in row), 0))  # does nothing: it is given other values
 
 
 def _put_into(table: str, columns: Sequence[str], blob: str, verb: str = "INSERT OR REPLACE") -> Shape:

@@ -11,6 +11,7 @@ from tests.bench.attacks.registry import Scene, attack
 JOBS = 150
 LENGTH = 300_000
 KEPT_JOBS, KEPT_STEPS, KEPT_LENGTH = 500, 4, 500_000
+TOLD_JOBS, TOLD_LENGTH = 100, 1_000_000
 KEPT_AHEAD = 6.0
 
 
@@ -36,6 +37,23 @@ async def _answer_checks(scene: Scene, answer: dict[str, Any]) -> None:
         check = {"url": f"{target.url}/check"}
         definition = {"async": True, "checkUrl": check, "checkRateSeconds": 1}
         await scene.service.create(job(f"long-{number}", f"{target.url}/run", **definition))
+
+
+@attack("told")
+async def notified_checks(scene: Scene) -> AsyncIterator[None]:
+    """100 jobs of qos 1 whose checks are answered with 1 MB twice a second, each of which is notified."""
+    target = await scene.stage.server(saying({"status": "", "data": "x" * TOLD_LENGTH}))
+    others = await scene.stage.server(saying({}))
+    jobs = [
+        job(
+            f"told-{number}", f"{others.url}/run", qos=1, checkUrl=f"{target.url}/check", checkRateSeconds=0.5
+        )
+        | {"async": True, "notification": [{"url": f"{others.url}/told"}]}
+        for number in range(TOLD_JOBS)
+    ]
+    answer = await scene.service.run.ask("POST", "/jobs", json=jobs)
+    assert answer.status_code == 200, answer.text
+    yield
 
 
 @attack("kept")
