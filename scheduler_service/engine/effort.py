@@ -33,9 +33,9 @@ def is_large(job: Job, event: Event) -> bool:
         if program.is_large:
             return True
     document = job.document
-    if document is None or not document.contexts:
+    if document is None:
         return False
-    for run in document.head.opens:
+    for run in document.head.opens:  # also those that wait, as triggers for later do
         if len(run.params) > LARGE_BYTES:
             return True
     for context in document.contexts.values():

@@ -52,6 +52,16 @@ def test_an_execution_is_as_large_as_what_it_keeps() -> None:
     assert is_large(rig.job, AlarmRang())
 
 
+def test_a_trigger_for_later_is_as_large_as_its_parameters() -> None:
+    """It has no context yet; its moment begins the execution."""
+    rig = Rig().create()
+    later = rig.now.wall + 60_000
+    rig.deliver(Triggered(params=f'{{"a":"{TEXT}"}}'.encode(), planned_at=later))
+    assert rig.document is not None
+    assert not rig.document.contexts
+    assert is_large(rig.job, AlarmRang())
+
+
 def _dear_path() -> None:
     rig = Rig(request=[{"url": "http://t.test/", "body": "${$..[?@.a]}|json"}]).create()
     many = b'{"a":[' + b",".join([b"[]"] * 4_000) + b"]}"
