@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Any, TypeVar, cast
 
 from scheduler_service.persistence.common.group_figures import Verdict
@@ -19,6 +20,15 @@ Read = Callable[[sqlite3.Connection], Any]
 MAX_GROUP = 256
 MAX_PREFETCHED = 256
 """Definitions that were loaded with their jobs and not asked for yet."""
+
+
+class Later(Enum):
+    """Of a load: it is to be put in again, behind those that wait, as it is large and others were."""
+
+    AGAIN = auto()
+
+
+LATER = Later.AGAIN
 
 
 class Reader:
@@ -40,7 +50,9 @@ class Reader:
 
         Its current definition, which the caller needs next, is loaded with it; see `definition`.
         """
-        loaded = cast("Loaded | None", await self._thread.put(job_id))
+        loaded: Loaded | Later | None = LATER
+        while loaded is LATER:
+            loaded = cast("Loaded | Later | None", await self._thread.put(job_id))
         if loaded is None:
             return None
         if loaded.definition is not None:
@@ -70,7 +82,7 @@ class Reader:
     def _serve(self, items: list[str | Read]) -> list[Verdict]:
         with self._guard:
             job_ids = [item for item in items if isinstance(item, str)]
-            jobs = self._try(lambda connection: read_jobs(connection, job_ids)) if job_ids else {}
+            jobs = self._try(lambda connection: _read_jobs(connection, job_ids)) if job_ids else {}
             return [self._answer(item, jobs) for item in items]
 
     def _answer(self, item: str | Read, jobs: Verdict) -> Verdict:
@@ -83,3 +95,8 @@ class Reader:
             return call(self._connection)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each read
             return StoreUnavailable(f"The store {self._place} cannot be read: {error}.")
+
+
+def _read_jobs(connection: sqlite3.Connection, job_ids: list[str]) -> dict[str, Loaded | Later]:
+    found, later = read_jobs(connection, job_ids)
+    return {**found, **dict.fromkeys(later, LATER)}

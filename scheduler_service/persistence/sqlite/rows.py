@@ -47,7 +47,7 @@ ENTRY = (
 )
 
 LARGE_BYTES = 64 << 10
-"""A longer document is read alone: as text it takes twice as much, and all of a text at most 10⁹ bytes.
+"""A longer document is read alone: as a text of digits it takes ten times as much for a moment.
 
 It is written at once, and not by way of the journal.
 """
@@ -62,8 +62,8 @@ _DEFINITION = (
     "WHERE kept.uid = jobs.uid AND kept.revision = jobs.revision "
     f"AND length(kept.text) <= {MAX_PREFETCHED_BYTES}))"
 )
-_DOCUMENT = "iif(document IS NULL, NULL, hex(document))"
-_SMALL_DOCUMENT = f"iif(length(document) > {LARGE_BYTES}, '', {_DOCUMENT})"
+_TURN_OF_ENTRY = f"{ENTRY}, sequence, due_wall, due_steady"
+_SMALL_DOCUMENT = f"iif(document IS NULL, NULL, iif(length(document) > {LARGE_BYTES}, '', hex(document)))"
 _STATE = FACE.index("state")
 _ENTRY_WIDTH = len(CatalogueEntry.__struct_fields__)
 
@@ -142,30 +142,51 @@ class Loaded(msgspec.Struct, frozen=True, gc=False):
     definition: bytes | None
 
 
-def read_jobs(connection: sqlite3.Connection, job_ids: list[str]) -> dict[str, Loaded]:
-    """Those of `job_ids` that the file has."""
+def read_jobs(
+    connection: sqlite3.Connection, job_ids: list[str], *, most_bytes: int = PAGE_BYTES
+) -> tuple[dict[str, Loaded], set[str]]:
+    """Those of `job_ids` that the file has, and the ids of those that are to be read later.
+
+    What is large is read alone, and of that at most `most_bytes` and one more.
+    """
     found: dict[str, Loaded] = {}
-    for row in _select_jobs(connection, _SMALL_DOCUMENT, job_ids):
-        # What is large is read alone, with all else of it anew, as the job may have had a turn meanwhile.
-        for whole in _select_jobs(connection, _DOCUMENT, [row[0]]) if row[-2] == "" else [row]:
-            found[whole[0]] = _read_job(whole)
-    return found
+    later: set[str] = set()
+    for row in _select_jobs(connection, job_ids):
+        if row[-2] != "":
+            found[row[0]] = _read_job(row)
+        elif most_bytes <= 0:
+            later.add(row[0])
+        elif (job := _read_large_job(connection, row[0])) is not None:
+            found[row[0]] = job
+            most_bytes -= len(job.job.document or b"")
+    return found, later
 
 
-def _select_jobs(connection: sqlite3.Connection, document: str, job_ids: list[str]) -> list[Any]:
+def _select_jobs(connection: sqlite3.Connection, job_ids: list[str]) -> list[Any]:
     return select(
         connection,
-        f"{ENTRY}, sequence, due_wall, due_steady, {document}, {_DEFINITION}",
+        f"{_TURN_OF_ENTRY}, {_SMALL_DOCUMENT}, {_DEFINITION}",
         "jobs WHERE job_id IN (SELECT value FROM json_each(?))",
         (_encode_json(job_ids).decode(),),
     )
 
 
 def _read_job(row: list[Any]) -> Loaded:
-    sequence, wall, steady, document, definition = row[_ENTRY_WIDTH:]
+    document, definition = row[-2:]
     packed = None if document is None else bytes.fromhex(document)
-    job = StoredJob(read_entry(row[:_ENTRY_WIDTH]), sequence, packed, Due(wall=wall, steady=steady))
-    return Loaded(job, None if definition is None else bytes.fromhex(definition))
+    return Loaded(_make_job(row, packed), None if definition is None else bytes.fromhex(definition))
+
+
+def _read_large_job(connection: sqlite3.Connection, job_id: str) -> Loaded | None:
+    """All of it anew, as the job may have had a turn meanwhile; without hexadecimal digits."""
+    text = f"SELECT json_array({_TURN_OF_ENTRY}), document FROM jobs WHERE job_id = ?"  # noqa: S608 - our own
+    rows = connection.execute(text, (job_id,)).fetchall()
+    return Loaded(_make_job(msgspec.json.decode(rows[0][0]), rows[0][1]), None) if rows else None
+
+
+def _make_job(row: list[Any], document: bytes | None) -> StoredJob:
+    sequence, wall, steady = row[_ENTRY_WIDTH : _ENTRY_WIDTH + 3]
+    return StoredJob(read_entry(row[:_ENTRY_WIDTH]), sequence, document, Due(wall=wall, steady=steady))
 
 
 def batch_row(batch: Batch) -> tuple[Any, ...]:

@@ -1,12 +1,14 @@
 """What the SQLite store promises beyond the port: groups, starts, locks, formats, durability."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from scheduler_service.persistence.common.fault_points import FaultPoint
-from scheduler_service.persistence.sqlite.rows import LARGE_BYTES
+from scheduler_service.persistence.sqlite.rows import LARGE_BYTES, read_jobs
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreUncertain
 from scheduler_service.ports.state import NOTHING
@@ -101,4 +103,19 @@ async def test_jobs_with_large_documents_are_loaded_with_others(tmp_path: Path) 
         await store.commit(commit(job_id, document=b"x" * size, definition=b"{}"))
     loaded = await asyncio.gather(*map(store.load, [*sizes, "none"]))
     assert [one and len(one.document or b"") for one in loaded] == [*sizes.values(), None]
+    await store.close()
+
+
+async def test_large_documents_are_loaded_some_at_a_time(tmp_path: Path) -> None:
+    """Those that wait are read behind others; small ones are read at once."""
+    store = await SqliteStateStore.open(folder=tmp_path)
+    job_ids = [f"job-{number}" for number in range(8)]
+    for number, job_id in enumerate(job_ids):
+        size = LARGE_BYTES + 1 + number if number % 2 else number
+        await store.commit(commit(job_id, document=b"x" * size))
+    loaded = await asyncio.gather(*map(store.load, job_ids))
+    with closing(sqlite3.connect(tmp_path / "state.db")) as connection:
+        found, later = read_jobs(connection, job_ids, most_bytes=2 * LARGE_BYTES)
+    assert sorted(later) == ["job-5", "job-7"]
+    assert [found[one].job for one in sorted(found)] == [loaded[number] for number in (0, 1, 2, 3, 4, 6)]
     await store.close()
