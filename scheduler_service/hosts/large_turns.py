@@ -50,6 +50,11 @@ class LargeTurns:
             ROOM_BYTES, later=None if wait is None else lambda give_up: clock.call_after(wait, give_up)
         )
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether turns wait in line."""
+        return self._room.is_crowded
+
     async def enter(self, document: Document | None, event: Event) -> Place:
         """A place for the turn. Raises StoreUnavailable, for it to be asked for again: it was in line for
         too long.

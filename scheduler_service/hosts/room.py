@@ -29,6 +29,11 @@ class Room:
         self._later = later
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether anybody waits."""
+        return bool(self._waiting)
+
     async def take(self, units: int) -> int:
         """Returns how many are the caller's until they are given back: `units`, or all that there are.
 

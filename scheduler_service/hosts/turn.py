@@ -201,8 +201,12 @@ class Turn:
             cached.cut_off = False
 
     async def _take_large(self, cached: CachedJob, command: Command, moment: int | None) -> Reply:
-        place = await self._large_turns.enter(cached.document, command.event)
+        document = cached.document
+        if self._large_turns.is_crowded and not cached.is_live:
+            cached.forget()  # the store has all of it, and those who wait are many
+        place = await self._large_turns.enter(document, command.event)
         try:
+            await self._prepare(cached)
             return await self._take(cached, command, moment, place)
         finally:
             place.leave()

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.effects import PublishParts
@@ -117,7 +118,7 @@ async def jobs(bench: Bench, **members: object) -> list[CachedJob]:
     """Many jobs of one process."""
     found = [CachedJob(f"job-{number}") for number in range(MANY)]
     for cached in found:
-        await bench.turn.run(cached, Command(Created("", b""), describe(**members)))
+        await bench.turn.run(cached, Command(Created(f"uid-{cached.job_id}", b"k" * 32), describe(**members)))
     return found
 
 
@@ -160,7 +161,7 @@ async def test_a_turn_that_waits_for_its_moment_has_left_its_place(qos: int) -> 
     turns = [asyncio.ensure_future(bench.turn.run(one, Command(AlarmRang()), due)) for one in many]
     await until(lambda: begun(bench) - before == MANY and bench.clock.next_call() is not None)
     other = CachedJob("other")
-    await bench.turn.run(other, Command(Created("", b""), describe()))
+    await bench.turn.run(other, Command(Created("uid-other", b"k" * 32), describe()))
     await bench.turn.run(other, Command(LARGE))
     assert len(bench.calls()) == 1
     bench.clock.advance(20)
@@ -179,13 +180,32 @@ async def test_parts_that_wait_for_their_moment_have_left_their_places_too() -> 
     turns = [asyncio.ensure_future(bench.turn.run(one, Command(AlarmRang()), due)) for one in many]
     await until(lambda: bench.clock.next_call() is not None)
     other = CachedJob("other")
-    await bench.turn.run(other, Command(Created("", b""), describe()))
+    await bench.turn.run(other, Command(Created("uid-other", b"k" * 32), describe()))
     await bench.turn.run(other, Command(LARGE))
     assert (len(bench.calls()), begun(bench) - before) == (1, 2)
     bench.clock.advance(20)
     await asyncio.gather(*turns)
     published = [effect for effect in bench.effects if isinstance(effect, PublishParts)]
     assert len(published) == MANY
+
+
+async def test_those_in_line_leave_their_states_to_the_store() -> None:
+    """A thousand triggers for one moment would else have all of their parameters in memory."""
+    bench = Bench()
+    many = await jobs(bench, qos=1)
+    later = replace(LARGE, planned_at=bench.clock.now().wall + 60_000)
+    for cached in many:
+        await bench.turn.run(cached, Command(later))
+    bench.clock.advance(60_000)
+    before = begun(bench)
+    bench.store.hold()
+    turns = [asyncio.ensure_future(bench.turn.run(cached, Command(AlarmRang()))) for cached in many]
+    await until(lambda: begun(bench) - before >= IN_LINE)
+    assert sum(cached.loaded for cached in many) == IN_LINE + 1  # the first one in line as well
+    bench.store.release()
+    await asyncio.gather(*turns)
+    assert {call.request.url for call in bench.calls()} == {URL}
+    assert len(bench.calls()) == MANY
 
 
 async def test_a_turn_that_fails_makes_way_for_the_next_one() -> None:
