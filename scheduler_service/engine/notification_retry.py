@@ -33,13 +33,13 @@ def after_try(
 
 
 def is_guaranteed(delivery: Delivery) -> bool:
-    """Whether it is tried until it is delivered or dismissed."""
-    return delivery.durable or delivery.outbox
+    """Whether it is tried until it is delivered or dismissed; others may be durable for want of room."""
+    return delivery.outbox
 
 
 def may_be_superseded(delivery: Delivery) -> bool:
-    """Whether it may be dropped if too many of its job are pending: not final and not guaranteed."""
-    return not delivery.final and not is_guaranteed(delivery)
+    """Whether it may be dropped if too many of its job are pending: not final, and in memory alone."""
+    return not delivery.final and not delivery.durable and not delivery.outbox
 
 
 def record_of(delivery: Delivery, outcome: Outcome | None, now: Now) -> DeliveryRecord:

@@ -208,24 +208,25 @@ def is_stored(stored: StoredJob | None, commit: Commit) -> bool:
 
 
 def sort_effects(
-    job_id: str, decision: Decision
+    job_id: str, decision: Decision, lacks_room: Callable[[Delivery], bool]
 ) -> tuple[Decision, tuple[Delivery, ...], tuple[QueueWrite, ...]]:
     """The decision, and its effects that belong to the turn's transaction: deliveries, writes into queues.
 
     Both outlive the turn and its lock, so the id of their job is put into them. Most turns have neither.
+    A delivery for whose body memory `lacks_room` is written too, whatever its guarantee.
     """
     effects = decision.effects
     if not effects or WRITTEN.isdisjoint(map(type, effects)):
         return decision, (), ()
-    return _sort_out(job_id, decision)
+    return _sort_out(job_id, decision, lacks_room)
 
 
 def _sort_out(
-    job_id: str, decision: Decision
+    job_id: str, decision: Decision, lacks_room: Callable[[Delivery], bool]
 ) -> tuple[Decision, tuple[Delivery, ...], tuple[QueueWrite, ...]]:
     # Separate from `sort_effects`, which would make the closures of these comprehensions in every turn.
     effects = decision.effects
-    stamped = tuple(_stamped(job_id, one) for one in effects)
+    stamped = tuple(_stamped(job_id, one, lacks_room) for one in effects)
     deliveries = [one.delivery for one in stamped if isinstance(one, Notify) and one.delivery.durable]
     queued = [_named(job_id, one) for one in stamped if isinstance(one, QUEUE_WRITES)]
     return replace(decision, effects=stamped), tuple(deliveries), tuple(queued)
@@ -237,10 +238,11 @@ def _named(job_id: str, write: QueueWrite) -> QueueWrite:
     return PublishParts(tuple(replace(part, job_id=job_id) for part in write.parts))
 
 
-def _stamped(job_id: str, effect: Effect) -> Effect:
+def _stamped(job_id: str, effect: Effect, lacks_room: Callable[[Delivery], bool]) -> Effect:
     if not isinstance(effect, Notify):
         return effect
-    return Notify(replace(effect.delivery, job_id=job_id))
+    delivery = effect.delivery
+    return Notify(replace(delivery, job_id=job_id, durable=delivery.durable or lacks_room(delivery)))
 
 
 def _still_needed(programs: Mapping[int, Program], after: Document | None) -> Mapping[int, Program]:

@@ -33,6 +33,8 @@ PAGE_SIZE = 500
 RESENT_AT_ONCE = 16
 FAILED_KEPT = 1_000
 SETTLE_PAUSE_MS = SECOND
+FAILED_BODY_BYTES = 4 << 20
+_DONE = frozenset({DeliveryState.DELIVERED, DeliveryState.FAILED})
 LOADED_AT_ONCE = 16
 """Tries of deliveries whose body is in the store alone: so many are in memory at a time."""
 
@@ -42,8 +44,9 @@ class NotificationSender:
 
     Durable ones are in the store and are settled there after each try; after a crash between a try and its
     settlement a delivery is sent again under the same `webhook-id`. Deliveries without a guarantee are in
-    memory alone. `retries` and `interval` (ms) are the settings of `notification`. Of durable ones no more
-    than `most_body_bytes` of large bodies are in memory (None: all are), except of those that are tried.
+    memory alone, but for those that `lacks_room` has told to be made durable. `retries` and `interval` (ms)
+    are the settings of `notification`. No more than about `most_body_bytes` of large bodies are in memory
+    (None: all are), except of those that are tried.
     """
 
     def __init__(
@@ -68,8 +71,10 @@ class NotificationSender:
         self._retries = retries
         self._interval = interval
         self._pending = PendingNotifications(most_body_bytes=most_body_bytes)
+        self.lacks_room = self._pending.lacks_room
         self._timers: dict[str, Alarm] = {}
         self._failed: OrderedDict[str, Delivery] = OrderedDict()
+        self._failed_bytes = 0
         self._tasks = Tasks()
         self._first_tries = FirstTries(tasks=self._tasks, attempt=self._try_pending)
         self._takeover = Takeover()
@@ -234,9 +239,19 @@ class NotificationSender:
             return
         self._drop(after)
         if after.state == DeliveryState.FAILED:
-            self._failed[after.delivery_id] = after
-            if len(self._failed) > FAILED_KEPT:
-                self._failed.popitem(last=False)
+            self._keep_failed(after)
+
+    def _keep_failed(self, failed: Delivery) -> None:
+        """So that it may be sent again; those that failed earlier are forgotten."""
+        self._failed[failed.delivery_id] = failed
+        self._failed_bytes += _body_bytes(failed)
+        while len(self._failed) > FAILED_KEPT or (self._failed_bytes > FAILED_BODY_BYTES and self._failed):
+            self._forget_failed(next(iter(self._failed)))
+
+    def _forget_failed(self, delivery_id: str) -> None:
+        failed = self._failed.pop(delivery_id, None)
+        if failed is not None:
+            self._failed_bytes -= _body_bytes(failed)
 
     def _plan(self, delivery_id: str, pause: int) -> None:
         known = self._timers.pop(delivery_id, None)
@@ -250,14 +265,14 @@ class NotificationSender:
 
     def _drop(self, delivery: Delivery) -> None:
         self._pending.drop(delivery.delivery_id)
-        self._failed.pop(delivery.delivery_id, None)
+        self._forget_failed(delivery.delivery_id)
         timer = self._timers.pop(delivery.delivery_id, None)
         if timer is not None:
             timer.cancel()
 
     async def _settle(self, after: Delivery, batch: Batch | None) -> None:
         """Writes the settlement, repeatedly if need be: else a restart sends it again."""
-        settlement = Settlement(after, done=after.state == DeliveryState.DELIVERED, batch=batch)
+        settlement = Settlement(after, done=after.state in _DONE, batch=batch)
         while True:
             try:
                 await self._store.settle((settlement,))
@@ -303,6 +318,10 @@ class NotificationSender:
         if not records:
             return None
         return Batch(delivery.uid, delivery.job_id, delivery.tenant, _sequence(delivery), now.wall, records)
+
+
+def _body_bytes(delivery: Delivery) -> int:
+    return len(delivery.request.body or b"")
 
 
 def _sequence(delivery: Delivery) -> int:

@@ -22,8 +22,8 @@ def leave_body(delivery: Delivery) -> Delivery:
 class PendingNotifications:
     """Deliveries by id; those of each life of a job in the order in which they came.
 
-    Large bodies of durable ones are in memory up to `most_body_bytes` together (None: all are); of others
-    `get` returns the delivery without its body.
+    Large bodies are in memory up to `most_body_bytes` together (None: all are). Of durable ones beyond that
+    `get` returns the delivery without its body; for others `lacks_room` says so before they are put here.
     """
 
     def __init__(self, *, most_body_bytes: int | None) -> None:
@@ -39,6 +39,11 @@ class PendingNotifications:
     def __contains__(self, delivery_id: object) -> bool:
         return delivery_id in self._uids
 
+    def lacks_room(self, delivery: Delivery) -> bool:
+        """Whether the body of one that is in memory alone is large, and there is no room for it."""
+        size = len(delivery.request.body or b"")
+        return size > LARGE_BODY_BYTES and self._room is not None and size > self._room
+
     def get(self, delivery_id: str) -> Delivery | None:
         """The delivery, or None when it is not pending (any more)."""
         uid = self._uids.get(delivery_id)
@@ -47,7 +52,7 @@ class PendingNotifications:
     def put(self, delivery: Delivery) -> None:
         """Adds it, or gives it new values in its old place."""
         size = len(delivery.request.body or b"")
-        if size > LARGE_BODY_BYTES and delivery.durable:
+        if size > LARGE_BODY_BYTES:
             delivery = self._make_room(delivery, size)
         self._uids[delivery.delivery_id] = delivery.uid
         self._by_uid.setdefault(delivery.uid, {})[delivery.delivery_id] = delivery
@@ -106,7 +111,7 @@ class PendingNotifications:
         if self._room is None:
             return delivery
         self._give_room_back(delivery.delivery_id)
-        if size > self._room:
+        if delivery.durable and size > self._room:
             return leave_body(delivery)
         self._large[delivery.delivery_id] = size
         self._room -= size

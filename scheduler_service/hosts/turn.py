@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
+from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.events import (
     AlarmRang,
     CallEnded,
@@ -57,6 +58,7 @@ class Turn:
     `boot` numbers the starts of this store's process; `alive` names the calls of a life that really are in
     flight; `away` names the live nodes that will hand executions of a job over (None: there are none);
     `wait_until` waits for a steady moment. A turn on much may wait in line for `longest_line` ms.
+    `lacks_room` says which deliveries without a guarantee are to be written as well.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Turn:
         open_bytes: OpenBytes,
         away: Away | None = None,
         longest_line: int | None = None,
+        lacks_room: Callable[[Delivery], bool] = lambda _: False,
     ) -> None:
         core = self._core = parts.core
         self._store = store
@@ -88,6 +91,7 @@ class Turn:
         self._holder = holder
         self._open_bytes = open_bytes
         self._large_turns = LargeTurns(core=core, open_bytes=open_bytes, clock=parts.clock, wait=longest_line)
+        self._lacks_room = lacks_room
         self._reads_bodies = parts.reads_bodies
         self._writes = CommitBuilder(core=core, redact=parts.redact, holder=holder, boot=boot)
         self._loading = JobLoading(store=store, core=core)
@@ -132,7 +136,7 @@ class Turn:
         if decision.document is None:
             cached.forget()
             return decision.reply
-        decision, deliveries, queued = sort_effects(cached.job_id, decision)
+        decision, deliveries, queued = sort_effects(cached.job_id, decision, self._lacks_room)
         text, weight = definition.text, definition.weight
         if weight is None:  # here, where a caller rests before what is large, not when the commit is known
             weight = weigh(text)
@@ -230,7 +234,7 @@ class Turn:
                 decision = self._core.decide(job, event, now, is_short=True)
         except Unfinished:
             return await self._take_large(cached, command, moment)
-        decision, deliveries, queued = sort_effects(cached.job_id, decision)
+        decision, deliveries, queued = sort_effects(cached.job_id, decision, self._lacks_room)
         kept = remembered and remember_reply(cached.job_id, remembered, decision.reply, command.answer)
         if not (decision.effects or decision.records or kept is not None) and is_idle(before, decision):
             if isinstance(event, AlarmRang):

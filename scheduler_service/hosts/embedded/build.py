@@ -60,6 +60,7 @@ def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
         alive=effects.alive,
         wait_until=release.wait_until,
         open_bytes=open_bytes,
+        lacks_room=effects.notifications.lacks_room,
     )
     turns = EmbeddedTurns(jobs=jobs, turn=turn, alarms=alarms, clock=clock, log=parts.log)
     prefetch = Prefetch(jobs=jobs, turn=turn, most=limits.hot)

@@ -11,7 +11,7 @@ from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import DeliveryRecord
 from scheduler_service.domain.wire import Answer, OutboundRequest
 from scheduler_service.hosts.host_parts import HostLimits
-from scheduler_service.hosts.notification_sender import LOADED_AT_ONCE
+from scheduler_service.hosts.notification_sender import FAILED_BODY_BYTES, LOADED_AT_ONCE
 from tests.unit.hosts.house import House, asynchronous
 
 pytestmark = pytest.mark.anyio
@@ -231,6 +231,51 @@ async def test_of_more_than_100_pending_the_oldest_intermediate_are_dropped() ->
     states = [one.state for one in house.history.records() if isinstance(one, DeliveryRecord)]
     assert states.count("superseded") == 20
     assert {batch.tenant for batch, _ in house.history.batches} == {"acme"}
+
+
+LONG = b'"%s"' % (b"x" * 20_000)
+
+
+async def notified_at_length(house: House, count: int) -> None:
+    """So many jobs of qos 0 whose answers are 20 KB, each with a notification of it and of its end."""
+    house.sender.answers(TOLD, *[503] * 8 * count)
+    for number in range(count):
+        url = f"http://large.test/{number}"
+        house.sender.answers(url, Answer(200, body=LONG))
+        await house.create(f"job-{number}", request=[{"url": url}], notification=[notice()])
+        await house.trigger(f"job-{number}")
+    await house.settle()
+
+
+async def test_large_bodies_without_a_guarantee_are_written_where_memory_has_no_room() -> None:
+    """Their targets are away: they are tried again, from the store, and given up like others then."""
+    house = await House(limits=HostLimits(body_bytes=50_000)).start()
+    await notified_at_length(house, 3)
+    assert len(house.host.notifications) == 6
+    stored = list(house.disk.deliveries.values())
+    assert len(stored) == 4
+    assert all(one.durable and not one.outbox for one in stored)
+    for _ in range(3):
+        await house.advance(20_000)
+    assert (len(house.host.notifications), house.disk.deliveries) == (0, {})
+    ended = [one for one in house.history.records() if isinstance(one, DeliveryRecord) and one.tried == 4]
+    assert {one.delivery_id: one.state for one in ended} == dict.fromkeys(
+        {one.delivery_id for one in ended}, "failed"
+    )
+    assert len({one.delivery_id for one in ended}) == 6
+
+
+async def test_of_failed_ones_few_large_bodies_are_kept() -> None:
+    """To be sent again by hand; those that failed first are forgotten first."""
+    house = await House().start()
+    house.sender.answers(TOLD, *[503] * 5)
+    body = b"x" * (FAILED_BODY_BYTES // 3)
+    for ordinal in range(5):
+        request = OutboundRequest("POST", TOLD, (), body)
+        house.host.notifications.take(delivery(ordinal, request=request, tries=3))
+    await house.settle()
+    found = [await house.host.notifications.resend(f"uid-1-{ordinal}") for ordinal in range(5)]
+    assert found == [False, False, True, True, True]
 
 
 async def test_a_dead_target_of_one_execution_does_not_delay_another_one() -> None:
