@@ -22,7 +22,7 @@ from scheduler_service.transport.response_room import ResponseRoom
 
 _CONNECT_SECONDS = 5.0  # for one of several addresses, so that a dead first one leaves time for the next
 
-TLS_RECEIVE_BYTES = 64 << 10
+TLS_RECEIVE_BYTES = 32 << 10
 """So much, or twice that, the system takes in of an answer over TLS before it is read.
 
 The layer of TLS reads up to 256 KiB whenever as much has come, and keeps them twice, for as long as the

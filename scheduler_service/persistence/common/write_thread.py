@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from scheduler_service.persistence.common.group_figures import GroupFigures, Verdict
 from scheduler_service.ports.errors import store_closed
@@ -35,8 +35,20 @@ IDLE_SECONDS = 0.5
 Entry = tuple[Sequence[Item], asyncio.Future[Any], bool]
 
 
+class Weights(NamedTuple, Generic[Item]):
+    """Large items are over `large` bytes, as `weigh` says; a group takes about `most` bytes of those."""
+
+    weigh: Callable[[Item], int]
+    large: int
+    most: int
+
+
 class WriteThread(Generic[Item]):
-    """Serves items in the order in which they were put in.
+    """Serves items in the order in which they were put in; with `weights` small ones pass large ones.
+
+    Each group has all that are small, and then large ones in their order: so that large ones do not hold up
+    the others, nor these them. Nobody who waits for an item knows what becomes of another one, so no order
+    is promised to anybody.
 
     `serve` runs in the thread, returns one verdict per item in their order and must not raise: an error is
     the verdict of the item that it hit. `on_idle` runs there too, when nothing has come for `idle_seconds`
@@ -54,6 +66,7 @@ class WriteThread(Generic[Item]):
         on_idle: Callable[[], bool] | None = None,
         idle_seconds: float = IDLE_SECONDS,
         wait_seconds: float = MAX_WAIT_FOR_OTHERS_SECONDS,
+        weights: Weights[Item] | None = None,
     ) -> None:
         self._name = name
         self.groups = GroupFigures()
@@ -68,6 +81,9 @@ class WriteThread(Generic[Item]):
         self._timer: asyncio.TimerHandle | None = None  # set while all items of the round may wait
         self._handed_over: SimpleQueue[list[Entry[Item] | None]] = SimpleQueue()
         self._fetched: deque[Entry[Item] | None] = deque()  # the thread's own: fetched, not served yet
+        self._weights = weights
+        self._large: deque[tuple[int, Entry[Item]]] = deque()  # the thread's own: passed by others
+        self._is_last = False
         self._answering: deque[Iterator[None]] = deque()  # the loop's own, in the order of the groups
         self._ended: asyncio.Future[None] = loop.create_future()
         self._closed = False
@@ -85,7 +101,7 @@ class WriteThread(Generic[Item]):
     @property
     def waiting(self) -> int:
         """About how many calls of `put` and `put_all` are not in a group yet."""
-        return len(self._round) + self._handed_over.qsize() + len(self._fetched)
+        return len(self._round) + self._handed_over.qsize() + len(self._fetched) + len(self._large)
 
     async def close(self) -> None:
         """Serves what was put in, then ends the thread. A second call waits for the same end."""
@@ -137,19 +153,40 @@ class WriteThread(Generic[Item]):
         entries: list[Entry[Item]] = []
         count = 0
         try:
-            self._fetch(timeout=self._fetch_timeout)
+            self._fetch(timeout=0 if self._large else self._fetch_timeout)
             self._fetch_timeout = None if self._on_idle is None else self._idle_seconds
-            while count < self._size:
+            while count < self._size and not self._is_last:
                 self._fetch(timeout=0)
                 entry = self._fetched.popleft()
                 if entry is None:
-                    return entries, True
-                entries.append(entry)
-                count += len(entry[0])
+                    self._is_last = True
+                elif not self._sets_aside(entry):
+                    entries.append(entry)
+                    count += len(entry[0])
         except Empty:
-            if not entries:
+            if not entries and not self._large:
                 self._fetch_timeout = 0.0 if self._on_idle is not None and self._on_idle() else None
-        return entries, False
+        self._add_large(entries)
+        return entries, self._is_last and not self._large
+
+    def _sets_aside(self, entry: Entry[Item]) -> bool:
+        """Puts a large one behind those that are large already."""
+        weights = self._weights
+        if weights is None:
+            return False
+        size = sum(map(weights.weigh, entry[0]))
+        if size > weights.large:
+            self._large.append((size, entry))
+        return size > weights.large
+
+    def _add_large(self, entries: list[Entry[Item]]) -> None:
+        """As many as fit the group, and at least one."""
+        size = 0
+        while self._large and self._weights is not None:
+            size += self._large[0][0]
+            if size > self._weights.most and size > self._large[0][0]:
+                return
+            entries.append(self._large.popleft()[1])
 
     def _fetch(self, *, timeout: float | None) -> None:
         """Takes what the next round handed over, if all before it is served. Raises queue.Empty."""

@@ -9,13 +9,15 @@ from scheduler_service.ports.state import Commit
 
 GROUP_BYTES = 4 << 20
 """So many bytes a group has at most, or one write alone: being written, it takes three times as much."""
+LARGE_GROUP_BYTES = 1 << 20
+"""So many bytes of large writes are put into a group with small ones, which wait until it is written."""
 
 
 def divide(writes: list[Write]) -> Iterator[list[Write]]:
     """The same writes in their order, in groups that are written one after the other: mostly one."""
     start = size = 0
     for place, write in enumerate(writes):
-        own = _weigh(write)
+        own = weigh(write)
         if size and size + own > GROUP_BYTES:
             yield writes[start:place]
             start, size = place, 0
@@ -23,7 +25,7 @@ def divide(writes: list[Write]) -> Iterator[list[Write]]:
     yield writes[start:] if start else writes
 
 
-def _weigh(write: Write) -> int:
+def weigh(write: Write) -> int:
     """About the bytes of a write: of a commit its texts, of others the bodies of deliveries."""
     deliveries: Iterable[Delivery]
     if isinstance(write, Commit):

@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
 from scheduler_service.persistence.common.group_figures import Verdict
-from scheduler_service.persistence.common.write_thread import WriteThread
+from scheduler_service.persistence.common.write_thread import Weights, WriteThread
 from scheduler_service.persistence.common.writes import not_written, outcome_unknown
 from scheduler_service.persistence.sqlite.commit_group import Fold, Group, Write
 from scheduler_service.persistence.sqlite.files import Files
-from scheduler_service.persistence.sqlite.group_division import divide
+from scheduler_service.persistence.sqlite.group_division import LARGE_GROUP_BYTES, divide, weigh
 from scheduler_service.persistence.sqlite.journal import Journal, unload
+from scheduler_service.persistence.sqlite.rows import LARGE_BYTES
 
 # Errors of one write's values, not of the file: the other writes of the group may go on.
 _ONE_WRITES_FAULT = (
@@ -85,6 +86,7 @@ class Writer:
         thread: WriteThread[Write] = WriteThread(
             name="state-writer", serve=self._serve, size=size, loop=loop,
             on_idle=self._fold_some, idle_seconds=IDLE_SECONDS,
+            weights=Weights(weigh, LARGE_BYTES, LARGE_GROUP_BYTES),
         )  # fmt: skip
         self.put, self.put_all, self.close = thread.put, thread.put_all, thread.close
         self.count_waiting = lambda: thread.waiting

@@ -7,7 +7,12 @@ from itertools import pairwise
 
 import pytest
 
-from scheduler_service.persistence.common.write_thread import ANSWERED_AT_ONCE, MAX_WAITING, WriteThread
+from scheduler_service.persistence.common.write_thread import (
+    ANSWERED_AT_ONCE,
+    MAX_WAITING,
+    Weights,
+    WriteThread,
+)
 from scheduler_service.ports.errors import StoreUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -167,3 +172,54 @@ async def test_it_is_idle_when_nothing_comes() -> None:
             assert await asyncio.to_thread(rested.acquire, timeout=10)
         assert rests == [True, True, False] * turn_of
     await thread.close()
+
+
+def make_weighing(serve: Callable[[list[int]], list[object]]) -> WriteThread[int]:
+    """Items weigh what they are; over 10 they are large, and a group takes about 50 of those."""
+    loop = asyncio.get_running_loop()
+    return WriteThread(name="writer", serve=serve, size=10, loop=loop, weights=Weights(abs, 10, 50))
+
+
+async def test_small_ones_pass_large_ones() -> None:
+    """All small ones are in the first group; large ones follow in their order, at least one at a time."""
+    groups: list[list[int]] = []
+    thread = make_weighing(noting(groups))
+    items = [1, 20, 2, 90, 11, 21, 3, 22, 10]
+    assert await asyncio.gather(*[thread.put(item) for item in items]) == items
+    assert groups == [[1, 2, 3, 10, 20], [90], [11, 21], [22]]
+    assert thread.waiting == 0
+    await thread.close()
+
+
+async def test_what_was_handed_in_as_one_is_as_large_as_its_sum() -> None:
+    """It stays one."""
+    groups: list[list[int]] = []
+    thread = make_weighing(noting(groups))
+    both = thread.put_all([9, 9]), thread.put(1)
+    assert await asyncio.gather(*both) == [[9, 9], 1]
+    assert groups == [[1, 9, 9]]
+    await thread.close()
+
+
+async def test_small_ones_that_never_end_do_not_hold_up_a_large_one() -> None:
+    """Each group has one at least."""
+    groups: list[list[int]] = []
+    thread = make_weighing(noting(groups))
+    large = [thread.put(60 + number) for number in range(5)]
+    small = 0
+    while not large[-1].done():
+        small += 1
+        await thread.put(1)
+        assert small <= 6
+    assert [item for group in groups for item in group if item > 1] == [60, 61, 62, 63, 64]
+    await thread.close()
+
+
+async def test_large_ones_are_served_before_the_thread_ends() -> None:
+    """Of what was put in before, nothing is lost."""
+    groups: list[list[int]] = []
+    thread = make_weighing(noting(groups))
+    some = [thread.put(item) for item in (60, 61, 1, 62)]
+    await thread.close()
+    assert [future.result() for future in some] == [60, 61, 1, 62]
+    assert groups == [[1, 60], [61], [62]]
