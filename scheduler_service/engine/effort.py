@@ -1,5 +1,6 @@
 """How much a turn has to do: what takes long is decided beside the loop (decision 28)."""
 
+from scheduler_service.domain.document import PartsOpen
 from scheduler_service.domain.events import CallEnded, Event, PartEnded, Triggered
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.decision import Job
@@ -44,6 +45,8 @@ def is_large(job: Job, event: Event) -> bool:
             body = kept.body
             if body:
                 size += len(body)
+        if type(context.phase) is PartsOpen:
+            size += sum([len(part.request.body or b"") for part in context.phase.parts if part.request])
         if size > LARGE_BYTES:
             return True
     return False

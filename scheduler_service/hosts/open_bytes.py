@@ -67,7 +67,8 @@ class OpenBytes:
 def weigh_open(document: Document | None) -> int:
     """The bytes that the open executions of a job keep, with the requests that are made of them.
 
-    Bodies of parts count once: they are put together into one response, which counts twice.
+    Bodies of parts count once: those that are sent, and those that came, which are put together into one
+    response that counts twice.
     """
     if document is None:
         return 0
@@ -91,6 +92,7 @@ def _weigh_parts(context: Context) -> int:
             size += sum(len(end.body or b"") for end in ends if end is not None)
         case PartsOpen(parts=parts):
             size += sum(len(part.end.body or b"") for part in parts if part.end is not None)
+            size += sum(len(part.request.body or b"") for part in parts if part.request is not None)
         case _:
             pass
     return size

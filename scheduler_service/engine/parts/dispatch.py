@@ -30,6 +30,8 @@ from scheduler_service.engine.turn_state import TurnState, replace
 SERIALS = 1 << 20
 """How many serials for calls and searches each step of an attempt has."""
 FEEDBACK = "schedulingFeedbackUrl"
+PARTS_BYTES = 16 << 20
+"""What the bodies of all parts of a step may take: each part has its own, in memory and in the store."""
 QUEUE = "queue"
 """The kind of a line in the log of an execution: work begins to wait in a queue."""
 _SERVICE = re.compile(r"service://([^{}/?#]+)", re.IGNORECASE)
@@ -113,6 +115,20 @@ def make_part(
         span=(STEP, step.index, place[0] + 1 if route in SPREAD else 0),
         extra=_variables(turn, program, run, step, place, route),
     )
+
+
+def refuse_sum_of_parts(turn: TurnState, step: Step, size: int, total: int) -> Refused | None:
+    """Why parts whose bodies take `size` bytes together, or more, are not sent; None: they are."""
+    if total == 1:
+        return None
+    if size > PARTS_BYTES:
+        cause = f"take more than {PARTS_BYTES:,} bytes together"
+    elif turn.lacks_room(size):
+        cause = "find no room beside what open executions keep, within limits.open_bytes"
+    else:
+        return None
+    text = f"the bodies of the {total} parts of step {step.index} {cause}: hand large data to parts by a URL"
+    return Refused("template", text)
 
 
 def key_of_part(key: str, route: str, place: tuple[int, int], instance: str) -> str:
@@ -216,12 +232,16 @@ def _publish(
     route = SHARD if total > 1 else ""
     limits = (request.timeout, turn.program_of(run).timeout)  # the attempt's limit counts from the claim
     made: list[QueuedPart] = []
+    size = 0
     for index in range(total):
         place = (index, total)
         part_key = key_of_part(key, route, place, "")
         part = make_part(turn, run, step, place, route=route, key=part_key, limits=limits)
         if isinstance(part, Refused):
             return part
+        size += len(part.body or b"")
+        if refused := refuse_sum_of_parts(turn, step, size, total):
+            return refused
         made.append(
             QueuedPart(
                 name=PartName(turn.head.uid, run.execute_number, run.request_counts, step.index, index),

@@ -34,6 +34,7 @@ from scheduler_service.engine.parts.dispatch import (
     find_run,
     key_of_part,
     make_part,
+    refuse_sum_of_parts,
     reports_by_part,
     search,
 )
@@ -95,9 +96,12 @@ def _send_step(turn: TurnState, run: Open, phase: Resolving, event: InstancesRes
         end_without_instance(turn, run, step, phase)
         return
     parts: list[Part] = []
-    total = len(event.chosen)
+    total, size = len(event.chosen), 0
     for index, chosen in enumerate(event.chosen):
         request = _request(turn, run, step, (index, total), event.route, chosen)
+        if not isinstance(request, Refused):
+            size += len(request.body or b"")
+            request = refuse_sum_of_parts(turn, step, size, total) or request
         if isinstance(request, Refused):
             refuse_step(turn, run, step.index, request)
             return

@@ -79,7 +79,7 @@ def write_parts(connection: sqlite3.Connection, writes: Iterable[QueueWrite]) ->
     for write in writes:
         match write:
             case PublishParts(parts=parts):
-                connection.executemany(_PUBLISH, [_row(part) for part in parts])
+                connection.executemany(_PUBLISH, map(_row, parts))  # one at a time: each has a body
             case WithdrawParts():
                 _withdraw(connection, write)
             case ReconfigureParts():

@@ -69,7 +69,7 @@ async def document(phase: Phase, **members: Any) -> Document:
             PartsOpen(
                 0, "s", "shard", 0, (Part(0, 1, request=REQUEST), Part(1, 1, end=PartEnd(body=b"x" * 8)))
             ),
-            8,
+            108,
         ),
     ],
 )

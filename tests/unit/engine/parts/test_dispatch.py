@@ -2,10 +2,13 @@
 
 import json
 
-from scheduler_service.domain.effects import AbandonPart, ResolveInstances
+import pytest
+
+from scheduler_service.domain.effects import AbandonPart, PublishParts, ResolveInstances
 from scheduler_service.domain.events import CancelRequested, InstancesResolved, Paused, Triggered
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.parts import Chosen
+from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.domain.replies import Unchanged
 from tests.unit.engine.parts.service_rig import (
     BROADCAST,
@@ -139,3 +142,27 @@ def test_a_crash_at_qos_0_loses_the_execution() -> None:
     rig = parted(SHARDED, "a", "b")
     rig.restart()
     assert rig.execution(1).error == "lost"
+
+
+@pytest.mark.parametrize(
+    ("count", "room", "cause"),
+    [(16, 1 << 40, None), (17, 1 << 40, "16,777,216"), (2, 3 << 20, "limits.open_bytes"), (1, -1, None)],
+)
+@pytest.mark.parametrize("kind", ["shard", "broadcast", "queue"])
+def test_bodies_of_parts_are_limited_together(kind: str, count: int, room: int, cause: str | None) -> None:
+    """Each part has its own: 16 MiB in all, where the process has room. One alone is a step as any other."""
+    body = "x" * ((1 << 20) - 40) + "${executeNumber}"
+    step = {"url": "service://shop/run", "body": body, "route": kind}
+    if kind == "queue":
+        step = {"url": "queue://work", "body": body, "parallelism": count}
+    rig = Rig(request=[step])
+    rig.instances = None
+    rig.create()
+    rig.room = room
+    rig.deliver(Triggered())
+    if kind != "queue":
+        rig.resolve(*(f"i{number}" for number in range(count)), route=kind)
+    sent = [part for one in rig.of(PublishParts, rig.effects) for part in one.parts] + parts_of(rig)
+    assert len(sent) == (0 if cause else count)
+    ended = rig.of(AttemptEnded, rig.records)
+    assert [(one.error, cause in one.message) for one in ended] == ([("template", True)] if cause else [])
