@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -18,7 +19,6 @@ BATCH_SIZE = 256
 PAGE_BYTES = 4 << 20
 MARKED_AT_ONCE = 64
 """Rows that the server searches for marks in one command: meanwhile it does nothing else."""
-_JOBS = PREFIX + b"jobs"
 
 
 class Range(msgspec.Struct, frozen=True):
@@ -113,14 +113,19 @@ class Reader:
             for job_id in wanted:
                 del self._wanted[job_id]
             try:
-                rows = await self._call_settled(partial(self._connection.call, "HMGET", _JOBS, *wanted))
+                rows = await self._call_settled(
+                    partial(self._connection.run, "rows", "jobs", PAGE_BYTES, *wanted)
+                )
             except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each load
                 for future in wanted.values():
                     future.set_exception(self._unreadable(error))
                     future.exception()  # the caller may be gone: this marks it as retrieved
             else:
-                for (job_id, future), row in zip(wanted.items(), rows, strict=True):
+                loaded = islice(wanted.items(), len(rows))
+                for (job_id, future), row in zip(loaded, rows, strict=True):
                     _settle(future, job_id, row)
+                # Where they are large, the others come next.
+                self._wanted = dict(islice(wanted.items(), len(rows), None)) | self._wanted
 
     async def _ask(self, call: Callable[[], Awaitable[Any]]) -> Any:
         # The caller may not run in a task (hosts.light_tasks), which the library's timeouts need.

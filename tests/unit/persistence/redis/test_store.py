@@ -46,6 +46,22 @@ async def test_lists_go_on_behind_jobs_with_large_states(redis: RedisServer) -> 
     await store.close()
 
 
+async def test_large_states_are_loaded_some_at_a_time(redis: RedisServer) -> None:
+    """Those that are asked for together come in answers of 4 MiB, or of one row; each is the right one."""
+    store = await open_at(redis)
+    sizes = {f"job-{number}": PAGE_BYTES // 3 if number % 2 else number for number in range(12)}
+    sizes["alone"] = 2 * PAGE_BYTES
+    for job_id, size in sizes.items():
+        await store.commit(commit(job_id, document=b"x" * size))
+    with redis.client as client:
+        client.config_resetstat()
+        loaded = await asyncio.gather(*map(store.load, [*sizes, "none"]))
+        calls = client.info("commandstats")["cmdstat_evalsha"]["calls"]
+    assert [one and len(one.document or b"") for one in loaded] == [*sizes.values(), None]
+    assert 5 <= calls <= 8  # its lease is renewed meanwhile, perhaps
+    await store.close()
+
+
 async def test_a_page_with_any_row_is_not_empty(redis: RedisServer) -> None:
     """An empty one is taken for the last: rows that are gone do not end it."""
     store = await open_at(redis)
