@@ -174,10 +174,12 @@ class WriteThread(Generic[Item]):
         weights = self._weights
         if weights is None:
             return False
-        size = sum(map(weights.weigh, entry[0]))
-        if size > weights.large:
-            self._large.append((size, entry))
-        return size > weights.large
+        items = entry[0]
+        size = weights.weigh(items[0]) if len(items) == 1 else sum(map(weights.weigh, items))  # mostly one
+        if size <= weights.large:
+            return False
+        self._large.append((size, entry))
+        return True
 
     def _add_large(self, entries: list[Entry[Item]]) -> None:
         """As many as fit the group, and at least one."""
