@@ -210,10 +210,15 @@ class Turn:
             cached.forget()  # the store has all of it, and those who wait are many
         place = await self._large_turns.enter(document, command.event)
         try:
-            await self._prepare(cached)
-            return await self._take(cached, command, moment, place)
+            if not cached.loaded:
+                await self.load(cached)
+            if not cached.cut_off or isinstance(command.event, Resumed):
+                return await self._take(cached, command, moment, place)
         finally:
             place.leave()
+        # It was changed elsewhere meanwhile: its lost calls come first, each turn in a place of its own.
+        await self._prepare(cached)
+        return await self._take(cached, command, moment)
 
     async def _take(
         self, cached: CachedJob, command: Command, moment: int | None = None, place: Place | None = None

@@ -208,6 +208,20 @@ async def test_those_in_line_leave_their_states_to_the_store() -> None:
     assert len(bench.calls()) == MANY
 
 
+async def test_large_executions_are_taken_up_after_a_crash() -> None:
+    """Their calls are looked after in turns that are large as well."""
+    bench = Bench()
+    many = await jobs(bench, qos=1)
+    for cached in many:
+        await bench.turn.run(cached, Command(LARGE))
+    later = Bench(bench.disk, boot=2)
+    found = [CachedJob(cached.job_id) for cached in many]
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(later.turn.run(cached, Command(AlarmRang())) for cached in found))
+    assert len(later.calls()) == MANY
+    assert not any(cached.cut_off for cached in found)
+
+
 async def test_a_turn_that_fails_makes_way_for_the_next_one() -> None:
     """The store is away; nobody waits for ever."""
     bench = Bench()
