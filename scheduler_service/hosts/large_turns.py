@@ -15,7 +15,7 @@ from scheduler_service.hosts.room import Room
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreUnavailable
 
-ROOM_BYTES = 16 << 20
+ROOM_BYTES = 10 << 20
 ANY_BYTES = 1 << 20
 """So much a turn takes in any case, as its job's definition may be large."""
 BUSY = "too many jobs with large states have turns at this moment; ask again in a moment"

@@ -147,7 +147,7 @@ class Limits(Group):
     feedback_bytes: PositiveCount = 1 << 16
     connections: PositiveCount | None = None
     head_seconds: Positive = 10
-    open_bytes: PositiveCount = 96 << 20
+    open_bytes: PositiveCount = 80 << 20
     ready: PositiveCount = 100_000
     pending_triggers: PositiveCount = 1_000
     event_readers: PositiveCount = 200
