@@ -24,6 +24,9 @@ MAX_WAIT_FOR_OTHERS_SECONDS = 0.004
 MAX_WAITING = 256
 """So many items that may wait are handed over at once: they are a group by themselves."""
 
+MANY = 64
+"""More items that were put in as one are large in any case, and not weighed one by one."""
+
 ANSWERED_AT_ONCE = 50
 """So many entries of a group have their outcome in one round of the loop: each lets a turn of a job go on,
 which takes 50 to 100 µs, and the loop does other things before the next ones."""
@@ -175,7 +178,12 @@ class WriteThread(Generic[Item]):
         if weights is None:
             return False
         items = entry[0]
-        size = weights.weigh(items[0]) if len(items) == 1 else sum(map(weights.weigh, items))  # mostly one
+        if len(items) == 1:  # mostly: so it is weighed by one call
+            size = weights.weigh(items[0])
+        elif len(items) > MANY:
+            size = weights.most
+        else:
+            size = sum(map(weights.weigh, items))
         if size <= weights.large:
             return False
         self._large.append((size, entry))
