@@ -34,9 +34,11 @@ RESENT_AT_ONCE = 16
 FAILED_KEPT = 1_000
 SETTLE_PAUSE_MS = SECOND
 FAILED_BODY_BYTES = 4 << 20
-_DONE = frozenset({DeliveryState.DELIVERED, DeliveryState.FAILED})
+"""What the bodies of those that have failed may take, to be sent again by hand."""
 LOADED_AT_ONCE = 16
 """Tries of deliveries whose body is in the store alone: so many are in memory at a time."""
+_DONE = frozenset({DeliveryState.DELIVERED, DeliveryState.FAILED})
+"""The states in which the store needs a delivery no more."""
 
 
 class NotificationSender:

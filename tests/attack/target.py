@@ -36,6 +36,23 @@ def held(until: Callable[[], Awaitable[Any]]) -> Handler:
     return handle
 
 
+def at_one_moment(count: int, answer: bytes) -> Handler:
+    """Answers when so many requests have come, each over a connection of its own."""
+    asked, ready = 0, asyncio.Event()
+
+    async def handle(peer: Peer) -> None:
+        nonlocal asked
+        await peer.read()
+        asked += 1
+        if asked == count:
+            ready.set()
+        await ready.wait()
+        await peer.say(answer)
+        await peer.reader.read()
+
+    return handle
+
+
 def huge(size: int) -> Handler:
     """Answers every request with so many bytes."""
 

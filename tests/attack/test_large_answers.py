@@ -1,6 +1,5 @@
 """Large answers that come at one moment: what they take in memory does not depend on their number."""
 
-import asyncio
 import gzip
 from pathlib import Path
 
@@ -8,9 +7,10 @@ import pytest
 
 from tests.attack.bystander import open_bystander
 from tests.attack.service import job, open_service
+from tests.attack.target import at_one_moment
 from tests.certificate import Certificate, server_context
 from tests.faults.processes import Fleet
-from tests.unit.transport.servers import Peer, Stage
+from tests.unit.transport.servers import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
@@ -33,18 +33,7 @@ async def test_hundreds_of_large_answers_at_one_moment(
     fleet: Fleet, stage: Stage, tmp_path: Path, certificate: Certificate, kind: str
 ) -> None:
     """All of them are read, and each execution succeeds; those of the bystander go on."""
-    asked, ready = 0, asyncio.Event()
-
-    async def handle(peer: Peer) -> None:
-        nonlocal asked
-        await peer.read()
-        asked += 1
-        if asked == CALLS:
-            ready.set()
-        await ready.wait()
-        await peer.say(ANSWERS[kind])
-        await peer.reader.read()
-
+    handle = at_one_moment(CALLS, ANSWERS[kind])
     context = server_context(certificate) if kind == "tls" else None
     target = await stage.server(handle, backlog=CALLS, ssl=context)
     url = f"{'https' if context else 'http'}://127.0.0.1:{target.port}/run"

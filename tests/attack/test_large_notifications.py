@@ -1,6 +1,5 @@
 """Jobs of `qos` 1 whose targets say much again and again: each answer is notified, kept and written."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import pytest
 
 from tests.attack.bystander import open_bystander
 from tests.attack.service import Service, job, open_service
-from tests.attack.target import saying
+from tests.attack.target import at_one_moment, saying
 from tests.faults.processes import Fleet
 from tests.unit.transport.servers import Handler, Peer, Stage
 
@@ -36,23 +35,6 @@ def checked(asked: dict[bytes, int]) -> Handler:
             path = (await peer.read()).split(b" ", 2)[1]
             asked[path] = asked.get(path, 0) + 1
             await peer.say(running if asked[path] <= RUNNING else ended)
-
-    return handle
-
-
-def at_one_moment(body: bytes) -> Handler:
-    """Answers when all jobs have asked."""
-    asked, ready = 0, asyncio.Event()
-
-    async def handle(peer: Peer) -> None:
-        nonlocal asked
-        await peer.read()
-        asked += 1
-        if asked == JOBS:
-            ready.set()
-        await ready.wait()
-        await peer.say(body)
-        await peer.reader.read()
 
     return handle
 
@@ -99,7 +81,7 @@ async def test_large_responses_that_the_next_step_sends_on(
     fleet: Fleet, stage: Stage, tmp_path: Path
 ) -> None:
     """They are written with their executions; those that find no room fail, within 300 MiB."""
-    target = await stage.server(at_one_moment(answer({"a": LONG})), backlog=JOBS)
+    target = await stage.server(at_one_moment(JOBS, answer({"a": LONG})), backlog=JOBS)
     last = await stage.server(saying({}), backlog=JOBS)
     async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
         steps = [{"url": f"{target.url}/run"}, {"url": f"{last.url}/last", "body": {"x": "${a}"}}]

@@ -112,20 +112,24 @@ class Reader:
             wanted = dict(list(self._wanted.items())[:BATCH_SIZE])
             for job_id in wanted:
                 del self._wanted[job_id]
-            try:
-                rows = await self._call_settled(
-                    partial(self._connection.run, "rows", "jobs", PAGE_BYTES, *wanted)
-                )
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each load
-                for future in wanted.values():
-                    future.set_exception(self._unreadable(error))
-                    future.exception()  # the caller may be gone: this marks it as retrieved
-            else:
-                loaded = islice(wanted.items(), len(rows))
-                for (job_id, future), row in zip(loaded, rows, strict=True):
-                    _settle(future, job_id, row)
-                # Where they are large, the others come next.
-                self._wanted = dict(islice(wanted.items(), len(rows), None)) | self._wanted
+            while wanted:  # in several answers where they are large
+                wanted = await self._load_some(wanted)
+
+    async def _load_some(
+        self, wanted: dict[str, asyncio.Future[StoredJob | None]]
+    ) -> dict[str, asyncio.Future[StoredJob | None]]:
+        """Loads the first of them; returns those that are left."""
+        call = partial(self._connection.run, "rows", "jobs", PAGE_BYTES, *wanted)
+        try:
+            rows = await self._call_settled(call)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each load
+            for future in wanted.values():
+                future.set_exception(self._unreadable(error))
+                future.exception()  # the caller may be gone: this marks it as retrieved
+            return {}
+        for (job_id, future), row in zip(islice(wanted.items(), len(rows)), rows, strict=True):
+            _settle(future, job_id, row)
+        return dict(islice(wanted.items(), len(rows), None))
 
     async def _ask(self, call: Callable[[], Awaitable[Any]]) -> Any:
         # The caller may not run in a task (hosts.light_tasks), which the library's timeouts need.

@@ -27,7 +27,7 @@ from scheduler_service.domain.wire import Answer, OutboundRequest
 from scheduler_service.engine.decision import UNBOUNDED
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.hosts.host_parts import DEFAULT_LIMITS
-from scheduler_service.hosts.job_cache import CachedJob, JobCache
+from scheduler_service.hosts.job_cache import CachedJob, JobCache, LockedJob
 from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
 from scheduler_service.language.values import LARGE_BYTES
 from tests.unit.hosts.house import START
@@ -101,11 +101,7 @@ async def _begin(bench: Bench, **members: Any) -> None:
 @pytest.mark.parametrize("qos", [0, 1])
 async def test_a_kept_response_takes_room_until_its_execution_ends(qos: int) -> None:
     """From the decision on: others are decided while it is written."""
-    bench = Bench()
-    cache = JobCache(most=9, most_bytes=1 << 20, open_bytes=bench.open_bytes)
-    locked = cache.seize("job")
-    assert locked is not None
-    bench.cached = locked.cached
+    bench, cache, locked = in_cache()
     await _begin(bench, request=KEEPING, qos=qos)
     await bench.answer(body=b'"%s"' % (b"x" * LARGE_BYTES))
     size = 2 * (LARGE_BYTES + 2 + 2)  # the response and the parameters, and the requests of them
@@ -202,13 +198,19 @@ async def test_a_decision_that_is_given_up_takes_no_room() -> None:
     assert counted.room_now() == 90
 
 
-async def test_many_responses_in_memory_alone_are_counted() -> None:
-    """At qos 0 the store has nothing of them, and each context alone has little."""
+def in_cache() -> tuple[Bench, JobCache, LockedJob]:
+    """A job that a cache has, and counts when it is left."""
     bench = Bench()
     cache = JobCache(most=9, most_bytes=1 << 20, open_bytes=bench.open_bytes)
     locked = cache.seize("job")
     assert locked is not None
     bench.cached = locked.cached
+    return bench, cache, locked
+
+
+async def test_many_responses_in_memory_alone_are_counted() -> None:
+    """At qos 0 the store has nothing of them, and each context alone has little."""
+    bench, cache, locked = in_cache()
     await bench.create(request=KEEPING, overlapPolicy="allow")
     for _ in range(3):
         await bench.run(Triggered())
@@ -224,11 +226,7 @@ async def test_many_responses_in_memory_alone_are_counted() -> None:
 
 async def test_the_last_event_of_a_report_is_counted_in_memory_alone() -> None:
     """What feedback says is kept for a final event, also at qos 0."""
-    bench = Bench()
-    cache = JobCache(most=9, most_bytes=1 << 20, open_bytes=bench.open_bytes)
-    locked = cache.seize("job")
-    assert locked is not None
-    bench.cached = locked.cached
+    bench, cache, locked = in_cache()
     await bench.create(**{"async": True}, notification=[{"url": "http://caller.test/told"}])
     await bench.run(Triggered())
     await bench.answer()

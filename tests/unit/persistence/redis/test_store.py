@@ -62,6 +62,22 @@ async def test_large_states_are_loaded_some_at_a_time(redis: RedisServer) -> Non
     await store.close()
 
 
+async def test_a_job_that_is_asked_for_again_meanwhile_is_loaded_for_both(redis: RedisServer) -> None:
+    """While others that are large are read before it."""
+    store = await open_at(redis)
+    job_ids = [f"job-{number}" for number in range(6)]
+    for job_id in job_ids:
+        await store.commit(commit(job_id, document=b"x" * PAGE_BYTES))
+    first = [asyncio.ensure_future(store.load(job_id)) for job_id in job_ids]
+    for _ in range(5):  # the first answer is under way
+        await asyncio.sleep(0)
+    second = [asyncio.ensure_future(store.load(job_id)) for job_id in job_ids]
+    async with asyncio.timeout(30):
+        loaded = await asyncio.gather(*first, *second)
+    assert [one.entry.job_id for one in loaded if one] == 2 * job_ids
+    await store.close()
+
+
 async def test_a_page_with_any_row_is_not_empty(redis: RedisServer) -> None:
     """An empty one is taken for the last: rows that are gone do not end it."""
     store = await open_at(redis)
