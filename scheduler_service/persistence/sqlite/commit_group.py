@@ -62,10 +62,14 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
 
 class Fold(msgspec.Struct, frozen=True, gc=False):
-    """Moves turns from the journal into the table: up to `count` jobs, or all of them with all records."""
+    """Moves turns from the journal into the table: up to `count` jobs, or all of them with all records.
+
+    `page`: a reader wants the turns of it and of those before, also of jobs that move on in the same group.
+    """
 
     count: int = 256
     is_whole: bool = False
+    page: int | None = None
 
 
 Write = StoreWrite | Step | Fold
@@ -103,6 +107,7 @@ class Group:
         self._queued: list[QueueWrite] = []
         self._may_fold = may_fold
         self._folds = 0
+        self._wanted_page: int | None = None
         self._journaled: list[Pending] = []
         self._folded: list[Pending] = []
         self._written: dict[str, RowVersion] = {}
@@ -132,6 +137,8 @@ class Group:
                 return make(self._connection)
             case Fold(count):
                 self._folds += count
+                if write.page is not None:
+                    self._wanted_page = max(self._wanted_page or 0, write.page)
                 return None if self._may_fold else StoreUnavailable("the journal cannot be folded now")
         return None
 
@@ -236,7 +243,7 @@ class Group:
             face = None if found is None else found.face
             job = StoredJob(commit.entry, commit.sequence, commit.document, commit.due)
             is_large = len(job.document or b"") > LARGE_BYTES
-            if is_large or job_id in self._direct or not fits_table(job):
+            if is_large or job_id in self._direct or self._is_wanted(job_id) or not fits_table(job):
                 self._direct.add(job_id)
                 rows.append((job, face))
             else:
@@ -246,12 +253,21 @@ class Group:
             rows += [(pending.job, pending.face) for pending in self._folded]
         self._written = write_jobs(self._connection, rows)
 
+    def _is_wanted(self, job_id: str) -> bool:
+        """Whether a reader waits for an earlier turn of this job: it would wait while the job moves on."""
+        page = self._wanted_page
+        return page is not None and self._may_fold and self._journal.is_behind(job_id, page)
+
     def _choose_folded(self) -> list[Pending]:
-        """The jobs without a turn for longest; twice as many as are added where the journal is full."""
-        count = max(self._folds, 2 * len(self._journaled))
-        oldest = self._journal.oldest(count, max(FOLD_BYTES, 2 * self.size))
+        """The jobs without a turn for longest; twice as many as are added where the journal is full.
+
+        Where a reader waits, those whose rows are behind for longest.
+        """
+        journal = self._journal
+        choose = journal.oldest if self._wanted_page is None else journal.furthest_behind
+        chosen = choose(max(self._folds, 2 * len(self._journaled)), max(FOLD_BYTES, 2 * self.size))
         taken = self._commits.keys() | self._forgotten
-        return [pending for pending in oldest if pending.job.entry.job_id not in taken]
+        return [pending for pending in chosen if pending.job.entry.job_id not in taken]
 
     def _flush_definitions(self) -> None:
         items = self._definitions.items()

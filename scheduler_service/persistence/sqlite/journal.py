@@ -102,7 +102,8 @@ class Journal:
     def __init__(self, *, max_turns: int = MAX_TURNS, max_bytes: int = MAX_BYTES) -> None:
         self._max_turns = max_turns
         self._max_bytes = max_bytes
-        self._pending: OrderedDict[str, Pending] = OrderedDict()
+        self._pending: OrderedDict[str, Pending] = OrderedDict()  # without a turn for longest first
+        self._behind: OrderedDict[str, int] = OrderedDict()  # the first page that each one's row lacks
         self._batches: dict[BatchKey, int] = {}
         self._open: dict[int, int] = {}
         self.spent: list[int] = []  # pages that are not needed any more, to be deleted
@@ -123,12 +124,15 @@ class Journal:
         return self.next_page - 1
 
     def holds(self, page: int) -> bool:
-        """Whether a job's latest turn is in `page` or before. For any thread."""
+        """Whether the row of a job lacks a turn of `page` or before. For any thread.
+
+        That a job has moved on meanwhile brings nothing into its row.
+        """
         try:
-            oldest = next(iter(self._pending.values()), None)
+            first = next(iter(self._behind.values()), None)
         except RuntimeError:  # the writer changed it meanwhile: it is not empty
             return True
-        return self.is_in_doubt or (oldest is not None and oldest.page <= page)
+        return self.is_in_doubt or (first is not None and first <= page)
 
     @property
     def has_folds(self) -> bool:
@@ -146,13 +150,15 @@ class Journal:
 
     def oldest(self, count: int, most_bytes: int = FOLD_BYTES) -> list[Pending]:
         """The jobs without a turn for longest, at most `count`, and no more once they have `most_bytes`."""
-        found: list[Pending] = []
-        for pending in islice(self._pending.values(), count):
-            found.append(pending)
-            most_bytes -= _weigh(pending)
-            if most_bytes <= 0:
-                break
-        return found
+        return _take(self._pending.values(), count, most_bytes)
+
+    def furthest_behind(self, count: int, most_bytes: int = FOLD_BYTES) -> list[Pending]:
+        """The same of the jobs whose rows are behind for longest."""
+        return _take((self._pending[job_id] for job_id in self._behind), count, most_bytes)
+
+    def is_behind(self, job_id: str, page: int) -> bool:
+        """Whether the job's row lacks a turn of `page` or before."""
+        return self._behind.get(job_id, page + 1) <= page
 
     def has_batch(self, key: BatchKey) -> bool:
         """Whether these records are here, unconfirmed."""
@@ -173,6 +179,7 @@ class Journal:
         """The job's row has this turn or a later one, or is gone."""
         found = self._pending.pop(job_id, None)
         if found is not None:
+            del self._behind[job_id]
             self._bytes -= _weigh(found)
             self._release(found.page)
 
@@ -206,7 +213,8 @@ class Journal:
             if fresh._open[number] == 0:
                 del fresh._open[number]
                 fresh.spent.append(number)
-        self._pending, self._batches, self._open = fresh._pending, fresh._batches, fresh._open
+        self._pending, self._behind = fresh._pending, fresh._behind
+        self._batches, self._open = fresh._batches, fresh._open
         self.spent, self._bytes = fresh.spent, fresh._bytes
         self.next_page = max(self.next_page, fresh.next_page)
         self._doubtful.clear()
@@ -215,7 +223,8 @@ class Journal:
     def empty(self) -> None:
         """The file's journal is empty: everything is in the tables."""
         self.row_versions.clear()
-        self._pending, self._batches, self._open, self.spent = OrderedDict(), {}, {}, []
+        self._pending, self._behind = OrderedDict(), OrderedDict()
+        self._batches, self._open, self.spent = {}, {}, []
         self._bytes = 0
 
     def _replace(self, pending: Pending) -> None:
@@ -224,6 +233,7 @@ class Journal:
         earlier = self._pending.get(job_id)
         self._pending[job_id] = pending
         self._pending.move_to_end(job_id)
+        self._behind.setdefault(job_id, pending.page)
         self._bytes += _weigh(pending)
         if earlier is not None:
             self._bytes -= _weigh(earlier)
@@ -236,6 +246,16 @@ class Journal:
         else:
             del self._open[page]
             self.spent.append(page)
+
+
+def _take(pendings: Iterable[Pending], count: int, most_bytes: int) -> list[Pending]:
+    found: list[Pending] = []
+    for pending in islice(pendings, count):
+        found.append(pending)
+        most_bytes -= _weigh(pending)
+        if most_bytes <= 0:
+            break
+    return found
 
 
 def _weigh(pending: Pending) -> int:

@@ -165,7 +165,7 @@ class SqliteStateStore(StoreWrites[Writer]):
         """Returns when the tables have everything that was durable at the call. Raises StoreError."""
         newest = self._journal.newest
         while self._journal.holds(newest):
-            await self.writer.put(Fold())
+            await self.writer.put(Fold(page=newest))
 
     async def _close(self) -> None:
         with contextlib.suppress(StoreError):  # the next start does it

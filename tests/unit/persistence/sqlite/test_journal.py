@@ -1,5 +1,6 @@
 """Turns in the journal: as durable and as visible as in the table, and brought there later."""
 
+import asyncio
 import shutil
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -134,6 +135,19 @@ async def test_what_lies_in_the_journal_is_seen_by_every_read(folder: Path) -> N
     assert [one.next_fire for one in (await store.catalogue.list(JobQuery(tenant=None))).items] == [9]
     await store.commit(turn(over=4, next_fire=10, live=1))
     assert [one.next_fire for one in await store.catalogue.upcoming(0, 100, 10)] == [10]
+    await store.close()
+
+
+async def test_a_list_has_the_earlier_turns_of_jobs_that_move_on_meanwhile(folder: Path) -> None:
+    """The turn that comes with the list stays in no journal while the row lacks the one before."""
+    store = await SqliteStateStore.open(folder=folder)
+    await store.commit_all([commit("a"), commit("b")])
+    await store.commit_all([turn("a"), turn("b")])
+    query = JobQuery(tenant=None)
+    page, *_ = await asyncio.gather(
+        store.catalogue.list(query), store.commit(turn("a", over=2)), store.commit(turn("b", over=2))
+    )
+    assert min(one.execute_number for one in page.items) >= 1
     await store.close()
 
 
@@ -342,6 +356,26 @@ def test_a_journal_with_too_many_bytes_is_folded_as_turns_come(database: Databas
         kept.append(len(journal.oldest(200, 20 * FOLD_BYTES)))
     assert kept[:most] == list(range(1, most + 1))
     assert max(kept) == most
+
+
+def test_a_page_is_held_until_the_rows_have_its_turns(database: Database) -> None:
+    """A job that moves on takes nothing into its row; where a reader waits, the row is written."""
+    database.journal = journal = Journal()
+    jobs = "a", "b", "c"
+    database.put([commit(job_id) for job_id in jobs])
+    database.put([turn(job_id) for job_id in jobs])
+    database.put([turn("a", over=2), turn("b", over=2)])
+    database.put([Fold(count=1)])
+    assert database.count("jobs WHERE job_id = 'c' AND execute_number = 1") == 1
+    assert journal.holds(1)
+    database.put([turn("b", over=3), Fold(count=1, page=1)])
+    assert database.count("jobs WHERE job_id = 'a' AND execute_number = 2") == 1
+    assert database.count("jobs WHERE job_id = 'b' AND execute_number = 3") == 1
+    assert not journal.holds(journal.newest)
+    database.put([turn("a", over=3)])
+    database.put([turn("a", over=4), Fold(page=1)])
+    assert database.count("jobs WHERE job_id = 'a' AND execute_number = 2") == 1
+    assert journal.holds(journal.newest)
 
 
 def test_a_page_goes_when_nothing_of_it_is_needed(database: Database) -> None:
