@@ -39,6 +39,8 @@ from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.slices import Slices
 
 MAX_DEFINITIONS = 1_000
+SEARCHED_AT_ONCE = 1 << 20
+"""An array of so many bytes is searched for names as one text; a longer one would keep the interpreter."""
 Result = dict[str, Any]
 
 
@@ -90,7 +92,8 @@ class _BulkJobs:
 
     async def _warn_of_names(self) -> None:
         """Adds the warnings about host names, which are looked up once for the whole array."""
-        refused = await find_refused_names(self._deps, *self._texts)
+        raws = self._texts if len(self._raw) > SEARCHED_AT_ONCE else [self._raw]
+        refused = await find_refused_names(self._deps, *raws)
         for index, result in self._results.items() if refused else ():
             if result["status"] != "refused":
                 found = await warn_of_names(self._texts[index], refused)

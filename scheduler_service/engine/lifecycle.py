@@ -50,7 +50,8 @@ def create(job: Job, event: Created, now: Now) -> Decision:
     turn = TurnState(job, Document(head), now)
     plan_next(turn)
     fire_due(turn)
-    keep_last_events(turn)
+    if turn.last_events:
+        keep_last_events(turn)
     return turn.decision(Taken())
 
 

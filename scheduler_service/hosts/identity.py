@@ -21,13 +21,18 @@ class IdentitySource:
     def __init__(self, *, now: Callable[[], int] = time.time_ns) -> None:
         self._now = now
         self._chance: list[bytes] = []
+        self._moment = 0
+        self._prefix = ""
 
     def __call__(self) -> tuple[str, bytes]:
         """A uid and a key."""
         if not self._chance:
             self._chance = _draw(IDENTITIES_AT_ONCE)
         drawn = self._chance.pop()
-        return f"{self._now() // 1_000_000:012x}{drawn[:RANDOM_BYTES].hex()}", drawn[RANDOM_BYTES:]
+        moment = self._now() // 1_000_000
+        if moment != self._moment:
+            self._moment, self._prefix = moment, f"{moment:012x}"
+        return self._prefix + drawn[:RANDOM_BYTES].hex(), drawn[RANDOM_BYTES:]
 
 
 def _draw(count: int) -> list[bytes]:

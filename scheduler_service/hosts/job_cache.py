@@ -248,15 +248,19 @@ class JobCache:
     def _evict(self) -> None:
         """Drops the longest unused, some at once; a few that must stay go to the end of the order."""
         stayed = dropped = 0
+        jobs = self._jobs
         while stayed < EVICTION_TRIES and dropped < EVICTED_AT_ONCE:
-            job_id, locked = next(iter(self._jobs.items()))
-            if locked.is_busy or locked.cached.is_live:
-                self._jobs.move_to_end(job_id)
+            job_id, locked = jobs.popitem(last=False)
+            cached = locked.cached
+            if locked.is_busy or cached.is_live:
+                jobs[job_id] = locked
                 stayed += 1
                 continue
-            self._drop(job_id)
+            self._bytes -= locked.weight
+            if cached.open_bytes:
+                self.open_bytes.note(cached, 0)
             dropped += 1
-            if len(self._jobs) <= self._most and self._bytes <= self._most_bytes:
+            if len(jobs) <= self._most and self._bytes <= self._most_bytes:
                 return
 
     def _drop(self, job_id: str) -> None:

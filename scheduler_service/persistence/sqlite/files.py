@@ -31,7 +31,7 @@ from scheduler_service.persistence.sqlite.schema import transaction
 PAUSE_SECONDS = 1.0
 """From a write to the next checkpoint: a page that changes often is written once for several changes."""
 
-MANY_BYTES = 4 << 20
+MANY_BYTES = 6 << 20
 """After so many the pause ends: to sync a checkpoint of 64 MiB holds up the commits beside it for 150 ms."""
 
 
