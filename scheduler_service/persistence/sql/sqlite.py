@@ -171,6 +171,7 @@ def _open_engine(url: str, durability: Durability) -> sa.Engine:
         if raw.execute("PRAGMA auto_vacuum").fetchone() != INCREMENTAL:  # setting it waits for a writer
             raw.execute("PRAGMA auto_vacuum=INCREMENTAL")
         raw.execute("PRAGMA temp_store=MEMORY")
+        raw.execute("PRAGMA secure_delete=FAST")
         raw.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
         raw.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
         raw.execute(f"PRAGMA journal_size_limit={JOURNAL_BYTES}")

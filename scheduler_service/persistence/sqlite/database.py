@@ -119,6 +119,7 @@ def _connect(place: str, *, cache_kib: int) -> sqlite3.Connection:
     )
     connection.execute(f"PRAGMA cache_size = -{cache_kib}")
     connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA secure_delete = FAST")  # else a freed page is written as one of zeros
     connection.execute("PRAGMA journal_size_limit = 67108864")
     connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     return connection

@@ -29,6 +29,8 @@ UNLOAD_BATCH_SIZE = 4_096
 """About so many jobs are in memory at a time while the journal is unloaded."""
 FOLD_BYTES = 2 << 20
 """About so many bytes are written to the tables at once: meanwhile they take three times as much memory."""
+REPLACED_SHARE = 4
+"""Of a large state that a row is rid of, each page is visited: that counts as a part of what is written."""
 
 BatchKey = tuple[str, int]
 
@@ -253,6 +255,8 @@ def _take(pendings: Iterable[Pending], count: int, most_bytes: int) -> list[Pend
     for pending in islice(pendings, count):
         found.append(pending)
         most_bytes -= _weigh(pending)
+        if pending.face is not None:
+            most_bytes -= pending.face.large_bytes // REPLACED_SHARE
         if most_bytes <= 0:
             break
     return found

@@ -38,12 +38,12 @@ _NO_MOMENTS = (None,) * len(MOMENTS)
 class Face(msgspec.Struct, frozen=True, gc=False):
     """What of a row is not written again while it is equal: the digest of FACE, and the values of MOMENTS.
 
-    `is_large`: its document is.
+    `large_bytes`: those of its document, if that is large.
     """
 
     digest: int
     moments: tuple[int | None, ...]
-    is_large: bool = False
+    large_bytes: int = 0
 
 
 class RowVersion(msgspec.Struct, frozen=True, gc=False):
@@ -62,12 +62,12 @@ def find_row_versions(connection: sqlite3.Connection, job_ids: Collection[str]) 
     rows = select(
         connection,
         "job_id, uid, sequence, document IS NULL, face, due_wall, due_steady, next_fire, "
-        f"ifnull(length(document), 0) > {LARGE_BYTES}",
+        f"iif(length(document) > {LARGE_BYTES}, length(document), 0)",
         "jobs WHERE job_id IN (SELECT value FROM json_each(?))",
         (msgspec.json.encode(list(job_ids)).decode(),),
     )
     return {
-        row[0]: RowVersion(row[1], row[2], bool(row[3]), Face(row[4], tuple(row[5:8]), bool(row[8])))
+        row[0]: RowVersion(row[1], row[2], bool(row[3]), Face(row[4], tuple(row[5:8]), row[8]))
         for row in rows
     }
 
@@ -123,8 +123,9 @@ def write_jobs(
         entry = job.entry
         columns = face_columns(entry)
         values = turn_columns(entry, job.sequence, job.due, job.document)
-        is_large = len(job.document or b"") > LARGE_BYTES
-        face = Face(face_digest(columns), values[: len(MOMENTS)], is_large)
+        size = len(job.document or b"")
+        large_bytes = size if size > LARGE_BYTES else 0
+        face = Face(face_digest(columns), values[: len(MOMENTS)], large_bytes)
         written[entry.job_id] = RowVersion(entry.uid, job.sequence, job.document is None, face)
         if known is not None and known.digest == face.digest:
             if known.moments == face.moments:
@@ -136,7 +137,7 @@ def write_jobs(
             row = (entry.job_id, face.digest, entry.state._value_, *values[len(MOMENTS) :])
         else:
             rows, shape, row = whole, PUT_JOBS, (entry.job_id, face.digest, *columns, *values)
-        if known is not None and known.is_large:
+        if known is not None and known.large_bytes:
             put_row(connection, shape, row)
         else:
             rows.append(row)

@@ -18,5 +18,6 @@ def test_whether_what_is_committed_is_kept_through_a_power_loss(
         with dialect.reading() as connection:
             synchronous = connection.exec_driver_sql("PRAGMA synchronous").scalar_one()
             assert dialect.syncs(connection) is is_kept is (synchronous == 2)
+            assert connection.exec_driver_sql("PRAGMA secure_delete").scalar_one() == 2  # FAST
     finally:
         dialect.engine.dispose()

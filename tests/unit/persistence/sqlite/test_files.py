@@ -36,6 +36,10 @@ async def test_the_file_is_the_owners_alone(tmp_path: Path) -> None:
     await store.close()
 
 
+FAST = 2
+"""Of `secure_delete`: freed pages are not written for it."""
+
+
 @pytest.mark.parametrize(("durability", "synchronous"), [("full", 2), ("process", 1)])
 async def test_durability_decides_what_a_commit_waits_for(
     tmp_path: Path, durability: str, synchronous: int
@@ -45,6 +49,7 @@ async def test_durability_decides_what_a_commit_waits_for(
     connection = store.files.writing
     assert connection.execute("PRAGMA synchronous").fetchall() == [(synchronous,)]
     assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
+    assert connection.execute("PRAGMA secure_delete").fetchall() == [(FAST,)]
     await store.close()
 
 

@@ -13,7 +13,7 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.common.writes import Written
 from scheduler_service.persistence.sqlite.commit_group import MAX_SPENT_PAGES, Fold, Group, Write
-from scheduler_service.persistence.sqlite.journal import FOLD_BYTES, Journal, unload
+from scheduler_service.persistence.sqlite.journal import FOLD_BYTES, REPLACED_SHARE, Journal, unload
 from scheduler_service.persistence.sqlite.journal_page import LostTurns, OnDamage
 from scheduler_service.persistence.sqlite.rows import LARGE_BYTES
 from scheduler_service.persistence.sqlite.schema import upgrade
@@ -328,6 +328,16 @@ def test_a_fold_writes_few_bytes_at_once(database: Database) -> None:
     database.put([commit(f"j{number}") for number in range(80)])
     database.put([turn(f"j{number}", document=LARGEST, batch=None) for number in range(80)])
     for folded in (32, 64, 80):
+        database.put([Fold()])
+        assert database.count("jobs WHERE execute_number = 1") == folded
+
+
+def test_a_fold_rids_few_rows_of_large_states_at_once(database: Database) -> None:
+    """Each page of what they had is visited, and what others write waits meanwhile."""
+    database.journal = Journal()
+    database.put([commit(f"j{number}", document=b"x" * FOLD_BYTES) for number in range(10)])
+    database.put([turn(f"j{number}", batch=None) for number in range(10)])
+    for folded in (REPLACED_SHARE, 2 * REPLACED_SHARE, 10):
         database.put([Fold()])
         assert database.count("jobs WHERE execute_number = 1") == folded
 

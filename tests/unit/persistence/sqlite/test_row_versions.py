@@ -98,11 +98,11 @@ def test_what_takes_the_place_of_a_large_document_is_written_alone(
     assert known == find_row_versions(database, ["job"])
     face = known["job"].face
     assert face is not None
-    assert face.is_large
+    assert face.large_bytes
     after = StoredJob(replace(ACTIVE, **changes), 2, b"x" * size, due)
     heard = write(database, after, face)
     found = rows(database)
-    assert find_row_versions(database, ["job"])["job"].face.is_large is (size > LARGE_BYTES)
+    assert find_row_versions(database, ["job"])["job"].face.large_bytes == (size if size > LARGE_BYTES else 0)
     database.execute("DELETE FROM jobs")
     write(database, after, None)
     assert found == rows(database)
