@@ -26,6 +26,8 @@ _IN_LINE = (
     "at one moment."
 )
 _READ_BYTES = 65_536
+_PIECE_BYTES = 65_536
+"""Over TLS so much of a body is encrypted at a time: that is a copy, and OpenSSL keeps the room it took."""
 _FIRST_READ_BYTES = 16_384  # while there is no room for a large body: so much comes before reading stops
 
 
@@ -158,6 +160,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         large = sys.maxsize if room is None else LARGE_BODY
         self._parser = ResponseParser(origin=origin, limit=limit, large=large)
         self._waiter: asyncio.Future[ParsedResponse | TransportError] | None = None
+        self._is_encrypted = False
+        self._has_unsent = False
+        self._writable: asyncio.Future[None] | None = None  # set while the peer takes nothing more
         self._bucket: set[Expiring] = set()
 
     async def exchange(
@@ -176,9 +181,12 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._parser.begin(method=method)
         self._bucket = self._deadlines.arm(self, deadline)
         self._transport.write(data)
-        if body is not None:
-            self._transport.write(body)
         try:
+            if body is not None:
+                if self._is_encrypted:
+                    await self._write_in_pieces(body, waiter)
+                else:
+                    self._transport.write(body)
             outcome = await waiter
         except asyncio.CancelledError:
             if self._waiter is waiter:  # else it may already carry the next exchange
@@ -191,6 +199,20 @@ class HttpConnection(asyncio.BufferedProtocol):
                 # Its traceback refers to this frame: a cycle that would keep the whole request alive.
                 del outcome, waiter
         return outcome
+
+    async def _write_in_pieces(
+        self, body: bytes, waiter: asyncio.Future[ParsedResponse | TransportError]
+    ) -> None:
+        """Returns once the transport has all of it, or the exchange is over."""
+        self._has_unsent = True
+        view = memoryview(body)
+        for start in range(0, len(body), _PIECE_BYTES):
+            while self._writable is not None and not waiter.done():
+                await asyncio.wait((waiter, self._writable), return_when=asyncio.FIRST_COMPLETED)
+            if waiter.done() or self._transport is None:
+                return
+            self._transport.write(view[start : start + _PIECE_BYTES])
+        self._has_unsent = False
 
     def is_alive(self) -> bool:
         """False when the peer has closed it, even if the loop has not noticed yet; one system call."""
@@ -224,6 +246,18 @@ class HttpConnection(asyncio.BufferedProtocol):
             # Over TLS nothing more is read before all that came is parsed: the end of the stream, if it were
             # seen earlier, would discard the rest.
             limit_buffer(high=1, low=0)
+            self._is_encrypted = True
+            self._transport.set_write_buffer_limits(high=_PIECE_BYTES)
+
+    def pause_writing(self) -> None:
+        """The peer takes less than is written (asyncio)."""
+        self._writable = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        """It has taken most of it (asyncio)."""
+        writable, self._writable = self._writable, None
+        if writable is not None:
+            writable.set_result(None)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes are to be read into (asyncio)."""
@@ -294,7 +328,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _finish(self) -> None:
         self._settle(self._parser.response())
         transport = self._transport
-        is_idle = transport is not None and not transport.get_write_buffer_size()
+        is_idle = not self._has_unsent and transport is not None and not transport.get_write_buffer_size()
         if self._parser.is_reusable and is_idle and not self.is_closed:
             self._owner.release(self)
         else:
