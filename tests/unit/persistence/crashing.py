@@ -9,12 +9,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.redis.address import read_address
 from scheduler_service.persistence.redis.store import RedisStateStore
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.group_division import GROUP_BYTES
+from scheduler_service.persistence.sqlite.rows import LARGE_BYTES
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import OpenStore
@@ -88,6 +90,25 @@ async def write_large(place: str, passage: int, jobs: int) -> None:
     await asyncio.gather(*map(write, range(1, jobs + 1)))
 
 
+def changing_state(number: int) -> bytes:
+    """The state after the turn `number` of `write_changing`: small, small, large, small, large, large."""
+    return bytes([96 + number]) * (10 * LARGE_BYTES if number in (3, 5, 6) else 10)
+
+
+async def write_changing(place: str, passage: int, turns: int) -> None:
+    """One turn after the other, that change the state alone after the first one; printed as `write_turns` does.
+
+    So small ones go to the journal of SQLite, and large ones past it.
+    """
+    store = await open_at(place, passage)
+    print("open", flush=True)
+    for number in range(1, turns + 1):
+        first: dict[str, Any] = {"definition": b"{}"} if number == 1 else {}
+        state = changing_state(number)
+        await store.commit(commit(expected=number - 1, document=state, batch=batch(number), **first))
+        print(number, flush=True)
+
+
 async def fill_disk(folder: Path) -> None:
     """The log may not grow any more, then it may again; a line with what each write came to."""
     store = await SqliteStateStore.open(folder=folder)
@@ -124,6 +145,8 @@ if __name__ == "__main__":
         hold_share(Path(sys.argv[2]), int(sys.argv[3]))
     elif sys.argv[1] == "large":
         asyncio.run(write_large(sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
+    elif sys.argv[1] == "changing":
+        asyncio.run(write_changing(sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
     else:
         asyncio.run(write_turns(sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
 

@@ -9,7 +9,7 @@ import pytest
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
-from tests.unit.persistence.crashing import Breaking, answered, start
+from tests.unit.persistence.crashing import Breaking, answered, changing_state, start
 from tests.unit.persistence.samples import batch, commit, delivery
 
 pytestmark = pytest.mark.anyio
@@ -67,6 +67,22 @@ async def test_a_kill_between_large_groups_leaves_the_first_ones(tmp_path: Path,
     there = [await store.load(f"job-{number}") is not None for number in range(1, 5)]
     assert there == sorted(there, reverse=True)
     assert answered(lines) <= sum(there) == passage // 6
+    await store.close()
+
+
+@pytest.mark.parametrize("passage", range(7, 37))
+async def test_a_kill_while_states_grow_and_shrink_leaves_whole_turns(tmp_path: Path, passage: int) -> None:
+    """A large state goes past the journal, over a turn that lies there, and a small one after it back there."""
+    child = start("changing", tmp_path, passage, 6)
+    lines = child.communicate()[0].splitlines()
+    assert child.returncode == -signal.SIGKILL
+    turns = passage // 6
+    assert answered(lines) == (passage - 1) // 6
+    store = await SqliteStateStore.open(folder=tmp_path)
+    stored = await store.load("job")
+    assert stored is not None
+    assert (stored.sequence, stored.document) == (turns, changing_state(turns))
+    assert [item.sequence for item in await store.unwritten(("", 0), 100)] == list(range(1, turns + 1))
     await store.close()
 
 
