@@ -46,7 +46,8 @@ class CachedJob:
 
     `committed` is the sequence in the store (0: no such job, or a destroyed one), `sequence` the last one
     that was used. `doubt` is a turn whose commit may or may not have been written. `is_committing`: that turn
-    is under way, and nobody has been told of it. `cut_off`: the job was loaded with open calls, and
+    is under way, and nobody has been told of it. `is_in_line`: it is forgotten while its next turn waits for
+    its place, so that the store has all of it. `cut_off`: the job was loaded with open calls, and
     `Resumed`, which says which of them are still in flight, is still to come.
 
     About how many bytes it takes in memory: `program_bytes` its programs, `state_bytes` what the store has of
@@ -63,6 +64,7 @@ class CachedJob:
         "durable_due",
         "entry",
         "is_committing",
+        "is_in_line",
         "job_id",
         "keeps_much",
         "loaded",
@@ -77,6 +79,7 @@ class CachedJob:
         self.job_id = job_id
         self.sequence = 0
         self.is_committing = False
+        self.is_in_line = False
         self.open_bytes = 0
         self.keeps_much = False
         self.forget()

@@ -67,6 +67,8 @@ class EmbeddedTurns:
         job = self._turn.glance(locked.cached)
         if job is not None:
             return job
+        if locked.cached.is_in_line:
+            return await self._turn.read_stored(job_id)
         await locked.acquire()
         try:
             return await self._turn.read(locked.cached, loaded)

@@ -12,7 +12,9 @@ from scheduler_service.domain.records import ExecutionRecord
 from scheduler_service.domain.replies import Refusal, Started
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.hosts.job_cache import JobCache
+from scheduler_service.hosts.large_turns import ANY_BYTES, ROOM_BYTES
 from scheduler_service.hosts.open_bytes import OpenBytes
+from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from tests.unit.hosts.house import House, asynchronous, describe
@@ -125,9 +127,9 @@ async def test_an_unknown_outcome_is_found_out_by_itself(fate: Fate) -> None:
     assert house.executions() == ({1: State.SUCCEEDED} if fate is Fate.SILENT else {})
 
 
-async def number_of_latest(house: House) -> int:
+async def number_of_latest(house: House, job_id: str = "job") -> int:
     """The number of the job's newest execution, as whoever asks sees it."""
-    job = await house.host.read("job")
+    job = await house.host.read(job_id)
     assert job is not None
     assert job.document is not None
     return job.document.head.execute_number
@@ -150,6 +152,26 @@ async def test_a_read_waits_for_no_turn() -> None:
     assert await number_of_latest(house) >= 1
     await asyncio.gather(*triggers)
     assert await number_of_latest(house) == 3
+
+
+async def test_a_read_waits_for_no_turn_on_much() -> None:
+    """Those in line have left their states to the store, and are read there (SPEC section 10)."""
+    house = await House().start()
+    names = [f"job-{number}" for number in range(3 * ROOM_BYTES // ANY_BYTES)]
+    large = Triggered(params=b'"%s"' % (b"x" * LARGE_BYTES))
+    for name in names:
+        await house.create(name, qos=1)
+    house.store.hold()
+    turns = [asyncio.create_task(house.host(name, Command(large))) for name in names]
+    await house.settle()
+    async with asyncio.timeout(30):
+        assert [await number_of_latest(house, name) for name in names] == [0] * len(names)
+    assert not any(turn.done() for turn in turns)
+    house.store.release()
+    await asyncio.gather(*turns)
+    assert [await number_of_latest(house, name) for name in names] == [1] * len(names)
+    while house.host.running:  # noqa: ASYNC110 - nobody tells
+        await house.settle()
 
 
 @pytest.mark.parametrize(("fate", "number"), [(Fate.SILENT, 1), (Fate.VANISHED, 0)])
