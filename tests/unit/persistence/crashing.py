@@ -96,7 +96,7 @@ def changing_state(number: int) -> bytes:
 
 
 async def write_changing(place: str, passage: int, turns: int) -> None:
-    """One turn after the other, that change the state alone after the first one; printed as `write_turns` does.
+    """One turn after the other, of which all but the first change the state alone; prints as `write_turns`.
 
     So small ones go to the journal of SQLite, and large ones past it.
     """

@@ -170,7 +170,7 @@ async def test_a_read_waits_for_no_turn_on_much() -> None:
     house.store.release()
     await asyncio.gather(*turns)
     assert [await number_of_latest(house, name) for name in names] == [1] * len(names)
-    while house.host.running:  # noqa: ASYNC110 - nobody tells
+    while house.host.running:
         await house.settle()
 
 
