@@ -15,7 +15,7 @@ from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import MayGo, NotSent, always
 from scheduler_service.telemetry.metrics.samples import Sample
 from scheduler_service.transport.addresses import Target, read_url
-from scheduler_service.transport.connection import Deadlines
+from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import (
     ConnectFailed,
     NoInstance,

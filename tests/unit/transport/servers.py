@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from scheduler_service.transport.addresses import Address
-from scheduler_service.transport.connection import Deadlines
+from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.pool import Pool
 from scheduler_service.transport.resolver import Guard, SystemResolver

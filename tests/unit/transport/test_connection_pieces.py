@@ -6,7 +6,8 @@ import ssl
 import pytest
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
-from scheduler_service.transport.connection import Deadlines, HttpConnection, ReadBuffer
+from scheduler_service.transport.connection import HttpConnection, ReadBuffer
+from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import TransportError
 from tests.certificate import Certificate, server_context
 from tests.unit.transport.servers import Handler, Peer, Server, Stage
