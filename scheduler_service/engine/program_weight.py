@@ -5,8 +5,9 @@ USUAL_BYTES = 6_144
 GROUP_BYTES = 16 << 20
 """What definitions that are compiled at once may weigh: 16 MiB of brackets take 350 MiB."""
 SHORT_BYTES = 1_024
+"""Of a text of so many bytes all marks count alike."""
 MARK_BYTES = 80
-"""What a mark of JSON takes on the average of those in a usual definition."""
+"""What a mark takes by the figures of `weigh`, on the average of those in a definition with one step."""
 _MARKS = b'[{":,'
 
 
@@ -14,7 +15,8 @@ def weigh(text: bytes) -> int:
     """About how many bytes more than the usual a definition takes once it is compiled, by its JSON.
 
     The figures are those of `tracemalloc`: a header takes 600 bytes, an empty list 64, an item that is a text
-    80. What comes out is at most three times of what there is, or a third of it.
+    80. What comes out is at most three times of what there is, or a third of it; of a short text that is a
+    list of numbers, ten times.
     """
     if len(text) <= SHORT_BYTES:  # in one pass: each creation comes here
         marks = len(text) - len(text.translate(None, _MARKS))

@@ -21,7 +21,7 @@ class IdentitySource:
     def __init__(self, *, now: Callable[[], int] = time.time_ns) -> None:
         self._now = now
         self._chance: list[bytes] = []
-        self._moment = 0
+        self._moment = -1
         self._prefix = ""
 
     def __call__(self) -> tuple[str, bytes]:

@@ -46,8 +46,7 @@ class CachedJob:
 
     `committed` is the sequence in the store (0: no such job, or a destroyed one), `sequence` the last one
     that was used. `doubt` is a turn whose commit may or may not have been written. `is_committing`: that turn
-    is under way, and nobody has been told of it. `is_in_line`: it is forgotten while its next turn waits for
-    its place, so that the store has all of it. `cut_off`: the job was loaded with open calls, and
+    is under way, and nobody has been told of it. `cut_off`: the job was loaded with open calls, and
     `Resumed`, which says which of them are still in flight, is still to come.
 
     About how many bytes it takes in memory: `program_bytes` its programs, `state_bytes` what the store has of
@@ -64,7 +63,6 @@ class CachedJob:
         "durable_due",
         "entry",
         "is_committing",
-        "is_in_line",
         "job_id",
         "keeps_much",
         "loaded",
@@ -79,7 +77,6 @@ class CachedJob:
         self.job_id = job_id
         self.sequence = 0
         self.is_committing = False
-        self.is_in_line = False
         self.open_bytes = 0
         self.keeps_much = False
         self.forget()
@@ -254,14 +251,11 @@ class JobCache:
         jobs = self._jobs
         while stayed < EVICTION_TRIES and dropped < EVICTED_AT_ONCE:
             job_id, locked = jobs.popitem(last=False)
-            cached = locked.cached
-            if locked.is_busy or cached.is_live:
+            if locked.is_busy or locked.cached.is_live:
                 jobs[job_id] = locked
                 stayed += 1
                 continue
             self._bytes -= locked.weight
-            if cached.open_bytes:
-                self.open_bytes.note(cached, 0)
             dropped += 1
             if len(jobs) <= self._most and self._bytes <= self._most_bytes:
                 return
@@ -270,4 +264,3 @@ class JobCache:
         locked = self._jobs.pop(job_id, None)
         if locked is not None:
             self._bytes -= locked.weight
-            self.open_bytes.note(locked.cached, 0)

@@ -178,11 +178,11 @@ class Turn:
             return None
         return Job(cached.document, cached.programs, self._holder)
 
-    async def read_stored(self, job_id: str) -> Job | None:
-        """A job that `is_in_line`, as the store has it: beside the turn that waits. Raises StoreError."""
+    async def look_up(self, job_id: str) -> CachedJob:
+        """The job as the store has it, beside its turns: for one that `is_empty`. Raises StoreError."""
         found = CachedJob(job_id)
         await self._loading.take_in(found)
-        return None if found.document is None else Job(found.document, found.programs, self._holder)
+        return found
 
     async def load(self, cached: CachedJob, loaded: LoadedJob | None = None) -> Job | None:
         """The job as the store has it, what has become of its calls left open. Raises StoreError."""
@@ -214,11 +214,7 @@ class Turn:
         document = cached.document
         if self._large_turns.is_crowded and not cached.is_live:
             cached.forget()  # the store has all of it, and those who wait are many
-            cached.is_in_line = True
-        try:
-            place = await self._large_turns.enter(document, command.event)
-        finally:
-            cached.is_in_line = False
+        place = await self._large_turns.enter(document, command.event)
         try:
             if not cached.loaded:
                 await self.load(cached)

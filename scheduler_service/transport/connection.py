@@ -126,7 +126,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         for start in range(0, len(body), _PIECE_BYTES):
             while self._writable is not None and not waiter.done():
                 await asyncio.wait((waiter, self._writable), return_when=asyncio.FIRST_COMPLETED)
-            if waiter.done() or self._transport is None:
+            if waiter.done() or self.is_closed or self._transport is None:
                 return
             self._transport.write(view[start : start + _PIECE_BYTES])
         self._has_unsent = False
@@ -168,7 +168,8 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """The peer takes less than is written (asyncio)."""
-        self._writable = self._loop.create_future()
+        if self._is_encrypted:  # else all of a body is written at once
+            self._writable = self._loop.create_future()
 
     def resume_writing(self) -> None:
         """It has taken most of it (asyncio)."""

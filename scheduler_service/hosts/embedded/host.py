@@ -64,11 +64,15 @@ class EmbeddedTurns:
         `loaded`: what the store has of it, where that is known.
         """
         locked = self._jobs.enter(job_id)
-        job = self._turn.glance(locked.cached)
+        cached, turn = locked.cached, self._turn
+        job = turn.glance(cached)
+        if job is None and locked.is_busy and cached.is_empty:  # it is being loaded, or waits in line
+            found = await turn.look_up(job_id)
+            job = turn.glance(cached)  # again: what memory has by now is no older
+            if job is None and cached.is_empty and not found.cut_off:
+                return turn.glance(found)
         if job is not None:
             return job
-        if locked.cached.is_in_line:
-            return await self._turn.read_stored(job_id)
         await locked.acquire()
         try:
             return await self._turn.read(locked.cached, loaded)

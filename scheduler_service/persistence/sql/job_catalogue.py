@@ -78,7 +78,7 @@ class JobCatalogue(ABC):
 
     @abstractmethod
     async def catch_up(self) -> None:
-        """Returns when the tables have what was durable at the call."""
+        """Returns when the tables have what was answered before the call."""
 
     async def get(self, job_id: str) -> CatalogueEntry | None:
         return next(iter(await self.read_entries([(_BY_ID, {"job_id": job_id})], 1)), None)

@@ -34,7 +34,7 @@ _BEFORE = "sum(length(labels)) OVER (ROWS UNBOUNDED PRECEDING) - length(labels)"
 class SqliteCatalogue(JobCatalogue):
     """catalogue.Catalogue over the table of jobs.
 
-    `catch_up` ends when the table has all that was durable before; `find` returns a job of which the table
+    `catch_up` ends when the table has all that was answered before; `find` returns a job of which the table
     may have an older state.
     """
 
@@ -57,9 +57,10 @@ class SqliteCatalogue(JobCatalogue):
         return await super().get(job_id) if newer is None else newer.entry
 
     async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
+        # Before the rows are read: what is in the journal then may be in the rows alone afterwards.
+        newer = {job_id: stored.entry for job_id in job_ids if (stored := self._newer(job_id)) is not None}
         found = await super().some(job_ids)
-        newer = {job_id: stored.entry for job_id in found if (stored := self._newer(job_id)) is not None}
-        return {**found, **newer}
+        return {job_id: newer.get(job_id, entry) for job_id, entry in found.items()}
 
     async def read_entries(
         self, reads: Sequence[Read], most: int, room: int | None = None, *, with_labels: bool = True

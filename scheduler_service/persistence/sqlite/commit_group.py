@@ -64,12 +64,12 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 class Fold(msgspec.Struct, frozen=True, gc=False):
     """Moves turns from the journal into the table: up to `count` jobs, or all of them with all records.
 
-    `page`: a reader wants the turns of it and of those before, also of jobs that move on in the same group.
+    `is_awaited`: a reader waits for the rows that are behind for longest, also of jobs that move on with it.
     """
 
     count: int = 256
     is_whole: bool = False
-    page: int | None = None
+    is_awaited: bool = False
 
 
 Write = StoreWrite | Step | Fold
@@ -107,7 +107,7 @@ class Group:
         self._queued: list[QueueWrite] = []
         self._may_fold = may_fold
         self._folds = 0
-        self._wanted_page: int | None = None
+        self._is_awaited = False
         self._journaled: list[Pending] = []
         self._folded: list[Pending] = []
         self._written: dict[str, RowVersion] = {}
@@ -135,10 +135,9 @@ class Group:
                 self._meta[key] = value
             case Step(make):
                 return make(self._connection)
-            case Fold(count):
+            case Fold(count, _, is_awaited):
                 self._folds += count
-                if write.page is not None:
-                    self._wanted_page = max(self._wanted_page or 0, write.page)
+                self._is_awaited |= is_awaited
                 return None if self._may_fold else StoreUnavailable("the journal cannot be folded now")
         return None
 
@@ -238,36 +237,34 @@ class Group:
         """
         page = self._journal.next_page
         rows: list[tuple[StoredJob, Face | None]] = []
+        awaited = self._choose_awaited()
         for job_id, commit in self._commits.items():
             found = self._found.get(job_id)
             face = None if found is None else found.face
             job = StoredJob(commit.entry, commit.sequence, commit.document, commit.due)
             is_large = len(job.document or b"") > LARGE_BYTES
-            if is_large or job_id in self._direct or self._is_wanted(job_id) or not fits_table(job):
+            if is_large or job_id in self._direct or job_id in awaited or not fits_table(job):
                 self._direct.add(job_id)
                 rows.append((job, face))
             else:
                 self._journaled.append(Pending(job, page, face))
         if self.folds:
-            self._folded = self._choose_folded()
+            chosen = awaited.values() or self._choose(self._journal.oldest, len(self._journaled))
+            taken = self._commits.keys() | self._forgotten
+            self._folded = [pending for pending in chosen if pending.job.entry.job_id not in taken]
             rows += [(pending.job, pending.face) for pending in self._folded]
         self._written = write_jobs(self._connection, rows)
 
-    def _is_wanted(self, job_id: str) -> bool:
-        """Whether a reader waits for an earlier turn of this job: it would wait while the job moves on."""
-        page = self._wanted_page
-        return page is not None and self._may_fold and self._journal.is_behind(job_id, page)
+    def _choose_awaited(self) -> dict[str, Pending]:
+        """Jobs whose rows a reader waits for: those of them that move on go past the journal."""
+        if not (self._is_awaited and self._may_fold):
+            return {}
+        chosen = self._choose(self._journal.furthest_behind, len(self._commits))
+        return {pending.job.entry.job_id: pending for pending in chosen}
 
-    def _choose_folded(self) -> list[Pending]:
-        """The jobs without a turn for longest; twice as many as are added where the journal is full.
-
-        Where a reader waits, those whose rows are behind for longest.
-        """
-        journal = self._journal
-        choose = journal.oldest if self._wanted_page is None else journal.furthest_behind
-        chosen = choose(max(self._folds, 2 * len(self._journaled)), max(FOLD_BYTES, 2 * self.size))
-        taken = self._commits.keys() | self._forgotten
-        return [pending for pending in chosen if pending.job.entry.job_id not in taken]
+    def _choose(self, order: Callable[[int, int], list[Pending]], added: int) -> list[Pending]:
+        """The first in `order`: twice as many as are `added`, as the journal may be full."""
+        return order(max(self._folds, 2 * added), max(FOLD_BYTES, 2 * self.size))
 
     def _flush_definitions(self) -> None:
         items = self._definitions.items()

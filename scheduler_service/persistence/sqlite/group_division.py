@@ -17,10 +17,7 @@ def divide(writes: list[Write]) -> Iterator[list[Write]]:
     """The same writes in their order, in groups that are written one after the other: mostly one."""
     start = size = 0
     for place, write in enumerate(writes):
-        if type(write) is Commit and not write.deliveries:  # mostly: so it is weighed without a call
-            own = len(write.document or b"") + len(write.definition or b"")
-        else:
-            own = weigh(write)
+        own = weigh(write)
         if size and size + own > GROUP_BYTES:
             yield writes[start:place]
             start, size = place, 0
@@ -33,6 +30,8 @@ def weigh(write: Write) -> int:
     deliveries: Iterable[Delivery]
     if isinstance(write, Commit):
         size, deliveries = len(write.document or b"") + len(write.definition or b""), write.deliveries
+        if not deliveries:  # as with most
+            return size
     elif isinstance(write, Settle):
         size, deliveries = 0, [one.delivery for one in write.settlements]
     else:

@@ -105,7 +105,8 @@ class Journal:
         self._max_turns = max_turns
         self._max_bytes = max_bytes
         self._pending: OrderedDict[str, Pending] = OrderedDict()  # without a turn for longest first
-        self._behind: OrderedDict[str, int] = OrderedDict()  # the first page that each one's row lacks
+        # The first page that each one's row lacks: that the job moves on brings nothing into the row.
+        self._behind: OrderedDict[str, int] = OrderedDict()
         self._batches: dict[BatchKey, int] = {}
         self._open: dict[int, int] = {}
         self.spent: list[int] = []  # pages that are not needed any more, to be deleted
@@ -126,10 +127,7 @@ class Journal:
         return self.next_page - 1
 
     def holds(self, page: int) -> bool:
-        """Whether the row of a job lacks a turn of `page` or before. For any thread.
-
-        That a job has moved on meanwhile brings nothing into its row.
-        """
+        """Whether the row of a job lacks a turn of `page` or before. For any thread."""
         try:
             first = next(iter(self._behind.values()), None)
         except RuntimeError:  # the writer changed it meanwhile: it is not empty
@@ -157,10 +155,6 @@ class Journal:
     def furthest_behind(self, count: int, most_bytes: int = FOLD_BYTES) -> list[Pending]:
         """The same of the jobs whose rows are behind for longest."""
         return _take((self._pending[job_id] for job_id in self._behind), count, most_bytes)
-
-    def is_behind(self, job_id: str, page: int) -> bool:
-        """Whether the job's row lacks a turn of `page` or before."""
-        return self._behind.get(job_id, page + 1) <= page
 
     def has_batch(self, key: BatchKey) -> bool:
         """Whether these records are here, unconfirmed."""
@@ -215,7 +209,8 @@ class Journal:
             if fresh._open[number] == 0:
                 del fresh._open[number]
                 fresh.spent.append(number)
-        self._pending, self._behind = fresh._pending, fresh._behind
+        self._pending = fresh._pending
+        self._behind = OrderedDict.fromkeys(fresh._behind, 0)  # pages that a row lacks as well may be deleted
         self._batches, self._open = fresh._batches, fresh._open
         self.spent, self._bytes = fresh.spent, fresh._bytes
         self.next_page = max(self.next_page, fresh.next_page)

@@ -162,10 +162,10 @@ class SqliteStateStore(StoreWrites[Writer]):
         await asyncio.shield(self._closing)
 
     async def _catch_up(self) -> None:
-        """Returns when the tables have everything that was durable at the call. Raises StoreError."""
+        """Returns when the tables have everything that was answered before the call. Raises StoreError."""
         newest = self._journal.newest
         while self._journal.holds(newest):
-            await self.writer.put(Fold(page=newest))
+            await self.writer.put(Fold(is_awaited=True))
 
     async def _close(self) -> None:
         with contextlib.suppress(StoreError):  # the next start does it

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from scheduler_service.api.application import create_api
+from scheduler_service.api.bulk_jobs import SEARCHED_AT_ONCE
 from tests.unit.api.world import World, definition
 
 pytestmark = pytest.mark.anyio
@@ -71,9 +72,13 @@ async def test_creation_and_update_warn(client: httpx.AsyncClient, names: Names)
     assert [pointer for pointer, _ in warned(changed)] == ["/request/1/url", "/notification/0/url"]
 
 
-async def test_an_array_warns_and_asks_once(client: httpx.AsyncClient, names: Names) -> None:
+@pytest.mark.parametrize("size", [0, SEARCHED_AT_ONCE // 2])
+async def test_an_array_warns_and_asks_once(client: httpx.AsyncClient, names: Names, size: int) -> None:
     """Each item has its own warnings; a refused one has none; the names are looked up together."""
-    items = [job(jobId="a"), definition(jobId="b"), job(jobId="c", request=[]), job(jobId="d")]
+    long = {"jobDescription": "x" * size}
+    items = [
+        job(jobId="a", **long), definition(jobId="b", **long), job(jobId="c", request=[]), job(jobId="d")
+    ]  # fmt: skip
     answer = await client.post("/jobs", json=items)
     found = answer.json()["data"]["items"]
     assert [one["status"] for one in found] == ["created", "created", "refused", "created"]

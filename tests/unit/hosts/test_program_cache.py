@@ -67,6 +67,10 @@ def test_a_usual_definition_is_not_counted() -> None:
         {"request": [{"url": f"http://a.test/{one}"} for one in range(400)]},
         {"notification": [{"url": f"http://a.test/{one}"} for one in range(90)]},
         {"retry": [{"errorEquals": [str(one) for one in range(3_000)]}]},
+        # Short ones, of which all marks count alike:
+        {"request": [{"url": "http://a.test/", "headers": {f"a{one}": "1" for one in range(60)}}]},
+        {"request": [{"url": "http://a.test/", "body": ["${jobId}", *[[]] * 200]}]},
+        {"request": [{"url": f"http://a.test/{one}"} for one in range(20)]},
     ],
 )
 def test_the_weight_is_about_what_memory_says(members: dict[str, Any]) -> None:

@@ -65,7 +65,7 @@ class EncryptedTransport(asyncio.Transport):
 
     def abort(self) -> None:
         self.is_aborted = True
-        self._connection.connection_lost(None)
+        asyncio.get_running_loop().call_soon(self._connection.connection_lost, None)
 
 
 Begun = tuple[EncryptedTransport, HttpConnection, Owner, asyncio.Task[object]]
@@ -137,6 +137,10 @@ async def test_an_end_in_between_writes_no_more(begun: Begun, end: str) -> None:
     transport, connection, _, task = begun
     written = transport.written
     if end == "lost":
+        connection.eof_received()
+        connection.resume_writing()
+        await settle()
+        assert transport.written == written
         connection.connection_lost(ConnectionResetError())
         with pytest.raises(TransportError):
             await task
@@ -155,16 +159,12 @@ async def serve(stage: Stage, certificate: Certificate, handler: Handler) -> Ser
 
 
 async def send(
-    stage: Stage, certificate: Certificate, *servers: Server, timeout: int = 30_000
+    stage: Stage, certificate: Certificate, *servers: Server, body: bytes = BODY, timeout: int = 30_000
 ) -> list[Outcome]:
-    """`BODY` to each of them, one after the other."""
+    """`body` to each of them, one after the other."""
     sender = stage.sender(trust=lambda: ssl.create_default_context(cafile=str(certificate[0])))
-    return [
-        await sender.send(
-            OutboundRequest("POST", f"https://127.0.0.1:{one.port}/", (), BODY, timeout=timeout)
-        )
-        for one in servers
-    ]
+    urls = [f"https://127.0.0.1:{one.port}/" for one in servers]
+    return [await sender.send(OutboundRequest("POST", url, (), body, timeout=timeout)) for url in urls]
 
 
 async def test_a_large_body_arrives_whole(stage: Stage, certificate: Certificate) -> None:
@@ -202,7 +202,8 @@ async def test_a_peer_that_takes_nothing_ends_by_the_timeout(stage: Stage, certi
         await asyncio.Event().wait()
 
     server = await serve(stage, certificate, handle)
-    (outcome,) = await send(stage, certificate, server, timeout=300)
+    more_than_the_system_keeps = bytes(32 << 20)
+    (outcome,) = await send(stage, certificate, server, body=more_than_the_system_keeps, timeout=300)
     assert isinstance(outcome, Fault)
     assert outcome.kind is FaultKind.TIMEOUT
 

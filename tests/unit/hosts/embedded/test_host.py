@@ -154,24 +154,61 @@ async def test_a_read_waits_for_no_turn() -> None:
     assert await number_of_latest(house) == 3
 
 
-async def test_a_read_waits_for_no_turn_on_much() -> None:
+MANY = [f"job-{number}" for number in range(3 * ROOM_BYTES // ANY_BYTES)]
+LARGE = Command(Triggered(params=b'"%s"' % (b"x" * LARGE_BYTES)))
+
+
+async def work_off(house: House) -> None:
+    """Returns when no execution runs any more; a thread decides what is large."""
+    while house.host.running:
+        await house.settle()
+
+
+@pytest.mark.parametrize("is_cold", [False, True])
+async def test_a_read_waits_for_no_turn_on_much(is_cold: bool) -> None:
     """Those in line have left their states to the store, and are read there (SPEC section 10)."""
     house = await House().start()
-    names = [f"job-{number}" for number in range(3 * ROOM_BYTES // ANY_BYTES)]
-    large = Triggered(params=b'"%s"' % (b"x" * LARGE_BYTES))
-    for name in names:
+    for name in MANY:
         await house.create(name, qos=1)
+    if is_cold:
+        await house.crash()
+        await house.start()
     house.store.hold()
-    turns = [asyncio.create_task(house.host(name, Command(large))) for name in names]
-    await house.settle()
+    turns = [asyncio.create_task(house.host(name, LARGE)) for name in MANY]
     async with asyncio.timeout(30):
-        assert [await number_of_latest(house, name) for name in names] == [0] * len(names)
+        numbers = await asyncio.gather(*(number_of_latest(house, name) for name in MANY))
+        await house.settle()
+        assert numbers == [await number_of_latest(house, name) for name in MANY] == [0] * len(MANY)
     assert not any(turn.done() for turn in turns)
     house.store.release()
     await asyncio.gather(*turns)
-    assert [await number_of_latest(house, name) for name in names] == [1] * len(names)
-    while house.host.running:
-        await house.settle()
+    assert [await number_of_latest(house, name) for name in MANY] == [1] * len(MANY)
+    await work_off(house)
+
+
+async def test_a_read_of_a_job_in_line_shows_no_call_of_a_dead_process() -> None:
+    """What an earlier process had begun is looked after first, however long the line is."""
+    house = await House().start()
+    for name in MANY:
+        await house.create(name, qos=0)
+    house.sender.hold(URL)
+    for name in MANY:
+        await house.host(name, LARGE)
+    await house.crash()
+    house.store.hold()
+    await house.start()
+    house.sender.hold(URL)
+    reads = [asyncio.create_task(house.host.read(name)) for name in MANY]
+    await house.settle()
+    house.store.release()
+    for job in await asyncio.gather(*reads):
+        assert job is not None
+        assert job.document is not None
+        assert [
+            run for run in job.document.head.opens if run.execute_number not in job.document.contexts
+        ] == []
+    house.sender.release(URL)
+    await work_off(house)
 
 
 @pytest.mark.parametrize(("fate", "number"), [(Fate.SILENT, 1), (Fate.VANISHED, 0)])

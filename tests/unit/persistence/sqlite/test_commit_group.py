@@ -71,7 +71,7 @@ def compare(before: Sequence[Write], together: Sequence[Write]) -> None:
         assert grouped.read_all() == single.read_all()
 
 
-folding = st.one_of(writes, writes, st.just(Fold()), st.builds(Fold, page=st.integers(1, 9)))
+folding = st.one_of(writes, writes, st.just(Fold()), st.just(Fold(is_awaited=True)))
 folded_befores, folded_groups = st.lists(folding, max_size=6), st.lists(folding, max_size=12)
 
 

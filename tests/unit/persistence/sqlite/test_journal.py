@@ -6,21 +6,24 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.common.writes import Written
+from scheduler_service.persistence.sqlite.catalogue import SqliteCatalogue
 from scheduler_service.persistence.sqlite.commit_group import MAX_SPENT_PAGES, Fold, Group, Write
 from scheduler_service.persistence.sqlite.journal import FOLD_BYTES, REPLACED_SHARE, Journal, unload
 from scheduler_service.persistence.sqlite.journal_page import LostTurns, OnDamage
+from scheduler_service.persistence.sqlite.reader import Reader
 from scheduler_service.persistence.sqlite.rows import LARGE_BYTES
 from scheduler_service.persistence.sqlite.schema import upgrade
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
-from scheduler_service.ports.catalogue import JobQuery
+from scheduler_service.ports.catalogue import CatalogueEntry, JobPage, JobQuery
 from scheduler_service.ports.errors import StoreConflict, StoreDamaged, StoreUnavailable, StoreUncertain
-from scheduler_service.ports.state import Commit
+from scheduler_service.ports.state import Commit, StoredJob
 from tests.unit.persistence.samples import batch, commit
 
 pytestmark = pytest.mark.anyio
@@ -138,16 +141,74 @@ async def test_what_lies_in_the_journal_is_seen_by_every_read(folder: Path) -> N
     await store.close()
 
 
+async def list_beside(store: SqliteStateStore, *commits: Commit) -> list[object]:
+    """What comes of a list of all jobs and of `commits`, which are asked for in one round of the loop."""
+
+    async def write(one: Commit) -> None:
+        await store.commit(one)
+
+    calls = [store.catalogue.list(JobQuery(tenant=None)), *map(write, commits)]
+    return await asyncio.gather(*calls, return_exceptions=True)
+
+
 async def test_a_list_has_the_earlier_turns_of_jobs_that_move_on_meanwhile(folder: Path) -> None:
     """The turn that comes with the list stays in no journal while the row lacks the one before."""
     store = await SqliteStateStore.open(folder=folder)
     await store.commit_all([commit("a"), commit("b")])
     await store.commit_all([turn("a"), turn("b")])
-    query = JobQuery(tenant=None)
-    page, *_ = await asyncio.gather(
-        store.catalogue.list(query), store.commit(turn("a", over=2)), store.commit(turn("b", over=2))
-    )
+    page, *_ = await list_beside(store, turn("a", over=2), turn("b", over=2))
+    assert isinstance(page, JobPage)
     assert min(one.execute_number for one in page.items) >= 1
+    await store.close()
+
+
+async def test_a_list_ends_while_jobs_move_on(folder: Path) -> None:
+    """However fast: what it waits for goes past the journal."""
+    store = await SqliteStateStore.open(folder=folder)
+    await store.commit(commit("a"))
+    await store.commit(turn("a"))
+    listing = asyncio.create_task(store.catalogue.list(JobQuery(tenant=None)))
+    over = 1
+    while not listing.done() and over < 50:
+        over += 1
+        await store.commit(turn("a", over=over))
+    assert over < 50
+    await listing
+    await store.close()
+
+
+async def test_a_list_that_fails_costs_no_turn(folder: Path) -> None:
+    """The turn that came with it is in the journal, as if nobody had waited for its row."""
+    faults = Breaking()
+    store = await SqliteStateStore.open(folder=folder, faults=faults)
+    await store.commit(commit("a"))
+    await store.commit(turn("a"))
+    faults.place = f"after {FaultPoint.WRITE}"
+    listing, done = await list_beside(store, turn("a", over=2, batch=None))
+    assert isinstance(listing, StoreUnavailable)
+    assert done is None
+    assert pages_of(folder) == 2
+    assert [one.execute_number for one in (await store.catalogue.list(JobQuery(tenant=None))).items] == [2]
+    await store.close()
+
+
+async def test_jobs_of_some_ids_have_their_turns_while_a_fold_comes(folder: Path) -> None:
+    """A turn that was in the journal when they were asked for may have left it when their rows are read."""
+    store = await SqliteStateStore.open(folder=folder)
+    await store.commit(commit("a"))
+    latest = turn("a")
+    pending = {"a": StoredJob(latest.entry, latest.sequence, latest.document, latest.due)}
+
+    class Folding(SqliteCatalogue):
+        async def read_entries(self, *arguments: Any, **options: Any) -> list[CatalogueEntry]:
+            pending.clear()
+            return await super().read_entries(*arguments, **options)
+
+    loop = asyncio.get_running_loop()
+    reader = Reader(files=store.files, connection=store.files.listing, name="test", loop=loop)
+    catalogue = Folding(reader=reader, catch_up=store.catalogue.catch_up, find=pending.get)
+    assert (await catalogue.some(["a", "b"]))["a"].execute_number == 1
+    await reader.close()
     await store.close()
 
 
@@ -369,23 +430,57 @@ def test_a_journal_with_too_many_bytes_is_folded_as_turns_come(database: Databas
 
 
 def test_a_page_is_held_until_the_rows_have_its_turns(database: Database) -> None:
-    """A job that moves on takes nothing into its row; where a reader waits, the row is written."""
+    """That a job moves on takes nothing into its row."""
     database.journal = journal = Journal()
-    jobs = "a", "b", "c"
-    database.put([commit(job_id) for job_id in jobs])
-    database.put([turn(job_id) for job_id in jobs])
-    database.put([turn("a", over=2), turn("b", over=2)])
+    database.put([commit("a"), commit("b")])
+    database.put([turn("a"), turn("b")])
+    database.put([turn("a", over=2)])
     database.put([Fold(count=1)])
-    assert database.count("jobs WHERE job_id = 'c' AND execute_number = 1") == 1
+    assert database.count("jobs WHERE job_id = 'b' AND execute_number = 1") == 1
     assert journal.holds(1)
-    database.put([turn("b", over=3), Fold(count=1, page=1)])
+    database.put([Fold()])
+    assert not journal.holds(1)
+
+
+def test_who_waits_for_rows_gets_those_that_are_behind_for_longest(database: Database) -> None:
+    """Others are folded when they have had no turn for longest."""
+    database.journal = journal = Journal()
+    database.put([commit(job_id) for job_id in ("a", "b", "c")])
+    database.put([turn("a"), turn("b")])
+    database.put([turn("b", over=2), turn("c"), turn("a", over=2)])
+    database.put([Fold(count=1, is_awaited=True)])
     assert database.count("jobs WHERE job_id = 'a' AND execute_number = 2") == 1
+    assert database.count("jobs WHERE execute_number > 0") == 1
+    database.put([turn("b", over=3), Fold(count=1, is_awaited=True)])
     assert database.count("jobs WHERE job_id = 'b' AND execute_number = 3") == 1
     assert not journal.holds(journal.newest)
-    database.put([turn("a", over=3)])
-    database.put([turn("a", over=4), Fold(page=1)])
-    assert database.count("jobs WHERE job_id = 'a' AND execute_number = 2") == 1
-    assert journal.holds(journal.newest)
+
+
+def test_who_waits_for_rows_gets_few_of_large_states_at_once(database: Database) -> None:
+    """Also of jobs that move on with it."""
+    database.journal = Journal()
+    names = [f"j{number}" for number in range(10)]
+    database.put([commit(name, document=b"x" * FOLD_BYTES) for name in names])
+    database.put([turn(name, batch=None) for name in names])
+    database.put([*(turn(name, over=2, batch=None) for name in names), Fold(is_awaited=True)])
+    assert database.count("jobs WHERE execute_number = 2") == REPLACED_SHARE
+    for folded in (2 * REPLACED_SHARE, 10):
+        database.put([Fold(is_awaited=True)])
+        assert database.count("jobs WHERE execute_number = 2") == folded
+
+
+def test_after_a_doubt_all_rows_are_behind(database: Database) -> None:
+    """The page that a reader waits for may have been deleted: its job had moved on."""
+    database.journal = journal = Journal()
+    database.put([commit("a")])
+    database.put([turn("a", batch=None)])
+    page = journal.newest
+    database.put([turn("a", over=2, batch=None)])
+    database.put([turn("a", over=3, batch=None)])
+    assert database.count(f"journal WHERE page = {page}") == 0
+    journal.doubt(())
+    journal.reload(database.connection)
+    assert journal.holds(page)
 
 
 def test_a_page_goes_when_nothing_of_it_is_needed(database: Database) -> None:
