@@ -14,6 +14,7 @@ from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key
 from scheduler_service.domain.leases import QueueFigures, QueueQuery
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.large_work import large_work_samples, work_apart
+from scheduler_service.hosts.stored_deliveries import read_pages
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.clock import Clock
 from scheduler_service.services.instances import Instances
@@ -145,16 +146,15 @@ def add_stored(
 
 async def read_outbox(store: DeliveryStore, clock: Clock) -> Sequence[Sample]:
     """What lies in the outbox, among the first 20 pages of durable deliveries. Raises StoreError."""
-    count, oldest, after = 0, None, ""
-    for _ in range(MOST_PAGES):
-        page = await store.deliveries(after, PAGE)
+    count, oldest, pages = 0, None, 0
+    async for page in read_pages(lambda after: store.deliveries(after, PAGE), lambda _: None):
         for one in page:
             if one.state is DeliveryState.OUTBOX:
                 count += 1
                 oldest = one.created_at if oldest is None else min(oldest, one.created_at)
-        if not page:
+        pages += 1
+        if pages == MOST_PAGES:
             break
-        after = page[-1].delivery_id
     age = 0 if oldest is None else max(0, clock.now().wall - oldest) / SECOND
     return [Sample(families.OUTBOX.name, (), count), Sample(families.OUTBOX_AGE.name, (), age)]
 

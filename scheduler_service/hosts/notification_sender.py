@@ -20,10 +20,11 @@ from scheduler_service.engine.notification_retry import (
 from scheduler_service.hosts.first_tries import FirstTries
 from scheduler_service.hosts.host_parts import Redact
 from scheduler_service.hosts.pending_notifications import PendingNotifications
+from scheduler_service.hosts.stored_deliveries import read_pages
 from scheduler_service.hosts.takeover import Takeover
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.clock import Alarm, Timekeeper
-from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.errors import DeliveryUnreadable, StoreError
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import Sender
@@ -166,16 +167,15 @@ class NotificationSender:
 
     async def resend_outbox(self) -> int:
         """`system://outbox`: tries whatever lies in the outbox once more; how many. Raises StoreError."""
-        tried, after = 0, ""
-        while True:
-            page = await self._store.deliveries(after, PAGE_SIZE)
+        tried = 0
+        async for page in read_pages(
+            lambda after: self._store.deliveries(after, PAGE_SIZE), self._note_damaged
+        ):
             waiting = [one for one in page if one.state == DeliveryState.OUTBOX]
             for start in range(0, len(waiting), RESENT_AT_ONCE):
                 await asyncio.gather(*map(self._try, waiting[start : start + RESENT_AT_ONCE]))
             tried += len(waiting)
-            if not page:
-                return tried
-            after = page[-1].delivery_id
+        return tried
 
     async def stop(self) -> None:
         """Sends no more; durable deliveries go on after the next start."""
@@ -198,6 +198,9 @@ class NotificationSender:
         """The try of a delivery whose body the store has, if it is still pending then."""
         try:
             stored = await self._read(delivery_id)
+        except DeliveryUnreadable as error:
+            self._note_damaged(error)
+            stored = None
         except StoreError as error:
             self._log("delivery_not_read", delivery=delivery_id, error=str(error))
             self._plan(delivery_id, SETTLE_PAUSE_MS)
@@ -300,8 +303,16 @@ class NotificationSender:
             return None
         # The next one in the order of ids, which have no `~`: large ones that follow it are not read.
         after = delivery_id[:-1] + chr(ord(delivery_id[-1]) - 1) + "~"
-        page = await self._store.deliveries(after, 1)
+        try:
+            page = await self._store.deliveries(after, 1)
+        except DeliveryUnreadable as error:
+            if error.delivery_id == delivery_id:
+                raise
+            return None
         return page[0] if page and page[0].delivery_id == delivery_id else None
+
+    def _note_damaged(self, error: DeliveryUnreadable) -> None:
+        self._log("delivery_damaged", delivery=error.delivery_id, error=str(error))
 
     def _record(self, delivery: Delivery, outcome: Outcome | None) -> None:
         """Records a delivery, not durably: after a crash `adopt` records a durable one again."""

@@ -35,6 +35,18 @@ class StateUnreadable(StoreUnavailable):
     """The stored state of one job is damaged, or a newer program wrote it: asking again soon is of no use."""
 
 
+class DeliveryUnreadable(StoreUnavailable):
+    """One stored delivery is damaged, or a newer program wrote it: asking again soon is of no use."""
+
+    def __init__(self, delivery_id: str, reason: object) -> None:
+        text = (
+            f"notification {delivery_id} in the store is damaged ({reason}); stop the service, and run "
+            "'punctual db repair'"
+        )
+        super().__init__(text, is_public=True)
+        self.delivery_id = delivery_id
+
+
 class StoreUncertain(StoreError):
     """Whether it was written is unknown; read before you write again."""
 

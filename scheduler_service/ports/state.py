@@ -155,7 +155,7 @@ class StateStore(RequestStore, Protocol):
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
         """Durable deliveries in order of id: at most `limit`, fewer where they are large; none: the end.
 
-        Raises StoreUnavailable.
+        Raises StoreUnavailable; DeliveryUnreadable where the first one is damaged: the others are behind it.
         """
 
     async def unwritten(self, after: tuple[str, int], limit: int) -> list[Batch]:

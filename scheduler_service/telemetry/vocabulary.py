@@ -63,8 +63,8 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
             WARNING, "A job that a service declares has a warning.", kind=("service", "pointer", "code")
         ),
         "declarations_exceeded": Word(WARNING, "Services declare more than they may together."),
-        "deliveries_damaged": Word(ERROR, "A notification in the store is damaged: none behind it is sent."),
         "deliveries_not_read": Word(WARNING, "Notifications of an earlier process could not be read yet."),
+        "delivery_damaged": Word(ERROR, "A notification in the store is damaged: it is not sent."),
         "delivery_failed": Word(WARNING, "A notification could not be delivered.", kind=("target", "error")),
         "delivery_not_read": Word(WARNING, "A notification could not be read from the store yet."),
         "delivery_not_settled": Word(WARNING, "The outcome of a notification could not be stored yet."),

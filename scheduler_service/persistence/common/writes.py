@@ -13,7 +13,13 @@ from scheduler_service.domain.moments import HOUR
 from scheduler_service.domain.parts import LeaseChange, PartEnd, QueuedPart, QueueOptions
 from scheduler_service.domain.records import AnyRecord
 from scheduler_service.persistence.common.group_figures import GroupFigures, Verdict
-from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import (
+    DeliveryUnreadable,
+    StoreConflict,
+    StoreError,
+    StoreUnavailable,
+    StoreUncertain,
+)
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import NOTHING, Commit, Remembered, Settlement
 from scheduler_service.telemetry.metrics.samples import Sample
@@ -36,6 +42,22 @@ unpack_delivery = msgspec.msgpack.Decoder(Delivery).decode
 unpack_options = msgspec.msgpack.Decoder(QueueOptions).decode
 unpack_part = msgspec.msgpack.Decoder(QueuedPart).decode
 unpack_end = msgspec.msgpack.Decoder(PartEnd).decode
+
+
+def read_deliveries(rows: Iterable[tuple[str, bytes]]) -> list[Delivery]:
+    """The deliveries of `rows` (id, content), up to one that is damaged.
+
+    Raises DeliveryUnreadable where that is the first one.
+    """
+    found: list[Delivery] = []
+    for delivery_id, content in rows:
+        try:
+            found.append(unpack_delivery(content))
+        except (msgspec.MsgspecError, ValueError) as error:
+            if found:
+                break  # the next page begins with it
+            raise DeliveryUnreadable(delivery_id, error) from error
+    return found
 
 
 class Settle(msgspec.Struct, frozen=True, gc=False):

@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.persistence.common.fault_points import FaultPoints
-from scheduler_service.persistence.common.writes import CLOCK_SKEW, StoreWrites, unpack_delivery
+from scheduler_service.persistence.common.writes import CLOCK_SKEW, StoreWrites, read_deliveries
 from scheduler_service.persistence.redis.address import Address
 from scheduler_service.persistence.redis.catalogue import RedisCatalogue
 from scheduler_service.persistence.redis.connection import TIMEOUT_SECONDS, ServerConnection
@@ -31,6 +31,7 @@ from scheduler_service.persistence.redis.reader import Range, Reader
 from scheduler_service.persistence.redis.server import check, inspect
 from scheduler_service.persistence.redis.session import Session
 from scheduler_service.persistence.redis.writer import Writer
+from scheduler_service.ports.errors import DeliveryUnreadable
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import OpenJob, Remembered, StoredJob
 
@@ -166,7 +167,11 @@ class RedisStateStore(StoreWrites[Writer]):
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
         wanted = Range("deliveries:ids", _after(after.encode()))
         page = await self._reader.page(wanted, limit, rows="deliveries")
-        return [unpack_delivery(row) for row in page.rows]
+        try:
+            return read_deliveries(("", row) for row in page.rows)
+        except DeliveryUnreadable:
+            first = await self._reader.page(wanted, 1, rows="deliveries")
+            return read_deliveries((first.last.decode(), row) for row in first.rows)
 
     async def unwritten(self, after: tuple[str, int], limit: int) -> list[Batch]:
         wanted = Range("unwritten:keys", b"(" + batch_key(*after))

@@ -10,7 +10,7 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import HOUR, Due, Now
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.common.writes import pack, unpack_delivery
+from scheduler_service.persistence.common.writes import pack, read_deliveries, unpack_delivery
 from scheduler_service.persistence.sql.expressions import IsIn
 from scheduler_service.persistence.sql.job_catalogue import write_ids
 from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, entry_values, jobs, read_entry
@@ -144,9 +144,11 @@ class SharedStore:
 
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
         table = outbox.c
-        statement = sa.select(table.content).where(table.delivery_id > after, table.done_at.is_(None))
-        found = await self._database.scalars(statement.order_by(table.delivery_id).limit(limit))
-        return [unpack_delivery(content) for content in found]
+        columns = sa.select(table.delivery_id, table.content)
+        statement = columns.where(table.delivery_id > after, table.done_at.is_(None))
+        ordered = statement.order_by(table.delivery_id).limit(limit)
+        found = await self._database.read(lambda connection: connection.execute(ordered).all())
+        return read_deliveries((delivery_id, content) for delivery_id, content in found)
 
     async def adopt(self, alive: Iterable[Holder], holder: Holder, limit: int) -> list[Delivery]:
         dead = await self._database.read(lambda connection: read_dead(connection, DEAD_SENDERS, alive))

@@ -2,14 +2,13 @@
 
 import asyncio
 import contextlib
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.persistence.common.fault_points import FaultPoints
-from scheduler_service.persistence.common.writes import CLOCK_SKEW, StoreWrites, unpack_delivery
+from scheduler_service.persistence.common.writes import CLOCK_SKEW, StoreWrites, read_deliveries
 from scheduler_service.persistence.sqlite.catalogue import SqliteCatalogue
 from scheduler_service.persistence.sqlite.commit_group import Fold
 from scheduler_service.persistence.sqlite.files import Files, open_memory, open_shard
@@ -140,9 +139,12 @@ class SqliteStateStore(StoreWrites[Writer]):
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
         source = "deliveries WHERE delivery_id > ? ORDER BY delivery_id LIMIT ?"
         if limit == 1:  # in hexadecimal digits one with a large body takes ten times as much for a moment
-            return await self._reader.read(lambda connection: _read_delivery(connection, source, after))
-        rows = await self._page("hex(content)", "content", source, after, limit)
-        return [unpack_delivery(bytes.fromhex(row[0])) for row in rows]
+            text = f"SELECT delivery_id, content FROM {source}"  # noqa: S608
+            return read_deliveries(
+                await self._reader.read(lambda connection: connection.execute(text, (after, 1)).fetchall())
+            )
+        rows = await self._page("delivery_id, hex(content)", "content", source, after, limit)
+        return read_deliveries((delivery_id, bytes.fromhex(content)) for delivery_id, content in rows)
 
     async def unwritten(self, after: tuple[str, int], limit: int) -> list[Batch]:
         await self.writer.put(Fold(is_whole=True))
@@ -188,8 +190,3 @@ class SqliteStateStore(StoreWrites[Writer]):
         return await self._reader.read(
             lambda connection: select_page(connection, columns, blob, source, parameters)
         )
-
-
-def _read_delivery(connection: sqlite3.Connection, source: str, after: str) -> list[Delivery]:
-    rows = connection.execute(f"SELECT content FROM {source}", (after, 1)).fetchall()  # noqa: S608
-    return [unpack_delivery(content) for (content,) in rows]

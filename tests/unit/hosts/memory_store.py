@@ -9,7 +9,13 @@ import msgspec
 
 from scheduler_service.domain.document import Head
 from scheduler_service.domain.effects import Delivery
-from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import (
+    DeliveryUnreadable,
+    StoreConflict,
+    StoreError,
+    StoreUnavailable,
+    StoreUncertain,
+)
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import (
     NOTHING,
@@ -61,6 +67,7 @@ class MemoryStore(StateStore):
         self.during_read: Callable[[], Awaitable[None]] | None = None
         self._queue: deque[tuple[Commit, asyncio.Future[None]]] = deque()
         self._is_held = False
+        self.damaged_deliveries: set[str] = set()
         self.deliveries_fault: Exception | None = None
         self.deliveries_gate: asyncio.Semaphore | None = None  # one for each page
 
@@ -138,7 +145,11 @@ class MemoryStore(StateStore):
         if self.deliveries_fault is not None:
             raise self.deliveries_fault
         self._check()
-        return [self.disk.deliveries[name] for name in sorted(self.disk.deliveries) if name > after][:limit]
+        names = [name for name in sorted(self.disk.deliveries) if name > after][:limit]
+        damaged = next((place for place, name in enumerate(names) if name in self.damaged_deliveries), None)
+        if damaged == 0:
+            raise DeliveryUnreadable(names[0], "damaged by script")
+        return [self.disk.deliveries[name] for name in names[:damaged]]
 
     async def unwritten(self, after: tuple[str, int], limit: int) -> list[Batch]:
         self._check()

@@ -17,7 +17,7 @@ from scheduler_service.hosts.embedded.recovery import (
 )
 from scheduler_service.hosts.host_parts import HostLimits
 from scheduler_service.hosts.job_cache import LoadedJob
-from scheduler_service.ports.errors import StateUnreadable, StoreError, StoreUnavailable
+from scheduler_service.ports.errors import DeliveryUnreadable, StateUnreadable, StoreError, StoreUnavailable
 from scheduler_service.ports.state import OpenJob, StoredJob
 from tests.unit.hosts.house import House, asynchronous, until
 from tests.unit.hosts.memory_store import Disk, MemoryStore
@@ -290,8 +290,32 @@ async def test_notifications_are_read_again_where_the_store_was_away() -> None:
     assert [one.url for one in house.sender.requests] == [told] * 2, house.sender.requests
 
 
-async def test_a_damaged_notification_holds_nobody_back_for_ever() -> None:
-    """It is an error of the log; new ones are sent, and jobs that wait are woken."""
+async def test_a_damaged_notification_holds_nobody_back() -> None:
+    """It is an error of the log; those before and behind it are sent."""
+    told = "http://told.test/"
+    house = await House().start()
+    house.sender.hold(told)
+    for number in range(2):
+        await house.create(f"job-{number}", qos=1, notification=[{"name": "all", "url": told}])
+        await house.trigger(f"job-{number}")
+    await house.settle()
+    names = sorted(house.disk.deliveries)
+    await house.crash()
+    house.store.damaged_deliveries = {names[0], names[2]}
+    await house.start()
+    damaged = [keys["delivery"] for event, keys in house.log if event == "delivery_damaged"]
+    assert damaged == [names[0], names[2]]
+    assert sent_ids(house) == [f"{name}-n" for name in names if name not in damaged]
+    assert sorted(house.disk.deliveries) == [names[0], names[2]]
+    assert await house.host.notifications.resend_outbox() == 0
+    assert house.log.count(("delivery_damaged", house.log[-1][1])) == 2
+    with pytest.raises(DeliveryUnreadable, match="db repair"):
+        await house.host.notifications.resend(names[0])
+    assert not await house.host.notifications.resend(names[1])
+
+
+async def test_a_defect_in_reading_notifications_holds_nobody_back_for_ever() -> None:
+    """New ones are sent, and jobs that wait are woken."""
     told = "http://told.test/"
     house = await House().start()
     await house.create("waits", qos=0)
@@ -301,7 +325,7 @@ async def test_a_damaged_notification_holds_nobody_back_for_ever() -> None:
     house.store.deliveries_fault = ValueError("damaged by script")
     await house.start()
     assert [(event, keys["error"]) for event, keys in house.log] == [
-        ("deliveries_damaged", "damaged by script")
+        ("deliveries_not_read", "damaged by script")
     ]
     assert house.executions("waits") == {1: State.TERMINATED}
     await house.create(notification=[{"name": "all", "url": told, "stateEquals": "finalSucceed"}])

@@ -15,6 +15,7 @@ from scheduler_service.persistence.redis.store import RedisStateStore
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreTooNew, StoreUnavailable
 from tests.redis_server import RedisServer
+from tests.unit.persistence import damaged_deliveries
 from tests.unit.persistence.redis.opening import Ear, key, open_at
 from tests.unit.persistence.samples import commit, delivery
 
@@ -34,6 +35,17 @@ async def test_an_emptied_server_is_no_store_any_more(redis: RedisServer) -> Non
     await store.close()
     with redis.client as client:
         assert client.dbsize() == 0
+
+
+async def test_a_damaged_delivery_holds_up_none_behind_it(redis: RedisServer) -> None:
+    """It stops one notification."""
+    store = await open_at(redis)
+    await store.commit(commit(deliveries=tuple(map(delivery, damaged_deliveries.ALL))))
+    with redis.client as client:
+        for name in damaged_deliveries.DAMAGED:
+            assert client.hset(key("deliveries"), name, damaged_deliveries.TORN) == 0
+    await damaged_deliveries.check(store.deliveries)
+    await store.close()
 
 
 async def test_lists_go_on_behind_jobs_with_large_states(redis: RedisServer) -> None:

@@ -3,11 +3,14 @@
 import asyncio
 
 import pytest
+import sqlalchemy as sa
 
 from scheduler_service.domain.moments import Due, Now
+from scheduler_service.persistence.sql_cluster.schema import outbox
 from scheduler_service.ports.cluster import LatestClaim, TurnClaim
 from scheduler_service.ports.errors import StoreConflict
 from scheduler_service.ports.state import Settlement
+from tests.unit.persistence import damaged_deliveries
 from tests.unit.persistence.hearing import heard
 from tests.unit.persistence.samples import delivery, entry
 from tests.unit.persistence.sql_cluster.cluster_store import ONE, TWO, ClusterStore
@@ -92,6 +95,18 @@ async def test_what_cannot_be_stored_fails_alone(store: ClusterStore) -> None:
     assert ends[0] is None
     assert isinstance(ends[1], Exception)
     assert await store.catalogue.get("a") is not None
+
+
+async def test_a_damaged_delivery_holds_up_none_behind_it(store: ClusterStore) -> None:
+    """It stops one notification."""
+    await store.shared.keep([delivery(number) for number in damaged_deliveries.ALL], [], ONE)
+
+    def damage(connection: sa.Connection) -> None:
+        torn = sa.update(outbox).where(outbox.c.delivery_id.in_(damaged_deliveries.DAMAGED))
+        connection.execute(torn.values(content=damaged_deliveries.TORN))
+
+    await store.database.write(damage)
+    await damaged_deliveries.check(store.shared.deliveries)
 
 
 async def test_a_delivery_that_is_done_does_not_come_back(store: ClusterStore) -> None:

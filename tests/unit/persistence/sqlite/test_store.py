@@ -12,7 +12,8 @@ from scheduler_service.persistence.sqlite.rows import LARGE_BYTES, read_jobs
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreUncertain
 from scheduler_service.ports.state import NOTHING
-from tests.unit.persistence.samples import commit
+from tests.unit.persistence import damaged_deliveries
+from tests.unit.persistence.samples import commit, delivery
 from tests.unit.persistence.sqlite.write_gate import Gate
 
 pytestmark = pytest.mark.anyio
@@ -28,6 +29,18 @@ async def test_what_waits_is_written_as_one_group(tmp_path: Path) -> None:
     gate.opened.set()
     await asyncio.gather(first, *rest)
     assert gate.passed.count(FaultPoint.COMMIT) == 3
+    await store.close()
+
+
+async def test_a_damaged_delivery_holds_up_none_behind_it(tmp_path: Path) -> None:
+    """A bit of a row that the disk has changed stops one notification."""
+    store = await SqliteStateStore.open(folder=tmp_path)
+    await store.commit(commit(deliveries=tuple(map(delivery, damaged_deliveries.ALL))))
+    with closing(sqlite3.connect(tmp_path / "state.db")) as connection, connection:
+        for name in damaged_deliveries.DAMAGED:
+            values = (damaged_deliveries.TORN, name)
+            connection.execute("UPDATE deliveries SET content = ? WHERE delivery_id = ?", values)
+    await damaged_deliveries.check(store.deliveries)
     await store.close()
 
 
