@@ -20,7 +20,7 @@ from scheduler_service.engine.notification_retry import (
 from scheduler_service.hosts.first_tries import FirstTries
 from scheduler_service.hosts.host_parts import Redact
 from scheduler_service.hosts.pending_notifications import PendingNotifications
-from scheduler_service.hosts.stored_deliveries import read_pages
+from scheduler_service.hosts.stored_deliveries import damage_logger, read_pages
 from scheduler_service.hosts.takeover import Takeover
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.clock import Alarm, Timekeeper
@@ -71,6 +71,7 @@ class NotificationSender:
         self._clock = clock
         self._redact = redact
         self._log = log
+        self._note_damaged = damage_logger(log)
         self._retries = retries
         self._interval = interval
         self._pending = PendingNotifications(most_body_bytes=most_body_bytes)
@@ -310,9 +311,6 @@ class NotificationSender:
                 raise
             return None
         return page[0] if page and page[0].delivery_id == delivery_id else None
-
-    def _note_damaged(self, error: DeliveryUnreadable) -> None:
-        self._log("delivery_damaged", delivery=error.delivery_id, error=str(error))
 
     def _record(self, delivery: Delivery, outcome: Outcome | None) -> None:
         """Records a delivery, not durably: after a crash `adopt` records a durable one again."""

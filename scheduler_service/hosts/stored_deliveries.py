@@ -4,10 +4,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.ports.errors import DeliveryUnreadable
+from scheduler_service.ports.log import Log
+from scheduler_service.ports.state import NoteDamaged
 
 ReadPage = Callable[[str], Awaitable[list[Delivery]]]
 """The deliveries behind an id, as `ports.state.StateStore.deliveries` has them."""
-NoteDamaged = Callable[[DeliveryUnreadable], None]
+
+
+def damage_logger(log: Log) -> NoteDamaged:
+    """What writes a line for each."""
+    return lambda error: log("delivery_damaged", delivery=error.delivery_id, error=str(error))
 
 
 async def read_pages(read: ReadPage, note_damaged: NoteDamaged) -> AsyncIterator[list[Delivery]]:

@@ -15,7 +15,7 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.state import Remembered, Settlement
+from scheduler_service.ports.state import NoteDamaged, Remembered, Settlement
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -177,8 +177,13 @@ class ClusterStore(Protocol):
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
         """Durable deliveries that are not done, in order of id."""
 
-    async def adopt(self, alive: Iterable[Holder], holder: Holder, limit: int) -> list[Delivery]:
-        """Makes `holder` the sender of deliveries whose node is not among `alive`; at most `limit`."""
+    async def adopt(
+        self, alive: Iterable[Holder], holder: Holder, limit: int, note_damaged: NoteDamaged
+    ) -> list[Delivery]:
+        """Makes `holder` the sender of deliveries whose node is not among `alive`; at most `limit`.
+
+        `note_damaged` is told of those that cannot be read.
+        """
 
     async def overdue(self, now: Now, limit: int) -> list[str]:
         """Jobs whose alarm should have rung by `now`, the longest overdue first."""

@@ -1,6 +1,6 @@
 """The store of the jobs' state: what a turn commits and reads back, and what else the service keeps there."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -8,7 +8,7 @@ import msgspec
 from scheduler_service.domain.effects import Delivery, QueueWrite
 from scheduler_service.domain.moments import Due
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
-from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.errors import DeliveryUnreadable, StoreError
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.queues import Queues
 
@@ -34,6 +34,8 @@ class Remembered(msgspec.Struct, frozen=True, gc=False):
 
 OF_MESSAGE = ""
 NOTHING = -1
+NoteDamaged = Callable[[DeliveryUnreadable], None]
+"""Is told of each delivery that cannot be read, and is left out."""
 
 
 class Commit(msgspec.Struct, frozen=True, gc=False):

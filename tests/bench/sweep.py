@@ -15,6 +15,7 @@ from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import TurnClaim
 from tests.bench.stage import show
+from tests.unit.persistence.damaged_deliveries import raise_damaged
 from tests.unit.persistence.samples import delivery, entry
 from tests.unit.persistence.servers import PostgresServer
 
@@ -91,7 +92,7 @@ async def _ask(store: SharedStore, title: str) -> None:
     """The first time and the median of later ones: the first one marks what claims have left behind."""
     since = NOW - 70_000
     await _show(f"jobs, {title}", lambda: store.abandoned(ALIVE, since, 200))
-    await _show(f"deliveries, {title}", lambda: store.adopt(ALIVE, ALIVE[0], 200))
+    await _show(f"deliveries, {title}", lambda: store.adopt(ALIVE, ALIVE[0], 200, raise_damaged))
 
 
 async def _show(title: str, ask: Callable[[], Awaitable[object]]) -> None:

@@ -16,6 +16,7 @@ from scheduler_service.hosts.dapr.actor_store import TakeOver
 from scheduler_service.hosts.dapr.first_rings import FirstRings
 from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.hosts.lasting_work import keep_at
+from scheduler_service.hosts.stored_deliveries import damage_logger
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.telemetry.outage import Outage
 
@@ -72,6 +73,7 @@ class Sweep:
         self._holder = node.holder
         self._clock = node.clock
         self._log = node.log
+        self._note_damaged = damage_logger(node.log)
         self._outage = Outage("sweep_failed", "sweep_repeated", log=node.log)
         self._ring = ring
         self._lag = lag
@@ -125,7 +127,7 @@ class Sweep:
         await self._ring_all(list(job_ids))
         # Each at once: what is this node's by now, and not in its hands, nobody adopts while it lives.
         self._take_over(await self._store.pending_history.adopt(alive, self._holder, BATCH_SIZE), ())
-        self._take_over((), await self._store.adopt(alive, self._holder, BATCH_SIZE))
+        self._take_over((), await self._store.adopt(alive, self._holder, BATCH_SIZE, self._note_damaged))
         await self._tend()
         if now.steady >= self._prune_at:
             self._prune_at = now.steady + HOUR

@@ -11,7 +11,7 @@ from scheduler_service.engine.snapshot import marks_of
 from scheduler_service.hosts.job_cache import LoadedJob
 from scheduler_service.hosts.notification_sender import NotificationSender
 from scheduler_service.hosts.pending_notifications import leave_body
-from scheduler_service.hosts.stored_deliveries import read_pages
+from scheduler_service.hosts.stored_deliveries import damage_logger, read_pages
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import DeliveryUnreadable, StoreError
 from scheduler_service.ports.history import History
@@ -96,14 +96,11 @@ class Recovery:
     async def _hand_over_deliveries(self) -> None:
         found: list[Delivery] = []
         try:
-            async for page in read_pages(self._read_deliveries, self._note_damaged):
+            async for page in read_pages(self._read_deliveries, damage_logger(self._log)):
                 found += map(leave_body, page)
         except Exception as error:  # noqa: BLE001 - a defect must not hold back all new ones for ever
             self._log("deliveries_not_read", error=str(error))
         self._notifications.adopt(found)
-
-    def _note_damaged(self, error: DeliveryUnreadable) -> None:
-        self._log("delivery_damaged", delivery=error.delivery_id, error=str(error))
 
     async def _read_deliveries(self, after: str) -> list[Delivery]:
         """A page of them, once the store answers."""

@@ -10,7 +10,7 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import HOUR, Due, Now
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.common.writes import pack, read_deliveries, unpack_delivery
+from scheduler_service.persistence.common.writes import pack, read_deliveries
 from scheduler_service.persistence.sql.expressions import IsIn
 from scheduler_service.persistence.sql.job_catalogue import write_ids
 from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, entry_values, jobs, read_entry
@@ -42,8 +42,8 @@ from scheduler_service.persistence.sql_cluster.sweep_statements import (
 )
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.cluster import ClaimedJob, LatestClaim, QueueTurn, TurnClaim, Unbegun
-from scheduler_service.ports.errors import StoreConflict, StoreError
-from scheduler_service.ports.state import Remembered, Settlement
+from scheduler_service.ports.errors import DeliveryUnreadable, StoreConflict, StoreError
+from scheduler_service.ports.state import NoteDamaged, Remembered, Settlement
 
 ANSWER_KEPT_MS = 24 * HOUR
 _CLAIM = ("sequence", "node", "boot", "claimed_at", "due_wall", "due_steady")
@@ -150,19 +150,27 @@ class SharedStore:
         found = await self._database.read(lambda connection: connection.execute(ordered).all())
         return read_deliveries((delivery_id, content) for delivery_id, content in found)
 
-    async def adopt(self, alive: Iterable[Holder], holder: Holder, limit: int) -> list[Delivery]:
+    async def adopt(
+        self, alive: Iterable[Holder], holder: Holder, limit: int, note_damaged: NoteDamaged
+    ) -> list[Delivery]:
         dead = await self._database.read(lambda connection: read_dead(connection, DEAD_SENDERS, alive))
         if not dead:
             return []
 
-        def work(connection: sa.Connection) -> list[bytes]:
-            found: list[bytes] = []
+        def work(connection: sa.Connection) -> list[sa.Row[Any]]:
+            found: list[sa.Row[Any]] = []
             for one in dead:
                 values = {"most": limit - len(found), "new_node": holder.node, "new_boot": holder.boot}
-                found += connection.scalars(ADOPTED_DELIVERIES, {**one, **values})
+                found += connection.execute(ADOPTED_DELIVERIES, {**one, **values})
             return found
 
-        return [unpack_delivery(content) for content in await self._database.write(work)]
+        found: list[Delivery] = []
+        for row in await self._database.write(work):
+            try:
+                found += read_deliveries([(row.delivery_id, row.content)])
+            except DeliveryUnreadable as error:
+                note_damaged(error)
+        return found
 
     async def overdue(self, now: Now, limit: int) -> list[str]:
         values = {"wall": now.wall, "steady": now.steady, "most": limit}

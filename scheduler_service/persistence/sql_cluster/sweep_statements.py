@@ -125,9 +125,9 @@ ADOPTED_DELIVERIES = (
         )
     )
     .values(node=sa.bindparam("new_node"), boot=sa.bindparam("new_boot"))
-    .returning(outbox.c.content)
+    .returning(outbox.c.delivery_id, outbox.c.content)
 )
-"""`its_node`, `its_boot`, `most`, `new_node`, `new_boot`: contents of what is now the new one's."""
+"""`its_node`, `its_boot`, `most`, `new_node`, `new_boot`: ids and contents of what is now the new one's."""
 
 DEAD_TELLERS = _dead(_holders(untold))
 """`alive`: nodes that left records untold."""

@@ -17,6 +17,11 @@ TORN = b"\x93\xa4torn"
 Deliveries = Callable[[str, int], Awaitable[list[Delivery]]]
 
 
+def raise_damaged(error: DeliveryUnreadable) -> None:
+    """Where none is expected."""
+    raise error
+
+
 async def check(deliveries: Deliveries) -> None:
     """Each is named, once; the others are read, in pages and one by one."""
     for size in (1, 2, 500):

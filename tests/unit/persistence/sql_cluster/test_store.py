@@ -11,6 +11,7 @@ from scheduler_service.ports.cluster import LatestClaim, TurnClaim
 from scheduler_service.ports.errors import StoreConflict
 from scheduler_service.ports.state import Settlement
 from tests.unit.persistence import damaged_deliveries
+from tests.unit.persistence.damaged_deliveries import raise_damaged
 from tests.unit.persistence.hearing import heard
 from tests.unit.persistence.samples import delivery, entry
 from tests.unit.persistence.sql_cluster.cluster_store import ONE, TWO, ClusterStore
@@ -107,6 +108,10 @@ async def test_a_damaged_delivery_holds_up_none_behind_it(store: ClusterStore) -
 
     await store.database.write(damage)
     await damaged_deliveries.check(store.shared.deliveries)
+    damaged: list[str] = []
+    adopted = await store.shared.adopt([TWO], TWO, 10, lambda error: damaged.append(error.delivery_id))
+    assert sorted(one.delivery_id for one in adopted) == ["d2", "d5"]
+    assert sorted(damaged) == list(damaged_deliveries.DAMAGED)
 
 
 async def test_a_delivery_that_is_done_does_not_come_back(store: ClusterStore) -> None:
@@ -124,9 +129,9 @@ async def test_deliveries_of_dead_nodes_find_a_new_sender(store: ClusterStore) -
     """Those of living nodes are left alone."""
     await store.shared.keep([delivery(1)], [], ONE)
     await store.shared.keep([delivery(2)], [], TWO)
-    taken = await store.shared.adopt([TWO], TWO, 10)
+    taken = await store.shared.adopt([TWO], TWO, 10, raise_damaged)
     assert [one.delivery_id for one in taken] == ["d1"]
-    assert await store.shared.adopt([TWO], TWO, 10) == []
+    assert await store.shared.adopt([TWO], TWO, 10, raise_damaged) == []
 
 
 async def test_overdue_and_abandoned_jobs_are_found(store: ClusterStore) -> None:

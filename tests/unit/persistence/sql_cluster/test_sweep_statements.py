@@ -12,6 +12,7 @@ from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.state import Settlement
+from tests.unit.persistence.damaged_deliveries import raise_damaged
 from tests.unit.persistence.hearing import heard
 from tests.unit.persistence.samples import batch, delivery, entry
 from tests.unit.persistence.sql_cluster.cluster_store import ONE, TWO, ClusterStore
@@ -75,12 +76,15 @@ async def test_deliveries_and_records_of_several_dead_nodes_are_taken_over(store
         told = Settlement(delivery(place + 10), done=True, batch=batch(place))
         await store.shared.settle([told], 1, holder)
     await store.shared.settle([Settlement(delivery(3), done=True)], 1, GONE)
-    taken = [*await store.shared.adopt(ALIVE, TWO, 2), *await store.shared.adopt(ALIVE, TWO, 2)]
+    taken = [
+        *await store.shared.adopt(ALIVE, TWO, 2, raise_damaged),
+        *await store.shared.adopt(ALIVE, TWO, 2, raise_damaged),
+    ]
     assert sorted(one.delivery_id for one in taken) == ["d1", "d2", "d4"]
     pending = store.shared.pending_history
     told_anew = [*await pending.adopt(ALIVE, TWO, 3), *await pending.adopt(ALIVE, TWO, 3)]
     assert sorted(one.sequence for one in told_anew) == [1, 2, 3, 4]
-    assert await store.shared.adopt(ALIVE, TWO, 2) == []
+    assert await store.shared.adopt(ALIVE, TWO, 2, raise_damaged) == []
     assert await pending.adopt(ALIVE, TWO, 2) == []
 
 
@@ -123,7 +127,7 @@ async def test_what_a_dead_node_left_is_read_by_its_index(database: SharedDataba
 def asks_of(store: SharedStore) -> list[Callable[[], Awaitable[object]]]:
     return [
         lambda: store.abandoned(ALIVE, 100_000, 20),
-        lambda: store.adopt(ALIVE, ONE, 20),
+        lambda: store.adopt(ALIVE, ONE, 20, raise_damaged),
         lambda: store.pending_history.adopt(ALIVE, ONE, 20),
     ]
 
