@@ -42,12 +42,12 @@ from scheduler_service.timing.misfire import count_missed
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.literal_targets import judge_literal
+from scheduler_service.transport.lookups import SystemResolver
 from scheduler_service.transport.name_check import NameCheck
-from scheduler_service.transport.resolver import Guard, Route, SystemResolver
+from scheduler_service.transport.resolver import Guard, Route
 from scheduler_service.transport.response_room import ResponseRoom
 from scheduler_service.transport.sender import HttpSender, SystemFunction
 from scheduler_service.transport.service_urls import Directory, InvocationDirectory
-from scheduler_service.transport.spare_resolver import SpareResolver
 
 
 class Resending(Protocol):
@@ -257,7 +257,7 @@ def judge_of(loaded: Loaded) -> Callable[[str], str | None]:
 
 def name_check_of(loaded: Loaded) -> NameCheck:
     """Judges host names of definitions that are posted."""
-    return NameCheck(policy=egress_of(loaded), resolver=SpareResolver())
+    return NameCheck(policy=egress_of(loaded), resolver=SystemResolver(at_once=4, most=4, spare=0))
 
 
 def machine_user() -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
 from collections.abc import Callable
@@ -71,7 +72,7 @@ class Connector:
         family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
         raw = _make_socket(family, site)
         try:
-            await asyncio.get_running_loop().sock_connect(raw, (str(address), site.port))
+            await _connect(raw, (str(address), site.port))
             return await self._attach(site, raw, owner)
         except OSError as error:
             raw.close()
@@ -119,6 +120,31 @@ class Connector:
         elif not has_descriptor():
             raise _exhausted(site, "no certificates could be read")
         return context
+
+
+async def _connect(raw: socket.socket, address: tuple[str, int]) -> None:
+    """Connects to a numeric address, without the threads in which a loop looks up names. Raises OSError."""
+    try:
+        raw.connect(address)
+    except BlockingIOError:
+        pass
+    else:
+        return
+    loop, number = asyncio.get_running_loop(), raw.fileno()
+    writable: asyncio.Future[None] = loop.create_future()
+    loop.add_writer(number, _settle, writable)
+    try:
+        await writable
+    finally:
+        loop.remove_writer(number)
+    error = raw.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if error:
+        raise OSError(error, os.strerror(error))
+
+
+def _settle(writable: "asyncio.Future[None]") -> None:
+    if not writable.done():
+        writable.set_result(None)
 
 
 def _make_socket(family: socket.AddressFamily, site: Site) -> socket.socket:

@@ -1,9 +1,6 @@
 """Resolves host names to addresses and checks each of them against the egress policy."""
 
-import asyncio
-import socket
 from collections.abc import Sequence
-from ipaddress import ip_address
 from typing import Protocol
 
 import msgspec
@@ -18,36 +15,10 @@ class Resolver(Protocol):
     """Looks up host names."""
 
     async def resolve(self, host: str) -> Sequence[Address]:
-        """All addresses of `host`, in the order in which to try them. Raises OSError when there are none."""
+        """All addresses of `host`, in the order in which to try them.
 
-
-class SystemResolver:
-    """The machine's own resolver; concurrent callers share one lookup per name."""
-
-    def __init__(self) -> None:
-        self._lookups: dict[str, asyncio.Task[tuple[Address, ...]]] = {}
-
-    async def resolve(self, host: str) -> Sequence[Address]:
-        """All addresses of `host`. Raises OSError. Cancelling a caller does not cancel the shared lookup."""
-        lookup = self._lookups.get(host)
-        if lookup is None:
-            lookup = asyncio.create_task(_look_up(host))
-            self._lookups[host] = lookup
-            lookup.add_done_callback(lambda done: self._forget(host, done))
-        return await asyncio.shield(lookup)
-
-    def _forget(self, host: str, lookup: asyncio.Task[tuple[Address, ...]]) -> None:
-        del self._lookups[host]
-        if not lookup.cancelled():
-            lookup.exception()  # retrieved: asyncio would report it if every caller was cancelled
-
-
-async def _look_up(host: str) -> tuple[Address, ...]:
-    loop = asyncio.get_running_loop()
-    answers = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    # A scope ("fe80::1%2") is dropped: such an address is link-local and refused in any case.
-    texts = dict.fromkeys(str(answer[4][0]).partition("%")[0] for answer in answers)
-    return tuple(ip_address(text) for text in texts)
+        Raises OSError when there are none, UnicodeError for what can be no name.
+        """
 
 
 class Route(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ import uvloop
 
 from scheduler_service.domain.wire import Answer, OutboundRequest
 from scheduler_service.transport.guard import EgressPolicy
-from scheduler_service.transport.resolver import SystemResolver
+from scheduler_service.transport.lookups import SystemResolver
 from scheduler_service.transport.sender import HttpSender
 from tests.manual_clock import ManualClock
 from tests.static_directory import StaticDirectory
