@@ -32,7 +32,6 @@ from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.cleanup import Cleanup
 from scheduler_service.hosts.embedded.host import EmbeddedHost
-from scheduler_service.hosts.large_work import short_turns
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.processes.build import Processes, build_processes
 from scheduler_service.hosts.processes.parent_service import ParentService
@@ -47,6 +46,7 @@ from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.log import Log
+from scheduler_service.ports.short_turns import short_turns
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.event_feed import EventFeed

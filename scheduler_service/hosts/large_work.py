@@ -8,8 +8,6 @@ made (docs/decisions/0028-slices-and-a-thread.md).
 import asyncio
 import contextlib
 import gc
-import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -17,39 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from scheduler_service.language.values import LARGE_BYTES
+from scheduler_service.ports.short_turns import SHORT_TURNS, ShortTurns
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.samples import Sample
 
-SWITCH_SECONDS = 0.000_2
-"""While such a thread is at work, the loop gets the interpreter within this time; a firing asks ten times."""
 NEVER = 1 << 30
 
 Result = TypeVar("Result")
-
-
-class ShortTurns:
-    """How long a thread keeps the interpreter from others: short while any of those that ask for it works."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._working = 0
-        self._usual = 0.0
-
-    @contextlib.contextmanager
-    def take(self) -> Iterator[None]:
-        """For work of a thread beside the loop; afterwards it is as it was."""
-        with self._lock:
-            if self._working == 0:
-                self._usual = sys.getswitchinterval()
-                sys.setswitchinterval(SWITCH_SECONDS)
-            self._working += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._working -= 1
-                if self._working == 0:
-                    sys.setswitchinterval(self._usual)
 
 
 @contextlib.contextmanager
@@ -120,8 +92,7 @@ def _empty_frames(error: BaseException) -> None:
             left += (one.__cause__, one.__context__)
 
 
-_TURNS = ShortTurns()
-_THREAD = WorkThread(_TURNS)
+_THREAD = WorkThread(SHORT_TURNS)
 
 
 async def work_apart(work: Callable[[], Result]) -> Result:
@@ -130,11 +101,6 @@ async def work_apart(work: Callable[[], Result]) -> Result:
     `work` must not touch what the loop changes meanwhile.
     """
     return await _THREAD.run(work)
-
-
-def short_turns() -> contextlib.AbstractContextManager[None]:
-    """For other threads of this process: within it the loop gets the interpreter from them as soon."""
-    return _TURNS.take()
 
 
 def large_work_samples() -> Iterator[Sample]:

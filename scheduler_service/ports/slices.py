@@ -6,11 +6,16 @@ from collections import deque
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
+from scheduler_service.ports.short_turns import SHORT_TURNS
+
 SLICE_ITEMS = 50
 SLICE_BYTES = 16_384
-SLICE_SECONDS = 0.004
+SLICE_SECONDS = 0.003
 """So many small items, or so many bytes of them, are worked on before the loop may do something else; after
 this time none is begun."""
+ROUNDS = 4
+"""So many rounds the loop has for other things after a slice that took all of its time: a firing takes up to
+thirty rounds to its target, and would be late by as many slices."""
 
 
 class Slices:
@@ -49,25 +54,32 @@ class Slices:
 
     async def rest(self, size: int = 0) -> None:
         """Lets the loop do other things; the next slice begins with an item of `size` bytes."""
-        await _turnstile().go_through()
+        is_long = self._timer() >= self._end
+        await _turnstile().go_through(ROUNDS if is_long else 1)
+        if is_long:  # as the next one will be: other threads, as the store's, need the interpreter meanwhile
+            SHORT_TURNS.begin()
+            asyncio.get_running_loop().call_soon(SHORT_TURNS.end)
         self._end = self._timer() + SLICE_SECONDS
         self._items, self._bytes = 1, size
 
 
 class _Turnstile:
-    """Lets one slice go on in each round of its loop, in the order in which they came."""
+    """Lets one slice go on in a round of its loop, in the order in which they came."""
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_taken = False
+        self._rounds = 1
 
-    async def go_through(self) -> None:
-        """Returns in one of the next rounds."""
+    async def go_through(self, rounds: int) -> None:
+        """Returns in one of the next rounds, and no slice goes on in the next `rounds` less one."""
         loop = asyncio.get_running_loop()
+        self._rounds = max(self._rounds, rounds)
         if not self._is_taken:
             self._take(loop)
-            await asyncio.sleep(0)
-            return
+            if self._rounds == 1:
+                await asyncio.sleep(0)
+                return
         place = loop.create_future()
         self._waiting.append(place)
         await place
@@ -77,6 +89,10 @@ class _Turnstile:
         loop.call_soon(self._turn, loop)
 
     def _turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._rounds > 1:
+            self._rounds -= 1
+            loop.call_soon(self._turn, loop)
+            return
         self._is_taken = False
         while self._waiting:
             place = self._waiting.popleft()

@@ -2,10 +2,12 @@
 
 import asyncio
 import itertools
+import sys
 
 import pytest
 
-from scheduler_service.ports.slices import SLICE_BYTES, SLICE_ITEMS, SLICE_SECONDS, Slices
+from scheduler_service.ports.short_turns import SWITCH_SECONDS
+from scheduler_service.ports.slices import ROUNDS, SLICE_BYTES, SLICE_ITEMS, SLICE_SECONDS, Slices
 
 pytestmark = pytest.mark.anyio
 
@@ -25,10 +27,28 @@ async def test_the_loop_comes_between_two_slices(sizes: list[int], pauses: int) 
     assert await count_pauses(Slices(timer=lambda: 0), sizes) == pauses
 
 
-async def test_the_loop_comes_where_few_items_take_long() -> None:
-    """Four milliseconds are a slice, whatever is in it."""
+async def test_the_loop_has_some_rounds_where_few_items_take_long() -> None:
+    """What takes many rounds, as a firing does, would be late by as many slices."""
     slow = itertools.count(0, SLICE_SECONDS / 2)
-    assert await count_pauses(Slices(timer=lambda: next(slow)), [1] * 6) == 3
+    rounds = await count_pauses(Slices(timer=lambda: next(slow)), [1] * 6)
+    assert 2 * ROUNDS <= rounds <= 3 * (ROUNDS + 1)
+
+
+async def test_other_threads_get_the_interpreter_soon_where_items_take_long() -> None:
+    """The store's thread asks for it as often as a firing takes rounds; afterwards it is as it was."""
+    usual = sys.getswitchinterval()
+    slow = itertools.count(0, 2 * SLICE_SECONDS)
+    slices, seen = Slices(timer=lambda: next(slow)), []
+    for _ in range(3):
+        await slices.pause()
+        seen.append(sys.getswitchinterval())
+    assert seen == pytest.approx([SWITCH_SECONDS] * 3)
+    await asyncio.sleep(0)
+    assert sys.getswitchinterval() == usual
+    quick = Slices(timer=lambda: 0)
+    for _ in range(SLICE_ITEMS + 2):
+        await quick.pause()
+        assert sys.getswitchinterval() == usual
 
 
 async def count_pauses(slices: Slices, sizes: list[int]) -> int:
@@ -51,7 +71,7 @@ async def count_pauses(slices: Slices, sizes: list[int]) -> int:
 
 
 async def test_of_several_rows_one_goes_on_in_each_round() -> None:
-    """Ten rows of four milliseconds each would be forty, before the loop comes to anything else."""
+    """Ten rows of three milliseconds each would be thirty, before the loop comes to anything else."""
     rounds = await count_slices([1_000_000] * 20, rows=10)
     assert max(rounds) == 1
     assert sum(rounds) == 200
