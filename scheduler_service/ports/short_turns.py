@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 
 SWITCH_SECONDS = 0.000_2
-"""While turns are short a thread gets the interpreter within this time; a firing and its write ask ten times."""
+"""While turns are short a thread gets the interpreter in this time; a firing and its write ask ten times."""
 
 
 class ShortTurns:
