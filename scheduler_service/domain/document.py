@@ -125,12 +125,13 @@ class Phase(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 
 @final
-class Calling(Phase, frozen=True):
-    """Step `step` is in flight."""
+class Calling(Phase, frozen=True, omit_defaults=True):
+    """Step `step` is in flight. `grown`: by so many bytes its body is larger than all that it was made of."""
 
     step: int
     request: OutboundRequest
     sent_at: int
+    grown: int = 0
 
 
 class CheckWaiting(Phase, frozen=True, omit_defaults=True):
@@ -141,11 +142,12 @@ class CheckWaiting(Phase, frozen=True, omit_defaults=True):
 
 
 @final
-class Checking(Phase, frozen=True):
-    """A check is in flight."""
+class Checking(Phase, frozen=True, omit_defaults=True):
+    """A check is in flight. `grown` as in `Calling`."""
 
     request: OutboundRequest
     sent_at: int
+    grown: int = 0
 
 
 class FeedbackAwaited(Phase, frozen=True):

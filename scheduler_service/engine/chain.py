@@ -8,6 +8,7 @@ from scheduler_service.domain.tracing import STEP as STEP_SPAN
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import STEP, Broken, fail, fresh_context, open_attempt, succeed
 from scheduler_service.engine.decision import SMALL_BYTES
+from scheduler_service.engine.growth import growth_of, refuse_growth
 from scheduler_service.engine.job_gone import GONE_STATUS, pause_gone, says_gone
 from scheduler_service.engine.notification_events import OWN_FAULT, answer_event, failure_event, notify
 from scheduler_service.engine.parts.dispatch import dispatch_step
@@ -75,7 +76,13 @@ def call_step(turn: TurnState, run: Open, index: int) -> None:
     if type(request) is Refused:
         refuse_step(turn, run, index, request)
         return
-    turn.change_context(run, phase=Calling(index, request, turn.now.wall))
+    grown, body = 0, request.body
+    if body is not None and len(body) > SMALL_BYTES:
+        grown = growth_of(turn, run, step.target, body)
+        if not turn.take_room(grown):
+            refuse_step(turn, run, index, refuse_growth(len(body)))
+            return
+    turn.change_context(run, phase=Calling(index, request, turn.now.wall, grown))
     turn.effects.append(Call(turn.token(run, STEP, index), request))
 
 

@@ -34,9 +34,13 @@ class Job(msgspec.Struct, frozen=True, gc=False):
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
-    """The new document (None: the job is gone), the effects after the commit, the records and the reply."""
+    """The new document (None: the job is gone), the effects after the commit, the records and the reply.
+
+    `has_grown`: it makes a body that is much larger than what it was made of.
+    """
 
     document: Document | None
     effects: tuple[Effect, ...] = ()
     records: tuple[Record, ...] = ()
     reply: Reply = Taken()
+    has_grown: bool = False

@@ -43,6 +43,7 @@ class TurnState:
         "_document",
         "contexts",
         "effects",
+        "has_grown",
         "head",
         "holder",
         "is_short",
@@ -68,6 +69,7 @@ class TurnState:
         self.program: Program = job.programs[document.head.revision]
         self.holder = job.holder
         self.room = job.room
+        self.has_grown = False
         self.now = now
         self.effects: list[Effect] = []
         self.records: list[Record] = []
@@ -83,6 +85,14 @@ class TurnState:
     def lacks_room(self, size: int) -> bool:
         """Whether the process may not keep so many bytes more, and a request that is made of them."""
         return size > SMALL_BYTES and COUNTED_TIMES * size > self.room
+
+    def take_room(self, grown: int) -> bool:
+        """Takes room for a body that is larger by `grown` bytes than what it is made of, if there is any."""
+        if grown > SMALL_BYTES and grown > self.room:
+            return False
+        self.room -= grown
+        self.has_grown |= grown > 0
+        return True
 
     def program_of(self, run: Open) -> Program:
         """The definition with which `run` started; the current one while it waits."""
@@ -214,7 +224,8 @@ class TurnState:
             self.records.extend(map(self._record, self._changed.values()))
         if head is before.head and self.contexts == before.contexts:
             return Decision(before, tuple(self.effects), tuple(self.records), reply)
-        return Decision(Document(head, self.contexts), tuple(self.effects), tuple(self.records), reply)
+        document = Document(head, self.contexts)
+        return Decision(document, tuple(self.effects), tuple(self.records), reply, self.has_grown)
 
     def _latest(self) -> Latest | None:
         newest = max(self._changed)

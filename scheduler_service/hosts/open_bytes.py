@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from scheduler_service.domain.document import Context, Document, PartsOpen, PartsQueued
+from scheduler_service.domain.document import Calling, Checking, Context, Document, PartsOpen, PartsQueued
 from scheduler_service.engine.decision import COUNTED_TIMES, UNBOUNDED
 
 
@@ -67,22 +67,25 @@ class OpenBytes:
 def weigh_open(document: Document | None) -> int:
     """The bytes that the open executions of a job keep, with the requests that are made of them.
 
-    Bodies of parts count once: those that are sent, and those that came, which are put together into one
-    response that counts twice.
+    What a body in flight is larger than what it was made of counts once, as do bodies of parts: those that
+    are sent, and those that came, which are put together into one response that counts twice.
     """
     if document is None:
         return 0
-    size = 0
+    size = grown = 0
     for run in document.head.opens:
         size += len(run.params) + sum(map(len, run.replayed))
     for context in document.contexts.values():
+        phase = context.phase
+        if type(phase) is Calling or type(phase) is Checking:
+            grown += phase.grown
         for kept in context.responses:
             size += len(kept.body or b"")
         if context.told is not None:
             size += len(context.told.response)
         if context.verdict is not None:
             size += len(context.verdict.body)
-    return COUNTED_TIMES * size + sum(map(_weigh_parts, document.contexts.values()))
+    return COUNTED_TIMES * size + grown + sum(map(_weigh_parts, document.contexts.values()))
 
 
 def _weigh_parts(context: Context) -> int:

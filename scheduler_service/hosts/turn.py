@@ -34,7 +34,7 @@ from scheduler_service.hosts.job_cache import CachedJob, LoadedJob, PendingCommi
 from scheduler_service.hosts.job_loading import JobLoading
 from scheduler_service.hosts.large_turns import LargeTurns, Place
 from scheduler_service.hosts.large_work import work_apart
-from scheduler_service.hosts.open_bytes import OpenBytes
+from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
 from scheduler_service.hosts.revisions import accepted, bind
 from scheduler_service.hosts.timed_release import WaitUntil, ahead_of, begin_of, is_past
 from scheduler_service.language.filters import Unfinished
@@ -245,6 +245,9 @@ class Turn:
                 decision = self._core.decide(job, event, now, is_short=True)
         except Unfinished:
             return await self._take_large(cached, command, moment)
+        if decision.has_grown:  # at once: the next turn may be decided before this one is durable
+            cached.keeps_much = True
+            self._open_bytes.note(cached, weigh_open(decision.document))
         decision, deliveries, queued = sort_effects(cached.job_id, decision, self._lacks_room)
         kept = remembered and remember_reply(cached.job_id, remembered, decision.reply, command.answer)
         if not (decision.effects or decision.records or kept is not None) and is_idle(before, decision):

@@ -71,7 +71,11 @@ def compile_json(value: object, *, names: Names) -> JsonTemplate:
     if not used:
         return constant_json(node)
     return JsonTemplate(
-        node=node, variables=_variables(used), members=_members(used), is_large=len(encoded) > LARGE_BYTES
+        node=node,
+        variables=_variables(used),
+        members=_members(used),
+        size=len(encoded),
+        is_large=len(encoded) > LARGE_BYTES,
     )
 
 

@@ -87,6 +87,42 @@ def test_a_response_for_later_steps_needs_room_in_the_process() -> None:
     assert "limits.open_bytes" in rig.of(AttemptEnded, rig.records)[-1].message
 
 
+def test_a_body_that_a_template_makes_larger_needs_room_in_the_process() -> None:
+    """By what it is larger than its template, the parameters and the responses; else the step fails."""
+    params = Triggered(params=b'{"p":"%s"}' % (b"x" * 4_000))
+    rig = Rig(request=[{"url": "http://target.test/", "body": ["${trigger.p}"] * 30}]).create()
+    rig.deliver(params)
+    sent, template = rig.request.body or b"", 30 * len('"${trigger.p}",') + 1
+    grown = len(sent) - template - len(params.params)
+    assert len(sent) > 100_000
+    for room, is_sent in ((grown, True), (grown - 1, False), (-1, False)):
+        rig = Rig(request=[{"url": "http://target.test/", "body": ["${trigger.p}"] * 30}]).create()
+        rig.room = room
+        rig.deliver(params)
+        assert len(rig.calls()) == is_sent
+    ended = rig.execution(1)
+    assert (ended.error, ended.failure_type) == ("template", FailureType.TEMPLATE)
+    assert f"step 0: the body would have {len(sent)} bytes" in rig.of(AttemptEnded, rig.records)[-1].message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x" * 50_000,
+        ["x" * 50_000, "${executeNumber}"],
+        "${trigger}|json",
+        ["${trigger.p}"],
+        ["${jobId}"] * 90,
+    ],
+)
+def test_a_body_that_is_no_larger_needs_no_room(body: object) -> None:
+    """What is literal, or counted already, or small."""
+    rig = Rig(request=[{"url": "http://target.test/", "body": body}]).create()
+    rig.room = -1
+    rig.deliver(Triggered(params=b'{"p":"%s"}' % (b"x" * 4_000)))
+    assert len(rig.calls()) == 1
+
+
 def test_chain_stops_at_the_first_failure() -> None:
     """A non-success status is the error code, and no later step is sent."""
     rig = Rig(request=TWO).create()

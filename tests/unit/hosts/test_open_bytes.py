@@ -19,7 +19,7 @@ from scheduler_service.domain.document import (
     Phase,
     Report,
 )
-from scheduler_service.domain.events import AlarmRang, CallEnded, FeedbackArrived, Triggered
+from scheduler_service.domain.events import AlarmRang, CallEnded, Created, FeedbackArrived, Triggered
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
 from scheduler_service.domain.parts import Part, PartEnd
 from scheduler_service.domain.replies import Refusal, Started
@@ -30,7 +30,8 @@ from scheduler_service.hosts.host_parts import DEFAULT_LIMITS
 from scheduler_service.hosts.job_cache import CachedJob, JobCache, LockedJob
 from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
 from scheduler_service.language.values import LARGE_BYTES
-from tests.unit.hosts.house import START
+from scheduler_service.ports.delivery import Command
+from tests.unit.hosts.house import START, describe
 from tests.unit.hosts.turn_rig import Bench
 
 pytestmark = pytest.mark.anyio
@@ -112,6 +113,48 @@ async def test_a_kept_response_takes_room_until_its_execution_ends(qos: int) -> 
     await bench.answer()
     cache.leave(locked)
     assert (bench.open_bytes.total, bench.cached.open_bytes) == (0, 0)
+
+
+GROWING = [{"url": "http://target.test/", "body": ["${trigger.p}"] * 100}]
+
+
+@pytest.mark.parametrize("size", [1_000, LARGE_BYTES])
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_a_body_that_has_grown_takes_room_until_its_answer(qos: int, size: int) -> None:
+    """From the decision on: others are decided while it is written."""
+    bench, cache, locked = in_cache()
+    await bench.create(request=GROWING, qos=qos)
+    params = b'{"p":"%s"}' % (b"x" * size)
+    assert isinstance(await bench.run(Triggered(params=params)), Started)
+    (call,) = bench.calls()
+    template = 100 * len('"${trigger.p}",') + 1
+    grown = len(call.request.body or b"") - template - len(params)
+    assert grown > 50 * size
+    assert bench.open_bytes.total == grown + 2 * len(params)
+    cache.leave(locked)
+    assert bench.open_bytes.total == grown + 2 * len(params)
+    locked.seize()
+    await bench.answer()
+    cache.leave(locked)
+    assert bench.open_bytes.total == 0
+
+
+async def test_bodies_that_have_grown_are_limited_together() -> None:
+    """Those that find no room fail, also where nobody's turn is durable yet."""
+    bench = Bench()
+    many = [CachedJob(f"job-{number}") for number in range(60)]
+    definition = describe(request=GROWING, qos=1)
+    for cached in many:
+        await bench.turn.run(cached, Command(Created(f"uid-{cached.job_id}", b"k" * 32), definition))
+    bench.store.hold()
+    event = Triggered(params=b'{"p":"%s"}' % (b"x" * 20_000))
+    turns = [asyncio.ensure_future(bench.turn.run(cached, Command(event))) for cached in many]
+    while not bench.names().count("commit") >= 2 * len(many):  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0)
+    bench.store.release()
+    await asyncio.gather(*turns)
+    assert 38 <= len(bench.calls()) <= 42
+    assert bench.open_bytes.total <= DEFAULT_LIMITS.open_bytes
 
 
 async def test_a_job_that_is_dropped_takes_no_room() -> None:
