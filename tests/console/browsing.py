@@ -16,6 +16,8 @@ from playwright.sync_api import (
     Route,
 )
 
+ZONE = "Europe/Berlin"
+"""That of the browser, in which the console shows days and times."""
 AXE = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
     "resultTypes": ["violations"],
@@ -36,7 +38,7 @@ class Console:
 
     def __init__(self, *, browser: Browser, url: str, locale: str = "en-GB") -> None:
         self.url = url
-        self.context: BrowserContext = browser.new_context(locale=locale, timezone_id="Europe/Berlin")
+        self.context: BrowserContext = browser.new_context(locale=locale, timezone_id=ZONE)
         self.context.set_default_timeout(20_000)
         self.answers: list[Response] = []
         self._faults: list[str] = []

@@ -3,12 +3,14 @@
 import re
 import subprocess
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.browsing import Console, box_of, evaluate, violations
+from tests.console.browsing import ZONE, Console, box_of, evaluate, violations
 from tests.console.service import ConsoleService
 from tests.console.starter import Starter
 
@@ -177,7 +179,8 @@ def test_the_day_at_which_the_plan_is_cut_says_so(console: Console, service: Con
     }
     with service.caller() as client:
         assert client.post("/jobs/busy", json=definition).is_success
-        last = client.get("/jobs/busy/next?count=1000").json()["data"]["firings"][-1]["utc"][:10]
+        firings = client.get("/jobs/busy/next?count=1000").json()["data"]["firings"]
+        last = datetime.fromisoformat(firings[-1]["utc"]).astimezone(ZoneInfo(ZONE)).date().isoformat()
         page = console(f"#/jobs/busy?tab=calendar&month={last[:7]}")
         cut = page.get_by_role("button", name=re.compile("planned, and more"))
         cut.click()
