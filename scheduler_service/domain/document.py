@@ -142,12 +142,11 @@ class CheckWaiting(Phase, frozen=True, omit_defaults=True):
 
 
 @final
-class Checking(Phase, frozen=True, omit_defaults=True):
-    """A check is in flight. `grown` as in `Calling`."""
+class Checking(Phase, frozen=True):
+    """A check is in flight."""
 
     request: OutboundRequest
     sent_at: int
-    grown: int = 0
 
 
 class FeedbackAwaited(Phase, frozen=True):

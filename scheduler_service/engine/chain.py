@@ -8,7 +8,7 @@ from scheduler_service.domain.tracing import STEP as STEP_SPAN
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import STEP, Broken, fail, fresh_context, open_attempt, succeed
 from scheduler_service.engine.decision import SMALL_BYTES
-from scheduler_service.engine.growth import growth_of, refuse_growth
+from scheduler_service.engine.growth import take_growth
 from scheduler_service.engine.job_gone import GONE_STATUS, pause_gone, says_gone
 from scheduler_service.engine.notification_events import OWN_FAULT, answer_event, failure_event, notify
 from scheduler_service.engine.parts.dispatch import dispatch_step
@@ -76,18 +76,21 @@ def call_step(turn: TurnState, run: Open, index: int) -> None:
     if type(request) is Refused:
         refuse_step(turn, run, index, request)
         return
-    grown, body = 0, request.body
-    if body is not None and len(body) > SMALL_BYTES:
-        grown = growth_of(turn, run, step.target, body)
-        if not turn.take_room(grown):
-            refuse_step(turn, run, index, refuse_growth(len(body)))
+    grown = 0
+    if request.body is not None:
+        taken = take_growth(turn, run, step.target, request)
+        if isinstance(taken, Refused):
+            refuse_step(turn, run, index, taken)
             return
+        grown = taken
     turn.change_context(run, phase=Calling(index, request, turn.now.wall, grown))
     turn.effects.append(Call(turn.token(run, STEP, index), request))
 
 
 def handle_answer(turn: TurnState, run: Open, calling: Calling, outcome: Outcome) -> None:
     """Takes the answer to the step in flight: the chain goes on, or the attempt fails."""
+    if calling.grown:
+        turn.give_room(calling.grown)
     step = turn.program_of(run).steps[calling.step]
     broken = judge_answer(step, outcome, turn.now.wall) or refuse_sum(turn, run, step, outcome)
     exchange = exchange_of(calling.request, outcome, calling.sent_at)

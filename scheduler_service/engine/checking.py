@@ -9,8 +9,6 @@ from scheduler_service.domain.records import CheckEnded, exchange_of
 from scheduler_service.domain.tracing import CHECK, trace_in, trace_of
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import Broken, fail
-from scheduler_service.engine.decision import SMALL_BYTES
-from scheduler_service.engine.growth import growth_of, refuse_growth
 from scheduler_service.engine.notification_events import OWN_FAULT, failure_event, notify, report_event
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.requests import (
@@ -41,17 +39,12 @@ def send_check(turn: TurnState, run: Open) -> None:
     context = turn.contexts[run.execute_number]
     serial = context.checks + 1
     request = _request(turn, run, serial)
-    grown, check = 0, turn.program_of(run).check
-    if check is not None and isinstance(request, OutboundRequest) and len(request.body or b"") > SMALL_BYTES:
-        grown = growth_of(turn, run, check, request.body or b"")
-        if not turn.take_room(grown):
-            request = refuse_growth(len(request.body or b""))
     if isinstance(request, Refused):
         message = f"checkUrl: {request.message}"
         turn.note(run, request.code, message)
         _end(turn, run, Failure(request.code, request.failure_type), message, None)
         return
-    turn.change_context(run, phase=Checking(request, turn.now.wall, grown), checks=serial)
+    turn.change_context(run, phase=Checking(request, turn.now.wall), checks=serial)
     turn.effects.append(Call(turn.token(run, CallKind.CHECK, serial), request))
 
 

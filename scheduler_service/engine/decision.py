@@ -12,7 +12,7 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Program
 
 UNBOUNDED = 1 << 62
-"""The room where nothing is kept, and of a turn that is taken in a test or for a reader."""
+"""The room of a turn that is taken in a test or for a reader; where nothing is kept, with all that may be."""
 SMALL_BYTES = 4_096
 """A body of so many bytes has room in any case."""
 COUNTED_TIMES = 2
@@ -36,11 +36,11 @@ class Job(msgspec.Struct, frozen=True, gc=False):
 class Decision(msgspec.Struct, frozen=True, gc=False):
     """The new document (None: the job is gone), the effects after the commit, the records and the reply.
 
-    `has_grown`: it makes a body that is much larger than what it was made of.
+    `counts_more`: what its job keeps is to be counted before the next turn is decided: it has large bodies.
     """
 
     document: Document | None
     effects: tuple[Effect, ...] = ()
     records: tuple[Record, ...] = ()
     reply: Reply = Taken()
-    has_grown: bool = False
+    counts_more: bool = False

@@ -12,7 +12,7 @@ from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord, Noted, Record
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import CallKind, Token
-from scheduler_service.engine.decision import COUNTED_TIMES, SMALL_BYTES, Decision, Job
+from scheduler_service.engine.decision import COUNTED_TIMES, SMALL_BYTES, UNBOUNDED, Decision, Job
 from scheduler_service.engine.effort import begin_short
 from scheduler_service.engine.notification_event import NotificationEvent
 from scheduler_service.engine.program import Program
@@ -42,8 +42,8 @@ class TurnState:
         "_changed",
         "_document",
         "contexts",
+        "counts_more",
         "effects",
-        "has_grown",
         "head",
         "holder",
         "is_short",
@@ -69,7 +69,7 @@ class TurnState:
         self.program: Program = job.programs[document.head.revision]
         self.holder = job.holder
         self.room = job.room
-        self.has_grown = False
+        self.counts_more = False
         self.now = now
         self.effects: list[Effect] = []
         self.records: list[Record] = []
@@ -86,13 +86,19 @@ class TurnState:
         """Whether the process may not keep so many bytes more, and a request that is made of them."""
         return size > SMALL_BYTES and COUNTED_TIMES * size > self.room
 
-    def take_room(self, grown: int) -> bool:
-        """Takes room for a body that is larger by `grown` bytes than what it is made of, if there is any."""
-        if grown > SMALL_BYTES and grown > self.room:
+    def take_room(self, size: int) -> bool:
+        """Takes room for so many bytes more, where there is any, or where nothing is kept yet."""
+        if size > SMALL_BYTES and size > self.room:
             return False
-        self.room -= grown
-        self.has_grown |= grown > 0
+        if self.room > UNBOUNDED:
+            self.room -= UNBOUNDED  # from now on something is kept
+        self.give_room(-size)
+        self.counts_more |= size > 0
         return True
+
+    def give_room(self, size: int) -> None:
+        """So many bytes are not needed any more."""
+        self.room += size
 
     def program_of(self, run: Open) -> Program:
         """The definition with which `run` started; the current one while it waits."""
@@ -225,7 +231,7 @@ class TurnState:
         if head is before.head and self.contexts == before.contexts:
             return Decision(before, tuple(self.effects), tuple(self.records), reply)
         document = Document(head, self.contexts)
-        return Decision(document, tuple(self.effects), tuple(self.records), reply, self.has_grown)
+        return Decision(document, tuple(self.effects), tuple(self.records), reply, self.counts_more)
 
     def _latest(self) -> Latest | None:
         newest = max(self._changed)

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from scheduler_service.domain.document import Calling, Checking, Context, Document, PartsOpen, PartsQueued
+from scheduler_service.domain.document import Calling, Context, Document, PartsOpen, PartsQueued
 from scheduler_service.engine.decision import COUNTED_TIMES, UNBOUNDED
 
 
@@ -37,7 +37,7 @@ class OpenBytes:
     def __init__(self, *, most: int) -> None:
         self._most = most
         self._deciding: set[Deciding] = set()
-        self.room = UNBOUNDED
+        self.room = UNBOUNDED + most
         self.total = 0
 
     def note(self, cached: CountedJob, size: int) -> None:
@@ -61,7 +61,7 @@ class OpenBytes:
         return self._room_beside(self.total + sum([one.more for one in tuple(self._deciding)]))
 
     def _room_beside(self, taken: int) -> int:
-        return self._most - taken if taken > 0 else UNBOUNDED
+        return self._most - taken if taken > 0 else UNBOUNDED + self._most
 
 
 def weigh_open(document: Document | None) -> int:
@@ -77,7 +77,7 @@ def weigh_open(document: Document | None) -> int:
         size += len(run.params) + sum(map(len, run.replayed))
     for context in document.contexts.values():
         phase = context.phase
-        if type(phase) is Calling or type(phase) is Checking:
+        if type(phase) is Calling:
             grown += phase.grown
         for kept in context.responses:
             size += len(kept.body or b"")

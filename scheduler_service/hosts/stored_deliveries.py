@@ -24,7 +24,7 @@ async def read_pages(read: ReadPage, note_damaged: NoteDamaged) -> AsyncIterator
             page = await read(after)
         except DeliveryUnreadable as error:
             note_damaged(error)
-            after = error.delivery_id
+            after = error.after
             continue
         if not page:
             return

@@ -245,9 +245,6 @@ class Turn:
                 decision = self._core.decide(job, event, now, is_short=True)
         except Unfinished:
             return await self._take_large(cached, command, moment)
-        if decision.has_grown:  # at once: the next turn may be decided before this one is durable
-            cached.keeps_much = True
-            self._open_bytes.note(cached, weigh_open(decision.document))
         decision, deliveries, queued = sort_effects(cached.job_id, decision, self._lacks_room)
         kept = remembered and remember_reply(cached.job_id, remembered, decision.reply, command.answer)
         if not (decision.effects or decision.records or kept is not None) and is_idle(before, decision):
@@ -261,6 +258,9 @@ class Turn:
         if until is not None and queued:  # whoever claims sees the parts as soon as they are durable
             await self._wait_for(until, place)
             return await self._take(cached, command)
+        if decision.counts_more:  # at once: the next turn may be decided before this one is durable
+            cached.keeps_much = True
+            self._open_bytes.note(cached, weigh_open(decision.document))
         is_apart = self._reads_bodies and has_large_bodies(decision)
         if self._writes.must_be_durable(cached, turn):
             prepare = self._writes.prepare

@@ -36,15 +36,20 @@ class StateUnreadable(StoreUnavailable):
 
 
 class DeliveryUnreadable(StoreUnavailable):
-    """One stored delivery is damaged, or a newer program wrote it: asking again soon is of no use."""
+    """One stored delivery is damaged, or a newer program wrote it: asking again soon is of no use.
 
-    def __init__(self, delivery_id: str, reason: object) -> None:
+    `place` is its id as it is stored, which may be no text; those behind it are asked for by `after`.
+    """
+
+    def __init__(self, place: bytes, reason: object) -> None:
+        delivery_id = place.decode(errors="backslashreplace")
         text = (
             f"notification {delivery_id} in the store is damaged ({reason}); stop the service, and run "
             "'punctual db repair'"
         )
         super().__init__(text, is_public=True)
         self.delivery_id = delivery_id
+        self.after = place.decode(errors="surrogateescape")
 
 
 class StoreUncertain(StoreError):

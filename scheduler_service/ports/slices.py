@@ -28,7 +28,9 @@ class Slices:
         self._items = 0
         self._bytes = 0
         self._timer = timer
-        self._end = timer() + SLICE_SECONDS
+        self._seen = timer()
+        self._end = self._seen + SLICE_SECONDS
+        self._is_long = False
 
     async def pause(self, size: int = 0) -> None:
         """Lets the loop do other things once a slice is full; `size` is that of the next item, in bytes."""
@@ -41,12 +43,12 @@ class Slices:
         The two are `pause` without a coroutine for each item.
         """
         items = self._items
-        if (
-            items >= SLICE_ITEMS
-            or self._bytes >= SLICE_BYTES
-            or (not items and size > SLICE_BYTES)
-            or self._timer() >= self._end
-        ):
+        if items >= SLICE_ITEMS or self._bytes >= SLICE_BYTES or (not items and size > SLICE_BYTES):
+            return True
+        before, self._seen = self._seen, self._timer()
+        if self._seen >= self._end:
+            # Else the row has waited for something in between, and the loop has had its rounds.
+            self._is_long = self._seen - before < SLICE_SECONDS
             return True
         self._items = items + 1
         self._bytes += size
@@ -54,12 +56,13 @@ class Slices:
 
     async def rest(self, size: int = 0) -> None:
         """Lets the loop do other things; the next slice begins with an item of `size` bytes."""
-        is_long = self._timer() >= self._end
+        is_long, self._is_long = self._is_long, False
         await _turnstile().go_through(ROUNDS if is_long else 1)
         if is_long:  # as the next one will be: other threads, as the store's, need the interpreter meanwhile
             SHORT_TURNS.begin()
             asyncio.get_running_loop().call_soon(SHORT_TURNS.end)
-        self._end = self._timer() + SLICE_SECONDS
+        self._seen = self._timer()
+        self._end = self._seen + SLICE_SECONDS
         self._items, self._bytes = 1, size
 
 

@@ -63,6 +63,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
             WARNING, "A job that a service declares has a warning.", kind=("service", "pointer", "code")
         ),
         "declarations_exceeded": Word(WARNING, "Services declare more than they may together."),
+        "deliveries_left": Word(ERROR, "Notifications of an earlier process wait for the next start."),
         "deliveries_not_read": Word(WARNING, "Notifications of an earlier process could not be read yet."),
         "delivery_damaged": Word(ERROR, "A notification in the store is damaged: it is not sent."),
         "delivery_failed": Word(WARNING, "A notification could not be delivered.", kind=("target", "error")),

@@ -10,6 +10,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 from queue import SimpleQueue
 from threading import Thread
+from typing import Any
 
 from scheduler_service.transport.addresses import Address
 
@@ -49,6 +50,11 @@ class Lookup:
         self.began: float | None = None
 
 
+def start_thread(work: Callable[[Lookup, asyncio.AbstractEventLoop], None], *arguments: Any) -> None:
+    """Begins a thread that nobody waits for. Raises RuntimeError where the machine has none."""
+    Thread(target=work, args=arguments, name="lookup", daemon=True).start()
+
+
 class SystemResolver:
     """The machine's own resolver, for one event loop; concurrent callers share one lookup per name.
 
@@ -67,12 +73,14 @@ class SystemResolver:
         most: int = MOST,
         spare: int = SPARE,
         stuck: float = STUCK_SECONDS,
+        start: Callable[..., None] = start_thread,
     ) -> None:
         self._look_up = look_up
         self._at_once = at_once
         self._most = most
         self._spare = spare
         self._stuck = stuck
+        self._start = start
         self._known: dict[str, Lookup] = {}
         self._proven: dict[str, None] = {}  # names that had an address when they were last looked up
         self._waiting: tuple[deque[Lookup], deque[Lookup]] = (deque(), deque())  # of others, of proven ones
@@ -105,13 +113,17 @@ class SystemResolver:
 
     def _begin_some(self) -> None:
         loop = asyncio.get_running_loop()
-        others, proven = self._waiting
-        while proven and self._has_room(self._most + self._spare):
-            self._begin(proven.popleft(), loop)
-        while others and self._has_room(self._most):
-            self._begin(others.popleft(), loop)
-        if (proven or others) and self._timer is None:
+        while (line := self._next()) is not None and self._begin(line[0], loop):
+            line.popleft()
+        if any(self._waiting) and self._timer is None:
             self._timer = loop.call_later(self._stuck, self._look_again)
+
+    def _next(self) -> deque[Lookup] | None:
+        """The line of which the first one may begin."""
+        others, proven = self._waiting
+        if proven and self._has_room(self._most + self._spare):
+            return proven
+        return others if others and self._has_room(self._most) else None
 
     def _has_room(self, most: int) -> bool:
         """Whether fewer than `most` run, and few of them have just begun."""
@@ -125,21 +137,24 @@ class SystemResolver:
             count += 1
         return count < self._at_once
 
-    def _begin(self, lookup: Lookup, loop: asyncio.AbstractEventLoop) -> None:
-        lookup.began = time.monotonic()
-        self._running[lookup] = None
+    def _begin(self, lookup: Lookup, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether it has begun, or has failed; else there is no thread for it until another one ends."""
         if self._idle:
             self._idle -= 1
             self._handed_over.put((lookup, loop))
-            return
-        stays = self._threads < self._at_once
-        work = self._work_on if stays else self._work
-        try:
-            Thread(target=work, args=(lookup, loop), name="lookup", daemon=True).start()
-        except RuntimeError as error:
-            self._end(lookup, OSError(errno.ENOMEM, str(error)), is_idle=False)
-            return
-        self._threads += stays
+        else:
+            stays = self._threads < self._at_once
+            try:
+                self._start(self._work_on if stays else self._work, lookup, loop)
+            except RuntimeError as error:
+                if self._running:
+                    return False
+                self._settle(lookup, OSError(errno.EAGAIN, f"{error}; raise TasksMax, or the limit of pids"))
+                return True
+            self._threads += stays
+        lookup.began = time.monotonic()
+        self._running[lookup] = None
+        return True
 
     def _work_on(self, lookup: Lookup, loop: asyncio.AbstractEventLoop) -> None:
         """Runs in a thread that stays."""
@@ -159,15 +174,20 @@ class SystemResolver:
 
     def _end(self, lookup: Lookup, found: Found, is_idle: bool) -> None:
         del self._running[lookup]
-        del self._known[lookup.host]
         self._idle += is_idle
+        self._settle(lookup, found)
+        self._begin_some()
+
+    def _settle(self, lookup: Lookup, found: Found) -> None:
+        del self._known[lookup.host]
         self._proven.pop(lookup.host, None)
         if isinstance(found, Exception):
+            if getattr(found, "errno", None) == socket.EAI_AGAIN and lookup.is_proven:
+                self._proven[lookup.host] = None  # its name server does not answer at this moment
             lookup.ended.set_exception(found)
             lookup.ended.exception()  # nobody may be waiting any more: this marks it as retrieved
-        else:
-            self._proven[lookup.host] = None
-            if len(self._proven) > REMEMBERED:
-                del self._proven[next(iter(self._proven))]
-            lookup.ended.set_result(found)
-        self._begin_some()
+            return
+        self._proven[lookup.host] = None
+        if len(self._proven) > REMEMBERED:
+            del self._proven[next(iter(self._proven))]
+        lookup.ended.set_result(found)

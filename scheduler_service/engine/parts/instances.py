@@ -27,6 +27,8 @@ from scheduler_service.engine.chain import (
     refuse_step,
     refuse_sum,
 )
+from scheduler_service.engine.decision import SMALL_BYTES
+from scheduler_service.engine.growth import take_growth
 from scheduler_service.engine.job_gone import GONE, GONE_STATUS, says_gone
 from scheduler_service.engine.parts.dispatch import (
     call_of,
@@ -109,6 +111,13 @@ def _send_step(turn: TurnState, run: Open, phase: Resolving, event: InstancesRes
         now, before = turn.now.wall, phase.excluded
         part = Part(index, serial, chosen.instance, request, now, None, before, phase.fault, phase.gone)
         parts.append(part)
+    if size > SMALL_BYTES:
+        only = parts[0].request if total == 1 else None
+        grown = 0 if only is None else take_growth(turn, run, step.target, only)
+        if isinstance(grown, Refused):
+            refuse_step(turn, run, step.index, grown)
+            return
+        turn.counts_more = True
     by_part = event.route in SPREAD and reports_by_part(turn.program_of(run), step)
     verdicts = (None,) * total if by_part else ()
     opened = PartsOpen(step.index, phase.service, event.route, phase.serial + total, tuple(parts), verdicts)

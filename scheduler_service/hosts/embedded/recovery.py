@@ -99,7 +99,7 @@ class Recovery:
             async for page in read_pages(self._read_deliveries, damage_logger(self._log)):
                 found += map(leave_body, page)
         except Exception as error:  # noqa: BLE001 - a defect must not hold back all new ones for ever
-            self._log("deliveries_not_read", error=str(error))
+            self._log("deliveries_left", error=str(error))
         self._notifications.adopt(found)
 
     async def _read_deliveries(self, after: str) -> list[Delivery]:

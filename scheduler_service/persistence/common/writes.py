@@ -44,20 +44,27 @@ unpack_part = msgspec.msgpack.Decoder(QueuedPart).decode
 unpack_end = msgspec.msgpack.Decoder(PartEnd).decode
 
 
-def read_deliveries(rows: Iterable[tuple[str, bytes]]) -> list[Delivery]:
+def read_deliveries(rows: Iterable[tuple[bytes, bytes]]) -> list[Delivery]:
     """The deliveries of `rows` (id, content), up to one that is damaged.
 
     Raises DeliveryUnreadable where that is the first one.
     """
     found: list[Delivery] = []
-    for delivery_id, content in rows:
+    for place, content in rows:
         try:
-            found.append(unpack_delivery(content))
+            found.append(_read_delivery(place, content))
         except (msgspec.MsgspecError, ValueError) as error:
             if found:
                 break  # the next page begins with it
-            raise DeliveryUnreadable(delivery_id, error) from error
+            raise DeliveryUnreadable(place, error) from error
     return found
+
+
+def _read_delivery(place: bytes, content: bytes) -> Delivery:
+    delivery = unpack_delivery(content)
+    if delivery.delivery_id.encode() != place:  # reading would go on behind another one
+        raise ValueError(f"it calls itself {delivery.delivery_id!r}")
+    return delivery
 
 
 class Settle(msgspec.Struct, frozen=True, gc=False):

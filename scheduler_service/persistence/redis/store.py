@@ -8,7 +8,12 @@ import msgspec
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.persistence.common.fault_points import FaultPoints
-from scheduler_service.persistence.common.writes import CLOCK_SKEW, StoreWrites, read_deliveries
+from scheduler_service.persistence.common.writes import (
+    CLOCK_SKEW,
+    StoreWrites,
+    read_deliveries,
+    unpack_delivery,
+)
 from scheduler_service.persistence.redis.address import Address
 from scheduler_service.persistence.redis.catalogue import RedisCatalogue
 from scheduler_service.persistence.redis.connection import TIMEOUT_SECONDS, ServerConnection
@@ -31,7 +36,6 @@ from scheduler_service.persistence.redis.reader import Range, Reader
 from scheduler_service.persistence.redis.server import check, inspect
 from scheduler_service.persistence.redis.session import Session
 from scheduler_service.persistence.redis.writer import Writer
-from scheduler_service.ports.errors import DeliveryUnreadable
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import OpenJob, Remembered, StoredJob
 
@@ -165,13 +169,26 @@ class RedisStateStore(StoreWrites[Writer]):
         ]
 
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
-        wanted = Range("deliveries:ids", _after(after.encode()))
-        page = await self._reader.page(wanted, limit, rows="deliveries")
+        place = after.encode(errors="surrogateescape")
+        page = await self._reader.page(Range("deliveries:ids", _after(place)), limit, rows="deliveries")
         try:
-            return read_deliveries(("", row) for row in page.rows)
-        except DeliveryUnreadable:
-            first = await self._reader.page(wanted, 1, rows="deliveries")
-            return read_deliveries((first.last.decode(), row) for row in first.rows)
+            found = [unpack_delivery(row) for row in page.rows]
+        except (msgspec.MsgspecError, ValueError):
+            return await self._first_delivery(place)
+        ids = [one.delivery_id.encode() for one in found]
+        if ids and (ids[-1] != page.last or ids != sorted(ids)):  # one calls itself otherwise than its row
+            return await self._first_delivery(place)
+        return found
+
+    async def _first_delivery(self, place: bytes) -> list[Delivery]:
+        """The one behind `place`, alone: where a page has a damaged one, its rows are read with their ids."""
+        is_full = True
+        while is_full:
+            first = await self._reader.page(Range("deliveries:ids", _after(place)), 1, rows="deliveries")
+            place, is_full = first.last, first.is_full
+            if first.rows:
+                return read_deliveries([(place, first.rows[0])])
+        return []
 
     async def unwritten(self, after: tuple[str, int], limit: int) -> list[Batch]:
         wanted = Range("unwritten:keys", b"(" + batch_key(*after))

@@ -148,7 +148,7 @@ class SharedStore:
         statement = columns.where(table.delivery_id > after, table.done_at.is_(None))
         ordered = statement.order_by(table.delivery_id).limit(limit)
         found = await self._database.read(lambda connection: connection.execute(ordered).all())
-        return read_deliveries((delivery_id, content) for delivery_id, content in found)
+        return read_deliveries((delivery_id.encode(), content) for delivery_id, content in found)
 
     async def adopt(
         self, alive: Iterable[Holder], holder: Holder, limit: int, note_damaged: NoteDamaged
@@ -167,7 +167,7 @@ class SharedStore:
         found: list[Delivery] = []
         for row in await self._database.write(work):
             try:
-                found += read_deliveries([(row.delivery_id, row.content)])
+                found += read_deliveries([(row.delivery_id.encode(), row.content)])
             except DeliveryUnreadable as error:
                 note_damaged(error)
         return found

@@ -137,14 +137,16 @@ class SqliteStateStore(StoreWrites[Writer]):
         return [OpenJob(row[0], row[1] > 0, row[2]) for row in rows]
 
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
-        source = "deliveries WHERE delivery_id > ? ORDER BY delivery_id LIMIT ?"
+        source = "deliveries WHERE delivery_id > CAST(? AS TEXT) ORDER BY delivery_id LIMIT ?"
+        place = after.encode(errors="surrogateescape")
         if limit == 1:  # in hexadecimal digits one with a large body takes ten times as much for a moment
-            text = f"SELECT delivery_id, content FROM {source}"  # noqa: S608
+            text = f"SELECT CAST(delivery_id AS BLOB), content FROM {source}"  # noqa: S608
             return read_deliveries(
-                await self._reader.read(lambda connection: connection.execute(text, (after, 1)).fetchall())
+                await self._reader.read(lambda connection: connection.execute(text, (place, 1)).fetchall())
             )
-        rows = await self._page("delivery_id, hex(content)", "content", source, after, limit)
-        return read_deliveries((delivery_id, bytes.fromhex(content)) for delivery_id, content in rows)
+        columns = "hex(delivery_id), hex(content)"
+        rows = await self._page(columns, "content", source, place, limit)
+        return read_deliveries((bytes.fromhex(name), bytes.fromhex(content)) for name, content in rows)
 
     async def unwritten(self, after: tuple[str, int], limit: int) -> list[Batch]:
         await self.writer.put(Fold(is_whole=True))

@@ -9,6 +9,7 @@ from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded, StepEnded
 from scheduler_service.domain.replies import Started
 from scheduler_service.domain.wire import FaultKind
+from scheduler_service.engine.decision import UNBOUNDED
 from scheduler_service.engine.program import Surroundings
 from tests.unit.engine.chains import TWO, retried
 from tests.unit.engine.rig import Rig
@@ -103,6 +104,29 @@ def test_a_body_that_a_template_makes_larger_needs_room_in_the_process() -> None
     ended = rig.execution(1)
     assert (ended.error, ended.failure_type) == ("template", FailureType.TEMPLATE)
     assert f"step 0: the body would have {len(sent)} bytes" in rig.of(AttemptEnded, rig.records)[-1].message
+
+
+def test_a_body_gives_its_room_back_to_the_next_one() -> None:
+    """The answer has come: the two are never in flight together."""
+    step = {"url": "http://target.test/", "body": ["${trigger.p}"] * 30}
+    rig = Rig(request=[step, step]).create()
+    rig.room = 150_000
+    rig.deliver(Triggered(params=b'{"p":"%s"}' % (b"x" * 4_000)))
+    rig.room -= 115_000  # as the host counts it by now
+    rig.answer()
+    assert len(rig.calls()) == 2
+
+
+def test_bodies_of_one_turn_have_room_together() -> None:
+    """Also where nothing was kept before: the first one has room in any case, the others within the limit."""
+    step = {"url": "http://target.test/", "body": ["${trigger.p}"] * 30}
+    rig = Rig(request=[step], overlapPolicy="allow").create()
+    moment = rig.now.wall + 10_000
+    for _ in range(5):
+        rig.deliver(Triggered(params=b'{"p":"%s"}' % (b"x" * 4_000), planned_at=moment))
+    rig.room = UNBOUNDED + 250_000
+    rig.pass_time(10_000)
+    assert len(rig.calls()) == 2
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ class MemoryStore(StateStore):
         names = [name for name in sorted(self.disk.deliveries) if name > after][:limit]
         damaged = next((place for place, name in enumerate(names) if name in self.damaged_deliveries), None)
         if damaged == 0:
-            raise DeliveryUnreadable(names[0], "damaged by script")
+            raise DeliveryUnreadable(names[0].encode(), "damaged by script")
         return [self.disk.deliveries[name] for name in names[:damaged]]
 
     async def unwritten(self, after: tuple[str, int], limit: int) -> list[Batch]:

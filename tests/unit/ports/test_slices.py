@@ -37,18 +37,20 @@ async def test_the_loop_has_some_rounds_where_few_items_take_long() -> None:
 async def test_other_threads_get_the_interpreter_soon_where_items_take_long() -> None:
     """The store's thread asks for it as often as a firing takes rounds; afterwards it is as it was."""
     usual = sys.getswitchinterval()
-    slow = itertools.count(0, 2 * SLICE_SECONDS)
+    slow = itertools.count(0, SLICE_SECONDS / 2)
     slices, seen = Slices(timer=lambda: next(slow)), []
-    for _ in range(3):
+    for _ in range(6):
         await slices.pause()
         seen.append(sys.getswitchinterval())
-    assert seen == pytest.approx([SWITCH_SECONDS] * 3)
+    assert min(seen) == pytest.approx(SWITCH_SECONDS)
     await asyncio.sleep(0)
     assert sys.getswitchinterval() == usual
-    quick = Slices(timer=lambda: 0)
-    for _ in range(SLICE_ITEMS + 2):
-        await quick.pause()
-        assert sys.getswitchinterval() == usual
+    waiting = itertools.count(0, 2 * SLICE_SECONDS)  # for something else, between two items
+    for timer in (lambda: 0, lambda: next(waiting)):
+        quick = Slices(timer=timer)
+        for _ in range(SLICE_ITEMS + 2):
+            await quick.pause()
+            assert sys.getswitchinterval() == usual
 
 
 async def count_pauses(slices: Slices, sizes: list[int]) -> int:

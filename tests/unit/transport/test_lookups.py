@@ -6,12 +6,13 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Sequence
 from ipaddress import ip_address
+from typing import Any
 
 import pytest
 
 from scheduler_service.domain.wire import Answer
 from scheduler_service.transport.addresses import Address
-from scheduler_service.transport.lookups import SystemResolver
+from scheduler_service.transport.lookups import SystemResolver, start_thread
 from tests.unit.transport.exchanges import OK, request
 from tests.unit.transport.servers import Stage, answering
 
@@ -125,13 +126,12 @@ async def test_what_nobody_waits_for_is_not_looked_up(names: NameServer) -> None
     names.gate.set()
     await asyncio.gather(*stuck)
     assert await resolver.resolve("late3") == FOUND
-    assert names.asked == ["stuck0", "stuck1", "late3"]
+    assert (sorted(names.asked[:2]), names.asked[2:]) == (["stuck0", "stuck1"], ["late3"])
 
 
 async def test_addresses_wait_for_no_lookup(stage: Stage, names: NameServer) -> None:
-    """Connections to them are made while all lookups are stuck, also those of the loop's own threads."""
+    """Connections to them are made while all lookups are stuck."""
     server = await stage.server(answering(OK, OK))
-    loop = asyncio.get_running_loop()
     resolver = SystemResolver(look_up=names.look_up, at_once=2, most=2, spare=0)
     sender = stage.sender(resolver=resolver)
     stuck = [asyncio.ensure_future(sender.send(request(f"http://stuck{number}/"))) for number in range(3)]
@@ -140,7 +140,35 @@ async def test_addresses_wait_for_no_lookup(stage: Stage, names: NameServer) -> 
     for one in stuck:
         one.cancel()
     await asyncio.gather(*stuck, return_exceptions=True)
-    assert loop.is_running()
+
+
+class Starter:
+    """Starts threads as long as the machine has any."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def __call__(self, *arguments: Any) -> None:
+        if not self.left:
+            raise RuntimeError("can't start new thread")
+        self.left -= 1
+        start_thread(*arguments)
+
+
+async def test_where_no_thread_can_be_started_lookups_wait_for_one(names: NameServer) -> None:
+    """However many are in line; where none runs, the error names the limit."""
+    start = Starter(1)
+    resolver = SystemResolver(look_up=names.look_up, at_once=4, stuck=0.001, start=start)
+    asking = [asyncio.ensure_future(resolver.resolve("stuck"))]
+    asking += [asyncio.ensure_future(resolver.resolve(f"{number}.test")) for number in range(2_000)]
+    await until(names, 1)
+    names.gate.set()
+    assert await asyncio.gather(*asking) == [FOUND] * 2_001
+    none = SystemResolver(look_up=names.look_up, start=Starter(0))
+    outcomes = await asyncio.gather(
+        *(none.resolve(f"{n}.test") for n in range(2_000)), return_exceptions=True
+    )
+    assert all(isinstance(one, OSError) and "TasksMax" in str(one) for one in outcomes)
 
 
 LEAVING = """

@@ -324,9 +324,7 @@ async def test_a_defect_in_reading_notifications_holds_nobody_back_for_ever() ->
     await house.crash()
     house.store.deliveries_fault = ValueError("damaged by script")
     await house.start()
-    assert [(event, keys["error"]) for event, keys in house.log] == [
-        ("deliveries_not_read", "damaged by script")
-    ]
+    assert [(event, keys["error"]) for event, keys in house.log] == [("deliveries_left", "damaged by script")]
     assert house.executions("waits") == {1: State.TERMINATED}
     await house.create(notification=[{"name": "all", "url": told, "stateEquals": "finalSucceed"}])
     await house.trigger()

@@ -44,6 +44,20 @@ async def test_a_damaged_delivery_holds_up_none_behind_it(tmp_path: Path) -> Non
     await store.close()
 
 
+async def test_a_damaged_id_of_a_delivery_holds_up_none_behind_it(tmp_path: Path) -> None:
+    """Neither in the row, where it may be no text any more, nor in its content; and reading ends."""
+    store = await SqliteStateStore.open(folder=tmp_path)
+    await store.commit(commit(deliveries=tuple(map(delivery, damaged_deliveries.ALL))))
+    with closing(sqlite3.connect(tmp_path / "state.db")) as connection, connection:
+        change = "UPDATE deliveries SET delivery_id = CAST(? AS TEXT) WHERE delivery_id = ?"
+        for new, old in ((b"a\xff", "d1"), (b"e3", "d3")):
+            connection.execute(change, (new, old))
+    for size in (1, 2, 500):
+        found = await damaged_deliveries.read_all(store.deliveries, size)
+        assert found == (["d2", "d4", "d5"], ["a\\xff", "e3"])
+    await store.close()
+
+
 class Break:
     """Raises once after a commit, when `is_set`: what the file has is unknown."""
 
