@@ -88,12 +88,14 @@ class TurnState:
 
     def take_room(self, size: int) -> bool:
         """Takes room for so many bytes more, where there is any, or where nothing is kept yet."""
+        if size == 0:  # as with most
+            return True
         if size > SMALL_BYTES and size > self.room:
             return False
         if self.room > UNBOUNDED:
             self.room -= UNBOUNDED  # from now on something is kept
-        self.give_room(-size)
-        self.counts_more |= size > 0
+        self.room -= size
+        self.counts_more = True
         return True
 
     def give_room(self, size: int) -> None:

@@ -72,7 +72,7 @@ class Connector:
         family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
         raw = _make_socket(family, site)
         try:
-            await _connect(raw, (str(address), site.port))
+            await _reach(raw, (str(address), site.port))
             return await self._attach(site, raw, owner)
         except OSError as error:
             raw.close()
@@ -122,7 +122,7 @@ class Connector:
         return context
 
 
-async def _connect(raw: socket.socket, address: tuple[str, int]) -> None:
+async def _reach(raw: socket.socket, address: tuple[str, int]) -> None:
     """Connects to a numeric address, without the threads in which a loop looks up names. Raises OSError."""
     try:
         raw.connect(address)

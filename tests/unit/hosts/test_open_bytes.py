@@ -139,6 +139,18 @@ async def test_a_body_that_has_grown_takes_room_until_its_answer(qos: int, size:
     assert bench.open_bytes.total == 0
 
 
+async def test_a_body_that_has_grown_counts_after_a_crash() -> None:
+    """Its call is sent again, and is as large as before."""
+    bench = Bench()
+    await bench.create(request=GROWING, qos=1)
+    await bench.run(Triggered(params=b'{"p":"%s"}' % (b"x" * 1_000)))
+    counted = weigh_open(bench.cached.document)
+    later = Bench(bench.disk, boot=2)
+    job = await later.turn.load(later.cached)
+    assert job is not None
+    assert weigh_open(job.document) == counted > 90_000
+
+
 async def test_bodies_that_have_grown_are_limited_together() -> None:
     """Those that find no room fail, also where nobody's turn is durable yet."""
     bench = Bench()
