@@ -175,8 +175,8 @@ class RedisStateStore(StoreWrites[Writer]):
             found = [unpack_delivery(row) for row in page.rows]
         except (msgspec.MsgspecError, ValueError):
             return await self._first_delivery(place)
-        ids = [one.delivery_id.encode() for one in found]
-        if ids and (ids[-1] != page.last or ids != sorted(ids)):  # one calls itself otherwise than its row
+        ids = [place, *(one.delivery_id.encode() for one in found)]
+        if found and (ids[-1] != page.last or ids != sorted(set(ids))):  # one is not that of its row
             return await self._first_delivery(place)
         return found
 

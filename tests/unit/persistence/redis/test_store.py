@@ -48,6 +48,20 @@ async def test_a_damaged_delivery_holds_up_none_behind_it(redis: RedisServer) ->
     await store.close()
 
 
+@pytest.mark.parametrize("name", ["d2", "d5"])
+async def test_a_delivery_with_the_id_of_another_one_ends_no_reading(redis: RedisServer, name: str) -> None:
+    """It is left out; reading goes on behind its row, and not behind the other one."""
+    store = await open_at(redis)
+    await store.commit(commit(deliveries=tuple(map(delivery, damaged_deliveries.ALL))))
+    with redis.client as client:
+        other = client.hget(key("deliveries"), "d1")
+        assert client.hset(key("deliveries"), name, other) == 0
+    for size in (1, 2, 500):
+        found, damaged = await damaged_deliveries.read_all(store.deliveries, size)
+        assert (damaged, sorted([*found, name])) == ([name], ["d1", "d2", "d3", "d4", "d5"])
+    await store.close()
+
+
 async def test_lists_go_on_behind_jobs_with_large_states(redis: RedisServer) -> None:
     """A page of rows ends early where they are large; the list asks for the next one."""
     store = await open_at(redis)
