@@ -34,6 +34,7 @@ class AnsweringProtocol(HttpToolsProtocol):
         self._faults = faults
         self._current: RequestResponseCycle | None = None
         self._held: Any = None
+        self._head_writer: HeadWriter | None = None
         self._has_input_end = False
         self._is_endless = False
 
@@ -69,7 +70,8 @@ class AnsweringProtocol(HttpToolsProtocol):
 
     async def _answer(self, cycle: RequestResponseCycle, app: Any) -> None:
         transport = self.transport
-        cycle.transport = HeadWriter(cycle=cycle, transport=transport, loop=self.loop)  # type: ignore[assignment]
+        self._head_writer = HeadWriter(cycle=cycle, transport=transport, loop=self.loop)
+        cycle.transport = self._head_writer  # type: ignore[assignment]
         try:
             cycle.scope["state"][ENDLESS] = self._become_endless
             send = unframed(cycle) if cycle.scope["http_version"] == "1.0" else cycle.send

@@ -43,10 +43,16 @@ class ApiProtocol(LimitedProtocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """How much of its answer waits in memory to be read, also what is still to be written of it."""
+        """How much of its answer waits to be read, also what is still to be written of it."""
         cycle = self._current
         to_write = 0 if cycle is None or cycle.response_complete else cycle.expected_content_length
         return self.transport.get_write_buffer_size() + to_write
+
+    @property
+    def kept_bytes(self) -> int:
+        """How much memory its answer takes: all of it, until the last of it has been sent."""
+        unsent = self.unsent_bytes
+        return max(unsent, self._head_writer.body_bytes) if unsent and self._head_writer else unsent
 
     def pause_writing(self) -> None:
         """More is to be sent than the caller reads (asyncio)."""

@@ -22,7 +22,11 @@ class Connection(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """How much of its answer waits in memory to be read."""
+        """How much of its answer waits to be read."""
+
+    @property
+    def kept_bytes(self) -> int:
+        """How much memory its answer takes as long as that is not read to its end."""
 
     def cut(self) -> None:
         """Closes it at once, whatever was still to be sent."""

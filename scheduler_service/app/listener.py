@@ -7,6 +7,11 @@ from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings, SettingsError
 
 BACKLOG = 2048
+UNSENT_BYTES = 128 << 10
+"""So much of an answer the system keeps beyond what is on its way to the caller.
+
+Of itself it keeps megabytes for each caller who does not read, and who reads slowly seems not to read.
+"""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -14,6 +19,8 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):  # what is accepted has it too
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
     try:
         listener.bind((host, port))
     except (OSError, OverflowError) as error:

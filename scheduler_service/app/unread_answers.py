@@ -5,10 +5,16 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 UNREAD_SECONDS = 1.0
-"""So long nothing of an answer may be read before its connection gives way."""
+"""So long less than `READ_BYTES` of an answer may be read before its connection gives way."""
 
-UNREAD_BYTES = 48 << 20
-"""What the answers of all callers may take in memory of which nothing has been read for so long."""
+READ_BYTES = 32 << 10
+"""An answer of which less is read meanwhile would stay for minutes."""
+
+UNREAD_BYTES = 20 << 20
+"""What the answers of all callers may take in memory of which so little has been read for so long.
+
+Less than what they may take before the next ones wait for them (`api.large_answers`).
+"""
 
 LOOK_SECONDS = 0.25
 
@@ -18,7 +24,11 @@ class Unread(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """How much of its answer waits in memory."""
+        """How much of its answer is still to be read."""
+
+    @property
+    def kept_bytes(self) -> int:
+        """How much memory its answer takes as long as that is not read to its end."""
 
 
 Waiting = TypeVar("Waiting", bound=Unread)
@@ -27,9 +37,9 @@ Waiting = TypeVar("Waiting", bound=Unread)
 class UnreadAnswers(Generic[Waiting]):
     """The connections whose callers do not read, the longest first.
 
-    Every `look_seconds` it is seen who has read some. Where the others have read nothing for a second, and
-    their answers take more than `most_bytes` together, `cut` is called for them, the longest first, until the
-    rest takes less. `now` returns seconds.
+    Every `look_seconds` it is seen who has read some. Where the others have read next to nothing for
+    a second, and their answers take more than `most_bytes` together, `cut` is called for them, the longest
+    first, until the rest takes less. `now` returns seconds.
     """
 
     def __init__(
@@ -45,6 +55,7 @@ class UnreadAnswers(Generic[Waiting]):
         self._most_bytes = most_bytes
         self._look_seconds = look_seconds
         self._since: dict[Waiting, float] = {}
+        # What was unsent at that moment.
         self._sizes: dict[Waiting, int] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
@@ -60,7 +71,7 @@ class UnreadAnswers(Generic[Waiting]):
         self._sizes.pop(connection, None)
 
     def longest(self) -> Waiting | None:
-        """The one that gives way first, where nothing of one has been read for a second."""
+        """The one that gives way first, where next to nothing of one has been read for a second."""
         connection, since = next(iter(self._since.items()), (None, 0.0))
         return connection if self._now() - since >= UNREAD_SECONDS else None
 
@@ -69,16 +80,17 @@ class UnreadAnswers(Generic[Waiting]):
         now = self._now()
         for connection in [*self._since]:
             size = connection.unsent_bytes
-            if size < self._sizes.get(connection, size):
+            if size <= self._sizes.setdefault(connection, size) - READ_BYTES:
                 del self._since[connection]  # to the end: what comes first has waited for longest
                 self._since[connection] = now
-            self._sizes[connection] = size
+                self._sizes[connection] = size
         waiting = [one for one, since in self._since.items() if now - since >= UNREAD_SECONDS]
-        taken = sum(map(self._sizes.__getitem__, waiting))
+        kept = {one: one.kept_bytes for one in waiting}
+        taken = sum(kept.values())
         for connection in waiting:
             if taken <= self._most_bytes:
                 return
-            taken -= self._sizes[connection]
+            taken -= kept[connection]
             self._cut(connection)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ class Fake:
 
     def __init__(self) -> None:
         self.is_cut = False
-        self.unsent_bytes = 0
+        self.unsent_bytes = self.kept_bytes = 0
 
     def cut(self) -> None:
         self.is_cut = True

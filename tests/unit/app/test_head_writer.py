@@ -15,6 +15,7 @@ class Wire:
     def __init__(self) -> None:
         self.written: list[bytes] = []
         self.is_closed = False
+        self.expected_content_length = 4
         loop = asyncio.get_running_loop()
         self.transport = HeadWriter(cycle=self, transport=self, loop=loop)  # type: ignore[arg-type]
 
@@ -35,8 +36,9 @@ class Wire:
 async def test_head_and_body_are_written_together() -> None:
     """Once, and what comes then goes its usual way."""
     wire = Wire()
-    wire.transport.write(b"head ")
-    assert wire.written == []
+    head_writer = wire.transport
+    head_writer.write(b"head ")
+    assert (wire.written, head_writer.body_bytes) == ([], 4)
     wire.transport.write(b"body")
     assert wire.written == [b"head body"]
     assert wire.transport is wire

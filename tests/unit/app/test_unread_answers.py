@@ -4,16 +4,17 @@ import asyncio
 
 import pytest
 
-from scheduler_service.app.unread_answers import UNREAD_SECONDS, UnreadAnswers
+from scheduler_service.app.unread_answers import READ_BYTES, UNREAD_SECONDS, UnreadAnswers
 
 pytestmark = pytest.mark.anyio
 
 
 class Waiting:
-    """A connection whose answer waits."""
+    """A connection whose answer takes so much memory, and waits."""
 
-    def __init__(self, unsent_bytes: int) -> None:
-        self.unsent_bytes = unsent_bytes
+    def __init__(self, kept_bytes: int) -> None:
+        self.kept_bytes = kept_bytes
+        self.unsent_bytes = 100 * READ_BYTES
 
 
 class Bench:
@@ -26,9 +27,9 @@ class Bench:
             cut=self._cut, now=lambda: self.seconds, most_bytes=100, look_seconds=look_seconds
         )
 
-    def add(self, unsent_bytes: int) -> Waiting:
+    def add(self, kept_bytes: int) -> Waiting:
         """One more answer of that size waits."""
-        waiting = Waiting(unsent_bytes)
+        waiting = Waiting(kept_bytes)
         self.unread.add(waiting)
         return waiting
 
@@ -61,13 +62,25 @@ async def test_who_reads_is_not_cut() -> None:
     bench = Bench()
     slow = bench.add(100)
     for moment in range(1, 5):
-        slow.unsent_bytes -= 10
+        slow.unsent_bytes -= READ_BYTES
         assert bench.look(moment * UNREAD_SECONDS) == []
     silent = bench.add(101)
-    slow.unsent_bytes -= 10
+    slow.unsent_bytes -= READ_BYTES
     assert bench.look(4.5 * UNREAD_SECONDS) == []
-    slow.unsent_bytes -= 10
+    slow.unsent_bytes -= READ_BYTES
     assert bench.look(5 * UNREAD_SECONDS) == [silent]
+    bench.unread.close()
+
+
+async def test_who_reads_next_to_nothing_is_cut() -> None:
+    """A byte now and then keeps no answer for minutes."""
+    bench = Bench()
+    trickling = bench.add(101)
+    bench.look(0)
+    for moment in (0.3, 0.6, 0.9):
+        trickling.unsent_bytes -= READ_BYTES // 4
+        assert bench.look(moment * UNREAD_SECONDS) == []
+    assert bench.look(UNREAD_SECONDS) == [trickling]
     bench.unread.close()
 
 
