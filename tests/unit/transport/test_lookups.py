@@ -6,9 +6,10 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Sequence
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+import uvloop
 
 from scheduler_service.domain.wire import Answer
 from scheduler_service.transport.addresses import Address
@@ -193,3 +194,37 @@ def test_a_process_ends_while_lookups_are_stuck() -> None:
         [sys.executable, "-c", LEAVING], capture_output=True, text=True, timeout=60, check=True
     )
     assert (child.stdout.split(), child.stderr) == (["left", "True"], "")
+
+
+class Asked(uvloop.Loop):
+    """Notes for which addresses it is asked to connect or to look up: it would do both in libuv's threads."""
+
+    addresses: ClassVar[list[object]] = []
+
+    def sock_connect(self, sock: Any, address: Any) -> Any:
+        """Connects (asyncio)."""
+        self.addresses.append(address)
+        return super().sock_connect(sock, address)
+
+    def getaddrinfo(self, host: Any, port: Any, **given: Any) -> Any:
+        """Looks up (asyncio)."""
+        self.addresses.append(host)
+        return super().getaddrinfo(host, port, **given)
+
+    def create_connection(self, factory: Any, host: Any = None, *given: Any, **further: Any) -> Any:
+        """Connects, or takes over a socket (asyncio)."""
+        if host is not None:
+            self.addresses.append(host)
+        return super().create_connection(factory, host, *given, **further)
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"loop_factory": Asked})])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_the_loop_looks_nothing_up(stage: Stage, host: str) -> None:
+    """uvloop looks up even a number, behind all names that are stuck there (decision 66)."""
+    assert isinstance(asyncio.get_running_loop(), Asked)
+    server = await stage.server(answering(OK))
+    Asked.addresses.clear()
+    answer = await stage.sender().send(request(server.url.replace("127.0.0.1", host)))
+    assert isinstance(answer, Answer)
+    assert Asked.addresses == []
