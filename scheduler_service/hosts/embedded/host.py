@@ -66,13 +66,17 @@ class EmbeddedTurns:
         locked = self._jobs.enter(job_id)
         cached, turn = locked.cached, self._turn
         job = turn.glance(cached)
-        if job is None and locked.is_busy and cached.is_empty:  # it is being loaded, or waits in line
+        while job is None and locked.is_busy and cached.is_empty:  # it is being loaded, or waits in line
+            used = cached.sequence
             found = await turn.look_up(job_id)
             job = turn.glance(cached)  # again: what memory has by now is no older
-            if job is None and cached.is_empty and not found.cut_off:
+            if job is None and cached.is_empty and cached.sequence == used:
+                if found.cut_off:
+                    break
                 return turn.glance(found)
         if job is not None:
             return job
+        locked = self._jobs.enter(job_id)  # the job may have left memory meanwhile, and come back
         await locked.acquire()
         try:
             return await self._turn.read(locked.cached, loaded)

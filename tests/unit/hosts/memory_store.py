@@ -64,6 +64,7 @@ class MemoryStore(StateStore):
         self.is_closed = False
         self.reads = 0
         self.loads = 0
+        self.load_gates: deque[asyncio.Event] = deque()  # of the next loads, between reading and answering
         self.during_read: Callable[[], Awaitable[None]] | None = None
         self._queue: deque[tuple[Commit, asyncio.Future[None]]] = deque()
         self._is_held = False
@@ -83,7 +84,10 @@ class MemoryStore(StateStore):
     async def load(self, job_id: str) -> StoredJob | None:
         self._check()
         self.loads += 1
-        return self.disk.jobs.get(job_id)
+        found = self.disk.jobs.get(job_id)
+        if self.load_gates:
+            await self.load_gates.popleft().wait()
+        return found
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
         self._check()
