@@ -28,7 +28,7 @@ from scheduler_service.timing.misfire import count_missed
 from tests.conformance.hosts.process import Points, Process, ProcessDatabase, ProcessSender, ProcessStore
 from tests.conformance.hosts.standin import TIMEOUT_FACTOR, StandIn, StandInClient
 from tests.conformance.hosts.stillness import ProcessClock
-from tests.unit.hosts.house import CORE, Handles, House, MemoryHistory
+from tests.unit.hosts.house import CORE, Handles, House, MemoryHistory, wait_for_large_work
 from tests.unit.hosts.scripted_sender import ScriptedSender
 
 
@@ -200,7 +200,8 @@ class DaprHouse(Handles):
             at_work = (
                 node.host.tasks_running for node in self.nodes.values() if not node.process.stillness.is_on
             )
-            calm = 0 if any(at_work) else calm + 1
+            is_apart = await wait_for_large_work()
+            calm = 0 if is_apart or any(at_work) else calm + 1
             if calm == 4:
                 return
 

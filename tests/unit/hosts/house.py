@@ -20,6 +20,7 @@ from scheduler_service.engine.snapshot import decode, encode, needs_commit
 from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.host_parts import Core
+from scheduler_service.hosts.large_work import large_work_samples, work_apart
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch, History
@@ -28,6 +29,7 @@ from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.losses import Losses
 from scheduler_service.services.router import MemoryRouter, Terms
+from scheduler_service.telemetry.metrics import families
 from scheduler_service.timing.misfire import count_missed
 from tests.manual_clock import ManualClock
 from tests.unit.hosts.memory_store import Disk, Entry, MemoryStore
@@ -264,8 +266,11 @@ class House(Handles):
 
     async def settle(self) -> None:
         """Returns when everything that can go on without the clock has."""
-        for _ in range(60):
-            await asyncio.sleep(0)
+        is_apart = True
+        while is_apart:
+            for _ in range(60):
+                await asyncio.sleep(0)
+            is_apart = await wait_for_large_work()
 
     def batches(self, job_id: str = "job") -> list[Batch]:
         """Every batch that the history was given or that lies in the store."""
@@ -278,6 +283,15 @@ class House(Handles):
 
     def _terms(self, tenant: str, service: str) -> Terms:
         return self.terms.get(service, Terms())
+
+
+async def wait_for_large_work() -> bool:
+    """Waits for what the thread for large work was asked for; whether there was any."""
+    samples = {sample.family: sample.value for sample in large_work_samples()}
+    if not samples[families.LARGE_WORK_WAITING.name]:
+        return False
+    await work_apart(lambda: None)
+    return True
 
 
 async def until(condition: Callable[[], bool]) -> None:
