@@ -1,31 +1,21 @@
-"""The turn: load, decide, arm, commit, act. The one file that knows this order."""
+"""The turn: load, decide, write. What writing is, `turn_writing` knows: arm, commit, act."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
 from scheduler_service.domain.effects import Delivery
-from scheduler_service.domain.events import (
-    AlarmRang,
-    CallEnded,
-    Created,
-    Event,
-    FeedbackArrived,
-    PartEnded,
-    PartProgressed,
-    Resumed,
-)
+from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Resumed
 from scheduler_service.domain.moments import DAY, Now
 from scheduler_service.domain.replies import Recalled, Reply
-from scheduler_service.domain.wire import Answer, Holder, Token
-from scheduler_service.engine.decision import SMALL_BYTES, Job
+from scheduler_service.domain.wire import Holder, Token
+from scheduler_service.engine.decision import Job
 from scheduler_service.engine.program_weight import weigh
 from scheduler_service.hosts.commit_builder import (
     CommitBuilder,
     DecidedTurn,
     has_large_bodies,
     is_idle,
-    is_stored,
     remember_reply,
     sort_effects,
 )
@@ -36,20 +26,16 @@ from scheduler_service.hosts.large_turns import LargeTurns, Place
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
 from scheduler_service.hosts.revisions import accepted, bind
-from scheduler_service.hosts.timed_release import WaitUntil, ahead_of, begin_of, is_past
+from scheduler_service.hosts.timed_release import WaitUntil, ahead_of, begin_of
+from scheduler_service.hosts.turn_writing import TurnWriting
 from scheduler_service.language.filters import Unfinished
 from scheduler_service.ports.alarms import Alarms
 from scheduler_service.ports.delivery import Command, Definition
-from scheduler_service.ports.errors import StateUnreadable, StoreError, StoreUnavailable, StoreUncertain
-from scheduler_service.ports.history import Batch
+from scheduler_service.ports.errors import StateUnreadable, StoreError
 from scheduler_service.ports.state import NOTHING, StateStore
 
-REPORTS = (FeedbackArrived, PartEnded, PartProgressed)
-"""Events whose bodies a context may keep, as it does answers."""
 Made = TypeVar("Made")
 Away = Callable[[str], tuple[Holder, ...]]
-UNREPORTED_DELAY_MS = 2
-"""By so much an early turn may be released late without correcting its records."""
 
 
 class Turn:
@@ -79,22 +65,31 @@ class Turn:
     ) -> None:
         core = self._core = parts.core
         self._store = store
-        self._history = parts.history
         self._clock = parts.clock
         self._alarms = alarms
-        self._act = act
         self._alive = alive
         self._away = away
         self._wait_until = wait_until
-        self._observe_job = parts.observe_job
         self._new_identity = parts.new_identity
         self._holder = holder
         self._open_bytes = open_bytes
         self._large_turns = LargeTurns(core=core, open_bytes=open_bytes, clock=parts.clock, wait=longest_line)
         self._lacks_room = lacks_room
         self._reads_bodies = parts.reads_bodies
-        self._writes = CommitBuilder(core=core, redact=parts.redact, holder=holder, boot=boot)
+        self._commits = CommitBuilder(core=core, redact=parts.redact, holder=holder, boot=boot)
         self._loading = JobLoading(store=store, core=core)
+        self._writing = TurnWriting(
+            parts,
+            store=store,
+            alarms=alarms,
+            act=act,
+            wait_until=wait_until,
+            programs=self._loading.programs,
+            commits=self._commits,
+            holder=holder,
+        )
+        self.expect = self._writing.expect
+        self.settle = self._writing.settle
 
     def run(self, cached: CachedJob, command: Command, moment: int | None = None) -> Awaitable[Reply]:
         """Takes one turn; to be awaited at once. Raises StoreError: no effect was started, and `cached` is
@@ -141,24 +136,7 @@ class Turn:
         if weight is None:  # here, where a caller rests before what is large, not when the commit is known
             weight = weigh(text)
         turn = DecidedTurn(decision, programs, now, text, None, deliveries, queued, weight=weight)
-        return self._writes.prepare(cached, turn)
-
-    async def expect(self, cached: CachedJob, pending: PendingCommit) -> None:
-        """Just before the commit: the alarm comes first, and until the store has answered nobody knows."""
-        await self._alarms.expect(cached.job_id, pending.commit.due)
-        cached.doubt = pending
-
-    async def settle(self, cached: CachedJob, pending: PendingCommit, error: StoreError | None) -> None:
-        """What the store said of the commit. The early alarm stays when it failed: it only makes us look."""
-        if error is None:
-            await self._finish(cached, pending)
-            return
-        if pending.commit.expected == NOTHING and not isinstance(error, StoreUncertain):
-            cached.forget()
-            return
-        if isinstance(error, StoreUnavailable):
-            cached.doubt = None
-        self._alarms.again(cached.job_id)
+        return self._commits.prepare(cached, turn)
 
     async def read(self, cached: CachedJob, loaded: LoadedJob | None = None) -> Job | None:
         """The job as its latest turn left it, lost calls looked after first. Raises StoreError.
@@ -188,7 +166,7 @@ class Turn:
         """The job as the store has it, what has become of its calls left open. Raises StoreError."""
         try:
             if cached.doubt is not None:
-                await self._resolve(cached, cached.doubt)
+                await self._writing.resolve(cached, cached.doubt)
             if not cached.loaded:
                 await self._loading.take_in(cached, loaded)
         except StateUnreadable:
@@ -249,7 +227,7 @@ class Turn:
         kept = remembered and remember_reply(cached.job_id, remembered, decision.reply, command.answer)
         if not (decision.effects or decision.records or kept is not None) and is_idle(before, decision):
             if isinstance(event, AlarmRang):
-                await self._look_again(cached, now)
+                await self._writing.look_again(cached, now)
             return decision.reply
         text = None if definition is None else accepted(before, decision.document, definition)
         # An answer after which nothing goes out may wait for others to be written with.
@@ -262,122 +240,26 @@ class Turn:
             cached.keeps_much = True
             self._open_bytes.note(cached, weigh_open(decision.document))
         is_apart = self._reads_bodies and has_large_bodies(decision)
-        if self._writes.must_be_durable(cached, turn):
-            prepare = self._writes.prepare
+        if self._commits.must_be_durable(cached, turn):
+            prepare = self._commits.prepare
             pending = await self._apart(prepare, cached, turn) if is_apart else prepare(cached, turn)
-            await self._commit(cached, pending, place)
+            await self._writing.commit(cached, pending, place)
             return decision.reply
         if until is not None:
             await self._wait_for(until, place)
-        make = self._writes.batch
+        make = self._commits.batch
         batch = await self._apart(make, cached, turn) if is_apart else make(cached, turn)
-        if self._go_on(cached, turn, batch, event):
-            await self._set_alarm(cached)
+        if self._writing.go_on(cached, turn, batch, event):
+            await self._writing.set_alarm(cached)
         return decision.reply
 
     async def _apart(
         self, make: Callable[[CachedJob, DecidedTurn], Made], cached: CachedJob, turn: DecidedTurn
     ) -> Made:
         """What `make` makes of large bodies, beside the loop."""
-        return await work_apart(partial(make, self._writes.detach(cached), turn))
+        return await work_apart(partial(make, self._commits.detach(cached), turn))
 
     async def _wait_for(self, until: Now, place: Place | None) -> None:
         if place is not None:
             place.leave()
         await self._wait_until(until.steady)
-
-    async def _commit(self, cached: CachedJob, pending: PendingCommit, place: Place | None) -> None:
-        """Arm, commit, act. `place` is left once the turn is durable."""
-        await self.expect(cached, pending)
-        cached.is_committing = True
-        try:
-            try:
-                await self._store.commit(pending.commit)
-            except StoreError as error:
-                await self.settle(cached, pending, error)
-                raise
-            if place is not None:
-                place.leave()
-            if pending.until is None:
-                await self._finish(cached, pending)
-            else:
-                await self._finish_in_time(cached, pending)
-        finally:
-            cached.is_committing = False
-
-    async def _finish_in_time(self, cached: CachedJob, pending: PendingCommit) -> None:
-        """`_finish`, not ahead of its moment; what begins late begins then, with all of its time."""
-        until = pending.until
-        if until is not None:
-            await self._wait_until(until.steady)
-            late = self._clock.now().steady - until.steady
-            if late > UNREPORTED_DELAY_MS:
-                pending = self._writes.delay(pending, late)
-        await self._finish(cached, pending)
-
-    async def _finish(self, cached: CachedJob, pending: PendingCommit) -> None:
-        """The store has the turn: it is what the job is now, and its effects may start."""
-        commit = pending.commit
-        before = cached.entry
-        cached.doubt = None
-        cached.document = pending.decision.document
-        cached.programs = pending.programs
-        cached.committed = commit.sequence if cached.document is not None else 0
-        cached.entry = commit.entry
-        cached.durable_due = commit.due
-        cached.state_bytes = 0 if commit.document is None else len(commit.document)
-        cached.due = commit.due if pending.due is None else pending.due
-        if commit.definition is not None:
-            uid, revision = commit.entry.uid, commit.entry.revision
-            programs = cached.programs
-            known = self._loading.programs
-            weight = known.keep(uid, revision, programs[revision], commit.definition, pending.weight)
-            cached.program_bytes = weight if len(programs) == 1 else known.weight(uid, programs)
-        if commit.batch is not None:
-            self._history.append(commit.batch, durable=True)
-        self._observe_job(before, commit.entry)
-        if pending.decision.effects:
-            self._act(cached.job_id, pending.decision.effects, cached.programs)
-        await self._set_alarm(cached)
-
-    def _go_on(self, cached: CachedJob, turn: DecidedTurn, batch: Batch | None, event: Event) -> bool:
-        """A turn of qos 0 that changed nothing durable acts at once. Whether its alarm is to be set."""
-        cached.document = turn.decision.document
-        due = self._core.due(Job(cached.document, cached.programs, self._holder))
-        # An answer leaves the alarm where it is set, unless it changes when that has to ring.
-        is_set = due == cached.due and isinstance(event, CallEnded)
-        cached.due = due
-        if batch is not None:
-            self._history.append(batch, durable=False)
-        if type(event) is CallEnded:
-            outcome = event.outcome
-            if type(outcome) is Answer and len(outcome.body) > SMALL_BYTES:
-                cached.keeps_much = True
-        elif isinstance(event, REPORTS):
-            cached.keeps_much = True  # perhaps
-        if turn.decision.effects:
-            self._act(cached.job_id, turn.decision.effects, cached.programs)
-        return not is_set
-
-    async def _look_again(self, cached: CachedJob, now: Now) -> None:
-        """A ring that changed nothing used up the alarm: it is set again, but never so that it spins."""
-        if is_past(cached.due, now):
-            self._alarms.again(cached.job_id)
-        else:
-            await self._set_alarm(cached)
-
-    def _set_alarm(self, cached: CachedJob) -> Awaitable[None]:
-        """Returns what sets it: no coroutine of its own, since each turn sets its alarm."""
-        if cached.due == cached.durable_due:
-            return self._alarms.arm(cached.job_id, cached.due)
-        return self._alarms.hold(cached.job_id, cached.due)
-
-    async def _resolve(self, cached: CachedJob, doubt: PendingCommit) -> None:
-        """Asks the store whether it has the turn of which it did not say so."""
-        stored = await self._store.load(cached.job_id)
-        if is_stored(stored, doubt.commit):
-            await self._finish_in_time(cached, doubt)
-        elif (0 if stored is None or stored.document is None else stored.sequence) == cached.committed:
-            cached.doubt = None
-        else:
-            cached.forget()
