@@ -1,7 +1,6 @@
 """Sends notifications: first tries in the order of their events, retries when they are due."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterable
 
 import msgspec
@@ -9,14 +8,9 @@ import msgspec
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.wire import Outcome
-from scheduler_service.engine.notification_retry import (
-    INTERVAL,
-    RETRIES,
-    after_try,
-    record_of,
-    request_of_try,
-)
+from scheduler_service.engine.notification_retry import INTERVAL, RETRIES, after_try, request_of_try
+from scheduler_service.hosts.delivery_records import DeliveryRecords
+from scheduler_service.hosts.failed_notifications import FailedNotifications
 from scheduler_service.hosts.first_tries import FirstTries
 from scheduler_service.hosts.host_parts import Redact
 from scheduler_service.hosts.pending_notifications import PendingNotifications
@@ -32,10 +26,7 @@ from scheduler_service.ports.state import Settlement, StateStore
 
 PAGE_SIZE = 500
 RESENT_AT_ONCE = 16
-FAILED_KEPT = 1_000
 SETTLE_PAUSE_MS = SECOND
-FAILED_BODY_BYTES = 4 << 20
-"""What the bodies of those that have failed may take, to be sent again by hand."""
 LOADED_AT_ONCE = 16
 """Tries of deliveries whose body is in the store alone: so many are in memory at a time."""
 _DONE = frozenset({DeliveryState.DELIVERED, DeliveryState.FAILED})
@@ -67,9 +58,8 @@ class NotificationSender:
     ) -> None:
         self._sender = sender
         self._store = store
-        self._history = history
         self._clock = clock
-        self._redact = redact
+        self._records = DeliveryRecords(history=history, clock=clock, redact=redact)
         self._log = log
         self._note_damaged = damage_logger(log)
         self._retries = retries
@@ -77,8 +67,7 @@ class NotificationSender:
         self._pending = PendingNotifications(most_body_bytes=most_body_bytes)
         self.lacks_room = self._pending.lacks_room
         self._timers: dict[str, Alarm] = {}
-        self._failed: OrderedDict[str, Delivery] = OrderedDict()
-        self._failed_bytes = 0
+        self._failed = FailedNotifications()
         self._tasks = Tasks()
         self._first_tries = FirstTries(tasks=self._tasks, attempt=self._try_pending)
         self._takeover = Takeover()
@@ -99,12 +88,12 @@ class NotificationSender:
         if delivery.delivery_id in self._pending or self._takeover.has_taken_over(delivery.delivery_id):
             return
         self._pending.put(delivery)
-        self._record(delivery, None)
+        self._records.record(delivery)
         self._first_tries.add(delivery)
         superfluous = self._pending.superfluous(delivery.uid)
         if superfluous is not None:
             self._drop(superfluous)
-            self._record(msgspec.structs.replace(superfluous, state=DeliveryState.SUPERSEDED), None)
+            self._records.record(msgspec.structs.replace(superfluous, state=DeliveryState.SUPERSEDED))
 
     def hold(self) -> None:
         """New deliveries wait until those of an earlier process are adopted, which were there before them."""
@@ -131,7 +120,7 @@ class NotificationSender:
         untried = []
         for delivery in adopted:
             if delivery.tries == 0:
-                self._record(delivery, None)  # the record of the earlier process was lost with it
+                self._records.record(delivery)  # the record of the earlier process was lost with it
             if delivery.due is None:
                 untried.append(delivery)
             else:
@@ -156,14 +145,14 @@ class NotificationSender:
         if delivery is None:
             return False
         dismissed = msgspec.structs.replace(delivery, state=DeliveryState.DISMISSED, due=None)
-        batch = self._batch(dismissed, None)
+        batch = self._records.batch(dismissed, None)
         if delivery.durable:
             await self._store.settle((Settlement(dismissed, done=True, batch=batch),))
             self._takeover.note_settled(delivery_id)
         if self._pending.is_sending(delivery_id):
             self._dismissed.add(delivery_id)
         self._drop(delivery)
-        self._hand_over(dismissed, batch)
+        self._records.hand_over(dismissed, batch)
         return True
 
     async def resend_outbox(self) -> int:
@@ -228,10 +217,10 @@ class NotificationSender:
                 return
             now = self._clock.now()
             after = after_try(delivery, outcome, now, retries=self._retries, interval=self._interval)
-            batch = self._batch(after, outcome)
+            batch = self._records.batch(after, outcome)
             if after.durable:
                 await self._settle(after, batch)
-            self._hand_over(after, batch)
+            self._records.hand_over(after, batch)
             self._place(after)  # not before: a retry that came due during the settlement would find it in use
         finally:
             self._dismissed.discard(delivery_id)
@@ -245,19 +234,7 @@ class NotificationSender:
             return
         self._drop(after)
         if after.state == DeliveryState.FAILED:
-            self._keep_failed(after)
-
-    def _keep_failed(self, failed: Delivery) -> None:
-        """So that it may be sent again; those that failed earlier are forgotten."""
-        self._failed[failed.delivery_id] = failed
-        self._failed_bytes += _body_bytes(failed)
-        while len(self._failed) > FAILED_KEPT or (self._failed_bytes > FAILED_BODY_BYTES and self._failed):
-            self._forget_failed(next(iter(self._failed)))
-
-    def _forget_failed(self, delivery_id: str) -> None:
-        failed = self._failed.pop(delivery_id, None)
-        if failed is not None:
-            self._failed_bytes -= _body_bytes(failed)
+            self._failed.keep(after)
 
     def _plan(self, delivery_id: str, pause: int) -> None:
         known = self._timers.pop(delivery_id, None)
@@ -271,7 +248,7 @@ class NotificationSender:
 
     def _drop(self, delivery: Delivery) -> None:
         self._pending.drop(delivery.delivery_id)
-        self._forget_failed(delivery.delivery_id)
+        self._failed.forget(delivery.delivery_id)
         timer = self._timers.pop(delivery.delivery_id, None)
         if timer is not None:
             timer.cancel()
@@ -311,30 +288,3 @@ class NotificationSender:
                 raise
             return None
         return page[0] if page and page[0].delivery_id == delivery_id else None
-
-    def _record(self, delivery: Delivery, outcome: Outcome | None) -> None:
-        """Records a delivery, not durably: after a crash `adopt` records a durable one again."""
-        batch = self._batch(delivery, outcome)
-        if batch is not None:
-            self._history.append(batch, durable=False)
-
-    def _hand_over(self, settled: Delivery, batch: Batch | None) -> None:
-        """Records a settled delivery; with a durable one the record is in `unwritten` already."""
-        if batch is not None:
-            self._history.append(batch, durable=settled.durable)
-
-    def _batch(self, delivery: Delivery, outcome: Outcome | None) -> Batch | None:
-        now = self._clock.now()
-        records = self._redact((record_of(delivery, outcome, now),), detail=delivery.detail)
-        if not records:
-            return None
-        return Batch(delivery.uid, delivery.job_id, delivery.tenant, _sequence(delivery), now.wall, records)
-
-
-def _body_bytes(delivery: Delivery) -> int:
-    return len(delivery.request.body or b"")
-
-
-def _sequence(delivery: Delivery) -> int:
-    """The sequence of a try's batch: below 0, where no turn of the job has a sequence."""
-    return -(delivery.execute_number << 32 | (delivery.ordinal & 0xFFFFFF) << 8 | delivery.tries & 0xFF) - 1
