@@ -4,13 +4,9 @@ from scheduler_service.domain.document import (
     Calling,
     Checking,
     CheckWaiting,
-    Context,
     Open,
-    PartsOpen,
-    PartsQueued,
     Retrying,
 )
-from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.events import (
     Activated,
     Adopted,
@@ -35,39 +31,30 @@ from scheduler_service.domain.events import (
     Unsent,
     Updated,
 )
-from scheduler_service.domain.execution import ExecutionState, FailureType, TriggeredBy
+from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.moments import Now
-from scheduler_service.domain.records import exchange_of
-from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Started, Taken, Unchanged
-from scheduler_service.domain.trials import is_trial
-from scheduler_service.domain.wire import Fault, FaultKind
-from scheduler_service.engine.admission import admit, drop, new_execution, start_queued, submit
-from scheduler_service.engine.attempt import Broken, abandon, call_cancel_url, fail, token_of
-from scheduler_service.engine.chain import begin_again, handle_answer, record_step
-from scheduler_service.engine.checking import handle_check, record_check, send_check
-from scheduler_service.engine.decision import COUNTED_TIMES, Decision, Job
+from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken, Unchanged
+from scheduler_service.engine.admission import admit, drop, start_queued
+from scheduler_service.engine.attempt import token_of
+from scheduler_service.engine.chain import begin_again, handle_answer
+from scheduler_service.engine.checking import handle_check, send_check
+from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.effort import is_large
 from scheduler_service.engine.feedback import handle_feedback
 from scheduler_service.engine.firing import fire_due, handle_count, repeat_counts
 from scheduler_service.engine.lifecycle import activate, answer_existing, create, destroy, pause, update
 from scheduler_service.engine.notification_events import (
-    OWN_FAULT,
-    TIMEOUT,
-    failure_event,
     keep_last_events,
-    notify,
 )
 from scheduler_service.engine.parts.in_hand import handle_loss
 from scheduler_service.engine.parts.instances import handle_instances, handle_part_answer
-from scheduler_service.engine.parts.join import record_open_parts
 from scheduler_service.engine.parts.leases import handle_lease_changes
-from scheduler_service.engine.parts.queue import handle_part_end, handle_part_progress, record_queued_parts
+from scheduler_service.engine.parts.queue import handle_part_end, handle_part_progress
 from scheduler_service.engine.resuming import adopt, hand_over, resume_calls, send_unsent
-from scheduler_service.engine.retry import Failure
+from scheduler_service.engine.timeouts import time_out
+from scheduler_service.engine.triggering import submit_due_triggers, trigger
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.language.filters import Unfinished
-from scheduler_service.language.values import parse_json
-from scheduler_service.timing.timer import RECURRING
 
 OWN_JOB = Refusal(
     RefusalCode.CONFLICT,
@@ -120,7 +107,7 @@ def _take(turn: TurnState, event: Event) -> Reply:
         case AlarmRang():
             return _run_due(turn)
         case Triggered():
-            return _trigger(turn, event)
+            return trigger(turn, event)
         case FeedbackArrived():
             return handle_feedback(turn, event)
         case InstancesResolved():
@@ -180,29 +167,11 @@ def _run_due(turn: TurnState) -> Reply:
         for run in turn.live():
             _run_due_execution(turn, run)
         start_queued(turn)
-        for run in _due_triggers(turn):
-            _submit_due(turn, run)
+        submit_due_triggers(turn)
     fire_due(turn)
     if turn.head.counting:
         repeat_counts(turn)
     return Taken()
-
-
-def _submit_due(turn: TurnState, run: Open) -> None:
-    """Takes a delayed trigger that is due; one whose parameters have no room now stays due."""
-    size = _brought(run.params, run.replayed)
-    if turn.lacks_room(size):
-        return
-    turn.room -= COUNTED_TIMES * size
-    submit(turn, run)
-
-
-def _due_triggers(turn: TurnState) -> list[Open]:
-    """The delayed triggers that are due, in the order of their moments."""
-    scheduled = (run for run in turn.opens.values() if run.state is ExecutionState.SCHEDULED)
-    return sorted(
-        (run for run in scheduled if run.planned_at <= turn.now.wall), key=lambda run: run.planned_at
-    )
 
 
 def _run_due_execution(turn: TurnState, run: Open) -> None:
@@ -215,73 +184,9 @@ def _run_due_execution(turn: TurnState, run: Open) -> None:
             if due <= now:
                 begin_again(turn, run, step)
         case _ if context.deadline <= now:
-            _time_out(turn, run, context)
+            time_out(turn, run, context)
         case CheckWaiting(due=due) if due <= now:
             send_check(turn, run)
-
-
-def _trigger(turn: TurnState, event: Triggered) -> Reply:
-    around = turn.program.surroundings
-    later = event.planned_at is not None and event.planned_at > turn.now.wall
-    pending = sum(run.state is ExecutionState.SCHEDULED for run in turn.opens.values())
-    if later and pending >= around.pending_triggers:
-        return Refusal(
-            RefusalCode.LIMIT,
-            f"{pending} delayed triggers of this job are pending; limits.pending_triggers allows no more",
-        )
-    taken = sum(_brought(run.params, run.replayed) for run in turn.opens.values())
-    more = _brought(event.params, event.replay.responses if event.replay else ())
-    if taken and taken + more > around.params_bytes:
-        return Refusal(
-            RefusalCode.LIMIT,
-            f"the parameters of this job's open executions take {taken:,} bytes, and with these more than "
-            f"{around.params_bytes:,}; wait for some to end, or send a reference instead of the data",
-        )
-    if turn.lacks_room(more):
-        return Refusal(
-            RefusalCode.LIMIT,
-            f"there is no room for {more:,} bytes of parameters: what open executions keep would take more "
-            "than limits.open_bytes; wait for some to end, or send a reference instead of the data",
-        )
-    flaws = _check_params(turn, event.params)
-    if flaws:
-        below = "/params" if event.replay else ""
-        return Refusal(RefusalCode.INVALID, flaws[0].message, below + flaws[0].pointer)
-    run = new_execution(
-        turn,
-        _trigger_of(turn, event),
-        turn.now.wall if event.planned_at is None else event.planned_at,
-        params=event.params,
-        held=around.hold_triggered and turn.program.timer.kind not in RECURRING,
-        trace=event.trace,
-    )
-    if event.replay is not None:
-        run = replace(run, from_step=event.replay.from_step, replayed=event.replay.responses)
-    if not later:
-        return submit(turn, run)
-    turn.put(run)
-    return Started(run.execute_number, run.state, turn.head.uid)
-
-
-def _trigger_of(turn: TurnState, event: Triggered) -> TriggeredBy:
-    program = turn.program
-    if event.replay:
-        return TriggeredBy.REPLAY
-    return TriggeredBy.TRIAL if is_trial(program.job_id, program.parent_job) else TriggeredBy.MANUAL
-
-
-def _brought(params: bytes, replayed: tuple[bytes, ...]) -> int:
-    """Bytes of what a trigger, or a replay with its responses, leaves in the job's state."""
-    return (len(params) if params != b"{}" else 0) + sum(map(len, replayed))
-
-
-def _check_params(turn: TurnState, params: bytes) -> list[Problem]:
-    schema = turn.program.params_schema
-    if schema is None:
-        return []
-    from scheduler_service.engine.parameters import check_parameters  # a twentieth of a start's imports
-
-    return check_parameters(schema, parse_json(params), turn.budget())
 
 
 def _cancel(turn: TurnState, event: CancelRequested) -> Reply:
@@ -311,33 +216,3 @@ def _no_execution(turn: TurnState, number: int) -> Reply:
             RefusalCode.CONFLICT, f"execution {number} of the job {job_id!r} has ended", "/executionId"
         )
     return Refusal(RefusalCode.ABSENT, f"the job {job_id!r} has no execution {number}", "/executionId")
-
-
-def _time_out(turn: TurnState, run: Open, context: Context) -> None:
-    """Fails an attempt over its limit: stops what is in flight and calls `cancelUrl`."""
-    program = turn.program_of(run)
-    message = f"the attempt ran over timeoutSeconds ({program.timeout / 1000:g} s)"
-    _record_call(turn, run, context, message)
-    abandon(turn, run, context.phase)
-    call_cancel_url(turn, run, context)
-    code = TIMEOUT if program.asynchronous else OWN_FAULT
-    step = getattr(context.phase, "step", len(program.steps) - 1)
-    notify(turn, run, failure_event, code, code, message, timed_out=True)
-    fail(turn, run, Broken(Failure(code, FailureType.TIMEOUT), message, step))
-
-
-def _record_call(turn: TurnState, run: Open, context: Context, message: str) -> None:
-    fault = Fault(FaultKind.TIMEOUT, message)
-    match context.phase:
-        case Calling() as calling:
-            elapsed = Fault(FaultKind.TIMEOUT, message, max(turn.now.wall - calling.sent_at, 0))
-            step = turn.program_of(run).steps[calling.step]
-            record_step(turn, run, step, exchange_of(calling.request, elapsed, calling.sent_at), TIMEOUT)
-        case PartsOpen() as opened:
-            record_open_parts(turn, run, opened, fault)
-        case PartsQueued() as queued:
-            record_queued_parts(turn, run, queued, fault)
-        case Checking() as checking:
-            record_check(turn, run, checking, fault, error=message)
-        case _:
-            pass

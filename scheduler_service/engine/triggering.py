@@ -1,0 +1,96 @@
+"""Triggers: what one may bring, and when it is taken."""
+
+from scheduler_service.domain.document import Open
+from scheduler_service.domain.errors import Problem
+from scheduler_service.domain.events import Triggered
+from scheduler_service.domain.execution import ExecutionState, TriggeredBy
+from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Started
+from scheduler_service.domain.trials import is_trial
+from scheduler_service.engine.admission import new_execution, submit
+from scheduler_service.engine.decision import COUNTED_TIMES
+from scheduler_service.engine.turn_state import TurnState, replace
+from scheduler_service.language.values import parse_json
+from scheduler_service.timing.timer import RECURRING
+
+
+def trigger(turn: TurnState, event: Triggered) -> Reply:
+    """Starts an execution, or puts it off until its moment. Refuses one for which there is no room."""
+    around = turn.program.surroundings
+    later = event.planned_at is not None and event.planned_at > turn.now.wall
+    pending = sum(run.state is ExecutionState.SCHEDULED for run in turn.opens.values())
+    if later and pending >= around.pending_triggers:
+        return Refusal(
+            RefusalCode.LIMIT,
+            f"{pending} delayed triggers of this job are pending; limits.pending_triggers allows no more",
+        )
+    taken = sum(_brought(run.params, run.replayed) for run in turn.opens.values())
+    more = _brought(event.params, event.replay.responses if event.replay else ())
+    if taken and taken + more > around.params_bytes:
+        return Refusal(
+            RefusalCode.LIMIT,
+            f"the parameters of this job's open executions take {taken:,} bytes, and with these more than "
+            f"{around.params_bytes:,}; wait for some to end, or send a reference instead of the data",
+        )
+    if turn.lacks_room(more):
+        return Refusal(
+            RefusalCode.LIMIT,
+            f"there is no room for {more:,} bytes of parameters: what open executions keep would take more "
+            "than limits.open_bytes; wait for some to end, or send a reference instead of the data",
+        )
+    flaws = _check_params(turn, event.params)
+    if flaws:
+        below = "/params" if event.replay else ""
+        return Refusal(RefusalCode.INVALID, flaws[0].message, below + flaws[0].pointer)
+    run = new_execution(
+        turn,
+        _trigger_of(turn, event),
+        turn.now.wall if event.planned_at is None else event.planned_at,
+        params=event.params,
+        held=around.hold_triggered and turn.program.timer.kind not in RECURRING,
+        trace=event.trace,
+    )
+    if event.replay is not None:
+        run = replace(run, from_step=event.replay.from_step, replayed=event.replay.responses)
+    if not later:
+        return submit(turn, run)
+    turn.put(run)
+    return Started(run.execute_number, run.state, turn.head.uid)
+
+
+def submit_due_triggers(turn: TurnState) -> None:
+    """Takes the delayed triggers that are due; one whose parameters have no room now stays due."""
+    for run in _due_triggers(turn):
+        size = _brought(run.params, run.replayed)
+        if turn.lacks_room(size):
+            continue
+        turn.room -= COUNTED_TIMES * size
+        submit(turn, run)
+
+
+def _due_triggers(turn: TurnState) -> list[Open]:
+    """The delayed triggers that are due, in the order of their moments."""
+    scheduled = (run for run in turn.opens.values() if run.state is ExecutionState.SCHEDULED)
+    return sorted(
+        (run for run in scheduled if run.planned_at <= turn.now.wall), key=lambda run: run.planned_at
+    )
+
+
+def _trigger_of(turn: TurnState, event: Triggered) -> TriggeredBy:
+    program = turn.program
+    if event.replay:
+        return TriggeredBy.REPLAY
+    return TriggeredBy.TRIAL if is_trial(program.job_id, program.parent_job) else TriggeredBy.MANUAL
+
+
+def _brought(params: bytes, replayed: tuple[bytes, ...]) -> int:
+    """Bytes of what a trigger, or a replay with its responses, leaves in the job's state."""
+    return (len(params) if params != b"{}" else 0) + sum(map(len, replayed))
+
+
+def _check_params(turn: TurnState, params: bytes) -> list[Problem]:
+    schema = turn.program.params_schema
+    if schema is None:
+        return []
+    from scheduler_service.engine.parameters import check_parameters  # a twentieth of a start's imports
+
+    return check_parameters(schema, parse_json(params), turn.budget())
