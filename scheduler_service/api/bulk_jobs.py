@@ -34,9 +34,9 @@ from scheduler_service.domain.events import Updated
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken
 from scheduler_service.engine.program_weight import GROUP_BYTES
 from scheduler_service.hosts.large_work import work_by_size
+from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
-from scheduler_service.ports.slices import Slices
 
 MAX_DEFINITIONS = 1_000
 SEARCHED_AT_ONCE = 1 << 20

@@ -10,7 +10,7 @@ from scheduler_service.api.name_warnings import find_refused_names, warn_of_name
 from scheduler_service.api.registrations import MAX_TIMERS, PostedTimers
 from scheduler_service.api.responses import ApiProblem, Flaw, invalid, invalid_all
 from scheduler_service.hosts.large_work import work_by_size
-from scheduler_service.ports.slices import Slices
+from scheduler_service.pacing.slices import Slices
 from scheduler_service.services.registry import TimerDeclaration
 
 

@@ -10,9 +10,9 @@ from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ENCODER
 from scheduler_service.api.shapes import job_line
 from scheduler_service.domain.errors import DefinitionError
+from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import write_place
 from scheduler_service.ports.catalogue import CatalogueEntry, JobPage, JobQuery
-from scheduler_service.ports.slices import Slices
 from scheduler_service.timing.preview import describe
 
 PAGE_BYTES = 4 << 20

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from scheduler_service.api.responses import ENCODER, Flaw, write_flaw
-from scheduler_service.ports.slices import Slices
+from scheduler_service.pacing.slices import Slices
 
 PIECE_BYTES = 65_536
 

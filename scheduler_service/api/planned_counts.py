@@ -9,8 +9,8 @@ from scheduler_service.api.responses import invalid, succeed
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.moments import HOUR, SECOND, rfc3339
 from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.ports.slices import Slices
 from scheduler_service.timing.outlook import FiringCounts
 
 MOST_COUNTED = 10_000

@@ -21,8 +21,8 @@ from scheduler_service.domain.moments import SECOND, Now, rfc3339
 from scheduler_service.domain.parts import PartEnd, PartName, write_part_id
 from scheduler_service.engine.parts.options import read_queue
 from scheduler_service.language.values import LARGE_BYTES, as_json, parse_json
+from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
-from scheduler_service.ports.slices import Slices
 from scheduler_service.services.pull_queues import Completed, PullQueues
 
 MAX_CLAIMED = 100

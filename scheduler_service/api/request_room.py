@@ -4,7 +4,7 @@ import asyncio
 from http import HTTPStatus
 
 from scheduler_service.api.responses import ApiProblem, refuse
-from scheduler_service.hosts.room import Room
+from scheduler_service.pacing.room import Room
 
 WAIT_SECONDS = 10.0
 

@@ -20,8 +20,8 @@ from scheduler_service.api.shapes import instance_line, service_line
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.services import GRACE, RateLimit, Service
 from scheduler_service.language.values import LARGE_BYTES
+from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
-from scheduler_service.ports.slices import Slices
 from scheduler_service.services.instances import Instance
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.errors import RefusedTarget, TransportError

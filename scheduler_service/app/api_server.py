@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 from starlette.types import ASGIApp
 
 from scheduler_service.app.telemetry import Telemetry
+from scheduler_service.pacing.short_turns import short_turns
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.short_turns import short_turns
 from scheduler_service.settings import Settings
 
 if TYPE_CHECKING:

@@ -41,12 +41,12 @@ from scheduler_service.hosts.processes.worker_process import WorkerProcess
 from scheduler_service.hosts.processes.worker_processes import WorkerProcesses
 from scheduler_service.hosts.processes.worker_supervisor import WorkerContext
 from scheduler_service.hosts.trials import TrialRounds
+from scheduler_service.pacing.short_turns import short_turns
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.short_turns import short_turns
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.event_feed import EventFeed

@@ -33,12 +33,12 @@ from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
 from scheduler_service.hosts.host_parts import HostParts
+from scheduler_service.pacing.short_turns import short_turns
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.short_turns import short_turns
 from scheduler_service.settings import Loaded
 from scheduler_service.settings.model import Settings
 from scheduler_service.transport.response_room import ResponseRoom

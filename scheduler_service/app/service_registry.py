@@ -6,13 +6,13 @@ from scheduler_service.domain.effects import QueueWrite
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.pacing.short_turns import short_turns
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.delivery import Compile, Deliver
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.short_turns import short_turns
 from scheduler_service.services.claim_rate import ClaimRate
 from scheduler_service.services.declared import Declarations
 from scheduler_service.services.declared_room import DeclaredRoom

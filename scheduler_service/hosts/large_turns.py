@@ -11,7 +11,7 @@ from scheduler_service.hosts.host_parts import Core
 from scheduler_service.hosts.job_cache import CachedJob
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
-from scheduler_service.hosts.room import Room
+from scheduler_service.pacing.room import Room
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreUnavailable
 

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from scheduler_service.language.values import LARGE_BYTES
-from scheduler_service.ports.short_turns import SHORT_TURNS, ShortTurns
+from scheduler_service.pacing.short_turns import SHORT_TURNS, ShortTurns
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.samples import Sample
 

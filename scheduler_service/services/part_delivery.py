@@ -14,12 +14,12 @@ from scheduler_service.domain.leases import ChangedPart, EndedPart, Leased
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import write_part_id
 from scheduler_service.domain.replies import Refusal, Reply, Unchanged
+from scheduler_service.pacing.slices import SLICE_BYTES, Slices
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.queues import Queues
-from scheduler_service.ports.slices import SLICE_BYTES, Slices
 
 PAGE_SIZE = 500
 LARGE_AT_ONCE = 8

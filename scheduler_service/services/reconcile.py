@@ -10,11 +10,11 @@ from scheduler_service.domain.events import Activated, Created, Destroyed, Event
 from scheduler_service.domain.replies import Refusal
 from scheduler_service.domain.services import Applied, Service
 from scheduler_service.engine.program_weight import GROUP_BYTES, weigh
+from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.services import ServiceTable
-from scheduler_service.ports.slices import Slices
 from scheduler_service.services.declared import Action, DriftKind
 from scheduler_service.services.instances import FORGOTTEN_AFTER
 from scheduler_service.services.reconcile_inputs import Finding, ReconcileInputs

@@ -10,12 +10,12 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.services import Applied, Service
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.job_gone import GONE
+from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Compile, Definition
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.services import ServiceTable
-from scheduler_service.ports.slices import Slices
 from scheduler_service.services.declared import (
     Action,
     Case,

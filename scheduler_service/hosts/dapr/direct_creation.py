@@ -23,6 +23,7 @@ from scheduler_service.hosts.host_parts import TurnParts
 from scheduler_service.hosts.job_cache import LockedJob, PendingCommit
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.hosts.turn import Turn
+from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.actor_document import (
     FORMAT,
     ActorDocument,
@@ -32,7 +33,6 @@ from scheduler_service.persistence.common.actor_document import (
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUncertain
-from scheduler_service.ports.slices import Slices
 from scheduler_service.ports.state import Commit
 from scheduler_service.timing.durations import Duration
 from scheduler_service.timing.timer import TimerKind

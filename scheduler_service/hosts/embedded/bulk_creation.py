@@ -7,9 +7,9 @@ from scheduler_service.domain.events import Created
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.job_cache import JobCache, LockedJob, PendingCommit
 from scheduler_service.hosts.turn import Turn
+from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreConflict, StoreError
-from scheduler_service.ports.slices import Slices
 from scheduler_service.ports.state import Commit, StateStore
 
 TURNS_AT_ONCE = 10

@@ -29,13 +29,13 @@ from scheduler_service.hosts.processes.rpc_methods import (
     TakeRequest,
     UpcomingSpan,
 )
+from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, JobTally, Revision
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import History
 from scheduler_service.ports.queues import ShardQueues
-from scheduler_service.ports.slices import Slices
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")

@@ -1,4 +1,4 @@
-"""A request that finds no room waits in line (`hosts.room`), and not for ever."""
+"""A request that finds no room waits in line (`pacing.room`), and not for ever."""
 
 import asyncio
 

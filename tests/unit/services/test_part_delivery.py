@@ -10,10 +10,10 @@ from scheduler_service.domain.effects import AcceptChanges
 from scheduler_service.domain.events import Event, LeasesChanged, PartEnded
 from scheduler_service.domain.parts import LeaseChange, PartEnd
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
+from scheduler_service.pacing.slices import SLICE_BYTES
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
-from scheduler_service.ports.slices import SLICE_BYTES
 from scheduler_service.services.claim_rate import ClaimRate
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.part_delivery import LARGE_AT_ONCE

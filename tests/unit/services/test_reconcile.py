@@ -11,9 +11,9 @@ import pytest
 from scheduler_service.domain.replies import Refusal, RefusalCode
 from scheduler_service.domain.services import Service
 from scheduler_service.engine.program_weight import GROUP_BYTES, weigh
+from scheduler_service.pacing.slices import SLICE_BYTES
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Definition
-from scheduler_service.ports.slices import SLICE_BYTES
 from scheduler_service.services.declared import Action, Case, Declarations, DriftKind, Verdict
 from scheduler_service.services.reconcile import BATCH_SIZE, TURNS_AT_ONCE, Reconcile
 from scheduler_service.services.reconcile_inputs import Finding, ReconcileInputs

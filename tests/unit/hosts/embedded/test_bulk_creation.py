@@ -17,9 +17,9 @@ from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.machine import decide
 from scheduler_service.hosts.embedded.bulk_creation import GROUP_BYTES
 from scheduler_service.language.values import LARGE_BYTES
+from scheduler_service.pacing.slices import SLICE_ITEMS, SLICE_SECONDS
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
-from scheduler_service.ports.slices import SLICE_ITEMS, SLICE_SECONDS
 from tests.unit.hosts.house import CORE, House, describe, until
 from tests.unit.hosts.memory_store import Fate
 

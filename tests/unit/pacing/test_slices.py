@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from scheduler_service.ports.short_turns import SWITCH_SECONDS
-from scheduler_service.ports.slices import ROUNDS, SLICE_BYTES, SLICE_ITEMS, SLICE_SECONDS, Slices
+from scheduler_service.pacing.short_turns import SWITCH_SECONDS
+from scheduler_service.pacing.slices import ROUNDS, SLICE_BYTES, SLICE_ITEMS, SLICE_SECONDS, Slices
 
 pytestmark = pytest.mark.anyio
 

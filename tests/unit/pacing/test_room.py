@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from scheduler_service.hosts.light_tasks import LightTasks
-from scheduler_service.hosts.room import Room
+from scheduler_service.pacing.room import Room
 
 pytestmark = pytest.mark.anyio
 
