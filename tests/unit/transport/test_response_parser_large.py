@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_service.transport.errors import ConnectFailed
-from scheduler_service.transport.response_parser import EncodedBody, PlainBody, ResponseParser
+from scheduler_service.transport.response_body import EncodedBody, PlainBody
+from scheduler_service.transport.response_parser import ResponseParser
 
 LARGE = 65_536
 LIMIT = 1 << 20
