@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 import msgspec
 
 from scheduler_service.domain.effects import Delivery, QueueWrite
-from scheduler_service.domain.moments import DAY
 from scheduler_service.persistence.common.writes import (
     Forget,
     Keep,
@@ -22,6 +21,7 @@ from scheduler_service.persistence.common.writes import (
 )
 from scheduler_service.persistence.sqlite.journal import FOLD_BYTES, Journal, Pending
 from scheduler_service.persistence.sqlite.journal_page import encode_page
+from scheduler_service.persistence.sqlite.kept_answers import KeptAnswers
 from scheduler_service.persistence.sqlite.queue_parts import write_parts
 from scheduler_service.persistence.sqlite.row_versions import (
     Face,
@@ -38,13 +38,10 @@ from scheduler_service.persistence.sqlite.statements import (
     DROP_DELIVERIES,
     DROP_JOBS,
     DROP_PAGES,
-    DROP_REMEMBERED,
-    PRUNE_REMEMBERED,
     PUT_DEFINITIONS,
     PUT_DELIVERIES,
     PUT_META,
     PUT_PAGES,
-    PUT_REMEMBERED,
     put_rows,
 )
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable
@@ -101,8 +98,7 @@ class Group:
         self._deliveries: dict[str, Delivery | None] = {}
         self._batches: dict[tuple[str, int], Batch] = {}
         self._confirmed: set[tuple[str, int]] = set()
-        self._remembered: dict[tuple[str, str], Remembered] = {}
-        self._ended: set[str] = set()
+        self._answers = KeptAnswers()
         self._meta: dict[str, int] = {}
         self._queued: list[QueueWrite] = []
         self._may_fold = may_fold
@@ -128,7 +124,7 @@ class Group:
                 for key in keys:
                     self._batches.pop(key, None)
             case Remembered():
-                self._remembered[write.scope, write.key] = write
+                self._answers.add(write)
             case Forget(job_id):
                 return self._forget(job_id)
             case Keep(key, value):
@@ -158,7 +154,7 @@ class Group:
         self._flush_definitions()
         self._flush_deliveries()
         self._flush_confirmed()
-        self._flush_remembered()
+        self._answers.flush(self._connection)
         put_rows(self._connection, PUT_META, list(self._meta.items()))
         write_parts(self._connection, self._queued)
         self._flush_page()
@@ -195,16 +191,10 @@ class Group:
         for delivery in commit.deliveries:
             self._deliveries[delivery.delivery_id] = delivery
         if commit.document is None:
-            self._forget_answers(entry.job_id)
+            self._answers.end(entry.job_id)
         if commit.remembered is not None:
-            self._remembered[commit.remembered.scope, commit.remembered.key] = commit.remembered
+            self._answers.add(commit.remembered)
         return None
-
-    def _forget_answers(self, job_id: str) -> None:
-        """An answer of a life that ends must not be given to a later one."""
-        self._ended.add(job_id)
-        kept = self._remembered.items()
-        self._remembered = {place: one for place, one in kept if one.job_id != job_id}
 
     def _take_batch(self, batch: Batch | None) -> None:
         if batch is not None:
@@ -295,18 +285,6 @@ class Group:
             return
         self._deleted = len(spent)
         put_rows(self._connection, DROP_PAGES, [(page,) for page in spent])
-
-    def _flush_remembered(self) -> None:
-        put_rows(self._connection, DROP_REMEMBERED, [(job_id,) for job_id in self._ended])
-        if not self._remembered:
-            return
-        rows = [
-            (*key, kept.created_at, kept.digest, kept.answer, kept.job_id)
-            for key, kept in self._remembered.items()
-        ]
-        put_rows(self._connection, PUT_REMEMBERED, rows)
-        newest = max(kept.created_at for kept in self._remembered.values())
-        self._connection.execute(PRUNE_REMEMBERED, (newest - DAY,))
 
 
 def _find(connection: sqlite3.Connection, journal: Journal, writes: Sequence[Write]) -> dict[str, RowVersion]:
