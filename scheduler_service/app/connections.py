@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from typing import Protocol
 
-from scheduler_service.app.unread_answers import UNREAD_BYTES, UnreadAnswers
+from scheduler_service.app.unread_answers import UnreadAnswers
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.tally import Tally
 
@@ -42,8 +42,8 @@ class Connections:
     after a request it has `idle_seconds` more. Where what callers have sent takes more than `held_bytes`, the
     connection is cut that has held some of it for longest; one whose answer is due is left alone for five
     seconds. Where there is no other, the one that has just sent more is cut. Where answers that are not read
-    take more than `unread_bytes`, those are cut that have waited for longest, if for a second. `clock`
-    returns seconds.
+    take too much memory, those give way that have waited for longest (`UnreadAnswers`). `clock` returns
+    seconds.
     """
 
     def __init__(
@@ -55,7 +55,6 @@ class Connections:
         log: Log,
         clock: Callable[[], float] | None = None,
         held_bytes: int = HELD_BYTES,
-        unread_bytes: int = UNREAD_BYTES,
     ) -> None:
         self.most = most
         self.count = 0
@@ -74,7 +73,6 @@ class Connections:
         self._unread = UnreadAnswers[Connection](
             cut=lambda connection: self._cut(connection, "overUnread"),
             now=self._now,
-            most_bytes=unread_bytes,
         )
         self._sweep: asyncio.TimerHandle | None = None
 

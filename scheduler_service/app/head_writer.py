@@ -28,13 +28,14 @@ class HeadWriter:
         self._held = b""
         self._timer: asyncio.Handle | None = None
         self.body_bytes = 0
-        """The whole length of the body, once the head is written; 0: it is not known."""
+        """The length of the body that follows, once the head is written; 0: none, or it is not known."""
 
     def write(self, data: bytes) -> None:
         """Holds the first piece, and writes it with the second (asyncio)."""
         if self._timer is None:
             self._held = data
-            self.body_bytes = self._cycle.expected_content_length
+            is_head = self._cycle.scope["method"] == "HEAD"
+            self.body_bytes = 0 if is_head else self._cycle.expected_content_length
             self._timer = self._loop.call_soon(self.flush)
             return
         self._timer.cancel()

@@ -1,5 +1,6 @@
 """The socket on which a service listens, and the address under which it is reached."""
 
+import contextlib
 import socket
 
 from scheduler_service.app.own_address import find_own_address, is_wildcard
@@ -19,7 +20,7 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if hasattr(socket, "TCP_NOTSENT_LOWAT"):  # what is accepted has it too
+    with contextlib.suppress(AttributeError, OSError):  # on Linux what is accepted has it too
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
     try:
         listener.bind((host, port))

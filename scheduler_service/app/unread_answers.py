@@ -5,16 +5,13 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 UNREAD_SECONDS = 1.0
-"""So long less than `READ_BYTES` of an answer may be read before its connection gives way."""
+"""So long nothing of an answer may be read before its connection gives way."""
 
-READ_BYTES = 32 << 10
-"""An answer of which less is read meanwhile would stay for minutes."""
+UNREAD_BYTES = 24 << 20
+"""What the answers of all callers may take in memory of which nothing has been read for so long."""
 
-UNREAD_BYTES = 20 << 20
-"""What the answers of all callers may take in memory of which so little has been read for so long.
-
-Less than what they may take before the next ones wait for them (`api.large_answers`).
-"""
+SLOW_BYTES = 48 << 20
+"""What all may take that are not read as fast as they are written."""
 
 LOOK_SECONDS = 0.25
 
@@ -35,11 +32,12 @@ Waiting = TypeVar("Waiting", bound=Unread)
 
 
 class UnreadAnswers(Generic[Waiting]):
-    """The connections whose callers do not read, the longest first.
+    """The connections whose callers do not read, or not as fast as is written to them.
 
-    Every `look_seconds` it is seen who has read some. Where the others have read next to nothing for
-    a second, and their answers take more than `most_bytes` together, `cut` is called for them, the longest
-    first, until the rest takes less. `now` returns seconds.
+    Every `look_seconds` it is seen who has read some. Where those of which nothing was read for a second take
+    more than `unread_bytes` together, `cut` is called for them, the longest first, until the rest takes less;
+    then for whichever has waited for longest, as long as all of them take more than `slow_bytes`. `now`
+    returns seconds.
     """
 
     def __init__(
@@ -47,48 +45,57 @@ class UnreadAnswers(Generic[Waiting]):
         *,
         cut: Callable[[Waiting], None],
         now: Callable[[], float],
-        most_bytes: int = UNREAD_BYTES,
+        unread_bytes: int = UNREAD_BYTES,
+        slow_bytes: int = SLOW_BYTES,
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
         self._cut = cut
         self._now = now
-        self._most_bytes = most_bytes
+        self._unread_bytes = unread_bytes
+        self._slow_bytes = slow_bytes
         self._look_seconds = look_seconds
+        # Since when nothing was read, and how much was unsent then; the longest first.
         self._since: dict[Waiting, float] = {}
-        # What was unsent at that moment.
         self._sizes: dict[Waiting, int] = {}
+        self._waiting: dict[Waiting, None] = {}  # all, in the order in which they began to wait
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
 
     def add(self, connection: Waiting) -> None:
         """Notes that more of its answer waits than is buffered."""
         self._since.setdefault(connection, self._now())
+        self._waiting.setdefault(connection)
         self._schedule()
 
     def remove(self, connection: Waiting) -> None:
         """Notes that its caller has read nearly all, or that it is closed."""
         self._since.pop(connection, None)
         self._sizes.pop(connection, None)
+        self._waiting.pop(connection, None)
 
     def longest(self) -> Waiting | None:
-        """The one that gives way first, where next to nothing of one has been read for a second."""
+        """The one that gives way first, where nothing of one has been read for a second."""
         connection, since = next(iter(self._since.items()), (None, 0.0))
         return connection if self._now() - since >= UNREAD_SECONDS else None
 
     def look(self) -> None:
-        """Sees who has read, and cuts those that hold too much and have not."""
+        """Sees who has read, and cuts those that hold too much."""
         now = self._now()
         for connection in [*self._since]:
             size = connection.unsent_bytes
-            if size <= self._sizes.setdefault(connection, size) - READ_BYTES:
+            if size < self._sizes.get(connection, size):
                 del self._since[connection]  # to the end: what comes first has waited for longest
                 self._since[connection] = now
-                self._sizes[connection] = size
-        waiting = [one for one, since in self._since.items() if now - since >= UNREAD_SECONDS]
+            self._sizes[connection] = size
+        unread = [one for one, since in self._since.items() if now - since >= UNREAD_SECONDS]
+        self._cut_down(unread, self._unread_bytes)
+        self._cut_down([*self._waiting], self._slow_bytes)
+
+    def _cut_down(self, waiting: list[Waiting], most: int) -> None:
         kept = {one: one.kept_bytes for one in waiting}
         taken = sum(kept.values())
         for connection in waiting:
-            if taken <= self._most_bytes:
+            if taken <= most:
                 return
             taken -= kept[connection]
             self._cut(connection)

@@ -1,4 +1,4 @@
-"""The turn: load, decide, write. What writing is, `turn_writing` knows: arm, commit, act."""
+"""The turn: load, decide, write (`turn_writing`)."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -44,7 +44,8 @@ class Turn:
     `boot` numbers the starts of this store's process; `alive` names the calls of a life that really are in
     flight; `away` names the live nodes that will hand executions of a job over (None: there are none);
     `wait_until` waits for a steady moment. A turn on much may wait in line for `longest_line` ms.
-    `lacks_room` says which deliveries without a guarantee are to be written as well.
+    `lacks_room` says which deliveries without a guarantee are to be written as well. `writing` makes turns
+    durable, for whoever commits many at once (`begin_life`).
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Turn:
         self._reads_bodies = parts.reads_bodies
         self._commits = CommitBuilder(core=core, redact=parts.redact, holder=holder, boot=boot)
         self._loading = JobLoading(store=store, core=core)
-        self._writing = TurnWriting(
+        self.writing = TurnWriting(
             parts,
             store=store,
             alarms=alarms,
@@ -88,8 +89,6 @@ class Turn:
             commits=self._commits,
             holder=holder,
         )
-        self.expect = self._writing.expect
-        self.settle = self._writing.settle
 
     def run(self, cached: CachedJob, command: Command, moment: int | None = None) -> Awaitable[Reply]:
         """Takes one turn; to be awaited at once. Raises StoreError: no effect was started, and `cached` is
@@ -120,8 +119,8 @@ class Turn:
     def begin_life(self, cached: CachedJob, event: Created, definition: Definition) -> PendingCommit | Reply:
         """Decides the creation of a job of which the store should know nothing: its commit counts only then.
 
-        A Prepared goes by `expect`, its commit to the store, and `settle`. Where the store refuses it,
-        `cached` knows as little as before.
+        A PendingCommit goes by `writing.expect`, its commit to the store, and `writing.settle`. Where the
+        store refuses it, `cached` knows as little as before.
         """
         cached.loaded = True
         cached.committed = NOTHING
@@ -166,7 +165,7 @@ class Turn:
         """The job as the store has it, what has become of its calls left open. Raises StoreError."""
         try:
             if cached.doubt is not None:
-                await self._writing.resolve(cached, cached.doubt)
+                await self.writing.resolve(cached, cached.doubt)
             if not cached.loaded:
                 await self._loading.take_in(cached, loaded)
         except StateUnreadable:
@@ -227,7 +226,7 @@ class Turn:
         kept = remembered and remember_reply(cached.job_id, remembered, decision.reply, command.answer)
         if not (decision.effects or decision.records or kept is not None) and is_idle(before, decision):
             if isinstance(event, AlarmRang):
-                await self._writing.look_again(cached, now)
+                await self.writing.look_again(cached, now)
             return decision.reply
         text = None if definition is None else accepted(before, decision.document, definition)
         # An answer after which nothing goes out may wait for others to be written with.
@@ -243,14 +242,15 @@ class Turn:
         if self._commits.must_be_durable(cached, turn):
             prepare = self._commits.prepare
             pending = await self._apart(prepare, cached, turn) if is_apart else prepare(cached, turn)
-            await self._writing.commit(cached, pending, place)
+            await self.writing.commit(cached, pending, place)
             return decision.reply
         if until is not None:
             await self._wait_for(until, place)
         make = self._commits.batch
         batch = await self._apart(make, cached, turn) if is_apart else make(cached, turn)
-        if self._writing.go_on(cached, turn, batch, event):
-            await self._writing.set_alarm(cached)
+        alarm = self.writing.go_on(cached, turn, batch, event)
+        if alarm is not None:
+            await alarm
         return decision.reply
 
     async def _apart(

@@ -1,4 +1,4 @@
-"""How a decided turn becomes what the job is: arm, commit, act. The one file that knows this order."""
+"""How a decided turn becomes what the job is: arm, commit, act; act, then arm, where nothing is durable."""
 
 from collections.abc import Awaitable
 
@@ -99,8 +99,10 @@ class TurnWriting:
         else:
             cached.forget()
 
-    def go_on(self, cached: CachedJob, turn: DecidedTurn, batch: Batch | None, event: Event) -> bool:
-        """A turn of qos 0 that changed nothing durable acts at once. Whether its alarm is to be set."""
+    def go_on(
+        self, cached: CachedJob, turn: DecidedTurn, batch: Batch | None, event: Event
+    ) -> Awaitable[None] | None:
+        """A turn of qos 0 that changed nothing durable acts at once. Returns what sets its alarm, if any."""
         cached.document = turn.decision.document
         due = self._core.due(Job(cached.document, cached.programs, self._holder))
         # An answer leaves the alarm where it is set, unless it changes when that has to ring.
@@ -116,20 +118,14 @@ class TurnWriting:
             cached.keeps_much = True  # perhaps
         if turn.decision.effects:
             self._act(cached.job_id, turn.decision.effects, cached.programs)
-        return not is_set
+        return None if is_set else self._set_alarm(cached)
 
     async def look_again(self, cached: CachedJob, now: Now) -> None:
         """A ring that changed nothing used up the alarm: it is set again, but never so that it spins."""
         if is_past(cached.due, now):
             self._alarms.again(cached.job_id)
         else:
-            await self.set_alarm(cached)
-
-    def set_alarm(self, cached: CachedJob) -> Awaitable[None]:
-        """Returns what sets it: no coroutine of its own, since each turn sets its alarm."""
-        if cached.due == cached.durable_due:
-            return self._alarms.arm(cached.job_id, cached.due)
-        return self._alarms.hold(cached.job_id, cached.due)
+            await self._set_alarm(cached)
 
     async def _finish_in_time(self, cached: CachedJob, pending: PendingCommit) -> None:
         """`_finish`, not ahead of its moment; what begins late begins then, with all of its time."""
@@ -164,4 +160,10 @@ class TurnWriting:
         self._observe_job(before, commit.entry)
         if pending.decision.effects:
             self._act(cached.job_id, pending.decision.effects, cached.programs)
-        await self.set_alarm(cached)
+        await self._set_alarm(cached)
+
+    def _set_alarm(self, cached: CachedJob) -> Awaitable[None]:
+        """Returns what sets it: no coroutine of its own, since each turn sets its alarm."""
+        if cached.due == cached.durable_due:
+            return self._alarms.arm(cached.job_id, cached.due)
+        return self._alarms.hold(cached.job_id, cached.due)

@@ -69,6 +69,9 @@ class EmbeddedTurns:
         while job is None and locked.is_busy and cached.is_empty:  # it is being loaded, or waits in line
             used = cached.sequence
             found = await turn.look_up(job_id)
+            loaded = None  # it is older than what was answered meanwhile
+            if self._jobs.find(job_id) is not locked:
+                break  # the job has left memory, and may have come back
             job = turn.glance(cached)  # again: what memory has by now is no older
             if job is None and cached.is_empty and cached.sequence == used:
                 if found.cut_off:
@@ -76,7 +79,7 @@ class EmbeddedTurns:
                 return turn.glance(found)
         if job is not None:
             return job
-        locked = self._jobs.enter(job_id)  # the job may have left memory meanwhile, and come back
+        locked = self._jobs.enter(job_id)
         await locked.acquire()
         try:
             return await self._turn.read(locked.cached, loaded)

@@ -6,7 +6,7 @@ from http import HTTPStatus
 import pytest
 from starlette.types import Message
 
-from scheduler_service.api.large_answers import LARGE_BYTES, AnswerLine, LargeAnswers, Place
+from scheduler_service.api.large_answers import LARGE_BYTES, AnswerLine, LargeAnswers
 from scheduler_service.api.responses import ApiProblem
 from tests.unit.api.world import World, pointers
 
@@ -26,12 +26,6 @@ class Reader:
         if self.got and len(self.got[-1].get("body", b"")) > LARGE_BYTES:
             await self.goes_on.wait()
         self.got.append(message)
-
-
-def start(size: int) -> Message:
-    """The message with which an answer of `size` bytes begins."""
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % size)]
-    return {"type": "http.response.start", "status": 200, "headers": headers}
 
 
 def body(size: int, *, more: bool = False) -> Message:
@@ -82,37 +76,6 @@ async def test_one_that_is_not_read_loses_its_place() -> None:
     (await third).give_back()
     reader.goes_on.set()
     await sending
-
-
-async def test_so_much_is_unread_at_a_time() -> None:
-    """What would be more keeps its place beyond its time, until another answer has been sent."""
-    answers = LargeAnswers(most=1, hold_seconds=0, unread_bytes=10)
-    places = [await _begin(answers, 6)]
-    places.append(await answers.take(Reader().send))
-    await places[1].send(start(5))
-    await _rounds()  # longer than it may hold its place where there is room
-    waiting = asyncio.ensure_future(_begin(answers, 11))
-    await _rounds()
-    assert not waiting.done()
-    places[0].give_back()
-    places.append(await waiting)
-    places[1].give_back()
-    last = asyncio.ensure_future(answers.take(Reader().send))
-    await _rounds()
-    assert not last.done(), "the third is not sent either"
-    places[2].give_back()
-    (await last).give_back()
-
-
-async def _rounds() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
-
-
-async def _begin(answers: LargeAnswers, size: int) -> Place:
-    place = await answers.take(Reader().send)
-    await place.send(start(size))
-    return place
 
 
 async def test_who_waits_too_long_is_told_to_come_again() -> None:

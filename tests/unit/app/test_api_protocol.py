@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -26,8 +27,9 @@ def anyio_backend(request: pytest.FixtureRequest) -> Any:
 GET = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 PATIENCE = 30
 LARGE, PIECE = 32 << 20, 1 << 20
-BUFFERED = 7 << 20
-"""More than the system keeps of an answer: nearly all of it for the caller, who has it."""
+BUFFERED = 1 << 20
+"""More than the system keeps of an answer for a caller with a small buffer."""
+SMALL_BUFFER = 16 << 10
 
 
 class Front:
@@ -59,9 +61,16 @@ class Front:
             piece = body[start : start + size]
             await send({"type": "http.response.body", "body": piece, "more_body": not is_last})
 
-    async def connect(self, data: bytes = b"") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection that has said `data`."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+    async def connect(
+        self, data: bytes = b"", *, buffer: int | None = None
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection that has said `data`; `buffer`: about so much of an answer fits at this end."""
+        sock = socket.socket()
+        sock.setblocking(False)
+        if buffer is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self.port))
+        reader, writer = await asyncio.open_connection(sock=sock, limit=buffer or 2**16)
         writer.write(data)
         return reader, writer
 
@@ -221,7 +230,7 @@ async def test_answers_that_nobody_reads_keep_nobody_out() -> None:
 async def test_what_an_unread_answer_takes_is_known(path: bytes) -> None:
     """Whether it is written at once or in pieces; once it is read it takes nothing."""
     async with serving() as front:
-        asking, asked = await front.connect(GET.replace(b"/ ", path))
+        asking, asked = await front.connect(GET.replace(b"/ ", path), buffer=SMALL_BUFFER)
         await asking.readuntil(b"\r\n\r\n")
         (protocol,) = front.server.server_state.connections
         assert isinstance(protocol, ApiProtocol)

@@ -16,6 +16,7 @@ class Wire:
         self.written: list[bytes] = []
         self.is_closed = False
         self.expected_content_length = 4
+        self.scope = {"method": "GET"}
         loop = asyncio.get_running_loop()
         self.transport = HeadWriter(cycle=self, transport=self, loop=loop)  # type: ignore[arg-type]
 
@@ -44,6 +45,15 @@ async def test_head_and_body_are_written_together() -> None:
     assert wire.transport is wire
     await asyncio.sleep(0)
     assert wire.written == [b"head body"]
+
+
+async def test_a_head_alone_has_no_body() -> None:
+    """Whatever length it names (RFC 9110, section 9.3.2)."""
+    wire = Wire()
+    wire.scope["method"] = "HEAD"
+    head_writer = wire.transport
+    head_writer.write(b"head")
+    assert head_writer.body_bytes == 0
 
 
 async def test_a_head_without_a_body_waits_for_nothing() -> None:

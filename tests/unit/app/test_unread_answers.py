@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from scheduler_service.app.unread_answers import READ_BYTES, UNREAD_SECONDS, UnreadAnswers
+from scheduler_service.app.unread_answers import UNREAD_SECONDS, UnreadAnswers
 
 pytestmark = pytest.mark.anyio
 
@@ -14,17 +14,21 @@ class Waiting:
 
     def __init__(self, kept_bytes: int) -> None:
         self.kept_bytes = kept_bytes
-        self.unsent_bytes = 100 * READ_BYTES
+        self.unsent_bytes = 100
 
 
 class Bench:
-    """Unread answers of at most 100 bytes, under a clock that stands still."""
+    """Answers of at most 100 bytes unread, and 300 read slowly, under a clock that stands still."""
 
     def __init__(self, look_seconds: float = 3_600) -> None:
         self.seconds = 0.0
         self.cut: list[Waiting] = []
         self.unread = UnreadAnswers[Waiting](
-            cut=self._cut, now=lambda: self.seconds, most_bytes=100, look_seconds=look_seconds
+            cut=self._cut,
+            now=lambda: self.seconds,
+            unread_bytes=100,
+            slow_bytes=300,
+            look_seconds=look_seconds,
         )
 
     def add(self, kept_bytes: int) -> Waiting:
@@ -62,25 +66,28 @@ async def test_who_reads_is_not_cut() -> None:
     bench = Bench()
     slow = bench.add(100)
     for moment in range(1, 5):
-        slow.unsent_bytes -= READ_BYTES
+        slow.unsent_bytes -= 10
         assert bench.look(moment * UNREAD_SECONDS) == []
     silent = bench.add(101)
-    slow.unsent_bytes -= READ_BYTES
+    slow.unsent_bytes -= 10
     assert bench.look(4.5 * UNREAD_SECONDS) == []
-    slow.unsent_bytes -= READ_BYTES
+    slow.unsent_bytes -= 10
     assert bench.look(5 * UNREAD_SECONDS) == [silent]
     bench.unread.close()
 
 
-async def test_who_reads_next_to_nothing_is_cut() -> None:
-    """A byte now and then keeps no answer for minutes."""
+async def test_slow_readers_are_cut_where_all_take_too_much() -> None:
+    """Those that began first, whether they read or not, and how long ago it was."""
     bench = Bench()
-    trickling = bench.add(101)
-    bench.look(0)
-    for moment in (0.3, 0.6, 0.9):
-        trickling.unsent_bytes -= READ_BYTES // 4
-        assert bench.look(moment * UNREAD_SECONDS) == []
-    assert bench.look(UNREAD_SECONDS) == [trickling]
+    slow, silent, other = bench.add(100), bench.add(90), bench.add(10)
+    assert bench.look(0.1 * UNREAD_SECONDS) == []
+    late = bench.add(110)
+    slow.unsent_bytes -= 10
+    assert bench.look(0.2 * UNREAD_SECONDS) == [slow]
+    bench.add(100)
+    assert bench.look(0.3 * UNREAD_SECONDS) == [slow, silent]
+    bench.add(1000)
+    assert bench.look(0.4 * UNREAD_SECONDS)[2:4] == [other, late]
     bench.unread.close()
 
 

@@ -211,57 +211,6 @@ async def test_a_read_of_a_job_in_line_shows_no_call_of_a_dead_process() -> None
     await work_off(house)
 
 
-async def test_a_read_that_took_long_shows_what_was_answered_meanwhile() -> None:
-    """What memory has then is newer than what the store gave; the turns in line are not waited for."""
-    house = await House().start()
-    await house.create(overlapPolicy="queue", qos=1)
-    await house.crash()
-    await house.start()
-    for_turn, for_reader = asyncio.Event(), asyncio.Event()
-    house.store.load_gates += [for_turn, for_reader]
-    house.store.hold()
-    turns = [asyncio.create_task(house.trigger()) for _ in range(2)]
-    await house.settle()
-    asked = asyncio.create_task(number_of_latest(house))
-    await house.settle()
-    assert not house.store.load_gates, "both have read what was before the turn"
-    for_turn.set()
-    await house.settle()
-    house.store.release()
-    house.store.hold()
-    await turns[0]
-    for_reader.set()
-    await house.settle()
-    assert asked.done()
-    assert await asked == 1
-    house.store.release()
-    await asyncio.gather(*turns)
-
-
-@pytest.mark.parametrize("is_back", [False, True])
-async def test_a_read_that_took_long_shows_no_job_that_was_destroyed_meanwhile(is_back: bool) -> None:
-    """Though memory has nothing of it then, as before; one that was created since is read in memory."""
-    house = await House().start()
-    await house.create()
-    await house.crash()
-    await house.start()
-    for_turn, for_reader = asyncio.Event(), asyncio.Event()
-    house.store.load_gates += [for_turn, for_reader]
-    turn = asyncio.create_task(house.host("job", Command(Destroyed())))
-    await house.settle()
-    asked = asyncio.create_task(house.host.read("job"))
-    await house.settle()
-    for_turn.set()
-    await turn
-    if is_back:
-        await house.create()
-    loads = house.store.loads
-    for_reader.set()
-    found = await asked
-    assert (found is not None) == is_back
-    assert house.store.loads == loads + (not is_back)
-
-
 @pytest.mark.parametrize(("fate", "number"), [(Fate.SILENT, 1), (Fate.VANISHED, 0)])
 async def test_a_read_finds_an_unknown_outcome_out(fate: Fate, number: int) -> None:
     """Who was told that it is not known asks again, and is told what the store has."""
