@@ -116,6 +116,10 @@ class PrintingHistory:
             elif isinstance(record, AttemptEnded) and record.retry_in is not None:
                 self._write(describe_retry(batch.job_id, record))
 
+    def is_behind(self) -> bool:
+        """Whether the history is."""
+        return self._history.is_behind()
+
     async def flush(self) -> None:
         """Flushes the history."""
         await self._history.flush()

@@ -43,11 +43,11 @@ def admit(turn: TurnState, run: Open) -> None:
         start(turn, run)
     elif program.overlap == "skip" and not run.queued:
         skip(turn, run, OVERLAP)
-    elif program.overlap == "cancel_running" and not run.queued and not _catches_up(turn):
+    elif program.overlap == "cancel_running" and not run.queued and not turn.has_backlog():
         while not has_capacity(turn, run):
             cancel(turn, turn.live()[0], OVERLAP)
         start_queued(turn)  # who waits for that end goes first
-    elif len(turn.queued()) > program.queue_limit:
+    elif turn.count_queued() > program.queue_limit:
         skip(turn, run, QUEUE_FULL)
 
 
@@ -97,22 +97,14 @@ def has_capacity(turn: TurnState, run: Open) -> bool:
     program = turn.program
     if program.overlap == "allow" and not _keeps_in_line(turn, run):
         return len(turn.opens) <= program.surroundings.open_executions
-    return len(turn.live()) < program.max_concurrency
+    return turn.count_live() < program.max_concurrency
 
 
 def _keeps_in_line(turn: TurnState, run: Open) -> bool:
     """Whether `run` waits in line under `allow`: as a part of a backlog of `fire_all`, or behind one."""
     if run.triggered_by is not TIMER or turn.program.timer.kind is ONE_TIME:
         return False
-    return run.queued or _catches_up(turn)
-
-
-def _catches_up(turn: TurnState) -> bool:
-    """Whether a backlog of `fire_all` is being worked off.
-
-    The run of a `one_time` that waited for its job's update is `queued` as well, but is no backlog.
-    """
-    return any(run.queued and turn.program_of(run).timer.kind is not ONE_TIME for run in turn.opens.values())
+    return run.queued or turn.has_backlog()
 
 
 def new_execution(

@@ -8,13 +8,16 @@ from scheduler_service.domain.records import FiringRecord
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
 from scheduler_service.engine.admission import line_up, new_execution, submit
 from scheduler_service.engine.turn_state import LATE_AFTER, TurnState, replace
+from scheduler_service.language.filters import Unfinished
 from scheduler_service.timing.misfire import DueFirings, MissedRun, plan
 from scheduler_service.timing.occurrences import Firing, upcoming
-from scheduler_service.timing.timer import RECURRING, TimerKind
+from scheduler_service.timing.timer import RECURRING, Timer, TimerKind
 
 MISFIRE, DEBUG = "misfire", "debug"
 TIMER, ONE_TIME = TriggeredBy.TIMER, TimerKind.ONE_TIME  # a lookup in an enum costs 0.3 µs
 COUNT_AGAIN_MS = 10_000
+MOST_FIRINGS, SHORT_FIRINGS = 1_000, 100
+"""Late firings that one turn takes, and one on the loop; for the rest the alarm rings at once."""
 
 
 def fire_due(turn: TurnState) -> None:
@@ -22,16 +25,27 @@ def fire_due(turn: TurnState) -> None:
     program, head = turn.program, turn.head
     if not head.active or head.next_fire is None or head.next_fire - program.lead > turn.now.wall:
         return
-    due = plan(program.timer, head.cursor, head.uid, now=turn.now.wall, lead=program.lead)
+    is_missed = head.next_fire < turn.now.wall - program.timer.misfire_grace
+    if turn.is_short and is_missed and catches_up_many(program.timer, program.timer.misfire_policy):
+        raise Unfinished
+    in_order = program.timer.misfire_policy == "fire_all"
+    most = SHORT_FIRINGS if turn.is_short and not in_order else MOST_FIRINGS
+    due = plan(program.timer, head.cursor, head.uid, now=turn.now.wall, lead=program.lead, most=most)
+    if turn.is_short and len(due.late) > SHORT_FIRINGS:
+        raise Unfinished  # those that are found together with the first are queued with it
     turn.change_head(cursor=due.cursor, next_fire=_moment_of(due.following))
     if due.missed is not None:
         record_missed(turn, due.missed, MISFIRE)
-    in_order = program.timer.misfire_policy == "fire_all"
     for firing in due.caught_up:
         fire(turn, firing, queued=in_order)
     in_order = in_order and _is_found_late(turn, due)
     for firing in due.late:
         fire(turn, firing, queued=in_order and firing.planned_at <= turn.now.wall)
+
+
+def catches_up_many(timer: Timer, policy: str) -> bool:
+    """Whether `policy` may catch up more missed firings than a turn on the loop takes."""
+    return policy == "fire_all" and timer.misfire_limit > SHORT_FIRINGS
 
 
 def fire(turn: TurnState, firing: Firing, *, queued: bool = False) -> None:

@@ -18,12 +18,24 @@ from scheduler_service.engine.notification_event import NotificationEvent
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.states import LIVE, TERMINAL, follow
 from scheduler_service.language.filters import Budget
+from scheduler_service.timing.timer import TimerKind
 
 LATE_AFTER = SECOND
+MANY_OPENS = 16
+"""Where a job has fewer open executions, a look at each costs less than to keep count of them."""
 replace = msgspec.structs.replace
 # Names of the module: a lookup in the enum costs ten times as much, in every turn.
 ENQUEUED, FAILED = ExecutionState.ENQUEUED, ExecutionState.FAILED
 TIMER = TriggeredBy.TIMER
+ONE_TIME = TimerKind.ONE_TIME
+
+
+class Counts(msgspec.Struct):
+    """How many open executions of a job use capacity, wait for it, and belong to a backlog of `fire_all`."""
+
+    live: int = 0
+    queued: int = 0
+    backlog: int = 0
 
 
 # An execution to record: the run, its revision and progress, reason, error and failure type.
@@ -40,6 +52,7 @@ class TurnState:
     __slots__ = (
         "_budget",
         "_changed",
+        "_counts",
         "_document",
         "contexts",
         "counts_more",
@@ -60,6 +73,7 @@ class TurnState:
         self._document = document
         self.is_short = is_short
         self._budget: Budget | None = None
+        self._counts: Counts | None = None
         self.head: Head = document.head
         self.opens: dict[int, Open] = {}
         for run in document.head.opens:  # usually none or one
@@ -111,6 +125,7 @@ class TurnState:
         self.head = replace(self.head, **values)
         if "revision" in values:
             self.program = self.programs[self.head.revision]
+            self._counts = None
 
     def put(self, run: Open) -> Open:
         """Puts `run` into the document, in its place or at the end, and records it."""
@@ -118,6 +133,10 @@ class TurnState:
         if before is not None and before.state is not run.state:
             follow(before.state, run.state)
         self.opens[run.execute_number] = run
+        if self._counts is not None:
+            if before is not None:
+                self._count(self._counts, before, -1)
+            self._count(self._counts, run, 1)
         self.record_execution(run)
         return run
 
@@ -166,9 +185,41 @@ class TurnState:
         """Ends an execution: takes it out of the document and records it."""
         ended = replace(run, state=follow(run.state, state))
         self.record_execution(ended, reason=reason, error=error, failure_type=failure_type)
-        self.opens.pop(run.execute_number, None)
+        before = self.opens.pop(run.execute_number, None)
+        if self._counts is not None and before is not None:
+            self._count(self._counts, before, -1)
         self.contexts.pop(run.execute_number, None)
         return ended
+
+    def count_live(self) -> int:
+        """How many executions use capacity. A turn that starts thousands asks for each of them."""
+        return len(self.live()) if len(self.opens) < MANY_OPENS else self._count_many().live
+
+    def count_queued(self) -> int:
+        """How many executions wait for capacity, without those held by a debug switch."""
+        return self._count_many().queued
+
+    def has_backlog(self) -> bool:
+        """Whether executions that a `fire_all` has caught up are open.
+
+        The run of a `one_time` that waited for its job's update is `queued` as well, but is no backlog.
+        """
+        return len(self.opens) > 0 and self._count_many().backlog > 0
+
+    def _count_many(self) -> Counts:
+        if self._counts is None:
+            self._counts = Counts()
+            for run in self.opens.values():
+                self._count(self._counts, run, 1)
+        return self._counts
+
+    def _count(self, counts: Counts, run: Open, by: int) -> None:
+        if run.state in LIVE:
+            counts.live += by
+        elif run.state is ENQUEUED and not run.held:
+            counts.queued += by
+        if run.queued and self.program_of(run).timer.kind is not ONE_TIME:
+            counts.backlog += by
 
     def live(self) -> list[Open]:
         """The executions that use capacity: running, or waiting for a retry; the oldest first."""
@@ -176,12 +227,8 @@ class TurnState:
             return []
         return [run for run in self.opens.values() if run.state in LIVE]
 
-    def queued(self) -> list[Open]:
-        """The executions that wait for capacity, in order, without those held by a debug switch."""
-        return [run for run in self.opens.values() if run.state is ENQUEUED and not run.held]
-
     def first_queued(self) -> Open | None:
-        """The first of them. Called in every turn, and mostly none waits: so it makes no list."""
+        """The first execution that waits for capacity, without those held by a debug switch."""
         for run in self.opens.values():
             if run.state is ENQUEUED and not run.held:
                 return run

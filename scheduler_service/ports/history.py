@@ -24,6 +24,12 @@ class History(Protocol):
     def append(self, batch: Batch, *, durable: bool) -> None:
         """Appends a turn's records. `durable`: the store keeps them in `unwritten` until confirmed."""
 
+    def is_behind(self) -> bool:
+        """Whether so much waits in memory to be written that what can wait should make no more of it.
+
+        False where nothing can be written at all: what has to be done then goes on without the history.
+        """
+
     async def flush(self) -> None:
         """Returns when everything appended so far is written. Raises StoreUnavailable."""
 

@@ -75,6 +75,7 @@ class ObservedHistory:
     def __init__(self, *, history: History, observers: TurnObservers) -> None:
         self._append = history.append
         self._observe = observers.observe
+        self.is_behind = history.is_behind
         self.flush = history.flush
         self.close = history.close
 

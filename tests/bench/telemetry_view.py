@@ -22,6 +22,10 @@ class Nothing:
     def append(self, batch: Batch, *, durable: bool) -> None:
         """Nothing is done."""
 
+    def is_behind(self) -> bool:
+        """Nothing waits."""
+        return False
+
     async def flush(self) -> None:
         """Nothing is there."""
 

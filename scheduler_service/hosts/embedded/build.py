@@ -62,7 +62,9 @@ def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
         open_bytes=open_bytes,
         lacks_room=effects.notifications.lacks_room,
     )
-    turns = EmbeddedTurns(jobs=jobs, turn=turn, alarms=alarms, clock=clock, log=parts.log)
+    turns = EmbeddedTurns(
+        jobs=jobs, turn=turn, alarms=alarms, history=parts.history, clock=clock, log=parts.log
+    )
     prefetch = Prefetch(jobs=jobs, turn=turn, most=limits.hot)
     return EmbeddedHost(
         parts,

@@ -41,6 +41,8 @@ PAUSES_SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0)
 SHORTEST_PAUSE_SECONDS = 1.0
 # A load of this size is written at once: waiting would merge little more.
 FULL_BATCHES = 8_000
+BEHIND_BYTES = 12 << 20
+"""In memory they take twice as much; it is about what the thread writes in two seconds."""
 # So often a close tries to write before it leaves the rest to the store's `unwritten`.
 CLOSING_TRIES = 2
 
@@ -110,6 +112,10 @@ class HistoryWriter:
         """How many batches are to be written, and about how many bytes they have."""
         with self._lock:
             return len(self._load.batches), self._load.weight + self._writing_bytes
+
+    def is_behind(self) -> bool:
+        """Whether more than `BEHIND_BYTES` wait, while the database can be written."""
+        return self._load.weight + self._writing_bytes > BEHIND_BYTES and not self._failures
 
     async def flush(self) -> None:
         """Returns when everything appended so far is written; at once where nothing waits to be written.

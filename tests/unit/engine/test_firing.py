@@ -5,9 +5,11 @@ import pytest
 from scheduler_service.domain.document import Latest
 from scheduler_service.domain.effects import CountMissed
 from scheduler_service.domain.events import (
+    Activated,
     AlarmRang,
     CancelRequested,
     MissedCounted,
+    Paused,
     Released,
     Replay,
     Triggered,
@@ -16,7 +18,11 @@ from scheduler_service.domain.events import (
 from scheduler_service.domain.execution import ExecutionState, FiringOutcome, JobState, TriggeredBy
 from scheduler_service.domain.records import FiringRecord
 from scheduler_service.domain.replies import Refusal, RefusalCode, Started, Taken, Unchanged
+from scheduler_service.engine.decision import Decision
+from scheduler_service.engine.firing import SHORT_FIRINGS
+from scheduler_service.engine.machine import decide
 from scheduler_service.engine.program import Surroundings
+from scheduler_service.language.filters import Unfinished
 from tests.unit.engine.rig import EVERY_10, START, Rig, program, ticking
 
 S = ExecutionState
@@ -93,6 +99,50 @@ def test_fire_all_runs_late_ones_in_a_line(away: int, planned: list[int]) -> Non
     assert [(rig.execution(one).planned_at - START) // 1_000 for one in (1, 2, 3)] == planned
     rig.answer()
     assert rig.states() == [S.SUCCEEDED, S.PROCESSING, S.ENQUEUED]
+
+
+MANY_A_SECOND = {"period": "10ms", "dueTime": "10ms"}
+
+
+def test_a_turn_on_the_loop_takes_some_of_the_late_ones() -> None:
+    """A hundred; the alarm rings at once for the rest."""
+    rig = ticking(timer=MANY_A_SECOND)
+    rig.wall += 2_500
+    decision = decide(rig.job, AlarmRang(), rig.now, is_short=True)
+    assert len(ledger_of(decision)) == SHORT_FIRINGS
+    rig.document = decision.document
+    assert rig.wait() == 0
+    assert len(ledger_of(rig.deliver(AlarmRang()))) == 250 - SHORT_FIRINGS
+
+
+@pytest.mark.parametrize(("away", "grace"), [(2_500, 60), (2_500, 1)])
+def test_a_line_that_fire_all_makes_is_made_in_one_turn(away: int, grace: int) -> None:
+    """Beside the loop where it is long: so all that are found late together run in order."""
+    misfire = {"policy": "fire_all", "limit": 1_000, "graceSeconds": grace}
+    rig = ticking(timer={**MANY_A_SECOND, "misfire": misfire}, queueLimit=1_000)
+    rig.wall += away
+    with pytest.raises(Unfinished):
+        decide(rig.job, AlarmRang(), rig.now, is_short=True)
+    rig.deliver(AlarmRang())
+    assert rig.states() == [S.PROCESSING] + [S.ENQUEUED] * 249
+
+
+def test_a_long_pause_is_caught_up_beside_the_loop() -> None:
+    """Where a caller asks for `fire_all`, and the job for more than a turn on the loop may take."""
+    timer = {**MANY_A_SECOND, "misfire": {"limit": 1_000}}
+    rig = ticking(timer=timer, queueLimit=1_000)
+    rig.deliver(Paused())
+    rig.wall += 2_500
+    decide(rig.job, Activated(), rig.now, is_short=True)
+    with pytest.raises(Unfinished):
+        decide(rig.job, Activated("fire_all"), rig.now, is_short=True)
+    rig.deliver(Activated("fire_all"))
+    assert rig.states() == [S.PROCESSING] + [S.ENQUEUED] * 248, "the moment itself is to come"
+
+
+def ledger_of(decision: Decision) -> list[FiringRecord]:
+    """The entries of the ledger that a turn has made."""
+    return [record for record in decision.records if isinstance(record, FiringRecord)]
 
 
 def test_fire_all_leaves_punctual_ones_to_the_policy() -> None:

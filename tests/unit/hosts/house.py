@@ -86,6 +86,7 @@ class MemoryHistory(History):
     """
 
     gate: asyncio.Event | None = None
+    has_much = False
     fault: StoreError | None = None
 
     def __init__(self, store: StateStore, journal: list[Entry]) -> None:
@@ -98,6 +99,9 @@ class MemoryHistory(History):
     def append(self, batch: Batch, *, durable: bool) -> None:
         self.journal.append(("history", batch.job_id, durable))
         self.batches.append((batch, durable))
+
+    def is_behind(self) -> bool:
+        return self.has_much
 
     async def flush(self) -> None:
         if self.gate is not None:

@@ -24,6 +24,9 @@ class HangingHistory(History):
     def append(self, batch: Batch, *, durable: bool) -> None:
         """Takes nothing."""
 
+    def is_behind(self) -> bool:
+        return False
+
     async def flush(self) -> None:
         await self.close()
 

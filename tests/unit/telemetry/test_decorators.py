@@ -21,6 +21,7 @@ class Lateness:
     def __init__(self, history: History, seen: list[int]) -> None:
         self._history = history
         self._seen = seen
+        self.is_behind = history.is_behind
         self.flush = history.flush
         self.close = history.close
 

@@ -2,15 +2,17 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
 from scheduler_service.domain.events import CancelRequested, Created, Destroyed, Triggered
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.moments import Due
-from scheduler_service.domain.records import ExecutionRecord
+from scheduler_service.domain.records import ExecutionRecord, FiringRecord
 from scheduler_service.domain.replies import Refusal, Started
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
+from scheduler_service.hosts.embedded.host import BEHIND_PAUSE_MS, MANY_OPENS, OPENS_A_MS
 from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.hosts.large_turns import ANY_BYTES, ROOM_BYTES
 from scheduler_service.hosts.open_bytes import OpenBytes
@@ -450,3 +452,64 @@ async def test_a_store_that_cannot_be_read_ahead_is_read_at_the_moment() -> None
     house.store.is_down = False
     await house.advance(2_000)
     assert house.executions() == {1: "succeeded"}
+
+
+EACH_MS = {"dueTime": "1ms", "period": "1ms"}
+
+
+async def behind(house: House, seconds: int, **members: Any) -> House:
+    """A job that fires each millisecond, after a downtime of so long; its calls have no end."""
+    house.sender.hold(URL)
+    await house.create(timer=EACH_MS, **members)
+    await house.crash()
+    house.clock.advance(seconds * 1_000)
+    house.sender.hold(URL)
+    return house
+
+
+def planned(house: House) -> int:
+    """How many firings the ledger has."""
+    return sum(isinstance(record, FiringRecord) for record in house.history.records())
+
+
+async def test_a_job_that_is_behind_waits_for_a_history_that_is_too() -> None:
+    """Beside it nobody would: records of 30,000 skipped firings, times as many jobs, took a gigabyte."""
+    house = await behind(House(), 30)
+    house.history.has_much = True
+    await house.start()
+    await house.settle()
+    first = planned(house)
+    assert 0 < first <= 200
+    await house.advance(BEHIND_PAUSE_MS)
+    assert first < planned(house) <= 2 * first
+    house.history.has_much = False
+    await house.advance(BEHIND_PAUSE_MS)
+    for _ in range(20):
+        await house.settle()
+    assert planned(house) > 29_000, "it goes on at once"
+
+
+async def test_a_punctual_job_does_not_wait_for_the_history() -> None:
+    """Nor one that is a little late."""
+    house = await House().start()
+    await house.create(timer=EACH_MS)
+    house.history.has_much = True
+    await house.advance(100)
+    assert planned(house) == 100
+
+
+async def test_a_job_with_many_open_executions_lets_others_go_first() -> None:
+    """Its turns take long; it looks for what is due after twenty times as long."""
+    house = await behind(House(), 1, overlapPolicy="queue", queueLimit=10_000)
+    await house.start()
+    await house.settle()
+    before, turns = planned_numbers(house), len(house.disk.commits)
+    assert before >= MANY_OPENS
+    await house.advance(3 * before // OPENS_A_MS)
+    assert 2 <= len(house.disk.commits) - turns <= 6
+    assert planned_numbers(house) > before
+
+
+def planned_numbers(house: House) -> int:
+    """The number of the newest execution."""
+    return max(house.executions())

@@ -148,6 +148,7 @@ async def test_what_was_loaded_before_does_not_come_back() -> None:
         jobs=JobCache(most=10, most_bytes=1 << 20, open_bytes=bench.open_bytes),
         turn=bench.turn,
         alarms=cast(EmbeddedAlarms, JournalAlarms(bench.journal)),
+        history=bench.history,
         clock=bench.clock,
         log=lambda event, /, **keys: None,
     )

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from scheduler_service.domain.records import AttemptStarted, DeliveryRecord, Noted
 from scheduler_service.persistence.history.pace import BUSY_BATCHES, flush_interval_after
 from scheduler_service.persistence.history.queries import ExecutionQuery
-from scheduler_service.persistence.history.writer import FLUSH_INTERVAL_SECONDS, FULL_BATCHES
+from scheduler_service.persistence.history.writer import BEHIND_BYTES, FLUSH_INTERVAL_SECONDS, FULL_BATCHES
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import count
@@ -241,6 +241,33 @@ async def test_a_full_disk_keeps_everything_and_recovers(file_room: Room) -> Non
     assert sorted(file_room.confirmed) == [("u1", number) for number in range(1, 12)]
     assert await count(file_room, "executions") == 11
     assert await count(file_room, "entries") == 10
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+async def test_it_is_behind_while_much_waits_that_can_be_written(file_room: Room, is_full: bool) -> None:
+    """On a full disk nothing can: nobody waits for it."""
+    writer, gate = file_room.writer, threading.Event()
+    if is_full:
+        pages = await writer.perform(
+            lambda connection: connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        )
+        limit = f"PRAGMA max_page_count={pages}"
+        await writer.perform(lambda connection: connection.exec_driver_sql(limit))
+        writer.append(batch(1, execution(1), note(1, LONG_NOTE * 100)), durable=True)
+        with pytest.raises(StoreUnavailable):
+            await writer.flush()
+    held = asyncio.ensure_future(writer.perform(lambda _: gate.wait(60)))
+    before = writer.is_behind()
+    params = b'"%s"' % (b"x" * (BEHIND_BYTES // 4))
+    for number in range(2, 7):
+        writer.append(batch(number, execution(number, params=params)), durable=True)
+    after = writer.is_behind()
+    gate.set()
+    await held
+    assert (before, after) == (False, not is_full)
+    await writer.perform(lambda connection: connection.exec_driver_sql("PRAGMA max_page_count=100000"))
+    await writer.flush()
+    assert not writer.is_behind()
 
 
 async def test_a_full_queue_drops_detail_and_marks_it(tmp_path: object) -> None:
