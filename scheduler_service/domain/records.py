@@ -4,6 +4,8 @@ Bodies are raw here; the turn masks and cuts them before anything is written (SP
 the caller's context, to which the trace of the execution belongs (`tracing.read_traceparent`); empty: none.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 from scheduler_service.domain.execution import (
@@ -13,6 +15,7 @@ from scheduler_service.domain.execution import (
     FiringOutcome,
     TriggeredBy,
 )
+from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.wire import Fault, Headers, OutboundRequest, Outcome
 
 
@@ -126,6 +129,22 @@ def exchange_of(request: OutboundRequest, outcome: Outcome, sent_at: int) -> Exc
         outcome.truncated,
         sent_at,
         outcome.elapsed,
+    )
+
+
+def hide_in_answer(exchange: Exchange, tokens: Iterable[bytes]) -> Exchange:
+    """The exchange without these feedback tokens in its answer; itself where there are none."""
+    headers, body = exchange.response_headers, exchange.response_body
+    for token in tokens:
+        text = token.decode()
+        if any(text in value for _, value in headers):
+            headers = tuple([(name, value.replace(text, MARK)) for name, value in headers])
+        if body and token in body:
+            body = body.replace(token, MARK.encode())
+    if headers is exchange.response_headers and body is exchange.response_body:
+        return exchange
+    return msgspec.structs.replace(
+        exchange, response_headers=headers, response_body=body, redacted=True, response_redacted=True
     )
 
 

@@ -5,7 +5,7 @@ import msgspec
 from scheduler_service.domain.document import Checking, CheckWaiting, Open, Report
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.execution import FailureType
-from scheduler_service.domain.records import CheckEnded, exchange_of
+from scheduler_service.domain.records import CheckEnded, exchange_of, hide_in_answer
 from scheduler_service.domain.tracing import CHECK, trace_in, trace_of
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import Broken, fail
@@ -20,6 +20,7 @@ from scheduler_service.engine.requests import (
     span_tail,
 )
 from scheduler_service.engine.retry import Failure
+from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState
 from scheduler_service.engine.verdicts import Unreadable, read_report, read_retry_after, settle
 from scheduler_service.language.values import parse_json
@@ -81,13 +82,15 @@ def record_check(
     error: str | None = None,
 ) -> None:
     """Writes one check into the history."""
+    token = feedback_token(turn.head.key, turn.head.uid, run.request_counts)
+    exchange = exchange_of(checking.request, outcome, checking.sent_at)
     turn.records.append(
         CheckEnded(
             execute_number=run.execute_number,
             request_counts=run.request_counts,
             serial=turn.contexts[run.execute_number].checks,
             at=turn.now.wall,
-            exchange=exchange_of(checking.request, outcome, checking.sent_at),
+            exchange=hide_in_answer(exchange, (token.encode(),)),
             status=report.status if report else None,
             progress=report.progress if report else None,
             error=error,
@@ -124,11 +127,12 @@ def _read(turn: TurnState, run: Open, outcome: Outcome) -> Report | FailedCheck:
         return FailedCheck(f"the check was answered {outcome.status}")
     if outcome.truncated:
         return FailedCheck("the check's answer is larger than limits.response_bytes")
+    token = feedback_token(turn.head.key, turn.head.uid, run.request_counts)
     polled = turn.program_of(run).check is None
     value = parse_json(outcome.body) if outcome.body else None
     if polled:
-        return _read_location(outcome, value)
-    report = read_report(value)
+        return _read_location(outcome, value, token)
+    report = read_report(value, token)
     return FailedCheck(report.message) if isinstance(report, Unreadable) else report
 
 
@@ -141,10 +145,10 @@ def _describe_fault(program: Program, fault: Fault) -> str:
     return fault.message + describe_limit(limit, own=own)
 
 
-def _read_location(answer: Answer, value: object) -> Report | FailedCheck:
+def _read_location(answer: Answer, value: object, token: str) -> Report | FailedCheck:
     """202 is running; another 2xx counts by its `status`, and is success when that is absent or empty."""
     members = value if isinstance(value, dict) else {}
-    report = read_report(members | {"status": ""} if answer.status == ACCEPTED else members)
+    report = read_report(members | {"status": ""} if answer.status == ACCEPTED else members, token)
     if isinstance(report, Unreadable):
         return FailedCheck(report.message)
     succeeded = answer.status != ACCEPTED and not report.status

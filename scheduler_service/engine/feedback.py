@@ -38,7 +38,7 @@ def handle_feedback(turn: TurnState, event: FeedbackArrived) -> Reply:
             "use the feedback URL as it was given",
             "/token",
         )
-    report = read_report(event.body)
+    report = read_report(event.body, expected)
     if isinstance(report, Unreadable):
         return Refusal(RefusalCode.INVALID, report.message, report.pointer)
     run = _awaited(turn, event.request_counts)

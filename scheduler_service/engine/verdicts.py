@@ -8,6 +8,7 @@ import msgspec
 
 from scheduler_service.domain.document import Open, Report
 from scheduler_service.domain.execution import FailureType
+from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.moments import SECOND, as_moment
 from scheduler_service.domain.saying import cut_error, cut_message, cut_progress, cut_status
 from scheduler_service.domain.wire import Answer, Headers
@@ -38,20 +39,26 @@ class Unreadable(msgspec.Struct, frozen=True):
     message: str
 
 
-def read_report(value: object) -> Report | Unreadable:
+def read_report(value: object, token: str) -> Report | Unreadable:
     """A check's answer or a feedback; `status` becomes empty (running), `succeed` or `failed`.
 
     Its texts are cut, in `body` too: nothing else that an execution keeps of a report has a limit of its own.
+    A target that repeats the `token` of its attempt, in whatever form, does not make it known to others.
     """
     if not isinstance(value, dict):
         return Unreadable("", "a report is a JSON object with a member status")
-    status = _status(value.get("status"))
+    status = _status(_hide(value.get("status"), token))
     if isinstance(status, Unreadable):
         return status
     said = {name: _text(value.get(name)) for name in TEXTS}
-    kept = {name: cut(said[name]) for name, cut in TEXTS.items()}
+    kept = {name: cut(_text(_hide(said[name], token))) for name, cut in TEXTS.items()}
     shorter = {name: text for name, text in kept.items() if text != said[name]}
-    return Report(status=status, body=as_json(value | shorter if shorter else value), **kept)
+    body = as_json(value | shorter if shorter else value)
+    return Report(status=status, body=body.replace(token.encode(), MARK.encode()), **kept)
+
+
+def _hide(said: object, token: str) -> object:
+    return said.replace(token, MARK) if isinstance(said, str) else said
 
 
 def digest_of(report: Report) -> bytes:

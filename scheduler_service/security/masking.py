@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from scheduler_service.domain.execution import DeliveryState, ExecutionState
-from scheduler_service.domain.feedback_tokens import MARK
+from scheduler_service.domain.feedback_tokens import MARK, tokens_in
 from scheduler_service.domain.records import (
     AttemptEnded,
     AttemptStarted,
@@ -21,6 +21,7 @@ from scheduler_service.domain.records import (
     Noted,
     Record,
     StepEnded,
+    hide_in_answer,
     without_params,
 )
 from scheduler_service.domain.wire import Headers
@@ -165,8 +166,8 @@ class Masking:
         fault = one.fault and self._conceal.text(one.fault)
         return one if fault is one.fault else replace(one, fault=fault)
 
-    def _redact_exchange(self, exchange: Exchange) -> Exchange:
-        conceal = self._conceal
+    def _redact_exchange(self, given: Exchange) -> Exchange:
+        conceal, exchange = self._conceal, self._hide_given(given)
         before = exchange.url, exchange.fault, exchange.request_headers, exchange.response_headers
         url, fault, sent, answered = after = (
             conceal.url(exchange.url),
@@ -204,6 +205,13 @@ class Masking:
         masked = conceal.body(body)
         kept = cut(masked, most)
         return _Kept(kept, is_masked=masked is not body, is_cut=kept is not masked)
+
+    def _hide_given(self, exchange: Exchange) -> Exchange:
+        """The tokens that the target was given are not in its answer, which may have them in any form."""
+        sent = "\n".join((exchange.url, *map(_VALUE, exchange.request_headers)))
+        return hide_in_answer(
+            exchange, tokens_in(sent.encode("utf-8", "replace"), exchange.request_body or b"")
+        )
 
     def _is_plain(self, exchange: Exchange) -> bool:
         """Whether there is surely nothing to mask or cut, as in most: so all values are searched as one text.

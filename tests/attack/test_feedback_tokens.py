@@ -12,7 +12,7 @@ import pytest
 
 from tests.attack.service import Service, job, open_service
 from tests.faults.processes import ROOT, Fleet
-from tests.unit.transport.servers import Peer, Stage
+from tests.unit.transport.servers import Handler, Peer, Stage
 
 pytestmark = pytest.mark.anyio
 
@@ -39,6 +39,16 @@ async def repeat(peer: Peer) -> None:
         await peer.say((head + said).encode("latin-1"))
 
 
+async def repeat_bare(peer: Peer) -> None:
+    """Says the token alone that it was given, and in names with escapes, not the URL in which it was."""
+    while True:
+        token = next(iter(TOKEN.findall((await peer.read()).decode("latin-1"))), "")
+        said = f'{{"status":"failed","error":"{token}","message":"bad {token}","progress":"{token}",'
+        said += f'"{token}":"?\\u0074oken={token}"}}'
+        head = f"HTTP/1.1 200 OK\r\nX-Bare: {token}\r\nContent-Length: {len(said)}\r\n\r\n"
+        await peer.say((head + said).encode("latin-1"))
+
+
 def shown(service: Service, *command: str) -> str:
     """What a command of the command line prints."""
     done = subprocess.run(
@@ -48,9 +58,10 @@ def shown(service: Service, *command: str) -> str:
     return done.stdout + done.stderr
 
 
-async def test_it_is_shown_nowhere(fleet: Fleet, stage: Stage, tmp_path: Path) -> None:
+@pytest.mark.parametrize("answer", [repeat, repeat_bare])
+async def test_it_is_shown_nowhere(fleet: Fleet, stage: Stage, tmp_path: Path, answer: Handler) -> None:
     """Neither in lists and the history, nor by the command line, nor in the service's log."""
-    target = await stage.server(repeat)
+    target = await stage.server(answer)
     url = target.url
     async with open_service(fleet, tmp_path / "data") as service:
         for name, step in STEPS.items():

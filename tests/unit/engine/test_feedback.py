@@ -64,6 +64,27 @@ def test_feedback_during_the_chain_is_told_at_once() -> None:
     assert rig.execution(1).error == "e"
 
 
+@pytest.mark.parametrize("by", ["feedback", "check"])
+def test_a_token_that_the_target_repeats_is_not_made_known(by: str) -> None:
+    """In whatever text or member it stands, alone or in another one, and in an answer that is refused."""
+    token = feedback_token(b"key", "uid", 1)
+    told = [{"url": "http://caller.test/"}]
+    rig = started(timeoutSeconds=600, notification=told, **({"checkUrl": TICKET} if by == "check" else {}))
+    said = {"error": token, "message": f"bad {token}!", "progress": f"token={token}", token: [{"a": token}]}
+    rig.answer(200, {"ticket": 1})
+    for status in (f"odd {token}", "failed"):
+        if by == "feedback":
+            rig.deliver(FeedbackArrived(1, token, said | {"status": status}))
+        else:
+            rig.pass_time(rig.wait() or 0)
+            rig.answer(200, said | {"status": status}, headers={"x-given": token})
+        assert token not in repr(rig.reply)
+    assert rig.execution(1).error == "***"
+    assert rig.execution(1).progress == "token=***"
+    assert rig.record_of(AttemptEnded).message == "bad ***!"
+    assert token not in repr([*rig.records, rig.told()])
+
+
 def test_a_feedback_token_fits_one_life_and_one_attempt() -> None:
     """An HMAC over uid and `requestCounts` under the job's own key: change one, and it is another."""
     tokens = {

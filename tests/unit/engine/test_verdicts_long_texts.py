@@ -21,6 +21,8 @@ ERROR, PROGRESS, MESSAGE = "x" * 255 + "…", "x" * 63 + "…", "x" * 4_095 + "�
 SMALL = 64 * 1024
 TOLD = [{"url": "http://caller.test/", "dedupe": "onChange"}]
 
+TOKEN = "0123456789abcdef" * 4
+
 
 def check_ended(rig: Any) -> None:
     """The execution has failed by its target's own error, and everything that is kept of it is cut."""
@@ -40,7 +42,7 @@ def check_told(rig: Any) -> None:
 
 def test_in_a_report() -> None:
     """Cut before anything is made of it; its body, which is compared and notified, has the same texts."""
-    report = read_report(SAID | {"data": [1]})
+    report = read_report(SAID | {"data": [1]}, TOKEN)
     assert isinstance(report, Report)
     assert (report.error, report.progress, report.message) == (ERROR, PROGRESS, MESSAGE)
     assert json.loads(report.body) == {
@@ -51,7 +53,7 @@ def test_in_a_report() -> None:
 def test_in_a_report_that_is_short() -> None:
     """Nothing is changed, whatever its types."""
     said = {"status": "failed", "error": 7, "progress": "1/2", "message": ["a"]}
-    report = read_report(said)
+    report = read_report(said, TOKEN)
     assert isinstance(report, Report)
     assert (report.error, report.progress, report.message) == ("7", "1/2", '["a"]')
     assert json.loads(report.body) == said
@@ -59,14 +61,14 @@ def test_in_a_report_that_is_short() -> None:
 
 def test_values_that_are_no_texts_are_cut_as_text() -> None:
     """A long array as `message` is kept as its JSON, cut."""
-    report = read_report({"message": [1] * 10_000})
+    report = read_report({"message": [1] * 10_000}, TOKEN)
     assert isinstance(report, Report)
     assert report.message == ("[1" + ",1" * 10_000)[:4_095] + "…"
 
 
 def test_an_unknown_status_is_named_short() -> None:
     """The message of a report that cannot be read does not repeat all of it."""
-    wrong = read_report({"status": LONG})
+    wrong = read_report({"status": LONG}, TOKEN)
     assert isinstance(wrong, Unreadable)
     assert len(wrong.message) < 200
 
