@@ -13,7 +13,7 @@ from scheduler_service.hosts.embedded.alarms import OVERDUE_AFTER_MS, EmbeddedAl
 from scheduler_service.hosts.embedded.bulk_creation import BulkCreation
 from scheduler_service.hosts.embedded.recovery import Recovery
 from scheduler_service.hosts.host_parts import HostParts
-from scheduler_service.hosts.job_cache import JobCache, LoadedJob
+from scheduler_service.hosts.job_cache import CachedJob, JobCache, LoadedJob
 from scheduler_service.hosts.tasks import STARTING, STOPPING, Tasks, close_history, wait_for_rest
 from scheduler_service.hosts.timed_release import TimedRelease, ahead_of
 from scheduler_service.hosts.turn import Turn
@@ -114,32 +114,36 @@ class EmbeddedTurns:
         if ahead:
             self._alarms.again(job_id, ahead)
             return
-        try:
-            await self.take(job_id, RANG, moment)
+        locked = self._jobs.enter(job_id)
+        try:  # as `take`, without a coroutine of its own
+            if not locked.is_busy:
+                locked.seize()
+            else:
+                await locked.acquire()
+            try:
+                await self._turn.run(locked.cached, RANG, moment)
+            finally:
+                self._jobs.leave(locked)
         except Exception as error:  # noqa: BLE001 - one broken job must not stop the others or the start
             self._look_later(job_id, error, self._not_taken)
-        else:
-            self._let_others_go_first(job_id)
+            return
+        document = locked.cached.document
+        if document is not None and (len(document.head.opens) >= MANY_OPENS or self._history.is_behind()):
+            self._let_others_go_first(locked.cached, len(document.head.opens))
 
-    def _let_others_go_first(self, job_id: str) -> None:
+    def _let_others_go_first(self, cached: CachedJob, opens: int) -> None:
         """Puts off what a job still owes, where its turns take long, or the history cannot follow.
 
         Else a job that is behind by thousands of firings rings again at once, and others only in between.
         """
-        locked = self._jobs.find(job_id)
-        if locked is None or locked.cached.document is None:
-            return
-        opens, is_behind = len(locked.cached.document.head.opens), self._history.is_behind()
-        if opens < MANY_OPENS and not is_behind:
-            return
-        due, now = locked.cached.due.wall, self._clock.now().wall
+        due, now = cached.due.wall, self._clock.now().wall
         if due is None or due > now:
             return
         pause = opens // OPENS_A_MS if opens >= MANY_OPENS else 0
-        if is_behind and due < now - OVERDUE_AFTER_MS:
+        if due < now - OVERDUE_AFTER_MS and self._history.is_behind():
             pause = max(pause, BEHIND_PAUSE_MS)
         if pause:
-            self._alarms.again(job_id, pause)
+            self._alarms.again(cached.job_id, pause)
 
     async def wake(self, job_id: str, loaded: LoadedJob | None = None) -> None:
         """Loads a job that an earlier process left open, unless it is `loaded`. Never raises."""

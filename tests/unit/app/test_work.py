@@ -249,7 +249,7 @@ async def test_an_execution_calls_few_functions(tmp_path: Path, qos: int, most: 
     """Python's own functions on the loop's thread, the measure of work that does not depend on a clock.
 
     Somebody who needs more says so here, with what it costs in docs/performance.md. There are
-    314 of them, and up to 318 where other processes have the machine: work then comes in other groups.
+    310 of them, and up to 315 where other processes have the machine: work then comes in other groups.
     """
     async with at_work(tmp_path, qos=qos) as works:
         calls = await _count_calls(lambda: works.fire(COUNT))
@@ -260,7 +260,7 @@ async def test_a_step_of_a_chain_is_one_turn_without_a_commit(tmp_path: Path) ->
     """At qos 0 only the firing and the end are written; what a further step costs is counted as well.
 
     12 of the calls ask whether a turn takes long, so that it is decided beside the loop (decision 28).
-    There are 498 in all, and up to 503 where other processes have the machine.
+    There are 494 in all, and up to 500 where other processes have the machine.
     """
     async with at_work(tmp_path, qos=0, steps=3) as works:
         calls = await _count_calls(lambda: works.fire(COUNT))
