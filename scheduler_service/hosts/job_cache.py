@@ -121,28 +121,35 @@ EVICTED_AT_ONCE = 64
 
 
 class LockedJob:
-    """A cached job with its lock, which is given in the order of the requests.
+    """A cached job with its lock, which is given in the order of the requests, to commands first.
 
     `is_busy`: the lock is taken; set by this class alone. `weight`: what the cache has counted for it.
     """
 
-    __slots__ = ("_waiting", "cached", "is_busy", "weight")
+    __slots__ = ("_commands", "_waiting", "cached", "is_busy", "weight")
 
     def __init__(self, job_id: str) -> None:
         self.cached = CachedJob(job_id)
         self.weight = 0
         self.is_busy = False
-        self._waiting: deque[asyncio.Future[None]] | None = None  # most jobs never have any
+        # Most jobs never have any.
+        self._waiting: deque[asyncio.Future[None]] | None = None
+        self._commands: deque[asyncio.Future[None]] | None = None
 
-    async def acquire(self) -> None:
-        """Returns with the lock. Cancelled, it leaves the queue, and passes on a lock it has just got."""
+    async def acquire(self, *, is_command: bool = False) -> None:
+        """Returns with the lock. Cancelled, it leaves the queue, and passes on a lock it has just got.
+
+        `is_command`: before all that is none. Answers of thousands of calls may wait, each for a turn.
+        """
         if not self.is_busy:
             self.is_busy = True
             return
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self._waiting is None:
-            self._waiting = deque()
-        self._waiting.append(place)
+        if is_command:
+            line = self._commands = self._commands or deque()
+        else:
+            line = self._waiting = self._waiting or deque()
+        line.append(place)
         try:
             await place
         except asyncio.CancelledError:
@@ -156,11 +163,12 @@ class LockedJob:
 
     def release(self) -> None:
         """Hands the lock to the next in the queue, without freeing it in between."""
-        while self._waiting:
-            place = self._waiting.popleft()
-            if not place.done():
-                place.set_result(None)
-                return
+        for line in (self._commands, self._waiting):
+            while line:
+                place = line.popleft()
+                if not place.done():
+                    place.set_result(None)
+                    return
         self.is_busy = False
 
 

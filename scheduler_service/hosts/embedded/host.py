@@ -4,7 +4,15 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from scheduler_service.domain.events import AlarmRang, Created
+from scheduler_service.domain.events import (
+    Activated,
+    AlarmRang,
+    CancelRequested,
+    Created,
+    Destroyed,
+    Paused,
+    Updated,
+)
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
@@ -27,6 +35,7 @@ from scheduler_service.ports.state import StateStore
 from scheduler_service.telemetry.tally import Tally
 
 RANG = Command(AlarmRang())
+COMMANDS = (Paused, Activated, Updated, Destroyed, CancelRequested)
 MANY_OPENS, OPENS_A_MS = 500, 100
 """A turn of a job with so many open executions takes the loop 0.05 ms for each hundred; after it others have
 twenty times as long."""
@@ -61,12 +70,15 @@ class EmbeddedTurns:
         self._not_woken = Tally("job_not_woken", log=log)
 
     async def take(self, job_id: str, command: Command, moment: int | None = None) -> Reply:
-        """Takes one turn (`Turn.run`) once all that was asked before it is done. Raises StoreError."""
+        """Takes one turn (`Turn.run`) once all that was asked before it is done. Raises StoreError.
+
+        A command that ends, holds or changes what a job does waits for other commands alone.
+        """
         locked = self._jobs.enter(job_id)
         if not locked.is_busy:
             locked.seize()
         else:
-            await locked.acquire()
+            await locked.acquire(is_command=isinstance(command.event, COMMANDS))
         try:
             return await self._turn.run(locked.cached, command, moment)
         finally:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from scheduler_service.domain.events import Destroyed, Triggered, Updated
+from scheduler_service.domain.events import CancelRequested, Destroyed, Event, Paused, Triggered, Updated
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Started
 from scheduler_service.engine.program_weight import weigh
@@ -20,7 +20,7 @@ URL = "http://target.test/run"
 
 
 async def test_events_of_one_job_are_taken_in_the_order_of_their_arrival() -> None:
-    """A FIFO lock per job; other jobs do not wait for it."""
+    """A FIFO lock per job, commands before the others; other jobs do not wait for it."""
     house = await House().start()
     await house.create(maxConcurrency=100)
     house.sender.hold(URL)
@@ -67,6 +67,46 @@ async def test_who_leaves_the_line_is_passed_over() -> None:
     await asyncio.sleep(0)
     actor.release()
     await asyncio.wait_for(third, 1)
+
+
+async def test_commands_go_first_in_their_order() -> None:
+    """Before all that waits; one that leaves is passed over as well."""
+    actor, order = LockedJob("job"), list[str]()
+    await actor.acquire()
+
+    async def ask(name: str, is_command: bool) -> None:
+        await actor.acquire(is_command=is_command)
+        order.append(name)
+        actor.release()
+
+    asked = [("a", False), ("B", True), ("c", False), ("D", True), ("E", True)]
+    tasks = [asyncio.create_task(ask(name, is_command)) for name, is_command in asked]
+    await asyncio.sleep(0)
+    tasks[3].cancel()
+    actor.release()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert order == ["B", "E", "a", "c"]
+    assert not actor.is_busy
+
+
+@pytest.mark.parametrize("event", [Paused(), Destroyed(), CancelRequested(1)])
+async def test_a_command_does_not_wait_for_what_is_in_line(event: Event) -> None:
+    """A job with thousands of answers in line was paused after 18 s."""
+    house = await House().start()
+    await house.create(overlapPolicy="queue")
+    house.store.hold()
+    turns = [asyncio.create_task(house.trigger()) for _ in range(5)]
+    await house.settle()
+    command = asyncio.create_task(house.deliver(event))
+    await house.settle()
+    for _ in range(2):
+        house.store.release()
+        house.store.hold()
+        await house.settle()
+    assert command.done()
+    assert sum(turn.done() and isinstance(turn.result(), Started) for turn in turns) <= 2
+    house.store.release()
+    await asyncio.gather(*turns)
 
 
 async def test_the_cache_of_hot_jobs_is_bounded() -> None:
