@@ -6,9 +6,10 @@ from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
 from scheduler_service.hosts.embedded.answer_line import AnswerLine
 from scheduler_service.hosts.embedded.bulk_creation import BulkCreation
 from scheduler_service.hosts.embedded.early_commit import EarlyCommit
-from scheduler_service.hosts.embedded.host import EmbeddedHost, EmbeddedTurns
+from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.embedded.prefetch import Prefetch
 from scheduler_service.hosts.embedded.recovery import Recovery
+from scheduler_service.hosts.embedded.turns import EmbeddedTurns
 from scheduler_service.hosts.host_parts import HostLimits, HostParts
 from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.hosts.open_bytes import OpenBytes

@@ -12,7 +12,7 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord
 from scheduler_service.domain.replies import Refusal, Started
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
-from scheduler_service.hosts.embedded.host import BEHIND_PAUSE_MS, MANY_OPENS, OPENS_A_MS
+from scheduler_service.hosts.embedded.turns import BEHIND_PAUSE_MS, MANY_OPENS, OPENS_A_MS
 from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.hosts.large_turns import ANY_BYTES, ROOM_BYTES
 from scheduler_service.hosts.open_bytes import OpenBytes

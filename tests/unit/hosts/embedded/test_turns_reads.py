@@ -8,7 +8,7 @@ import pytest
 from scheduler_service.domain.events import Destroyed, Paused, Triggered
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
-from scheduler_service.hosts.embedded.host import EmbeddedTurns
+from scheduler_service.hosts.embedded.turns import EmbeddedTurns
 from scheduler_service.hosts.host_parts import HostLimits
 from scheduler_service.hosts.job_cache import JobCache, LoadedJob
 from scheduler_service.hosts.large_turns import ANY_BYTES, ROOM_BYTES
