@@ -19,6 +19,7 @@ from tests.console.starter import Starter
 KEY = "the-key-of-this-service"
 PREFIX = "/tools/punctual"
 PATIENCE_MS = 20_000
+A_DAY = 86_400
 
 
 @pytest.fixture(scope="package")
@@ -36,8 +37,11 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def service() -> Iterator[ConsoleService]:
-    """A service without a key, with the small world of `seed`; it tries each notification once."""
-    with ConsoleService(notification={"retries": 0}) as service:
+    """A service without a key, with the small world of `seed`; it tries each notification once.
+
+    What is in the outbox is sent again by hand alone: else a test and the outbox do it at one moment.
+    """
+    with ConsoleService(notification={"retries": 0, "outbox_seconds": A_DAY}) as service:
         fill(service)
         yield service
 

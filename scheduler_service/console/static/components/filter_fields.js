@@ -7,19 +7,31 @@ import { ref } from "../core/vue.js";
 const SUGGESTED = 8;
 const SUGGESTIONS = "jobs-like-this";
 
-/** A field for a text: `value`, `label`, `onChoose(text)` when it is entered. What is being typed stays while the page is drawn again. */
-export const TextFilter = {
-  props: { value: String, label: String, list: String, onChoose: Function, onType: { type: Function, default: () => {} } },
-  setup(props) {
-    const draft = ref(null);
-    function type(event) {
+/**
+ * The attributes of an input that counts when it is entered, given the value that counts: `onChoose(text)` when it is entered, `onType(text)` at each
+ * stroke. What is being typed stays while the page is drawn again, as a live page is at any moment.
+ */
+function useDraft(onChoose, onType = () => {}) {
+  const draft = ref(null);
+  return (value) => ({
+    value: draft.value ?? value ?? "",
+    onInput(event) {
       draft.value = event.target.value;
-      props.onType(draft.value.trim());
-    }
-    function choose(event) {
+      onType(draft.value.trim());
+    },
+    onChange(event) {
       draft.value = null;
-      props.onChoose(event.target.value.trim());
-    }
+      onChoose(event.target.value.trim());
+    },
+    onBlur: () => (draft.value = null), // what was typed and taken back is no draft
+  });
+}
+
+/** A field for a text: `value`, `label`, `onChoose(text)` when it is entered, `onType(text)` at each stroke. */
+export const TextFilter = {
+  props: { value: String, label: String, list: String, onChoose: Function, onType: Function },
+  setup(props) {
+    const entry = useDraft((text) => props.onChoose(text), (text) => props.onType?.(text));
     return () => html`
       <input
         class=${["short", { "search-input": props.list !== undefined }]}
@@ -28,11 +40,18 @@ export const TextFilter = {
         spellcheck="false"
         aria-label=${props.label}
         placeholder=${props.label}
-        value=${draft.value ?? props.value ?? ""}
-        onInput=${type}
-        onChange=${choose}
+        ...${entry(props.value)}
       />
     `;
+  },
+};
+
+/** A field for a count with its label before it: `value`, `label`, `onChoose(digits)` when it is entered. */
+export const CountFilter = {
+  props: { value: String, label: String, onChoose: Function },
+  setup(props) {
+    const entry = useDraft((text) => props.onChoose(text.replace(/\D/g, "")));
+    return () => html`<label>${props.label} <input class="short" inputmode="numeric" autocomplete="off" ...${entry(props.value)}/></label>`;
   },
 };
 
