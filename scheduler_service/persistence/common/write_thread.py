@@ -24,9 +24,6 @@ MAX_WAIT_FOR_OTHERS_SECONDS = 0.004
 MAX_WAITING = 256
 """So many items that may wait are handed over at once: they are a group by themselves."""
 
-MANY = 64
-"""More items that were put in as one are large in any case, and not weighed one by one."""
-
 ANSWERED_AT_ONCE = 50
 """So many entries of a group have their outcome in one round of the loop: each lets a turn of a job go on,
 which takes 50 to 100 µs, and the loop does other things before the next ones."""
@@ -86,6 +83,8 @@ class WriteThread(Generic[Item]):
         self._fetched: deque[Entry[Item] | None] = deque()  # the thread's own: fetched, not served yet
         self._weights = weights
         self._large: deque[tuple[int, Entry[Item]]] = deque()  # the thread's own: passed by others
+        self.weight = 0
+        """Of the group that is served, the sum by `weights`. For `serve`."""
         self._is_last = False
         self._answering: deque[Iterator[None]] = deque()  # the loop's own, in the order of the groups
         self._ended: asyncio.Future[None] = loop.create_future()
@@ -155,15 +154,17 @@ class WriteThread(Generic[Item]):
         """The next group, and whether it is the last one. Calls `on_idle` while there is nothing."""
         entries: list[Entry[Item]] = []
         count = 0
+        self.weight = 0
         try:
             self._fetch(timeout=0 if self._large else self._fetch_timeout)
             self._fetch_timeout = None if self._on_idle is None else self._idle_seconds
             while count < self._size and not self._is_last:
-                self._fetch(timeout=0)
+                if not self._fetched:
+                    self._fetch(timeout=0)
                 entry = self._fetched.popleft()
                 if entry is None:
                     self._is_last = True
-                elif not self._sets_aside(entry):
+                elif self._weights is None or not self._sets_aside(entry, self._weights):
                     entries.append(entry)
                     count += len(entry[0])
         except Empty:
@@ -172,19 +173,13 @@ class WriteThread(Generic[Item]):
         self._add_large(entries)
         return entries, self._is_last and not self._large
 
-    def _sets_aside(self, entry: Entry[Item]) -> bool:
+    def _sets_aside(self, entry: Entry[Item], weights: Weights[Item]) -> bool:
         """Puts a large one behind those that are large already."""
-        weights = self._weights
-        if weights is None:
-            return False
         items = entry[0]
-        if len(items) == 1:  # mostly: so it is weighed by one call
-            size = weights.weigh(items[0])
-        elif len(items) > MANY:
-            size = weights.most
-        else:
-            size = sum(map(weights.weigh, items))
+        # Mostly it is one: so that is weighed by one call.
+        size = weights.weigh(items[0]) if len(items) == 1 else sum(map(weights.weigh, items))
         if size <= weights.large:
+            self.weight += size
             return False
         self._large.append((size, entry))
         return True
@@ -193,10 +188,12 @@ class WriteThread(Generic[Item]):
         """As many as fit the group, and at least one."""
         size = 0
         while self._large and self._weights is not None:
-            size += self._large[0][0]
-            if size > self._weights.most and size > self._large[0][0]:
+            own = self._large[0][0]
+            size += own
+            if size > self._weights.most and size > own:
                 return
             entries.append(self._large.popleft()[1])
+            self.weight += own
 
     def _fetch(self, *, timeout: float | None) -> None:
         """Takes what the next round handed over, if all before it is served. Raises queue.Empty."""

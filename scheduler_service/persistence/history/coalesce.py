@@ -1,6 +1,6 @@
 """Merges the records of many turns into the fewest rows: a short execution becomes one insert."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from scheduler_service.domain.records import (
     FiringRecord,
 )
 from scheduler_service.persistence.history.detail_blob import Entry, encode_entries
+from scheduler_service.persistence.history.pace import with_breaks
 from scheduler_service.persistence.sql.expressions import Row
 from scheduler_service.ports.history import Batch
 
@@ -38,16 +39,16 @@ class Rows(msgspec.Struct, frozen=True):
     deliveries: list[Row]
 
 
-def coalesce(batches: Iterable[Batch], *, pause: Callable[[], None] = lambda: None) -> Rows:
+def coalesce(batches: Iterable[Batch]) -> Rows:
     """The rows of `batches`, whatever their order: of each execution and firing the highest sequence.
 
-    `pause` is called between small pieces of work: there the thread can let others run.
+    Between pieces of the work it lets other threads run.
     """
     merged = _Merged()
-    for batch in batches:
-        merged.take(batch)
-        pause()
-    return merged.rows(pause)
+    take = merged.take
+    for batch in with_breaks(batches):
+        take(batch)
+    return merged.rows()
 
 
 _GIVEN_UP = (DeliveryState.OUTBOX, DeliveryState.FAILED)
@@ -80,11 +81,8 @@ class _Merged:
                     self._entries[key] = found = []
                 found.append((batch.sequence, ordinal, record))
 
-    def rows(self, pause: Callable[[], None]) -> Rows:
-        entries: list[Row] = []
-        for key, found in self._entries.items():
-            entries.append(_entry_row(key, found))
-            pause()
+    def rows(self) -> Rows:
+        entries = [_entry_row(key, found) for key, found in with_breaks(self._entries.items())]
         return Rows(
             executions=[_execution_row(*found) for found in self._executions.values()],
             entries=entries,

@@ -15,7 +15,7 @@ from scheduler_service.persistence.history.buffer import Load
 from scheduler_service.persistence.history.coalesce import Rows, coalesce
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.day_folding import DayFolding
-from scheduler_service.persistence.history.pace import BUSY_BATCHES, InterpreterBreak, flush_interval_after
+from scheduler_service.persistence.history.pace import BUSY_BATCHES, flush_interval_after
 from scheduler_service.persistence.history.poison_rows import save_good_rows
 from scheduler_service.persistence.history.removal import Removal, mark_dropped
 from scheduler_service.persistence.history.statements import (
@@ -273,7 +273,7 @@ class HistoryWriter:
                 self._on_changed(message)
 
     def _write(self, batches: Sequence[Batch], dropped: Iterable[tuple[str, int]]) -> None:
-        rows = coalesce(batches, pause=InterpreterBreak())
+        rows = coalesce(batches)
         try:
             self._insert(rows, dropped, write_together)
         except Repetition:

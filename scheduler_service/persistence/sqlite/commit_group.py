@@ -5,7 +5,7 @@ interpreter back from a busy event loop.
 """
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
@@ -169,8 +169,7 @@ class Group:
             journal.fold(job_id)
         for pending in self._folded:
             journal.fold(pending.job.entry.job_id)
-        for key in self._confirmed:
-            journal.confirm(key)
+        journal.confirm(self._confirmed)
         journal.row_versions.replace(self._written, without=self._forgotten)
 
     def _take_commit(self, commit: Commit) -> StoreConflict | None:
@@ -179,11 +178,11 @@ class Group:
         if not is_expected(commit, version):
             return conflict(commit, None if version is None else (version.uid, version.sequence))
         self._commits[entry.job_id] = commit
-        self.size += len(commit.document or b"") + len(commit.definition or b"")
         if commit.document is None or commit.definition is not None or version is None or version.destroyed:
             self._direct.add(entry.job_id)
         self._versions[entry.job_id] = RowVersion(entry.uid, commit.sequence, commit.document is None)
         if commit.definition is not None:
+            self.size += len(commit.definition)
             value = (entry.job_id, entry.updated_at, commit.definition)
             self._definitions[entry.uid, entry.revision] = value
         self._take_batch(commit.batch)
@@ -232,14 +231,15 @@ class Group:
             found = self._found.get(job_id)
             face = None if found is None else found.face
             job = StoredJob(commit.entry, commit.sequence, commit.document, commit.due)
-            is_large = len(job.document or b"") > LARGE_BYTES
-            if is_large or job_id in self._direct or job_id in awaited or not fits_table(job):
+            size = len(job.document or b"")
+            self.size += size
+            if size > LARGE_BYTES or job_id in self._direct or job_id in awaited or not fits_table(job):
                 self._direct.add(job_id)
                 rows.append((job, face))
             else:
-                self._journaled.append(Pending(job, page, face))
+                self._journaled.append(Pending(job, page, face, size))
         if self.folds:
-            chosen = awaited.values() or self._choose(self._journal.oldest, len(self._journaled))
+            chosen = awaited.values() or self._choose(self._journal.oldest, len(self._journaled), self.size)
             taken = self._commits.keys() | self._forgotten
             self._folded = [pending for pending in chosen if pending.job.entry.job_id not in taken]
             rows += [(pending.job, pending.face) for pending in self._folded]
@@ -249,12 +249,13 @@ class Group:
         """Jobs whose rows a reader waits for: those of them that move on go past the journal."""
         if not (self._is_awaited and self._may_fold):
             return {}
-        chosen = self._choose(self._journal.furthest_behind, len(self._commits))
+        size = sum([len(commit.document or b"") for commit in self._commits.values()])
+        chosen = self._choose(self._journal.furthest_behind, len(self._commits), size)
         return {pending.job.entry.job_id: pending for pending in chosen}
 
-    def _choose(self, order: Callable[[int, int], list[Pending]], added: int) -> list[Pending]:
-        """The first in `order`: twice as many as are `added`, as the journal may be full."""
-        return order(max(self._folds, 2 * added), max(FOLD_BYTES, 2 * self.size))
+    def _choose(self, order: Callable[[int, int], list[Pending]], added: int, size: int) -> list[Pending]:
+        """The first in `order`, of twice as many and twice the bytes that are added: it may be full."""
+        return order(max(self._folds, 2 * added), max(FOLD_BYTES, 2 * size))
 
     def _flush_definitions(self) -> None:
         items = self._definitions.items()
@@ -272,8 +273,8 @@ class Group:
 
     def _flush_confirmed(self) -> None:
         """Records in the journal are deleted with their page; `unload` has moved the others to the table."""
-        has = self._journal.has_batch
-        put_rows(self._connection, DROP_BATCHES, [key for key in self._confirmed if not has(key)])
+        journaled = self._journal.batches
+        put_rows(self._connection, DROP_BATCHES, [key for key in self._confirmed if key not in journaled])
 
     def _flush_page(self) -> None:
         """Writes one row for all turns and records of the journal; deletes rows of earlier groups."""
@@ -291,8 +292,15 @@ def _find(connection: sqlite3.Connection, journal: Journal, writes: Sequence[Wri
     """The versions of the jobs that `writes` name, from the journal or else from the table."""
     versions: dict[str, RowVersion] = {}
     others: set[str] = set()
-    for job_id in _job_ids(writes):
-        pending = journal.pending(job_id)
+    turns = journal.turns
+    for write in writes:
+        if isinstance(write, Commit):
+            job_id = write.entry.job_id
+        elif isinstance(write, Forget):
+            job_id = write.job_id
+        else:
+            continue
+        pending = turns.get(job_id)
         if pending is None:
             others.add(job_id)
         else:
@@ -300,11 +308,3 @@ def _find(connection: sqlite3.Connection, journal: Journal, writes: Sequence[Wri
             versions[job_id] = RowVersion(job.entry.uid, job.sequence, False, pending.face)
     versions.update(journal.row_versions.find(connection, others))
     return versions
-
-
-def _job_ids(writes: Sequence[Write]) -> Iterator[str]:
-    for write in writes:
-        if isinstance(write, Commit):
-            yield write.entry.job_id
-        elif isinstance(write, Forget):
-            yield write.job_id

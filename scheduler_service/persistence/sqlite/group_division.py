@@ -13,8 +13,15 @@ LARGE_GROUP_BYTES = 1 << 20
 """So many bytes of large writes are put into a group with small ones, which wait until it is written."""
 
 
-def divide(writes: list[Write]) -> Iterator[list[Write]]:
-    """The same writes in their order, in groups that are written one after the other: mostly one."""
+def divide(writes: list[Write], weight: int) -> Iterable[list[Write]]:
+    """The same writes in their order, in groups that are written one after the other.
+
+    `weight`: what `weigh` says of all of them together.
+    """
+    return (writes,) if weight <= GROUP_BYTES else _divide(writes)
+
+
+def _divide(writes: list[Write]) -> Iterator[list[Write]]:
     start = size = 0
     for place, write in enumerate(writes):
         own = weigh(write)
@@ -29,7 +36,9 @@ def weigh(write: Write) -> int:
     """About the bytes of a write: of a commit its texts, of others the bodies of deliveries."""
     deliveries: Iterable[Delivery]
     if isinstance(write, Commit):
-        size, deliveries = len(write.document or b"") + len(write.definition or b""), write.deliveries
+        size, deliveries = len(write.document or b""), write.deliveries
+        if write.definition is not None:
+            size += len(write.definition)
         if not deliveries:  # as with most
             return size
     elif isinstance(write, Settle):

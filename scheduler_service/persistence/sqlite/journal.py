@@ -36,11 +36,15 @@ BatchKey = tuple[str, int]
 
 
 class Pending(msgspec.Struct, frozen=True, gc=False):
-    """A job whose latest turn is in the journal alone. `face`: that of its row in the table."""
+    """A job whose latest turn is in the journal alone.
+
+    `face`: that of its row in the table. `size`: the bytes of its document.
+    """
 
     job: StoredJob
     page: int
     face: Face | None
+    size: int
 
 
 def unload(
@@ -144,9 +148,10 @@ class Journal:
         """Whether the next group has to fold, even while commits are waiting."""
         return len(self._pending) > self._max_turns or self._bytes > self._max_bytes
 
-    def pending(self, job_id: str) -> Pending | None:
-        """The job, if its latest turn is here."""
-        return self._pending.get(job_id)
+    @property
+    def turns(self) -> Mapping[str, Pending]:
+        """The jobs whose latest turns are here, by their ids."""
+        return self._pending
 
     def oldest(self, count: int, most_bytes: int = FOLD_BYTES) -> list[Pending]:
         """The jobs without a turn for longest, at most `count`, and no more once they have `most_bytes`."""
@@ -156,9 +161,10 @@ class Journal:
         """The same of the jobs whose rows are behind for longest."""
         return _take((self._pending[job_id] for job_id in self._behind), count, most_bytes)
 
-    def has_batch(self, key: BatchKey) -> bool:
-        """Whether these records are here, unconfirmed."""
-        return key in self._batches
+    @property
+    def batches(self) -> Mapping[BatchKey, int]:
+        """The records that are here, unconfirmed, and the pages that have them."""
+        return self._batches
 
     def append(self, pendings: Sequence[Pending], batches: Collection[BatchKey]) -> None:
         """The file has the next page."""
@@ -167,23 +173,27 @@ class Journal:
         self._open[page] = len(pendings) + len(batches)
         for pending in pendings:
             self._replace(pending)
+        own = self._batches
         for key in batches:
-            self.confirm(key)  # a repetition replaces what was there
-            self._batches[key] = page
+            if key in own:  # a repetition replaces what was there
+                self._release(own[key])
+            own[key] = page
 
     def fold(self, job_id: str) -> None:
         """The job's row has this turn or a later one, or is gone."""
         found = self._pending.pop(job_id, None)
         if found is not None:
             del self._behind[job_id]
-            self._bytes -= _weigh(found)
+            self._bytes -= found.size
             self._release(found.page)
 
-    def confirm(self, key: BatchKey) -> None:
+    def confirm(self, keys: Iterable[BatchKey]) -> None:
         """The history has these records."""
-        page = self._batches.pop(key, None)
-        if page is not None:
-            self._release(page)
+        take = self._batches.pop
+        for key in keys:
+            page = take(key, None)
+            if page is not None:
+                self._release(page)
 
     def delete_spent(self, count: int) -> None:
         """The first `count` of `spent` were deleted from the file."""
@@ -204,7 +214,9 @@ class Journal:
             found = find_row_versions(connection, {one[0].job_id for one in page.turns})
             fresh.next_page = number
             later = [one for one in page.jobs() if _is_later(one, found.get(one.entry.job_id))]
-            pendings = [Pending(one, number, found[one.entry.job_id].face) for one in later]
+            pendings = [
+                Pending(one, number, found[one.entry.job_id].face, len(one.document or b"")) for one in later
+            ]
             fresh.append(pendings, known & {(one.uid, one.sequence) for one in page.batches})
             if fresh._open[number] == 0:
                 del fresh._open[number]
@@ -231,9 +243,9 @@ class Journal:
         self._pending[job_id] = pending
         self._pending.move_to_end(job_id)
         self._behind.setdefault(job_id, pending.page)
-        self._bytes += _weigh(pending)
+        self._bytes += pending.size
         if earlier is not None:
-            self._bytes -= _weigh(earlier)
+            self._bytes -= earlier.size
             self._release(earlier.page)
 
     def _release(self, page: int) -> None:
@@ -249,13 +261,9 @@ def _take(pendings: Iterable[Pending], count: int, most_bytes: int) -> list[Pend
     found: list[Pending] = []
     for pending in islice(pendings, count):
         found.append(pending)
-        most_bytes -= _weigh(pending)
+        most_bytes -= pending.size
         if pending.face is not None:
             most_bytes -= pending.face.large_bytes // REPLACED_SHARE
         if most_bytes <= 0:
             break
     return found
-
-
-def _weigh(pending: Pending) -> int:
-    return len(pending.job.document or b"")

@@ -83,21 +83,21 @@ class Writer:
         self._clock = clock
         self._failed_at: float | None = None
         self._trouble: Exception | None = None
-        thread: WriteThread[Write] = WriteThread(
+        self._thread: WriteThread[Write] = WriteThread(
             name="state-writer", serve=self._serve, size=size, loop=loop,
             on_idle=self._fold_some, idle_seconds=IDLE_SECONDS,
             weights=Weights(weigh, LARGE_BYTES, LARGE_GROUP_BYTES),
         )  # fmt: skip
-        self.put, self.put_all, self.close = thread.put, thread.put_all, thread.close
-        self.count_waiting = lambda: thread.waiting
-        self.groups = thread.groups
+        self.put, self.put_all, self.close = self._thread.put, self._thread.put_all, self._thread.close
+        self.count_waiting = lambda: self._thread.waiting
+        self.groups = self._thread.groups
 
     def _serve(self, writes: list[Write]) -> list[Verdict]:
         self._trouble = None
         with self._guard:
             error = self._prepare(writes)
             if error is None:
-                verdicts = [verdict for part in divide(writes) for verdict in self._write(part)]
+                verdicts = [one for part in divide(writes, self._thread.weight) for one in self._write(part)]
             else:
                 verdicts = [not_written(self._place, error) for _ in writes]
         if self._points is WRITING:
@@ -126,7 +126,7 @@ class Writer:
                 self._journal.reload(self._connection)
         except sqlite3.Error as error:
             return error
-        if any(isinstance(write, Fold) and write.is_whole for write in writes):
+        if [write for write in writes if type(write) is Fold and write.is_whole]:
             return self._unload()
         return None
 
@@ -141,7 +141,7 @@ class Writer:
         """Moves the whole journal from the file into the tables. Returns the error, if any."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            unload(self._connection, self._journal.has_batch)
+            unload(self._connection, self._journal.batches.__contains__)
             self._before(FaultPoint.FOLD)
             self._connection.execute("COMMIT")
             self._after(FaultPoint.FOLD)

@@ -191,6 +191,29 @@ async def test_small_ones_pass_large_ones() -> None:
     await thread.close()
 
 
+async def test_who_serves_knows_the_weight_of_the_group() -> None:
+    """Small and large ones together; nothing is weighed twice for it."""
+    weights: list[int] = []
+    weighed: list[int] = []
+    served: list[int] = []
+
+    def serve(items: list[int]) -> list[object]:
+        weights.append(thread.weight)
+        served.extend(items)
+        return [*items]
+
+    def weigh(item: int) -> int:
+        weighed.append(item)
+        return item
+
+    loop = asyncio.get_running_loop()
+    thread = WriteThread(name="writer", serve=serve, size=10, loop=loop, weights=Weights(weigh, 10, 50))
+    await asyncio.gather(*[thread.put(item) for item in (1, 20, 2, 90, 3)], thread.put_all([4, 5]))
+    assert weights == [1 + 20 + 2 + 3 + 4 + 5, 90]
+    assert sorted(weighed) == sorted(served)
+    await thread.close()
+
+
 async def test_what_was_handed_in_as_one_is_as_large_as_its_sum() -> None:
     """It stays one."""
     groups: list[list[int]] = []
