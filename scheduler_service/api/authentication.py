@@ -154,7 +154,8 @@ def _find_proxied(scope: Scope) -> str | None:
 
 def _name_of(host: str) -> str:
     if host.startswith("["):
-        return host[1:].partition("]")[0]
+        name, end, port = host[1:].partition("]")
+        return name if end and (not port or port[0] == ":") else ""
     return host.rpartition(":")[0].lower() if ":" in host else host.lower()
 
 

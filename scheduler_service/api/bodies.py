@@ -46,7 +46,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int, make_room: MakeR
         body = await _collect(receive, limit)
     else:
         body = await _collect(receive, limit, make_room)
-    if body and not _is_json(header(scope, b"content-type")):
+    if body and not _is_json(only_header(scope, b"content-type")):
         message = "a body must be JSON; send it with 'Content-Type: application/json'"
         raise refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "/Content-Type", "media_type", message)
     return body
@@ -126,6 +126,19 @@ def header(scope: Scope, name: bytes) -> str | None:
         if key == name:
             return str(value, "latin-1")
     return None
+
+
+def only_header(scope: Scope, name: bytes) -> str | None:
+    """As `header`, for one that may be given once (RFC 9110, section 5.3).
+
+    Raises ApiProblem (400) where there are more: two programs on the way may each read another one.
+    """
+    found = [value for key, value in scope["headers"] if key == name]
+    if len(found) > 1:
+        title = str(name.title(), "latin-1")
+        message = f"{title} is given {len(found)} times; send it once"
+        raise refuse(HTTPStatus.BAD_REQUEST, f"/{title}", "repeated", message)
+    return str(found[0], "latin-1") if found else None
 
 
 async def _collect(receive: Receive, limit: int, make_room: MakeRoom | None = None) -> bytes:

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope
 from client_sdk.models import JOB_ID_FORM
 from client_sdk.models.fields import INSTANCE_ID
 from client_sdk.models.services import SERVICE_NAME
-from scheduler_service.api.bodies import check_object, header, read_body, read_json_by_size
+from scheduler_service.api.bodies import check_object, header, only_header, read_body, read_json_by_size
 from scheduler_service.api.definitions import Creator
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.languages import preferred
@@ -121,8 +121,8 @@ class ApiRequest:
         return raw
 
     def remembered(self, subject: str, raw: bytes) -> Remembered | None:
-        """What to keep under the request's Idempotency-Key; None without one. Raises ApiProblem (422)."""
-        key = header(self.scope, b"idempotency-key")
+        """What to keep under the Idempotency-Key; None without one. Raises ApiProblem (400, 422)."""
+        key = only_header(self.scope, b"idempotency-key")
         if key is None:
             return None
         if not 0 < len(key) <= KEY_LENGTH or not key.isprintable() or not key.isascii():

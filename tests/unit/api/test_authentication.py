@@ -19,6 +19,9 @@ async def test_without_a_key_only_this_machine_is_served(world: World) -> None:
         ("127.0.0.1", "evil.example", 403),
         ("127.0.0.1", "127.0.0.1.evil.example", 403),
         ("127.0.0.1", "", 403),
+        ("::1", "[::1", 403),
+        ("::1", "[::1].evil.example", 403),
+        ("::1", "::1", 403),
     ]:
         async with world.client(address) as client:
             for path in ("/jobs", "/nothing"):

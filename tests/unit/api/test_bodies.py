@@ -120,3 +120,13 @@ async def test_the_last_of_two_equal_names_counts(client: httpx.AsyncClient) -> 
     await client.post("/jobs/j1", content=text, headers=JSON_TYPE)
     job = (await client.get("/jobs/j1")).json()["data"]
     assert (job["jobName"], job["definition"]["jobName"]) == ("second", "second")
+
+
+@pytest.mark.parametrize("name", ["Content-Type", "Idempotency-Key"])
+async def test_a_header_that_counts_once_is_refused_twice(client: httpx.AsyncClient, name: str) -> None:
+    """Also where both say the same: who stands before the service may read another one than the service."""
+    known = [("Content-Type", "application/json"), ("Idempotency-Key", "k")]
+    again = dict(known)[name]
+    body = json.dumps(definition()).encode()
+    response = await client.post("/jobs/j1", content=body, headers=[*known, (name, again)])
+    assert (response.status_code, pointers(response)) == (400, [(f"/{name}", "repeated")])
