@@ -8,7 +8,7 @@ from ipaddress import ip_address
 import msgspec
 from starlette.types import Scope
 
-from scheduler_service.api.bodies import header
+from scheduler_service.api.bodies import header, only_header
 from scheduler_service.api.cookies import check_console, check_origin, session_cookies
 from scheduler_service.api.responses import ApiProblem, refuse
 from scheduler_service.security.callers import Caller, Role
@@ -24,7 +24,7 @@ KEY_NAME = "admin"
 """The name of the key in the settings."""
 
 Authenticate = Callable[[Scope, bool], Caller]
-"""Takes a request's scope, and whether its operation is open. Raises ApiProblem (401, 403)."""
+"""Takes a request's scope, and whether its operation is open. Raises ApiProblem (400, 401, 403)."""
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ class Authentication:
         return Identity(caller, expires), text
 
     def _check_key(self, scope: Scope) -> Caller:
-        given = header(scope, b"authorization")
+        given = only_header(scope, b"authorization")
         if given is not None:
             if not self._is_key(_bearer(given)):
                 raise _unknown_key("this key is not known")

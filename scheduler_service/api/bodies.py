@@ -30,7 +30,7 @@ class ClientGone(Exception):
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int, make_room: MakeRoom) -> bytes:
-    """The raw body, at most `limit` bytes. Raises ApiProblem (413, 415, 503) and ClientGone.
+    """The raw body, at most `limit` bytes. Raises ApiProblem (400, 413, 415, 503) and ClientGone.
 
     `make_room` is awaited with its size before it is read; without a length it counts as the largest one.
     """
@@ -129,16 +129,16 @@ def header(scope: Scope, name: bytes) -> str | None:
 
 
 def only_header(scope: Scope, name: bytes) -> str | None:
-    """As `header`, for one that may be given once (RFC 9110, section 5.3).
+    """As `header`, for one that has a single value (RFC 9110, section 5.3).
 
-    Raises ApiProblem (400) where there are more: two programs on the way may each read another one.
+    Raises ApiProblem (400) where others follow: of two programs on the way each may read another one.
     """
-    found = [value for key, value in scope["headers"] if key == name]
+    found = {value for key, value in scope["headers"] if key == name}
     if len(found) > 1:
         title = str(name.title(), "latin-1")
-        message = f"{title} is given {len(found)} times; send it once"
+        message = f"{title} is given with {len(found)} values; send it once"
         raise refuse(HTTPStatus.BAD_REQUEST, f"/{title}", "repeated", message)
-    return str(found[0], "latin-1") if found else None
+    return str(found.pop(), "latin-1") if found else None
 
 
 async def _collect(receive: Receive, limit: int, make_room: MakeRoom | None = None) -> bytes:

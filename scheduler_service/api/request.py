@@ -99,7 +99,7 @@ class ApiRequest:
         return Creator(self.caller.name, self.caller.name)
 
     async def body(self, limit: int | None = None) -> bytes:
-        """The raw body. Raises ApiProblem (413, 415, 503)."""
+        """The raw body. Raises ApiProblem (400, 413, 415, 503)."""
         most = self.deps.body_bytes if limit is None else limit
         return await read_body(self.scope, self.receive, most, self._make_room)
 

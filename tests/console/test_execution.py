@@ -180,21 +180,31 @@ def test_what_an_answer_leaves_out_is_told(
 def test_what_is_being_typed_stays_while_reports_arrive(
     console: Console, service: ConsoleService, started: Starter
 ) -> None:
-    """The page is drawn again with each report; a field that is not entered yet keeps what stands in it."""
+    """The page is drawn again with each report; a field that is not entered yet keeps what stands in it.
+
+    Where the address asks for another attempt meanwhile, that one counts.
+    """
     service.target.always("/typing", Reply(202))
     step = {"url": "service://shop/typing", "body": {"callback": "${schedulingFeedbackUrl}"}}
     started.job("typing", step, **{"async": True})
-    page = console(f"#/executions/{started.run('typing')}?attempt=7")
+    execution = started.run("typing")
+    page = console(f"#/executions/{execution}")
+    expect(page.get_by_text("waits for feedback").first).to_be_visible()
+    callback = service.target.at("/typing")[0].json["callback"]
+    page.evaluate(f"location.hash = '#/executions/{execution}?attempt=7'")
     alone = page.get_by_label("One attempt alone")
     expect(alone).to_have_value("7")
     alone.fill("1")
-    page.evaluate("document.querySelector('input[inputmode=numeric]').marked = true")
-    callback = service.target.at("/typing")[0].json["callback"]
+    alone.evaluate("one => one.marked = true")
     with httpx.Client() as client:
         assert client.post(callback, json={"status": "", "message": "half way there"}).is_success
     expect(page.get_by_text("half way there").first).to_be_visible()
     expect(alone).to_have_value("1")
     expect(alone).to_have_js_property("marked", True)
+    page.evaluate(f"history.pushState(null, '', '#/executions/{execution}?attempt=9')")
+    page.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
+    expect(alone).to_have_value("9")
+    alone.fill("1")
     alone.press("Enter")
     expect(page.get_by_role("rowheader", name="Attempt 1")).to_be_visible()
 

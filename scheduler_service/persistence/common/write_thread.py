@@ -84,7 +84,7 @@ class WriteThread(Generic[Item]):
         self._weights = weights
         self._large: deque[tuple[int, Entry[Item]]] = deque()  # the thread's own: passed by others
         self.weight = 0
-        """Of the group that is served, the sum by `weights`. For `serve`."""
+        """Of the group that is served, the sum by `weights`; 0 in `on_idle`. For `serve`."""
         self._is_last = False
         self._answering: deque[Iterator[None]] = deque()  # the loop's own, in the order of the groups
         self._ended: asyncio.Future[None] = loop.create_future()
@@ -159,7 +159,7 @@ class WriteThread(Generic[Item]):
             self._fetch(timeout=0 if self._large else self._fetch_timeout)
             self._fetch_timeout = None if self._on_idle is None else self._idle_seconds
             while count < self._size and not self._is_last:
-                if not self._fetched:
+                if not self._fetched:  # looked at here as well: a call for each item less
                     self._fetch(timeout=0)
                 entry = self._fetched.popleft()
                 if entry is None:

@@ -14,6 +14,7 @@ BUSY_INTERVALS = 4
 PIECE = 128
 """So many items are about a third of a millisecond of work."""
 BREAK_SECONDS = 0.000_1
+"""Long enough for another thread to wake up and take the interpreter."""
 
 Item = TypeVar("Item")
 

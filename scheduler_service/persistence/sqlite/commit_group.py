@@ -75,7 +75,7 @@ Write = StoreWrite | Step | Fold
 class Group:
     """The sum of some writes over what the file holds. Lives within one transaction.
 
-    `size`: the bytes of its documents and definitions.
+    `size`: the bytes of its documents and definitions, once it is flushed.
     """
 
     def __init__(
@@ -254,7 +254,7 @@ class Group:
         return {pending.job.entry.job_id: pending for pending in chosen}
 
     def _choose(self, order: Callable[[int, int], list[Pending]], added: int, size: int) -> list[Pending]:
-        """The first in `order`, of twice as many and twice the bytes that are added: it may be full."""
+        """The first in `order`: twice as many, and twice the bytes, as the journal may be full."""
         return order(max(self._folds, 2 * added), max(FOLD_BYTES, 2 * size))
 
     def _flush_definitions(self) -> None:

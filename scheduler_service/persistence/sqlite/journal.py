@@ -6,7 +6,7 @@ job, with its indexes, is written after a pause in its turns, once for all turns
 
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 import msgspec
@@ -49,15 +49,15 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
 
 def unload(
     connection: sqlite3.Connection,
-    is_wanted: Callable[[BatchKey], bool] = lambda _: True,
+    unconfirmed: Container[BatchKey] | None = None,
     *,
     batch_size: int = UNLOAD_BATCH_SIZE,
     salvage: Salvage | None = None,
 ) -> None:
     """Moves all of the file's journal into the tables, in the transaction that is open.
 
-    Of the records only those that are wanted. After a crash it is unknown which records the history has
-    confirmed: all are wanted, since the history ignores those that it has.
+    Of the records only those that are `unconfirmed`. None: after a crash it is unknown which records the
+    history has confirmed, and all are kept, since it ignores those that it has.
 
     Where a page is damaged, `salvage` gives what can be read of it; without that this raises
     sqlite3.DatabaseError. Sequences of turns begin above the number of the start, so the turn that a job
@@ -69,8 +69,12 @@ def unload(
     for number, content in _read_pages(connection):
         page = read(number, content)
         latest.update({job.entry.job_id: job for job in page.jobs()})
-        wanted = [batch for batch in page.batches if is_wanted((batch.uid, batch.sequence))]
-        put_rows(connection, PUT_BATCHES, [batch_row(batch) for batch in wanted])
+        kept = [
+            batch
+            for batch in page.batches
+            if unconfirmed is None or (batch.uid, batch.sequence) in unconfirmed
+        ]
+        put_rows(connection, PUT_BATCHES, [batch_row(batch) for batch in kept])
         size += len(content)
         if len(latest) >= batch_size or size >= FOLD_BYTES:
             _write_later(connection, latest)

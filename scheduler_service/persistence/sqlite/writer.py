@@ -126,7 +126,7 @@ class Writer:
                 self._journal.reload(self._connection)
         except sqlite3.Error as error:
             return error
-        if [write for write in writes if type(write) is Fold and write.is_whole]:
+        if [write for write in writes if type(write) is Fold and write.is_whole]:  # no call for each of them
             return self._unload()
         return None
 
@@ -141,7 +141,7 @@ class Writer:
         """Moves the whole journal from the file into the tables. Returns the error, if any."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            unload(self._connection, self._journal.batches.__contains__)
+            unload(self._connection, self._journal.batches)
             self._before(FaultPoint.FOLD)
             self._connection.execute("COMMIT")
             self._after(FaultPoint.FOLD)

@@ -71,6 +71,9 @@ async def test_with_a_key_every_caller_needs_it() -> None:
                 pointers(response)
         known = {"Authorization": "Bearer secret"}
         assert (await client.get("/jobs", headers=known)).status_code == 200
+        both = [("Authorization", "Bearer secret"), ("Authorization", "Bearer other")]
+        response = await client.get("/jobs", headers=both)
+        assert (response.status_code, pointers(response)) == (400, [("/Authorization", "repeated")])
         assert (await client.get("/health/live")).status_code == 200
         assert (await client.get("/openapi.json")).json()["openapi"] == "3.1.0"
         assert (await client.post("/jobs/j1/feedback/1", json={})).status_code == 404

@@ -1,5 +1,6 @@
 """A long work of a thread is done with breaks, and nothing of it is left out."""
 
+import sys
 import threading
 
 import pytest
@@ -14,8 +15,9 @@ def test_every_item_comes_once_and_in_order(count: int) -> None:
 
 
 def test_other_threads_run_in_between() -> None:
-    """One that waits for the first piece has ended before a later one is done."""
+    """One that waits for the first item runs in a break: nothing else takes the interpreter here."""
     went_on, has_run = threading.Event(), threading.Event()
+    usual = sys.getswitchinterval()
 
     def run() -> None:
         went_on.wait()
@@ -23,12 +25,13 @@ def test_other_threads_run_in_between() -> None:
 
     other = threading.Thread(target=run)
     other.start()
-    pieces = 0
-    for number in with_breaks(range(10_000 * PIECE)):
-        went_on.set()
-        if number % PIECE == 0:
-            pieces += 1
-            if has_run.is_set():
+    sys.setswitchinterval(60)
+    try:
+        for number in with_breaks(range(10_000 * PIECE)):
+            went_on.set()
+            if number % PIECE == 0 and has_run.is_set():
                 break
+    finally:
+        sys.setswitchinterval(usual)
     other.join()
-    assert 1 < pieces < 10_000
+    assert 0 < number < 9_999 * PIECE

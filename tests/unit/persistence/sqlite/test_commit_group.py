@@ -53,7 +53,7 @@ class Database:
 
     def read_all(self) -> dict[str, list[Any]]:
         """Every row of the tables, once the journal is brought in."""
-        unload(self._connection, self._journal.batches.__contains__)
+        unload(self._connection, self._journal.batches)
         return {table: sorted(self._read(table), key=repr) for table in TABLES}
 
     def _read(self, table: str) -> Iterator[Any]:

@@ -1,6 +1,6 @@
 // One execution: its head, its waterfall, each request and response, its log, and the comparison with one that succeeded.
 
-import { CountFilter, JsonView, Loaded, Tabs, computed, html, navigate, pathOf, pushQuery, ref, replaceQuery, route, t, useKeys, useResource } from "../../core.js";
+import { JsonView, Loaded, NumberFilter, Tabs, computed, html, navigate, pathOf, pushQuery, ref, replaceQuery, route, t, useKeys, useResource } from "../../core.js";
 import { ExecutionActions } from "./actions.js";
 import { ComparisonView } from "./comparison.js";
 import { RowDetail } from "./detail.js";
@@ -67,7 +67,7 @@ function partNote(execution) {
   return html`
     <p class="note">
       ${execution.detail === "partial" && t("execution.partial")}
-      <${CountFilter} value=${attemptAlone() ?? ""} label=${t("execution.attemptAlone")} onChoose=${(attempt) => pushQuery({ attempt })}/>
+      <${NumberFilter} value=${attemptAlone() ?? ""} label=${t("execution.attemptAlone")} onChoose=${(attempt) => pushQuery({ attempt })}/>
     </p>
   `;
 }

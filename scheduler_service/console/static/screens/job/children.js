@@ -1,6 +1,6 @@
 // The jobs that executions of this job created, and how their newest executions went.
 
-import { CountFilter, DataTable, EmptyState, Loaded, Moment, Pager, Panel, StateBadge, html, linkTo, pushQuery, route, showUnseen, t, useListing } from "../../core.js";
+import { DataTable, EmptyState, Loaded, Moment, NumberFilter, Pager, Panel, StateBadge, html, linkTo, pushQuery, route, showUnseen, t, useListing } from "../../core.js";
 import { executionTable } from "./execution_rows.js";
 
 /** All children, or those of one execution (`?execution=`) with their newest executions. */
@@ -12,7 +12,7 @@ export const ChildrenTab = {
     const latest = useListing("main/getChildJobLogs", () => (route.query.execution ? { parentJobId: own, execution: route.query.execution } : null), { live: false });
     return () => html`
       <div class="filters">
-        <${CountFilter} value=${route.query.execution} label=${t("job.ofExecution")} onChoose=${(execution) => pushQuery({ execution })}/>
+        <${NumberFilter} value=${route.query.execution} label=${t("job.ofExecution")} onChoose=${(execution) => pushQuery({ execution })}/>
       </div>
       <${Panel} flush>
         <${Loaded} resource=${listing.resource} lines=${4}>${{
