@@ -18,6 +18,8 @@ from scheduler_service.telemetry.tally import Tally
 
 CUT_OFF_SECONDS = 1.0
 MALFORMED_SECONDS = 60.0
+DATE_SECONDS = 1.0
+"""Between two looks at the clock for the header Date, whose unit is a second."""
 
 
 class Server(uvicorn.Server):
@@ -43,6 +45,7 @@ class Server(uvicorn.Server):
         self._malformed = malformed
         self._faults = faults
         self._stall_seconds = stall_seconds
+        self._asked_to_end = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accepts from `sockets`."""
@@ -63,12 +66,23 @@ class Server(uvicorn.Server):
         ]
         self.started = True
 
+    async def main_loop(self) -> None:
+        """Until it is asked to end; uvicorn by itself looks for that ten times a second."""
+        while not await self.on_tick(0):  # writes the date of the answers
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._asked_to_end.wait(), DATE_SECONDS)
+
+    def ask_to_end(self) -> None:
+        """Ends `serve` once what is being answered is."""
+        self.should_exit = True
+        self._asked_to_end.set()
+
     async def end(self, serving: "asyncio.Task[None]", *, seconds: float) -> None:
         """Ends `serving`, the task of `serve`: what is not answered within `seconds` is cut off.
 
         Connections without a request, and those whose request is not complete, are closed at once.
         """
-        self.should_exit = True
+        self.ask_to_end()
         await asyncio.wait({serving}, timeout=seconds)
         for connection in list(self.server_state.connections):
             connection.transport.abort()

@@ -58,7 +58,7 @@ async def _run(loaded: Loaded, log: Log, *, shows_crash: bool) -> None:
         for act in acts:
             act.cancel()
         await asyncio.gather(*acts, return_exceptions=True)
-        server.should_exit = True
+        server.ask_to_end()
         await serving
 
 

@@ -11,6 +11,7 @@ from types import FrameType
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.standstills import Standstills
 from scheduler_service.telemetry.tally import LINE_SECONDS, Window
+from scheduler_service.telemetry.watchdog_timer import make_timer
 
 NoteLag = Callable[[float], None]
 """Takes by how many seconds a beat was late."""
@@ -25,6 +26,9 @@ HELD = 0.1
 
 BEAT = 0.1
 """Seconds between two beats of the loop: next to no work."""
+
+LATE = HELD / 2
+"""Seconds. A beat that is so late makes the other thread look."""
 
 DEPTH = 6
 THREAD = "loop-watch"
@@ -69,16 +73,13 @@ class LoopWatch:
             more = self._window.take_untold()
             self._log("loop_stalled", ms=round(held * 1_000), functions=list(seen), more=more)
 
-    def look(self) -> float:
+    def look(self) -> None:
         """Called by another thread: notes where the loop stands, if it is late with its beat.
 
-        Returns in how many seconds to look again: when the beat is late then, if none comes before.
+        The first look counts: a later one may come when the loop is free, just before its beat.
         """
-        left = self._last + BEAT + HELD / 2 - self._clock()
-        if left > 0:
-            return left
-        self._seen = self._stack()
-        return HELD / 2
+        if not self._seen and self._clock() - self._last >= BEAT + LATE:
+            self._seen = self._stack()
 
 
 @contextmanager
@@ -104,25 +105,23 @@ class RunningWatch:
             log=log, stack=lambda: stack_of(thread), standstills=standstills, note_lag=note_lag
         )
         self._loop = asyncio.get_running_loop()
-        self._ended = threading.Lock()  # waited for ten times a second: an Event takes five times as long
-        self._ended.acquire()
+        self._alarm = make_timer(BEAT + LATE)
         self._timer = self._loop.call_later(BEAT, self._beat)
         threading.Thread(target=self._look, name=THREAD, daemon=True).start()
 
     def stop(self) -> None:
-        """Ends it; the thread ends at its next look."""
+        """Ends it, and its thread."""
         self._timer.cancel()
-        if self._ended.locked():
-            self._ended.release()
+        self._alarm.close()
 
     def _beat(self) -> None:
         self._watch.beat()
+        self._alarm.restart()  # after it: what rings is late by the clock of the watch, too
         self._timer = self._loop.call_later(BEAT, self._beat)
 
     def _look(self) -> None:
-        pause = BEAT
-        while not self._ended.acquire(timeout=pause):
-            pause = self._watch.look()
+        while self._alarm.wait():
+            self._watch.look()
 
 
 def stack_of(thread: int) -> list[str]:

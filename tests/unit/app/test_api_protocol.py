@@ -87,7 +87,7 @@ async def serving(**limits: Any) -> AsyncIterator[Front]:
             yield front
     finally:
         front.release.set()
-        front.server.should_exit = True
+        front.server.ask_to_end()
         await task
 
 

@@ -53,7 +53,7 @@ async def count_calls() -> tuple[int, list[int]]:
         finally:
             sys.setprofile(None)
     finally:
-        server.should_exit = True
+        server.ask_to_end()
         await serving
     return calls, pieces
 
