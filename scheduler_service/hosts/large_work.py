@@ -6,8 +6,6 @@ made (docs/decisions/0028-slices-and-a-thread.md).
 """
 
 import asyncio
-import contextlib
-import gc
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -15,30 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from scheduler_service.language.values import LARGE_BYTES
+from scheduler_service.pacing.collector import short_collections
 from scheduler_service.pacing.short_turns import SHORT_TURNS, ShortTurns
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.samples import Sample
 
-NEVER = 1 << 30
-
 Result = TypeVar("Result")
-
-
-@contextlib.contextmanager
-def _short_collections() -> Iterator[None]:
-    """The collector looks at young objects alone: a body of 1 MiB is up to 350,000, none part of a cycle.
-
-    Rounds over all of them held the interpreter for up to 60 ms; where it did not look at all, one of as
-    long came afterwards, over what the whole process had made meanwhile.
-    """
-    usual = gc.get_threshold()
-    short = (usual[0], NEVER, NEVER)
-    gc.set_threshold(*short)
-    try:
-        yield
-    finally:
-        if gc.get_threshold() == short:  # else somebody has set it meanwhile
-            gc.set_threshold(*usual)
 
 
 class WorkThread:
@@ -68,7 +48,7 @@ class WorkThread:
     def _do(self, work: Callable[[], Result]) -> Result:
         began = time.perf_counter()
         try:
-            with self._turns.take(), _short_collections():
+            with self._turns.take(), short_collections():
                 return work()
         except Exception as error:
             _empty_frames(error)
