@@ -67,13 +67,16 @@ class Server(uvicorn.Server):
         self.started = True
 
     async def main_loop(self) -> None:
-        """Until it is asked to end; uvicorn by itself looks for that ten times a second."""
+        """Until it is asked to end; uvicorn by itself looks for that ten times a second.
+
+        Where `should_exit` alone is set, it ends within a second.
+        """
         while not await self.on_tick(0):  # writes the date of the answers
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._asked_to_end.wait(), DATE_SECONDS)
 
     def ask_to_end(self) -> None:
-        """Ends `serve` once what is being answered is."""
+        """Ends `serve` once what is being answered is. Called on the loop's thread."""
         self.should_exit = True
         self._asked_to_end.set()
 

@@ -9,22 +9,25 @@ FEW, MANY = 5_000, 25_000
 """Young objects of one round: while it finds garbage, and while it finds hardly any.
 
 To free one object of a cycle takes many times as long as to look at one that lives: 57,000 of them were one
-round of 116 ms. An execution leaves no cycles, so most rounds free nothing; then five times fewer of them
-cost half, as much of what is young at first is gone by itself by then."""
+round of 116 ms. An execution leaves no cycles, so most rounds free nothing. Where they are five times as rare
+they cost half in all: by the time of a round most of what was young is freed already."""
 
-OLD = 2_000_000
-"""So many objects make the collector look at those that have outlived a round: seldom, as it takes long."""
+MUCH = 0.1
+"""The part of a round's objects that counts as garbage found."""
+
+ROUNDS = 400
+"""After so many rounds the collector looks at what has outlived one, too: seldom, as that takes long.
+
+The same in all states: rounds of one state count in the next one."""
 
 NEVER = 1 << 30
 
 Thresholds = tuple[int, int, int]
 
+SEARCHING: Thresholds = (FEW, ROUNDS, 20)
+RESTING: Thresholds = (MANY, ROUNDS, 20)
 
-def _thresholds(young: int) -> Thresholds:
-    return (young, OLD // young, 20)
-
-
-SEARCHING, RESTING = _thresholds(FEW), _thresholds(MANY)
+_short: Thresholds | None = None  # while large work is on: what it has set
 
 
 def tend_collector() -> None:
@@ -38,24 +41,28 @@ def _adapt(phase: str, info: dict[str, Any]) -> None:
     """After each round over young objects; leaves alone what others have set."""
     now = gc.get_threshold()
     if phase == "stop" and info["generation"] == 0 and now in (SEARCHING, RESTING):
-        wanted = SEARCHING if info["collected"] > now[0] // 10 else RESTING
+        wanted = SEARCHING if info["collected"] > now[0] * MUCH else RESTING
         if now != wanted:
             gc.set_threshold(*wanted)
+            if _short is not None:  # its thread has begun since `now` was read
+                gc.set_threshold(*_short)
 
 
 @contextlib.contextmanager
 def short_collections() -> Iterator[None]:
-    """Within it the collector looks at `FEW` young objects, and at no others.
+    """Within it the collector looks at `FEW` young objects, and at no others. For one thread at a time.
 
     A body of 1 MiB is up to 350,000 objects, none part of a cycle. Rounds over all of them held the
     interpreter for up to 60 ms; where it did not look at all, one of as long came afterwards, over what the
     whole process had made meanwhile.
     """
+    global _short
     usual = gc.get_threshold()
-    short = (min(usual[0], FEW), NEVER, NEVER)
+    short = _short = (min(usual[0], FEW), NEVER, NEVER)
     gc.set_threshold(*short)
     try:
         yield
     finally:
+        _short = None
         if gc.get_threshold() == short:  # else somebody has set it meanwhile
             gc.set_threshold(*usual)

@@ -58,28 +58,35 @@ class LoopWatch:
         self._stack = stack
         self._last = clock()
         self._window = Window(seconds=LINE_SECONDS)
-        self._seen: Sequence[str] = ()
+        self._seen: tuple[float, Sequence[str]] = (0.0, ())  # the beat after which it was seen, and what
 
     def beat(self) -> None:
         """The loop is free: if it was held since the last beat, that is told."""
         now = self._clock()
-        held, self._last = now - self._last - BEAT, now
-        seen, self._seen = self._seen, ()
+        (beat, functions), last = self._seen, self._last
+        held, self._last = now - last - BEAT, now
         self._note_lag(max(0.0, held))
         if held < HELD:
             return
         self._standstills.note(held)
         if self._window.admits(now):
             more = self._window.take_untold()
-            self._log("loop_stalled", ms=round(held * 1_000), functions=list(seen), more=more)
+            self._log(
+                "loop_stalled",
+                ms=round(held * 1_000),
+                functions=list(functions) if beat == last else [],
+                more=more,
+            )
 
     def look(self) -> None:
         """Called by another thread: notes where the loop stands, if it is late with its beat.
 
-        The first look counts: a later one may come when the loop is free, just before its beat.
+        The first look after a beat counts: a later one may come when the loop is free, just before the next.
+        So of two things that hold it one after the other the first is named, also where it is the shorter.
         """
-        if not self._seen and self._clock() - self._last >= BEAT + LATE:
-            self._seen = self._stack()
+        last = self._last  # the loop may beat before the stack is read: then it says nothing of that beat
+        if self._seen[0] != last and self._clock() - last >= BEAT + LATE:
+            self._seen = (last, self._stack())
 
 
 @contextmanager

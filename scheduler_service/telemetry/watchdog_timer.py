@@ -8,23 +8,26 @@ from typing import Protocol
 
 
 class WatchdogTimer(Protocol):
-    """Rings when it was not restarted in time, and again after as long, until it is."""
+    """Rings when it was not restarted in time, and again after as long, until it is.
+
+    One thread restarts and closes it, another one waits; that one frees what it holds, by its last `wait`.
+    """
 
     def restart(self) -> None:
         """Rings after its time from now on, if this is not called again before."""
 
     def wait(self) -> bool:
-        """Blocks the calling thread until it rings (True) or was closed (False); one thread at a time."""
+        """Blocks the calling thread until it rings (True) or was closed (False); not again after that."""
 
     def close(self) -> None:
-        """Ends the waiting."""
+        """Ends the waiting; to restart or close it afterwards does nothing."""
 
 
 def make_timer(seconds: float) -> WatchdogTimer:
     """One that rings `seconds` after its making, its last restart or its last ring.
 
     On Linux it is a timer of the kernel, and wakes no thread until it rings; where there is none, or no
-    descriptor for it, the waiting thread looks itself, once in so many seconds.
+    descriptor for it, the waiting thread wakes whenever the time since a restart would be over.
     """
     try:
         return KernelTimer(seconds)
@@ -39,6 +42,7 @@ class PolledTimer:
         self._seconds = seconds
         self._ended = threading.Lock()  # waited for often: an Event takes five times as long
         self._ended.acquire()
+        self._is_closed = False
         self.restart()
 
     def restart(self) -> None:
@@ -49,14 +53,14 @@ class PolledTimer:
         """As WatchdogTimer has it."""
         while (left := self._deadline - time.monotonic()) > 0:
             if self._ended.acquire(timeout=left):
-                self._ended.release()
                 return False
         self.restart()
         return True
 
     def close(self) -> None:
         """As WatchdogTimer has it."""
-        if self._ended.locked():
+        if not self._is_closed:
+            self._is_closed = True
             self._ended.release()
 
 
@@ -85,7 +89,9 @@ class KernelTimer:
         self._is_closed = False
         self._closing = threading.Lock()
         self._arm = ctypes.byref(self._spec)
-        self.restart()
+        if self._set(self._descriptor, 0, self._arm, None) < 0:
+            os.close(self._descriptor)
+            raise OSError(ctypes.get_errno(), "timerfd_settime")
 
     def restart(self) -> None:
         """As WatchdogTimer has it."""

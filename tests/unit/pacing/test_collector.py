@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from scheduler_service.pacing.collector import FEW, MANY, OLD, short_collections, tend_collector
+from scheduler_service.pacing.collector import FEW, MANY, ROUNDS, short_collections, tend_collector
 
 Kept = list[list[int]]
 
@@ -70,14 +70,17 @@ def test_a_little_garbage_is_none(rounds: Rounds) -> None:
 
 
 def test_older_objects_are_looked_at_seldom(rounds: Rounds) -> None:
-    """Once in two million, whatever was found: a round over them is long."""
+    """Rounds of large work, or of a time with garbage, do not bring a long one about when they end."""
     tend_collector()
-    young, middle, _ = gc.get_threshold()
-    assert (young, young * middle) == (FEW, OLD)
-    kept: Kept = [[] for _ in range(2 * FEW)]
-    young, middle, _ = gc.get_threshold()
-    assert (young, young * middle) == (MANY, OLD)
-    assert kept
+    kept: Kept = [[] for _ in range(FEW + MANY)]
+    with short_collections():
+        kept += [[] for _ in range(100 * FEW)]
+    make_garbage(MANY + 100 * FEW)
+    kept += [[] for _ in range(3 * MANY)]
+    assert len(rounds) > 200
+    assert set(rounds) == {0}
+    make_garbage(ROUNDS * MANY)
+    assert 1 in rounds
 
 
 def test_what_others_set_stays(rounds: Rounds) -> None:

@@ -86,6 +86,28 @@ def test_the_first_look_counts() -> None:
     assert lines == [["engine.render"]]
 
 
+def test_a_look_that_a_beat_has_overtaken_says_nothing() -> None:
+    """What it saw was not what holds the loop next."""
+    now, lines, beats = [1_000.0], [], [True]
+
+    def write(event: str, /, **keys: object) -> None:
+        lines.append(keys["functions"])
+
+    def stack() -> list[str]:
+        if beats and beats.pop():
+            watch.beat()
+            return ["selectors.select"]
+        return ["engine.render"]
+
+    watch = LoopWatch(log=write, clock=lambda: now[0], stack=stack)
+    now[0] += BEAT + LATE + 0.001
+    watch.look()
+    now[0] += HELD_BEAT
+    watch.look()
+    watch.beat()
+    assert lines == [["engine.render"]]
+
+
 @pytest.mark.anyio
 async def test_a_running_watch_names_what_holds_the_loop() -> None:
     """By its own clock and its own thread, which looks while the loop is held.
