@@ -15,9 +15,12 @@ from scheduler_service.ports.state import Commit, StateStore
 TURNS_AT_ONCE = 10
 """Of jobs that are in memory, or in the store."""
 
-GROUP_BYTES = 1 << 20
-"""What jobs that are written in one group may have: 16 MiB at once take 200 ms and more, and so long firings
-would wait to be written. A thousand usual jobs are one group."""
+USUAL_BYTES = 1 << 10
+"""What a usual job has at most: a thousand of them are one group, as a group has its price."""
+
+GROUP_BYTES = 128 << 10
+"""What jobs that are written in one group may have beyond what is usual. For so long firings wait to be
+written: on a slow machine 1 MiB took 50 to 100 ms, and so much 10."""
 
 Answer = Reply | StoreError
 Take = Callable[[str, Command], Awaitable[Reply]]
@@ -122,10 +125,10 @@ class BulkCreation:
 
 
 def _divide(commits: Sequence[Commit]) -> Iterator[Sequence[Commit]]:
-    """Groups of `commits` in their order, each of at most `GROUP_BYTES`, or of one that has more."""
+    """Groups of `commits` in their order: up to `GROUP_BYTES` beyond `USUAL_BYTES` each, or one with more."""
     start = weight = 0
     for place, commit in enumerate(commits):
-        own = len(commit.document or b"") + len(commit.definition or b"")
+        own = max(0, len(commit.document or b"") + len(commit.definition or b"") - USUAL_BYTES)
         if weight and weight + own > GROUP_BYTES:
             yield commits[start:place]
             start, weight = place, 0
