@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import socket
-import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -20,7 +19,7 @@ from scheduler_service.telemetry.tally import Tally
 CUT_OFF_SECONDS = 1.0
 MALFORMED_SECONDS = 60.0
 DATE_SECONDS = 1.0
-"""The unit of the header Date."""
+"""Between two looks at the clock for the header Date, whose unit is a second."""
 
 
 class Server(uvicorn.Server):
@@ -74,8 +73,7 @@ class Server(uvicorn.Server):
         """
         while not await self.on_tick(0):  # writes the date of the answers
             with contextlib.suppress(TimeoutError):
-                left = DATE_SECONDS - time.time() % DATE_SECONDS  # it changes as the second does
-                await asyncio.wait_for(self._asked_to_end.wait(), left)
+                await asyncio.wait_for(self._asked_to_end.wait(), DATE_SECONDS)
 
     def ask_to_end(self) -> None:
         """Ends `serve` once what is being answered is. Called on the loop's thread."""

@@ -16,7 +16,6 @@ from scheduler_service.ports.errors import (
     StoreConflict,
     StoreError,
     StoreRefused,
-    StoreStopping,
     StoreUnavailable,
     StoreUncertain,
 )
@@ -35,7 +34,6 @@ OnNotice = Callable[[str, bytes], None]
 ERRORS: dict[str, type[Exception]] = {
     "conflict": StoreConflict,
     "uncertain": StoreUncertain,
-    "stopping": StoreStopping,  # before what it is one of
     "unavailable": StoreUnavailable,
     "cursor": CursorError,
     "refused": StoreRefused,
