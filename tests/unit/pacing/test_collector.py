@@ -79,7 +79,7 @@ def test_older_objects_are_looked_at_seldom(rounds: Rounds) -> None:
     kept += [[] for _ in range(3 * MANY)]
     assert len(rounds) > 200
     assert set(rounds) == {0}
-    make_garbage(ROUNDS * MANY)
+    make_garbage(ROUNDS * FEW)
     assert 1 in rounds
 
 
