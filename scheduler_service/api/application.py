@@ -24,7 +24,15 @@ from scheduler_service.api.pages.front import FrontPage
 from scheduler_service.api.pages.reference import Reference
 from scheduler_service.api.parameters import check_length, read_query
 from scheduler_service.api.request import LONGEST_IN_PATH, ApiRequest, Operation
-from scheduler_service.api.responses import ENCODER, ApiProblem, fail, invalid, refuse, store_problem
+from scheduler_service.api.responses import (
+    ENCODER,
+    ApiProblem,
+    count_fault,
+    fail,
+    invalid,
+    refuse,
+    store_problem,
+)
 from scheduler_service.api.routes import OPERATIONS
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.persistence.common.pagination import CursorError
@@ -142,7 +150,7 @@ class Endpoint:
                 too_large = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
                 return fail(refuse(too_large, "/timers", "too_large", str(error)))
             case StoreError():
-                self._deps.store_faults.count("requests", error=str(error))
+                count_fault(self._deps.store_faults, error)
                 return fail(store_problem(error, is_read=scope["method"] in ("GET", "HEAD")))
         return None
 

@@ -17,7 +17,7 @@ from scheduler_service.api.definitions import (
     id_of,
     read_unchecked,
 )
-from scheduler_service.api.dependencies import ApiDependencies, Offload
+from scheduler_service.api.dependencies import Offload
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.name_warnings import find_refused_names, warn_of_names
 from scheduler_service.api.ownership import read_owner
@@ -25,6 +25,7 @@ from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import (
     ApiProblem,
     Flaw,
+    count_fault,
     refused,
     store_problem,
     succeed,
@@ -79,6 +80,7 @@ class _BulkJobs:
         self._checks = DefinitionChecks(request.deps, request.creator)
         self._is_json = False
         self._results: dict[int, Result] = {}
+        self._fault: StoreError | None = None
 
     async def create(self) -> list[Result]:
         """Creates the jobs; the results are in order. Raises ApiProblem where nothing was created."""
@@ -87,6 +89,8 @@ class _BulkJobs:
             await self._create(indexes)
         else:
             await self._share(self._deps.offload)
+        if self._fault is not None:  # one request, however many of its items
+            count_fault(self._deps.store_faults, self._fault)
         await self._warn_of_names()
         return [self._results[index] for index in indexes]
 
@@ -116,7 +120,7 @@ class _BulkJobs:
         for job_id, reply in (await offload.offer(texts, self._owner)).items():
             # What follows a conflict needs the checked definition, which `_create` makes.
             if not _is_conflict(reply):
-                self._results[indexes[job_id]] = _conclude(self._deps, job_id, reply)
+                self._results[indexes[job_id]] = self._conclude(job_id, reply)
         await self._create([index for index in indexes.values() if index not in self._results])
 
     async def _create(self, indexes: Sequence[int]) -> None:
@@ -144,7 +148,7 @@ class _BulkJobs:
             self._results[index] = (
                 await self._go_on(index, checked, reply)
                 if _is_conflict(reply)
-                else _conclude(self._deps, checked.job_id, reply, checked.warnings)
+                else self._conclude(checked.job_id, reply, checked.warnings)
             )
 
     async def _check(self, index: int) -> CheckedDefinition | None:
@@ -172,12 +176,12 @@ class _BulkJobs:
         try:
             kept = await keep_creator(self._request, checked.job_id, self._texts[index], checked)
         except StoreError as error:
-            return _conclude(self._deps, checked.job_id, error)
+            return self._conclude(checked.job_id, error)
         if kept is not checked:
             (reply,) = await self._deps.create_all([kept.definition], self._owner)
         if self._may_update and _is_conflict(reply):
             return await self._update(kept)
-        return _conclude(self._deps, checked.job_id, reply, kept.warnings)
+        return self._conclude(checked.job_id, reply, kept.warnings)
 
     async def _update(self, checked: CheckedDefinition) -> Result:
         event = Updated(revision=0, active=checked.active, owner=self._owner or None)
@@ -186,8 +190,21 @@ class _BulkJobs:
         except ApiProblem as problem:
             return _refuse(checked.job_id, problem)
         except StoreError as error:
-            return _conclude(self._deps, checked.job_id, error)
+            return self._conclude(checked.job_id, error)
         return _accept(checked.job_id, "updated", checked.warnings)
+
+    def _conclude(self, job_id: str, reply: Reply | StoreError, warnings: Sequence[Flaw] = ()) -> Result:
+        """The result of a creation."""
+        match reply:
+            case Taken():
+                return _accept(job_id, "created", warnings)
+            case Refusal():
+                return _refuse(job_id, refused(reply))
+            case StoreError():
+                self._fault = reply
+                return _refuse(job_id, store_problem(reply))
+            case _:
+                return _accept(job_id, "unchanged", warnings)
 
 
 def _is_conflict(reply: Reply | StoreError) -> bool:
@@ -203,22 +220,6 @@ def _find_others(found: Sequence[UncheckedDefinition], offload: Offload) -> dict
         for index, one in enumerate(found)
         if one.job_id is not None and times[one.job_id] == 1 and offload.is_elsewhere(one.job_id)
     }
-
-
-def _conclude(
-    deps: ApiDependencies, job_id: str, reply: Reply | StoreError, warnings: Sequence[Flaw] = ()
-) -> Result:
-    """The result of a creation."""
-    match reply:
-        case Taken():
-            return _accept(job_id, "created", warnings)
-        case Refusal():
-            return _refuse(job_id, refused(reply))
-        case StoreError():
-            deps.store_faults.count("requests", error=str(reply))
-            return _refuse(job_id, store_problem(reply))
-        case _:
-            return _accept(job_id, "unchanged", warnings)
 
 
 def _accept(job_id: str, status: str, warnings: Sequence[Flaw]) -> Result:

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from scheduler_service.api.event_wire import frame_of, gap_frame
+from scheduler_service.api.responses import count_fault
 from scheduler_service.domain.occurrences import Occurrence
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.telemetry.event_reader import EventReader, Wants
@@ -105,7 +106,7 @@ class EventStreamResponse(Response):
             try:
                 await self._look_up(ahead)
             except StoreError as error:
-                self._store_faults.count("requests", error=str(error))
+                count_fault(self._store_faults, error)
                 return gap_frame(self._reader.skip(end), self._wall())
         gap, events = self._reader.take(self._wants, MOST_EVENTS, end)
         frames = [frame_of(self._reader, event) for event in events]

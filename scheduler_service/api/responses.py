@@ -10,7 +10,8 @@ from starlette.responses import Response
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.replies import Refusal, RefusalCode
-from scheduler_service.ports.errors import StoreError, StoreUncertain
+from scheduler_service.ports.errors import StoreError, StoreStopping, StoreUncertain
+from scheduler_service.telemetry.tally import Tally
 
 ENCODER = msgspec.json.Encoder()
 
@@ -143,6 +144,12 @@ def refused(refusal: Refusal) -> ApiProblem:
     if refusal.code is RefusalCode.LIMIT:
         problem.headers = (("retry-after", "1"),)
     return problem
+
+
+def count_fault(faults: Tally, error: StoreError) -> None:
+    """Counts, in the log, a request that the store failed; that a process stops is no fault of it."""
+    if not isinstance(error, StoreStopping):
+        faults.count("requests", error=str(error))
 
 
 def explain_fault(error: StoreError) -> str:

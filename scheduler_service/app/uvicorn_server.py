@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -19,7 +20,7 @@ from scheduler_service.telemetry.tally import Tally
 CUT_OFF_SECONDS = 1.0
 MALFORMED_SECONDS = 60.0
 DATE_SECONDS = 1.0
-"""Between two looks at the clock for the header Date, whose unit is a second."""
+"""The unit of the header Date."""
 
 
 class Server(uvicorn.Server):
@@ -73,7 +74,8 @@ class Server(uvicorn.Server):
         """
         while not await self.on_tick(0):  # writes the date of the answers
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._asked_to_end.wait(), DATE_SECONDS)
+                left = DATE_SECONDS - time.time() % DATE_SECONDS  # it changes as the second does
+                await asyncio.wait_for(self._asked_to_end.wait(), left)
 
     def ask_to_end(self) -> None:
         """Ends `serve` once what is being answered is. Called on the loop's thread."""

@@ -31,7 +31,13 @@ from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Rep
 from scheduler_service.domain.wire import Answer, Fault, Token
 from scheduler_service.engine.snapshot import decode, encode_all
 from scheduler_service.ports.delivery import Command
-from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import (
+    StoreConflict,
+    StoreError,
+    StoreStopping,
+    StoreUnavailable,
+    StoreUncertain,
+)
 from scheduler_service.ports.state import Remembered
 
 Plain = (
@@ -109,6 +115,7 @@ _TOLDS = msgspec.msgpack.Decoder(ReadReply)
 _ERRORS: dict[str, type[StoreError]] = {
     "conflict": StoreConflict,
     "uncertain": StoreUncertain,
+    "stopping": StoreStopping,  # before what it is one of, which an older program takes it for
     "unavailable": StoreUnavailable,
 }
 

@@ -2,7 +2,8 @@
 
 StoreError
 ├── StoreUnavailable     nothing was written
-│   └── StateUnreadable  the stored state of this one job is damaged
+│   ├── StateUnreadable  the stored state of this one job is damaged
+│   └── StoreStopping    the process stops: nothing is wrong with the store
 ├── StoreUncertain       whether it was written is unknown
 ├── StoreConflict        another writer was first; what was read is outdated
 └── StoreRefused         the store does not open; the message names the file and the remedy
@@ -33,6 +34,16 @@ class StoreUnavailable(StoreError):
 
 class StateUnreadable(StoreUnavailable):
     """The stored state of one job is damaged, or a newer program wrote it: asking again soon is of no use."""
+
+
+class StoreStopping(StoreUnavailable):
+    """Nothing was done, since this process stops: no fault, so no line of the log. Its text is public.
+
+    Asked again, another node answers, or this one after its start.
+    """
+
+    def __init__(self, *text: object, is_public: bool = True) -> None:
+        super().__init__(*text, is_public=is_public)
 
 
 class DeliveryUnreadable(StoreUnavailable):
@@ -80,11 +91,9 @@ class StoreTooNew(StoreRefused):
     """A newer program wrote the file."""
 
 
-def store_closed(what: str = "it takes nothing more") -> StoreUnavailable:
-    """What a caller hears while the service ends: no fault, so the log has no word of it."""
-    return StoreUnavailable(
-        f"the service is stopping and its store is closed: {what}; ask again in a moment", is_public=True
-    )
+def store_closed(what: str = "it takes nothing more") -> StoreStopping:
+    """What a caller hears while the service ends."""
+    return StoreStopping(f"the service is stopping and its store is closed: {what}; ask again in a moment")
 
 
 def explain(error: Exception) -> str:

@@ -20,7 +20,7 @@ from scheduler_service.hosts.messages import read_reply, write_ask
 from scheduler_service.hosts.program_cache import ProgramCache
 from scheduler_service.hosts.tasks import STOPPING, Tasks, ends_within
 from scheduler_service.ports.delivery import Command, Definition
-from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import StoreError, StoreStopping, StoreUncertain
 from scheduler_service.ports.state import OF_MESSAGE, Remembered
 
 CREATIONS_AT_ONCE = 64
@@ -128,7 +128,7 @@ class ActorClient:
         up: one that is 5 s old is given up where a node has left.
         """
         if self._is_closed:
-            raise StoreUnavailable(STOPPING, is_public=True)
+            raise StoreStopping(STOPPING)
         asked_at = self._clock.now().steady
         call = asyncio.create_task(self._sidecar.invoke(job_id, message))
         try:

@@ -24,7 +24,7 @@ from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.tasks import Tasks, close_history, wait_for_rest
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command
-from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.errors import StoreStopping
 from scheduler_service.ports.history import History
 
 
@@ -137,11 +137,11 @@ class DaprHost:
         return await asyncio.shield(self._tasks.start(self._turns.take(job_id, message)))
 
     async def remind(self, job_id: str) -> None:
-        """The job's reminder rang. Raises StoreUnavailable while the node stops: another one takes it."""
+        """The job's reminder rang. Raises StoreStopping while the node stops: another one takes it."""
         self.active.add(job_id)
         self.alarms.rang(job_id)
         if self._is_draining and not self._cache.is_live(job_id):
-            raise StoreUnavailable("this node is stopping; ask again in a moment", is_public=True)
+            raise StoreStopping("this node is stopping; ask again in a moment")
         await asyncio.shield(self._tasks.start(self._turns.look(job_id)))
 
     async def deactivate(self, job_id: str) -> None:

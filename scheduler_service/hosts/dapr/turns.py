@@ -44,7 +44,7 @@ from scheduler_service.hosts.messages import (
 from scheduler_service.hosts.tasks import STARTING, STOPPING
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.delivery import Command, Definition
-from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable
+from scheduler_service.ports.errors import StoreConflict, StoreError, StoreStopping, StoreUnavailable
 
 TRIES = 3
 COMMANDS = (Created, Updated, Activated, Paused, Destroyed, Triggered, Released, CancelRequested)
@@ -148,7 +148,7 @@ class ClusterTurns:
 
     async def _take(self, job_id: str, event: Event, ask: Ask) -> Reply:
         if self._is_refused(event):
-            raise StoreUnavailable(STOPPING, is_public=True)
+            raise StoreStopping(STOPPING)
         definition = None
         if ask.definition is not None:
             definition = Definition(ask.definition, await self._core.compile(ask.definition))

@@ -20,7 +20,7 @@ from scheduler_service.hosts.tasks import STARTING, STOPPING, Tasks, close_histo
 from scheduler_service.hosts.timed_release import TimedRelease
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Definition
-from scheduler_service.ports.errors import StoreError, StoreUnavailable
+from scheduler_service.ports.errors import StoreError, StoreStopping
 from scheduler_service.ports.state import StateStore
 
 Result = TypeVar("Result")
@@ -66,7 +66,7 @@ class EmbeddedHost:
         A turn that has begun is completed, also when the caller is cancelled.
         """
         if self._is_draining and isinstance(command.event, STARTING):
-            raise StoreUnavailable(STOPPING, is_public=True)
+            raise StoreStopping(STOPPING)
         event, definition = command.event, command.definition
         if isinstance(event, Created) and not event.uid and definition and command.remembered is None:
             return await self._to_its_end(self._creation.take(definition, event))
@@ -79,7 +79,7 @@ class EmbeddedHost:
         Never raises StoreError.
         """
         if self._is_draining:
-            return [StoreUnavailable(STOPPING, is_public=True)] * len(definitions)
+            return [StoreStopping(STOPPING)] * len(definitions)
         return await self._to_its_end(self._creation.run(definitions, Created(uid="", key=b"", owner=owner)))
 
     @property

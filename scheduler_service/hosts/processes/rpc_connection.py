@@ -16,6 +16,7 @@ from scheduler_service.ports.errors import (
     StoreConflict,
     StoreError,
     StoreRefused,
+    StoreStopping,
     StoreUnavailable,
     StoreUncertain,
 )
@@ -34,6 +35,7 @@ OnNotice = Callable[[str, bytes], None]
 ERRORS: dict[str, type[Exception]] = {
     "conflict": StoreConflict,
     "uncertain": StoreUncertain,
+    "stopping": StoreStopping,  # before what it is one of
     "unavailable": StoreUnavailable,
     "cursor": CursorError,
     "refused": StoreRefused,

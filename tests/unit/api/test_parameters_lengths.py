@@ -10,7 +10,7 @@ from scheduler_service.api.parameters import MOST_REPEATED, Parameter
 from scheduler_service.api.request import LONGEST_IN_PATH, Operation
 from scheduler_service.api.responses import HIDDEN_FAULT
 from scheduler_service.api.routes import OPERATIONS
-from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import StoreError, StoreStopping, StoreUnavailable, StoreUncertain
 from tests.unit.api.world import World, definition, pointers
 
 pytestmark = pytest.mark.anyio
@@ -112,6 +112,26 @@ async def test_no_answer_names_a_file(world: World, fault: StoreError) -> None:
         assert "6379" not in answer.text
         assert "punctual" not in answer.text
     assert ("store_failed", {"requests": 1, "error": str(fault)}) in world.logged
+
+
+async def test_an_array_that_the_store_failed_is_one_request(world: World) -> None:
+    """However many items it has."""
+    world.fault = StoreUnavailable("full")
+    async with world.client() as client:
+        answer = await client.post("/jobs", json=[{"jobId": name, **definition()} for name in "abc"])
+    assert [item["problem"]["status"] for item in answer.json()["data"]["items"]] == [503] * 3
+    assert world.deps.store_faults.counts == {"requests": 1}
+
+
+async def test_a_process_that_stops_is_no_fault_of_the_store(world: World) -> None:
+    """Callers hear when to ask again; the log has no line of it."""
+    world.fault = StoreStopping("this node is stopping; ask again in a moment")
+    async with world.client() as client:
+        one = await client.post("/jobs/j1", json=definition())
+        many = await client.post("/jobs", json=[{"jobId": "a", **definition()}])
+    assert one.status_code == many.json()["data"]["items"][0]["problem"]["status"] == 503
+    assert one.json()["detail"] == "nothing was done: this node is stopping; ask again in a moment"
+    assert [event for event, _ in world.logged if event == "store_failed"] == []
 
 
 async def test_an_answer_has_the_text_of_a_public_fault(world: World) -> None:

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from scheduler_service.domain.events import FeedbackArrived, Triggered
 from scheduler_service.hosts.messages import event_of, read_ask, read_reply, write_ask, write_error
 from scheduler_service.ports.delivery import Command
-from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.errors import (
+    StoreConflict,
+    StoreError,
+    StoreStopping,
+    StoreUnavailable,
+    StoreUncertain,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -60,3 +66,11 @@ def test_an_error_stays_public_or_not(is_public: bool) -> None:
     with pytest.raises(StoreUnavailable, match="no") as caught:
         read_reply(told)
     assert caught.value.is_public == is_public
+
+
+@pytest.mark.parametrize("kind", [StoreConflict, StoreUncertain, StoreStopping, StoreUnavailable])
+def test_an_error_stays_what_it_is(kind: type[StoreError]) -> None:
+    """The API tells a node that stops from a store that fails."""
+    with pytest.raises(StoreError) as caught:
+        read_reply(write_error(kind("no")))
+    assert type(caught.value) is kind

@@ -21,7 +21,7 @@ from scheduler_service.hosts.processes.rpc_connection import (
     write_frame,
 )
 from scheduler_service.persistence.common.pagination import CursorError
-from scheduler_service.ports.errors import StoreConflict, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import StoreConflict, StoreStopping, StoreUnavailable, StoreUncertain
 
 pytestmark = pytest.mark.anyio
 Serve = Callable[[str, bytes], Awaitable[bytes]]
@@ -56,6 +56,7 @@ async def echo(method: str, argument: bytes) -> bytes:
         "conflict": StoreConflict("first"),
         "uncertain": StoreUncertain("perhaps"),
         "unavailable": StoreUnavailable("not now"),
+        "stopping": StoreStopping("soon again"),
         "public": StoreUnavailable("starting", is_public=True),
         "cursor": CursorError("of another list"),
         "fault": ZeroDivisionError("a secret"),
@@ -100,6 +101,7 @@ async def test_a_large_argument_arrives_whole() -> None:
         ("conflict", StoreConflict),
         ("uncertain", StoreUncertain),
         ("unavailable", StoreUnavailable),
+        ("stopping", StoreStopping),
         ("public", StoreUnavailable),
         ("cursor", CursorError),
     ],
@@ -110,7 +112,7 @@ async def test_an_error_is_raised_where_it_was_asked(method: str, kind: type[Exc
         with pytest.raises(kind) as caught:
             await ours.connection.call(method, b"")
         assert str(caught.value) == str(await _raised(method))
-        assert getattr(caught.value, "is_public", False) == (method == "public")
+        assert getattr(caught.value, "is_public", False) == (method in ("public", "stopping"))
         assert await ours.connection.call("echo", b"on") == b"on"
         assert theirs.log == []
 
