@@ -8,6 +8,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -60,7 +61,8 @@ class SpanExport:
 
     Spans wait for `delay` seconds at most, and for no more than `batch_size` of them. What a collector does
     not take is sent again, later and later, while the queue has room for `queue_size`; then new spans are
-    dropped and counted. `make_writer` is called in the thread, since what it imports takes long.
+    dropped and counted. What is being sent is in the queue until it was taken. `make_writer` is called in the
+    thread, since what it imports takes long.
     """
 
     def __init__(
@@ -145,7 +147,7 @@ class SpanExport:
         waiting = self._waiting
         while waiting:
             with self._lock:
-                batch = [waiting.popleft() for _ in range(min(self._batch_size, len(waiting)))]
+                batch = list(islice(waiting, self._batch_size))
             refusal: Refusal | None
             try:
                 body = write(batch)
@@ -153,17 +155,18 @@ class SpanExport:
                 refusal = Refusal(f"{type(error).__name__}: {error}", is_final=True)
             else:
                 refusal = self._post(client, body)
+            if refusal is not None:
+                self._tell(fails=True, error=refusal.reason)
+                if not refusal.is_final:
+                    return False
+            with self._lock:  # only now: until then they count as waiting
+                for _ in batch:
+                    waiting.popleft()
             if refusal is None:
                 self.exported += len(batch)
                 self._tell(fails=False)
-                continue
-            self._tell(fails=True, error=refusal.reason)
-            if refusal.is_final:
+            else:
                 self._call(partial(self._drop, len(batch), "refused"))
-                continue
-            with self._lock:
-                waiting.extendleft(reversed(batch))
-            return False
         return True
 
     def _drop(self, count: int, reason: str) -> None:

@@ -1,13 +1,15 @@
 """Answers that nobody reads, from more callers than there are descriptors."""
 
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.attack.bystander import open_bystander
 from tests.attack.client import SMALL_BUFFER, get, many_clients
-from tests.attack.service import fill, job, open_service
+from tests.attack.service import Service, fill, job, open_service
 from tests.faults.processes import Fleet
 
 pytestmark = pytest.mark.anyio
@@ -38,6 +40,16 @@ async def test_many_answers_that_nobody_reads(fleet: Fleet, tmp_path: Path) -> N
     assert (moments[1] - moments[0]).total_seconds() < DRAIN_SECONDS + FURTHER_SECONDS
 
 
+async def read_large(service: Service) -> httpx.Response | None:
+    """None: it is told to ask again, which a machine that has much else to do may have to say."""
+    answer = await service.run.ask("GET", "/jobs/large/revisions", timeout=60)
+    if answer.status_code == 503:
+        assert answer.headers["retry-after"] == "1"
+        return None
+    assert answer.status_code == 200
+    return answer
+
+
 async def test_the_largest_answers_that_nobody_reads(fleet: Fleet, tmp_path: Path) -> None:
     """Asked for at one moment, they are made a few at a time; who asks after them gets an answer."""
     async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
@@ -50,7 +62,6 @@ async def test_the_largest_answers_that_nobody_reads(fleet: Fleet, tmp_path: Pat
             assert answer.status_code in (200, 201), answer.text
         asked = get("/jobs/large/revisions")
         async with many_clients(service.url, LARGE_CALLERS, first=asked, buffer=SMALL_BUFFER):
-            answer = await service.run.ask("GET", "/jobs/large/revisions", timeout=60)
-            assert answer.status_code == 200
+            answer = await service.run.until(partial(read_large, service), "a large answer is made")
             assert len(answer.content) > 3_000_000
             await bystander.check()

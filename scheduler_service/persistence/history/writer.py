@@ -15,7 +15,7 @@ from scheduler_service.persistence.history.buffer import Load
 from scheduler_service.persistence.history.coalesce import Rows, coalesce
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.day_folding import DayFolding
-from scheduler_service.persistence.history.pace import BUSY_BATCHES, flush_interval_after
+from scheduler_service.persistence.history.pace import BUSY_BATCHES, flush_interval_after, waits_of_load
 from scheduler_service.persistence.history.poison_rows import save_good_rows
 from scheduler_service.persistence.history.removal import Removal, mark_dropped
 from scheduler_service.persistence.history.statements import (
@@ -212,8 +212,7 @@ class HistoryWriter:
                 self._await_pause()
             self._await_load()
             if self._load.batches and not self._failures:
-                interval = flush_interval_after(self._last_batches, self._flush_seconds)
-                self._changed.wait_for(self._is_due, timeout=interval)
+                self._gather_load()
             self._flush_requested = False
             if not self._closing:
                 return True
@@ -234,6 +233,13 @@ class HistoryWriter:
         self._changed.wait_for(lambda: self._load.batches or self._work or self._closing)
         if time.monotonic() - began > flush_interval_after(self._last_batches, self._flush_seconds):
             self._last_batches = 0
+
+    def _gather_load(self) -> None:
+        """Waits for more of the load that there is."""
+        count = self._load.batches.__len__
+        for seconds in waits_of_load(self._last_batches, count, self._flush_seconds):
+            if self._changed.wait_for(self._is_due, timeout=seconds):
+                return
 
     def _is_due(self) -> bool:
         is_asked = self._flush_requested and self._last_batches < BUSY_BATCHES

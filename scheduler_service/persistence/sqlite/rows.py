@@ -111,7 +111,7 @@ def face_digest(columns: tuple[Any, ...]) -> int:
 
 def with_state(columns: tuple[Any, ...], state: JobState) -> tuple[Any, ...]:
     """The values of FACE of a job that differs in its state alone."""
-    return (*columns[:_STATE], state.value, *columns[_STATE + 1 :])
+    return (*columns[:_STATE], state._value_, *columns[_STATE + 1 :])
 
 
 def turn_columns(entry: CatalogueEntry, sequence: int, due: Due, document: bytes | None) -> tuple[Any, ...]:

@@ -5,7 +5,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from scheduler_service.pacing.collector import FEW, MANY, ROUNDS, short_collections, tend_collector
+from scheduler_service.pacing.collector import (
+    FEW,
+    MANY,
+    RESTING,
+    ROUNDS,
+    SEARCHING,
+    short_collections,
+    tend_collector,
+)
 
 Kept = list[list[int]]
 
@@ -105,6 +113,19 @@ def test_large_work_begins_with_short_rounds(rounds: Rounds) -> None:
         assert gc.get_threshold()[0] == FEW
     assert gc.get_threshold()[0] == MANY
     assert kept
+
+
+def test_a_round_that_ends_as_large_work_begins_leaves_it_short(rounds: Rounds) -> None:
+    """Its end was judged by the thresholds before: it may not set the usual ones over those of the work."""
+    tend_collector()
+    adapt = gc.callbacks[-1]
+    with short_collections():
+        short = gc.get_threshold()
+        for before, collected in ((SEARCHING, 0), (RESTING, MANY)):
+            gc.set_threshold(*before)  # what the end of that round has read
+            adapt("stop", {"generation": 0, "collected": collected})
+            assert gc.get_threshold() == short
+    assert gc.get_threshold() in (SEARCHING, RESTING)
 
 
 def test_it_is_tended_once(rounds: Rounds) -> None:

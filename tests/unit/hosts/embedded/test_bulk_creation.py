@@ -86,6 +86,28 @@ async def test_a_group_that_fails_fails_alone() -> None:
     assert sorted(house.disk.jobs) == ["a", "c"]
 
 
+async def test_a_crash_between_two_groups_keeps_the_first() -> None:
+    """The array, sent again, finds what was written, and creates the rest: at least once, and none twice."""
+    house = await House().start()
+    house.store.hold()
+    large = "x" * GROUP_BYTES
+    creating = asyncio.create_task(create(house, "a", "b", "c", jobDescription=large))
+    await house.settle()
+    house.store.release()
+    house.store.hold()
+    await house.settle()
+    assert house.store.groups == [1, 1]
+    assert not creating.done()
+    creating.cancel()
+    await house.crash()
+    assert sorted(house.disk.jobs) == ["a"]
+    uid = house.disk.jobs["a"].entry.uid
+    await house.start()
+    again = await create(house, "a", "b", "c", jobDescription=large)
+    assert again == [Unchanged(), Taken(), Taken()]
+    assert house.disk.jobs["a"].entry.uid == uid
+
+
 async def test_who_declares_a_job_is_its_owner() -> None:
     """Also after a start, an update and where the creation meets a job that is gone (SPEC sections 9, 11)."""
     house = await House().start()
