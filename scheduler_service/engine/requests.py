@@ -281,12 +281,19 @@ def _content_type(headers: Headers) -> str | None:
     return next((text.lower() for name, text in headers if name.lower() == "content-type"), None)
 
 
+FEW_NUMBERS = 256
+"""Of these the headers are made once: most jobs run seldom, and each call in flight keeps its headers."""
+_EXECUTE_NUMBERS = tuple(("X-Scheduling-Execute-Number", str(number)) for number in range(FEW_NUMBERS))
+_REQUEST_COUNTS = tuple(("X-Scheduling-Request-Counts", str(number)) for number in range(FEW_NUMBERS))
+
+
 def own_headers(program: Program, run: Open, key: str | None) -> Headers:
     """The headers of every request; `key` None: the step has an `Idempotency-Key` of its own."""
+    number, counts = run.execute_number, run.request_counts
     own: Headers = (
         ("X-Scheduling-Job-Id", program.job_id),
-        ("X-Scheduling-Execute-Number", str(run.execute_number)),
-        ("X-Scheduling-Request-Counts", str(run.request_counts)),
+        _EXECUTE_NUMBERS[number] if number < FEW_NUMBERS else ("X-Scheduling-Execute-Number", str(number)),
+        _REQUEST_COUNTS[counts] if counts < FEW_NUMBERS else ("X-Scheduling-Request-Counts", str(counts)),
         ("Idempotency-Key", key or ""),
     )
     if key is None:

@@ -5,7 +5,8 @@ it for the registry of all tasks, a name and a context of their own, which are n
 """
 
 import asyncio
-from collections.abc import Coroutine
+import contextvars
+from collections.abc import Callable, Coroutine
 from functools import cached_property
 from typing import Any
 
@@ -16,9 +17,12 @@ class LightTask:
     So `asyncio.timeout` does not work in it: code that needs that is awaited as a task.
     """
 
-    __slots__ = ("_awaited", "_coroutine", "_is_cancelled", "_tasks")
+    __slots__ = ("_awaited", "_coroutine", "_is_cancelled", "_tasks", "label")
 
-    def __init__(self, coroutine: Coroutine[Any, Any, object], light_tasks: "LightTasks") -> None:
+    def __init__(
+        self, coroutine: Coroutine[Any, Any, object], light_tasks: "LightTasks", label: str = ""
+    ) -> None:
+        self.label = label
         self._coroutine = coroutine
         self._tasks = light_tasks
         self._awaited: asyncio.Future[Any] | None = None
@@ -46,17 +50,21 @@ class LightTask:
             self._tasks.loop.call_exception_handler(context)
         else:
             if awaited is None:  # `asyncio.sleep(0)`
-                self._tasks.loop.call_soon(self.step)
+                self._tasks.loop.call_soon(self.step, context=self._tasks.context)
                 return
             awaited._asyncio_future_blocking = False  # the flag by which `await` hands a future to its runner
             self._awaited = awaited
-            awaited.add_done_callback(self.step)
+            awaited.add_done_callback(self.step, context=self._tasks.context)
 
 
 class LightTasks:
-    """The light tasks of one component. They belong to the event loop of the first one."""
+    """The light tasks of one component. They belong to the event loop of the first one.
 
-    def __init__(self) -> None:
+    `on_end` gets the label of each task that has ended, however it did.
+    """
+
+    def __init__(self, on_end: Callable[[str], None] | None = None) -> None:
+        self._on_end = on_end
         self._tasks: set[LightTask] = set()
         self._ended: asyncio.Future[None] | None = None
 
@@ -65,26 +73,33 @@ class LightTasks:
         """Their event loop; `get_running_loop` would cost a system call each time."""
         return asyncio.get_running_loop()
 
+    @cached_property
+    def context(self) -> contextvars.Context:
+        """That of the first one, for all: a copy for each wait would be an object more while it waits."""
+        return contextvars.copy_context()
+
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def start(self, coroutine: Coroutine[Any, Any, object]) -> LightTask:
+    def start(self, coroutine: Coroutine[Any, Any, object], label: str = "") -> LightTask:
         """Runs `coroutine` to its first wait, and the rest as its waits end."""
-        task = LightTask(coroutine, self)
+        task = LightTask(coroutine, self, label)
         self._tasks.add(task)
         task.step()
         return task
 
-    def start_soon(self, coroutine: Coroutine[Any, Any, object]) -> LightTask:
+    def start_soon(self, coroutine: Coroutine[Any, Any, object], label: str = "") -> LightTask:
         """The same from the next round of the loop on: nothing of it runs inside of what goes on now."""
-        task = LightTask(coroutine, self)
+        task = LightTask(coroutine, self, label)
         self._tasks.add(task)
-        self.loop.call_soon(task.step)
+        self.loop.call_soon(task.step, context=self.context)
         return task
 
     def end(self, task: LightTask) -> None:
         """`task` has ended (called by itself)."""
         self._tasks.discard(task)
+        if self._on_end is not None:
+            self._on_end(task.label)
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
 

@@ -239,15 +239,14 @@ class Turn:
             cached.keeps_much = True
             self._open_bytes.note(cached, weigh_open(decision.document))
         is_apart = self._reads_bodies and has_large_bodies(decision)
-        if self._commits.must_be_durable(cached, turn):
-            prepare = self._commits.prepare
-            pending = await self._apart(prepare, cached, turn) if is_apart else prepare(cached, turn)
+        own = self._commits  # no variable for a method of it: that were an object while the turn waits
+        if own.must_be_durable(cached, turn):
+            pending = await self._apart(own.prepare, cached, turn) if is_apart else own.prepare(cached, turn)
             await self.writing.commit(cached, pending, place)
             return decision.reply
         if until is not None:
             await self._wait_for(until, place)
-        make = self._commits.batch
-        batch = await self._apart(make, cached, turn) if is_apart else make(cached, turn)
+        batch = await self._apart(own.batch, cached, turn) if is_apart else own.batch(cached, turn)
         alarm = self.writing.go_on(cached, turn, batch, event)
         if alarm is not None:
             await alarm

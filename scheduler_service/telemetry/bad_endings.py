@@ -18,7 +18,7 @@ from scheduler_service.domain.records import (
 )
 from scheduler_service.domain.tracing import trace_in, trace_of
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.log import Log
+from scheduler_service.ports.log import Log, omission_of
 from scheduler_service.telemetry.log_text import host_of, safe_message, shorten
 
 EXHAUSTED = frozenset({"limit", "policy_spent"})
@@ -27,7 +27,7 @@ EXHAUSTED = frozenset({"limit", "policy_spent"})
 # A look into an enum costs ten times as much as one at these.
 TERMINATED, CANCELLED, SKIPPED = ExecutionState.TERMINATED, ExecutionState.CANCELLED, ExecutionState.SKIPPED
 TIMER = TriggeredBy.TIMER
-FIRED = FiringOutcome.FIRED
+FIRED, LATE = FiringOutcome.FIRED, FiringOutcome.LATE
 
 MISFIRE = "misfire"
 LONGEST_ERROR = 64
@@ -38,11 +38,13 @@ class BadEndings:
 
     `tries` is how often a notification is tried before it is given up: what is in the outbox then is told
     once. A line has the host of the target and no more of its address, the code of the error, and the message
-    where this program wrote it: nothing that a target or a definition put into a body, header or path.
+    where this program wrote it: nothing that a target or a definition put into a body, header or path. Where
+    thousands come at one moment, lines that `log` would only count are not made.
     """
 
     def __init__(self, *, log: Log, tries: int) -> None:
         self._log = log
+        self._omits = omission_of(log)
         self._tries = tries
 
     def __call__(self, batch: Batch) -> None:
@@ -56,8 +58,10 @@ class BadEndings:
                 elif record.state is SKIPPED and record.triggered_by is not TIMER:
                     self._skipped(batch, record)
             elif type(record) is FiringRecord:
-                if record.outcome is not FIRED:
-                    self._firing(batch, record)
+                if record.outcome is LATE:
+                    self._delayed(batch, record)
+                elif record.outcome is not FIRED:
+                    self._missed(batch, record)
             elif type(record) is AttemptEnded:
                 if record.retry_in is not None:
                     self._attempt(batch, record)
@@ -82,6 +86,8 @@ class BadEndings:
             self._log("execution_failed", **keys)
 
     def _cancelled(self, batch: Batch, record: ExecutionRecord) -> None:
+        if self._omits("execution_cancelled", reason=record.reason):
+            return
         self._log(
             "execution_cancelled",
             jobId=batch.job_id,
@@ -124,17 +130,20 @@ class BadEndings:
             target=host_of(record.url),
         )
 
-    def _firing(self, batch: Batch, record: FiringRecord) -> None:
+    def _delayed(self, batch: Batch, record: FiringRecord) -> None:
+        if self._omits("firing_delayed"):
+            return
+        self._log(
+            "firing_delayed",
+            jobId=batch.job_id,
+            plannedAt=rfc3339(record.planned_at),
+            lateMs=batch.at - record.planned_at,
+            executionId=_execution_of(batch, record),
+        )
+
+    def _missed(self, batch: Batch, record: FiringRecord) -> None:
         planned = rfc3339(record.planned_at)
-        if record.outcome is FiringOutcome.LATE:
-            self._log(
-                "firing_delayed",
-                jobId=batch.job_id,
-                plannedAt=planned,
-                lateMs=batch.at - record.planned_at,
-                executionId=_execution_of(batch, record),
-            )
-        elif record.outcome is FiringOutcome.SKIPPED and record.reason == MISFIRE:
+        if record.outcome is FiringOutcome.SKIPPED and record.reason == MISFIRE:
             if record.count is not None:  # else a later record has it
                 until = None if record.until is None else rfc3339(record.until)
                 self._log(

@@ -46,6 +46,13 @@ class Flood:
                 self._due = min(self._due, now + self._seconds)
             return window.admits(now)
 
+    def omits(self, kind: Kind) -> bool:
+        """Whether a line of this kind is not written now; then it is counted. Otherwise ask `admits`."""
+        now = self._clock()
+        with self._lock:
+            window = self._windows.get(kind)
+            return window is not None and window.omits(now)
+
     @property
     def has_untold(self) -> bool:
         """Whether lines were counted that no sum has yet."""

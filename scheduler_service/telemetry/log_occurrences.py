@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
-from scheduler_service.ports.log import Log
+from scheduler_service.ports.log import Log, omission_of
 from scheduler_service.telemetry.occurrences import Take
 
 
@@ -39,12 +39,13 @@ MEANINGS: Mapping[str, Meaning] = {
 
 
 class OccurrenceLog:
-    """A log whose lines in `MEANINGS` are published too (`ports.log.Log`); `wall` gives wall ms."""
+    """A log whose lines in `MEANINGS` are published too (`ports.log.CountingLog`); `wall` gives wall ms."""
 
     def __init__(self, *, log: Log, publish: Take, wall: Callable[[], int]) -> None:
         self._log = log
         self._publish = publish
         self._wall = wall
+        self._omits = omission_of(log)
 
     def __call__(self, event: str, /, **keys: object) -> None:
         """Writes the line, then publishes what it means. Never raises."""
@@ -62,3 +63,7 @@ class OccurrenceLog:
                 message=None if error is None else str(error),
             )
         )
+
+    def omits(self, event: str, /, **kind: object) -> bool:
+        """Whether a line would neither be written now nor be published."""
+        return event not in MEANINGS and self._omits(event, **kind)

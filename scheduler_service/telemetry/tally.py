@@ -34,6 +34,13 @@ class Window:
         self.untold += 1
         return False
 
+    def omits(self, now: float) -> bool:
+        """Whether one that happens `now` would not be told; then it is counted."""
+        if now >= self._ends or self._told < self._full:
+            return False
+        self.untold += 1
+        return True
+
     def begin(self, now: float) -> None:
         """A new window begins."""
         self._ends, self._told = now + self._seconds, 0

@@ -2,9 +2,10 @@
 
 import asyncio
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from functools import cached_property
+from typing import Any
 
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.metrics import families
@@ -115,10 +116,10 @@ class Pool:
             connection.abandon()
         return None
 
-    async def get(self, route: Route, deadline: float) -> HttpConnection:
-        """A connection to an admitted address, by `deadline`; may wait in the queue. Raises TransportError.
+    def get(self, route: Route, deadline: float) -> Coroutine[Any, Any, HttpConnection]:
+        """A connection to an admitted address, by `deadline`; may wait in the queue. To be awaited at once.
 
-        Once the pool is closed, ConnectFailed with the reason of `close`.
+        Raises TransportError; once the pool is closed, ConnectFailed with the reason of `close`.
         A call waits without a task and a timer of its own: in a burst, most calls wait.
         """
         if self._refusal is not None:
@@ -131,10 +132,11 @@ class Pool:
             )
         if limit.has_room():
             limit.begin_opening()
-        else:
-            given = await self._queue(limit, deadline)
-            if given is not None:
-                return given
+            return self._open_counted(limit, deadline)
+        return self._queue(limit, deadline)
+
+    async def _open_counted(self, limit: ConnectionLimit, deadline: float) -> HttpConnection:
+        """A new connection, already counted in `opening`."""
         opened: asyncio.Task[HttpConnection] | None = None
         try:
             # A task of its own: timeouts need one, and the caller may have none.
@@ -192,10 +194,10 @@ class Pool:
             connection.fail(reason)
         self.budget.close()
 
-    async def _queue(self, limit: ConnectionLimit, deadline: float) -> HttpConnection | None:
-        """A live connection; None: the caller may open one, already counted in `opening`.
+    async def _queue(self, limit: ConnectionLimit, deadline: float) -> HttpConnection:
+        """A live connection that was returned or opened by another call, or a new one where it may open one.
 
-        Raises TimedOut, and ConnectFailed where the pool is closed meanwhile.
+        Raises TransportError: TimedOut, and ConnectFailed where the pool is closed meanwhile.
         """
         waiter = Waiter(limit.route.site.origin, self._loop)
         limit.waiting[waiter] = None
@@ -219,8 +221,8 @@ class Pool:
             given.abandon()
             limit.begin_opening()
             self._limits.setdefault(_key(limit.route), limit)  # forgotten, if that was its last connection
-            return None
-        return given
+            given = None
+        return await self._open_counted(limit, deadline) if given is None else given
 
     def _leave(self, limit: ConnectionLimit, waiter: Waiter) -> None:
         """Removes a waiting call from the queue, and passes on what it was given meanwhile."""

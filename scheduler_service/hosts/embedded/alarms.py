@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 from scheduler_service.domain.moments import SECOND, Due, Now
 from scheduler_service.hosts.embedded.alarm_queue import AlarmQueue, DueWindow
@@ -29,7 +30,7 @@ PREFETCH_MS = 2 * SECOND
 MOST_PREFETCHED = 10_000
 
 # Rings a job; the second argument is the wall moment where the ring comes ahead of it.
-Ring = Callable[[str, int | None], Awaitable[None]]
+Ring = Callable[[str, int | None], Coroutine[Any, Any, None]]
 Prefetcher = Callable[[Sequence[str]], Awaitable[None]]
 
 NO_EARLY_COMMIT = EarlyCommit(usual=0, longest=0)
@@ -72,8 +73,8 @@ class EmbeddedAlarms:
             DueWindow(queue=self._steady, read=store.due_steady, is_ringing=seen, page=page, room=ready // 2),
         )
         self._due = DueJobs()
-        self._ringing_now = LightTasks()
-        self._early = LightTasks()
+        self._ringing_now = LightTasks(on_end=self._ringing.discard)
+        self._early = LightTasks(on_end=self._ringing.discard)
         self._chunk = SMALLEST_SLICE
         self._wakeup = Wakeup(clock=clock, ahead=early_commit.longest)
         self._tasks: list[asyncio.Task[None]] = []
@@ -270,13 +271,7 @@ class EmbeddedAlarms:
 
     def _ring_soon(self, job_id: str, moment: int | None) -> None:
         self._ringing.add(job_id)
-        (self._ringing_now if moment is None else self._early).start(self._ring_once(job_id, moment))
-
-    async def _ring_once(self, job_id: str, moment: int | None) -> None:
-        try:
-            await self._ring(job_id, moment)
-        finally:
-            self._ringing.discard(job_id)
+        (self._ringing_now if moment is None else self._early).start(self._ring(job_id, moment), job_id)
 
     async def _sleep(self) -> None:
         now = self._clock.now()

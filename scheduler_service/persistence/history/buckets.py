@@ -20,7 +20,7 @@ def bucket_of(milliseconds: int) -> int:
 
 
 # The buckets of the first milliseconds, which most durations are within: a call takes three times as long.
-SHORT_MS = 1_024
+SHORT_MS = 8_192
 SHORT = tuple(map(bucket_of, range(SHORT_MS)))
 
 

@@ -1,6 +1,6 @@
 """The records that wait for the history's writer: bounded in bytes; detail is dropped first."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -23,13 +23,13 @@ RECORD_BYTES = 400
 
 
 class Load(msgspec.Struct):
-    """What the writer writes at once: batches, keys to confirm, executions whose detail was dropped.
+    """What the writer writes at once: batches, those to confirm, executions whose detail was dropped.
 
     `ticket` counts all batches that were ever appended, up to the last one of this load.
     """
 
     batches: list[Batch] = []
-    confirmed: list[tuple[str, int]] = []
+    confirmed: list[Batch] = []
     dropped: set[tuple[str, int]] = set()
     weight: int = 0
     ticket: int = 0
@@ -41,7 +41,7 @@ class Load(msgspec.Struct):
     def add(self, batch: Batch, *, durable: bool, limit: int) -> None:
         """Adds `batch`; beyond `limit` bytes one that is not durable without its detail."""
         if durable:
-            self.confirmed.append((batch.uid, batch.sequence))
+            self.confirmed.append(batch)
         elif self.weight >= limit:
             self.dropped.update((batch.uid, number) for number in _detailed(batch))
             batch = msgspec.structs.replace(batch, records=bare_records(batch.records))
@@ -54,23 +54,44 @@ class Load(msgspec.Struct):
 
         An execution that begins and ends in one load is written as one row. A batch is carried over once.
         """
-        left = {} if self.dropped else _open_batches(self.batches, self.carried)
-        self.batches = [batch for batch in self.batches if (batch.uid, batch.sequence) not in left]
-        weight = sum(map(weigh, left.values()))
+        left = [] if self.dropped else self._take_open()
+        weight = sum(map(weigh, left))
         self.weight -= weight
-        confirmed = [key for key in self.confirmed if key in left]
-        self.confirmed = [key for key in self.confirmed if key not in left]
-        batches = list(left.values())
-        if not batches:
+        own = set(map(id, left))
+        confirmed = [batch for batch in self.confirmed if id(batch) in own]
+        self.confirmed = [batch for batch in self.confirmed if id(batch) not in own]
+        if not left:
             self.complete_to = self.ticket
         return Load(
-            batches,
+            left,
             confirmed,
             weight=weight,
             ticket=self.ticket,
-            carried=len(batches),
+            carried=len(left),
             complete_to=self.ticket,
         )
+
+    def _take_open(self) -> list[Batch]:
+        """Removes the batches with an execution that stays open, but none that was carried over, in order."""
+        left: list[Batch] = []
+        kept: list[Batch] = []
+        ended: set[tuple[str, int]] = set()
+        for place in range(len(self.batches) - 1, -1, -1):
+            batch = self.batches[place]
+            is_open = False
+            for record in batch.records:
+                if type(record) is not ExecutionRecord:
+                    continue
+                key = (batch.uid, record.execute_number)
+                if record.ended_at is not None:
+                    ended.add(key)
+                elif key not in ended:
+                    is_open = True
+            (left if is_open and place >= self.carried else kept).append(batch)
+        left.reverse()
+        kept.reverse()
+        self.batches = kept
+        return left
 
     def carry_over_nothing(self) -> "Load":
         """Keeps all that was appended, and returns an empty load for what comes next."""
@@ -84,26 +105,6 @@ class Load(msgspec.Struct):
         self.dropped |= later.dropped
         self.weight += later.weight
         self.ticket = later.ticket
-
-
-def _open_batches(batches: Sequence[Batch], carried: int) -> dict[tuple[str, int], Batch]:
-    """Batches with an execution that stays open, but the first `carried`, by (uid, sequence)."""
-    ended: set[tuple[str, int]] = set()
-    found: list[Batch] = []
-    for place in range(len(batches) - 1, -1, -1):
-        batch = batches[place]
-        is_open = False
-        for record in batch.records:
-            if type(record) is not ExecutionRecord:
-                continue
-            key = (batch.uid, record.execute_number)
-            if record.ended_at is not None:
-                ended.add(key)
-            elif key not in ended:
-                is_open = True
-        if is_open and place >= carried:
-            found.append(batch)
-    return {(batch.uid, batch.sequence): batch for batch in reversed(found)}
 
 
 def bare_records(records: Iterable[Record]) -> tuple[Record, ...]:

@@ -66,16 +66,22 @@ class _Merged:
     def take(self, batch: Batch) -> None:
         """Adds the records of one turn, with few calls: it runs for every turn."""
         record: Any  # by its type; any other than these three is a Detail
+        key: Execution = (batch.uid, 0)  # of the record before: mostly all are of one execution
         for ordinal, record in enumerate(batch.records):
             kind = type(record)
-            if kind is ExecutionRecord:
-                self._take_execution(batch, record)
-            elif kind is FiringRecord:
+            if kind is FiringRecord:
                 self._take_firing(batch, record)
-            elif kind is DeliveryRecord:
+                continue
+            if kind is DeliveryRecord:
                 self._take_delivery(batch, record)
-            else:
+                continue
+            if record.execute_number != key[1]:
                 key = (batch.uid, record.execute_number)
+            if kind is ExecutionRecord:
+                known = self._executions.get(key)
+                if known is None or known[0].sequence <= batch.sequence:
+                    self._executions[key] = (batch, record)
+            else:
                 found = self._entries.get(key)
                 if found is None:
                     self._entries[key] = found = []
@@ -89,12 +95,6 @@ class _Merged:
             firings=[(*key, *found) for key, found in self._firings.items()],
             deliveries=[row for _, row in self._deliveries.values()],
         )
-
-    def _take_execution(self, batch: Batch, record: ExecutionRecord) -> None:
-        key = (batch.uid, record.execute_number)
-        known = self._executions.get(key)
-        if known is None or known[0].sequence <= batch.sequence:
-            self._executions[key] = (batch, record)
 
     def _take_firing(self, batch: Batch, record: FiringRecord) -> None:
         until = record.planned_at if record.until is None else record.until

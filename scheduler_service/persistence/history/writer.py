@@ -312,7 +312,7 @@ class HistoryWriter:
             self._written = load.complete_to
             recovered, self._failures = self._failures > 0, 0
         if load.confirmed:
-            self._on_written(load.confirmed)
+            self._on_written([(batch.uid, batch.sequence) for batch in load.confirmed])
         if recovered:
             self._on_trouble(None)
         self._settle_waiters(None)

@@ -12,7 +12,7 @@ from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.engine.requests import Refused, at_owner, encode_body
+from scheduler_service.engine.requests import FEW_NUMBERS, Refused, at_owner, encode_body
 from tests.unit.engine.rig import Rig
 
 URL = "http://target.test/"
@@ -90,6 +90,18 @@ def test_a_stored_request_without_a_trace_costs_the_next_one_nothing() -> None:
     rig.document = replace(rig.document, contexts={1: replace(context, phase=bare)})
     rig.answer(200)
     assert rig.request.trace == trace
+
+
+@pytest.mark.parametrize("number", [1, FEW_NUMBERS - 1, FEW_NUMBERS, 10 * FEW_NUMBERS])
+def test_headers_count_on_however_often_a_job_has_run(number: int) -> None:
+    """Those of few runs are made once for all jobs."""
+    rig = Rig().create()
+    assert rig.document is not None
+    head = replace(rig.document.head, execute_number=number - 1, request_counts=number + 1)
+    rig.document = replace(rig.document, head=head)
+    rig.deliver(Triggered())
+    assert rig.header("X-Scheduling-Execute-Number") == str(number)
+    assert rig.header("X-Scheduling-Request-Counts") == str(number + 2)
 
 
 def test_a_polled_location_carries_the_same_headers() -> None:

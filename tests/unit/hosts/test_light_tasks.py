@@ -105,6 +105,29 @@ async def test_an_errand_that_breaks_is_told_of_and_stops_nothing_else() -> None
     assert len(errands) == 0
 
 
+async def test_each_end_is_told_by_its_label() -> None:
+    """Of one that ran through, broke, was cancelled, or never began."""
+    ended: list[str] = []
+    errands = LightTasks(on_end=ended.append)
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def run(wait: bool, breaks: bool = False) -> None:
+        if breaks:
+            raise ValueError
+        if wait:
+            await never
+
+    errands.start(run(wait=False), "through")
+    errands.start(run(wait=False, breaks=True), "broken")
+    assert ended == ["through", "broken"]
+    errands.start(run(wait=True), "cancelled")
+    errands.start_soon(run(wait=True), "never begun")
+    errands.cancel()
+    await errands.wait_for_all()
+    assert sorted(ended[2:]) == ["cancelled", "never begun"]
+
+
 async def test_waiting_ends_with_the_first_that_ends() -> None:
     """So that a place among many is taken again."""
     errands = LightTasks()

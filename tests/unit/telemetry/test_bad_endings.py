@@ -1,7 +1,9 @@
 """Each bad end is one line, with what a person needs and nothing of a body, header or path."""
 
+import io
 import itertools
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -29,6 +31,8 @@ from scheduler_service.domain.records import (
 from scheduler_service.engine.requests import trace_of
 from scheduler_service.ports.history import Batch
 from scheduler_service.telemetry.bad_endings import BadEndings
+from scheduler_service.telemetry.flood import FULL
+from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.metrics.executions import ExecutionMetrics
 from scheduler_service.telemetry.vocabulary import VOCABULARY
 
@@ -209,6 +213,26 @@ def test_missed_and_late_firings_are_lines() -> None:
     ]
     [(event, keys)] = told(FiringRecord(first, skipped, reason="overlap", execute_number=7))
     assert (event, keys["reason"]) == ("firing_skipped", "overlap")
+
+
+def test_of_a_flood_each_is_written_or_counted() -> None:
+    """Thousands at one moment: their lines are not made, and their number is told by kind."""
+    stream = io.StringIO()
+    log = EventLog(stream=stream, clock=lambda: 0.0)
+    watch = BadEndings(log=log, tries=4)
+    late = FiringRecord(NOW - 60_000, FiringOutcome.LATE, execute_number=7)
+    records = (late, *[ended(ExecutionState.CANCELLED, reason=reason) for reason in ("paused", "asked")])
+    for sequence in range(100):
+        watch(Batch(uid="u", job_id="one", tenant="default", sequence=sequence, at=NOW, records=records))
+    log.flush()
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    written = Counter(
+        (line["event"], line.get("reason")) for line in lines if line["event"] != "lines_omitted"
+    )
+    kinds = [("firing_delayed", None), ("execution_cancelled", "paused"), ("execution_cancelled", "asked")]
+    assert written == dict.fromkeys(kinds, FULL)
+    told = {(line["of"], line.get("reason")): line["more"] for line in lines if "of" in line}
+    assert told == dict.fromkeys(kinds, 100 - FULL)
 
 
 def test_a_trigger_that_starts_nothing_is_one_line() -> None:

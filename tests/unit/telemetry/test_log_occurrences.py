@@ -1,9 +1,13 @@
 """Lines of the log that mean an occurrence."""
 
+import io
+
 import pytest
 
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.telemetry.flood import FULL
 from scheduler_service.telemetry.log_occurrences import MEANINGS, OccurrenceLog
+from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.vocabulary import VOCABULARY
 
 
@@ -39,6 +43,21 @@ def test_a_line_is_an_occurrence(
     assert lines == [event, "listening"]
     (one,) = found
     assert (one.kind, one.at, one.subject, one.message) == (kind, 7, subject, keys.get("error"))
+
+
+def test_what_is_an_occurrence_is_never_left_out() -> None:
+    """However many lines of its kind there were; a log that counts nothing has all lines."""
+    log = EventLog(stream=io.StringIO(), clock=lambda: 0.0)
+    found: list[Occurrence] = []
+    published = OccurrenceLog(log=log, publish=found.append, wall=lambda: 7)
+    for _ in range(2 * FULL):
+        published("instance_lost", service="a", instance="b")
+        published("firing_delayed", jobId="a")
+    assert not published.omits("instance_lost", service="a")
+    assert published.omits("firing_delayed")
+    assert len(found) == 2 * FULL
+    plain = OccurrenceLog(log=lambda event, /, **_: None, publish=found.append, wall=lambda: 7)
+    assert not plain.omits("firing_delayed")
 
 
 def test_each_meaning_is_one_of_a_word_of_the_log() -> None:

@@ -51,11 +51,11 @@ def test_a_load_weighs_what_is_durable_too() -> None:
     assert load.weight == 3 * RECORD_BYTES + 2 * len(b"{}")
     assert [len(one.records) for one in load.batches] == [2, 1]
     assert load.dropped == {("u1", 1)}
-    assert load.confirmed == [("u1", 1)]
+    assert [one.sequence for one in load.confirmed] == [1]
 
 
 def test_what_has_begun_is_left_for_one_load() -> None:
-    """With its key and its weight; not where it ends in the same load, and not for a second one."""
+    """With its weight, to be confirmed then; not where it ends in the same load, and not for a second one."""
     load = Load()
     for sequence, record in enumerate(
         (execution(1), execution(2), execution(1, "succeeded", ended_at=START), execution(3)), start=1
@@ -63,9 +63,9 @@ def test_what_has_begun_is_left_for_one_load() -> None:
         load.add(batch(sequence, record), durable=sequence != 4, limit=1_000_000)
     left = load.carry_over_open()
     assert [one.sequence for one in load.batches] == [1, 3]
-    assert load.confirmed == [("u1", 1), ("u1", 3)]
+    assert [one.sequence for one in load.confirmed] == [1, 3]
     assert [one.sequence for one in left.batches] == [2, 4]
-    assert left.confirmed == [("u1", 2)]
+    assert [one.sequence for one in left.confirmed] == [2]
     assert (load.weight, left.weight) == (2 * (RECORD_BYTES + 2), 2 * (RECORD_BYTES + 2))
     assert (load.complete_to, left.complete_to, left.ticket) == (0, 4, 4)
     left.add(batch(5, execution(4)), durable=True, limit=1_000_000)
