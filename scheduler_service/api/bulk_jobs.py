@@ -37,7 +37,7 @@ from scheduler_service.engine.program_weight import GROUP_BYTES
 from scheduler_service.hosts.large_work import work_by_size
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.delivery import Command
-from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.errors import StoreError, StoreStopping
 
 MAX_DEFINITIONS = 1_000
 SEARCHED_AT_ONCE = 1 << 20
@@ -194,14 +194,15 @@ class _BulkJobs:
         return _accept(checked.job_id, "updated", checked.warnings)
 
     def _conclude(self, job_id: str, reply: Reply | StoreError, warnings: Sequence[Flaw] = ()) -> Result:
-        """The result of a creation."""
+        """The result of one item; a fault of the store is kept for `create`, rather than that it stops."""
         match reply:
             case Taken():
                 return _accept(job_id, "created", warnings)
             case Refusal():
                 return _refuse(job_id, refused(reply))
             case StoreError():
-                self._fault = reply
+                if self._fault is None or isinstance(self._fault, StoreStopping):
+                    self._fault = reply
                 return _refuse(job_id, store_problem(reply))
             case _:
                 return _accept(job_id, "unchanged", warnings)

@@ -23,6 +23,11 @@ DATE_SECONDS = 1.0
 """The unit of the header Date."""
 
 
+def until_next_date(now: float) -> float:
+    """The seconds from `now` (since the epoch) to the moment at which the header Date changes; above 0."""
+    return DATE_SECONDS - now % DATE_SECONDS
+
+
 class Server(uvicorn.Server):
     """Uvicorn, whose end is decided by the service and not by the signal itself.
 
@@ -74,8 +79,7 @@ class Server(uvicorn.Server):
         """
         while not await self.on_tick(0):  # writes the date of the answers
             with contextlib.suppress(TimeoutError):
-                left = DATE_SECONDS - time.time() % DATE_SECONDS  # it changes as the second does
-                await asyncio.wait_for(self._asked_to_end.wait(), left)
+                await asyncio.wait_for(self._asked_to_end.wait(), until_next_date(time.time()))
 
     def ask_to_end(self) -> None:
         """Ends `serve` once what is being answered is. Called on the loop's thread."""

@@ -14,7 +14,8 @@ from typing import Any
 class LightTask:
     """One running coroutine. It may await futures and tasks; it has no `asyncio.current_task`.
 
-    So `asyncio.timeout` does not work in it: code that needs that is awaited as a task.
+    So `asyncio.timeout` does not work in it: code that needs that is awaited as a task. `label` is what
+    `on_end` of its light tasks gets.
     """
 
     __slots__ = ("_awaited", "_coroutine", "_is_cancelled", "_tasks", "label")

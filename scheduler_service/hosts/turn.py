@@ -239,7 +239,7 @@ class Turn:
             cached.keeps_much = True
             self._open_bytes.note(cached, weigh_open(decision.document))
         is_apart = self._reads_bodies and has_large_bodies(decision)
-        own = self._commits  # no variable for a method of it: that were an object while the turn waits
+        own = self._commits  # not its method: an object that would live as long as the turn waits
         if own.must_be_durable(cached, turn):
             pending = await self._apart(own.prepare, cached, turn) if is_apart else own.prepare(cached, turn)
             await self.writing.commit(cached, pending, place)

@@ -18,7 +18,8 @@ from scheduler_service.domain.records import (
 )
 from scheduler_service.domain.tracing import trace_in, trace_of
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.log import Log, omission_of
+from scheduler_service.ports.log import Log
+from scheduler_service.telemetry.counting_log import omits_of
 from scheduler_service.telemetry.log_text import host_of, safe_message, shorten
 
 EXHAUSTED = frozenset({"limit", "policy_spent"})
@@ -44,7 +45,7 @@ class BadEndings:
 
     def __init__(self, *, log: Log, tries: int) -> None:
         self._log = log
-        self._omits = omission_of(log)
+        self._omits = omits_of(log)
         self._tries = tries
 
     def __call__(self, batch: Batch) -> None:

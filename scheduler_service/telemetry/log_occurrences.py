@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
-from scheduler_service.ports.log import Log, omission_of
+from scheduler_service.ports.log import Log
+from scheduler_service.telemetry.counting_log import omits_of
 from scheduler_service.telemetry.occurrences import Take
 
 
@@ -39,13 +40,13 @@ MEANINGS: Mapping[str, Meaning] = {
 
 
 class OccurrenceLog:
-    """A log whose lines in `MEANINGS` are published too (`ports.log.CountingLog`); `wall` gives wall ms."""
+    """A log whose lines in `MEANINGS` are published too (`CountingLog`); `wall` gives wall ms."""
 
     def __init__(self, *, log: Log, publish: Take, wall: Callable[[], int]) -> None:
         self._log = log
         self._publish = publish
         self._wall = wall
-        self._omits = omission_of(log)
+        self._omits = omits_of(log)
 
     def __call__(self, event: str, /, **keys: object) -> None:
         """Writes the line, then publishes what it means. Never raises."""

@@ -82,6 +82,7 @@ class SpanExport:
         self._batch_size = batch_size
         self._delay = delay
         self._waiting: deque[Span] = deque()
+        self._sending = 0  # the first of these: they are in the request that is being made
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stop_at: float | None = None
@@ -119,11 +120,14 @@ class SpanExport:
             self._loop = asyncio.get_running_loop()
             self._thread = threading.Thread(target=self._run, name="span-export", daemon=True)
             self._thread.start()
-        elif len(waiting) >= self._batch_size and not self._fails:
+        elif len(waiting) - self._sending >= self._batch_size and not self._fails:
             self._wake.set()
 
     def close(self) -> None:
-        """Sends what waits, for at most three seconds; the rest is dropped, and counted in a line."""
+        """Sends what waits, for at most three seconds; the rest is dropped, and counted in a line.
+
+        A request that is under way then counts as dropped, though a collector may yet take it.
+        """
         if self._thread is not None:
             self._stop_at = time.monotonic() + DRAIN_SECONDS
             self._wake.set()
@@ -148,6 +152,7 @@ class SpanExport:
         while waiting:
             with self._lock:
                 batch = list(islice(waiting, self._batch_size))
+                self._sending = len(batch)
             refusal: Refusal | None
             try:
                 body = write(batch)
@@ -157,11 +162,13 @@ class SpanExport:
                 refusal = self._post(client, body)
             if refusal is not None:
                 self._tell(fails=True, error=refusal.reason)
-                if not refusal.is_final:
-                    return False
+            is_over = refusal is None or refusal.is_final
             with self._lock:  # only now: until then they count as waiting
-                for _ in batch:
+                self._sending = 0
+                for _ in batch if is_over else ():
                     waiting.popleft()
+            if not is_over:
+                return False
             if refusal is None:
                 self.exported += len(batch)
                 self._tell(fails=False)

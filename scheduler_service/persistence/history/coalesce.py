@@ -66,7 +66,7 @@ class _Merged:
     def take(self, batch: Batch) -> None:
         """Adds the records of one turn, with few calls: it runs for every turn."""
         record: Any  # by its type; any other than these three is a Detail
-        key: Execution = (batch.uid, 0)  # of the record before: mostly all are of one execution
+        key: Execution = (batch.uid, 0)  # made anew only where the number changes
         for ordinal, record in enumerate(batch.records):
             kind = type(record)
             if kind is FiringRecord:

@@ -1,11 +1,11 @@
 """How often the history is written, and how the event loop goes on while a thread computes."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-# At a load of BUSY_BATCHES, and after one, the writer waits BUSY_INTERVALS times longer: more of what begins
+# A load of BUSY_BATCHES, and the one after it, is gathered BUSY_INTERVALS times longer: more of what begins
 # and ends an execution becomes one row, and the event loop has the interpreter to itself meanwhile.
 BUSY_BATCHES = 200
 BUSY_INTERVALS = 4
@@ -36,16 +36,3 @@ def with_breaks(items: Iterable[Item]) -> Iterator[Item]:
 def flush_interval_after(batches: int, seconds: float) -> float:
     """For how many seconds a load is gathered after one of `batches`; `seconds` where there was little."""
     return seconds if batches < BUSY_BATCHES else seconds * BUSY_INTERVALS
-
-
-def waits_of_load(last: int, count: Callable[[], int], seconds: float) -> Iterator[float]:
-    """For how many seconds a load is gathered, after one of `last` batches; `count()`: what it has by then.
-
-    The first wait is `flush_interval_after(last, seconds)`. A load that turns out to be much has a second
-    one, up to the interval of such a load: the first of a burst would be written in pieces.
-    """
-    first = flush_interval_after(last, seconds)
-    yield first
-    longer = flush_interval_after(count(), seconds)
-    if longer > first:
-        yield longer - first

@@ -15,7 +15,7 @@ from scheduler_service.persistence.history.buffer import Load
 from scheduler_service.persistence.history.coalesce import Rows, coalesce
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.day_folding import DayFolding
-from scheduler_service.persistence.history.pace import BUSY_BATCHES, flush_interval_after, waits_of_load
+from scheduler_service.persistence.history.pace import BUSY_BATCHES, flush_interval_after
 from scheduler_service.persistence.history.poison_rows import save_good_rows
 from scheduler_service.persistence.history.removal import Removal, mark_dropped
 from scheduler_service.persistence.history.statements import (
@@ -25,7 +25,7 @@ from scheduler_service.persistence.history.statements import (
     write_singly,
     write_together,
 )
-from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable, store_closed
 from scheduler_service.ports.history import Batch
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.samples import Sample
@@ -187,13 +187,13 @@ class HistoryWriter:
 
     def _refuse_when_closed(self) -> None:
         if self._closing:
-            raise StoreUnavailable("the history is closed; append records before that")
+            raise store_closed("the history takes nothing more")
 
     def _run(self) -> None:
         while self._await_work():
             self._run_work()
             self._write_load()
-        self._settle_waiters(StoreUnavailable("the history is closed"))
+        self._settle_waiters(store_closed("the history takes nothing more"))
         self._run_work()
         with self._changed:
             self._has_ended = True
@@ -235,11 +235,14 @@ class HistoryWriter:
             self._last_batches = 0
 
     def _gather_load(self) -> None:
-        """Waits for more of the load that there is."""
-        count = self._load.batches.__len__
-        for seconds in waits_of_load(self._last_batches, count, self._flush_seconds):
-            if self._changed.wait_for(self._is_due, timeout=seconds):
-                return
+        """Waits for more of the load: for longer after much, and as soon as it turns out to be much itself.
+
+        Otherwise the first load of a burst would be written in pieces.
+        """
+        waited = flush_interval_after(self._last_batches, self._flush_seconds)
+        if not self._changed.wait_for(self._is_due, timeout=waited):
+            interval = flush_interval_after(len(self._load.batches), self._flush_seconds)
+            self._changed.wait_for(self._is_due, timeout=max(interval - waited, 0))
 
     def _is_due(self) -> bool:
         is_asked = self._flush_requested and self._last_batches < BUSY_BATCHES

@@ -183,7 +183,9 @@ SPANS_DROPPED = Family(
     "punctual_spans_dropped_total", _COUNTER,
     "Spans that no collector gets: queue_full, refused by it, stopped with the process.", ("reason",),
 )  # fmt: skip
-SPANS_WAITING = Family("punctual_spans_waiting", _GAUGE, "Spans that wait to be sent to a collector.")
+SPANS_WAITING = Family(
+    "punctual_spans_waiting", _GAUGE, "Spans that wait for a collector, or are being sent."
+)
 
 # The service.
 API_REQUESTS = Family(

@@ -123,6 +123,18 @@ async def test_an_array_that_the_store_failed_is_one_request(world: World) -> No
     assert world.deps.store_faults.counts == {"requests": 1}
 
 
+@pytest.mark.parametrize("order", [(0, 1, 1), (1, 0, 1), (1, 1, 0)])
+async def test_an_array_that_a_stop_cuts_off_tells_of_the_store_all_the_same(
+    world: World, order: tuple[int, ...]
+) -> None:
+    """What failed some of its items is counted, whatever became of the others."""
+    faults = (StoreUnavailable("full"), StoreStopping("this node is stopping"))
+    world.faults = [faults[one] for one in order]
+    async with world.client() as client:
+        await client.post("/jobs", json=[{"jobId": name, **definition()} for name in "abc"])
+    assert ("store_failed", {"requests": 1, "error": "full"}) in world.logged
+
+
 async def test_a_process_that_stops_is_no_fault_of_the_store(world: World) -> None:
     """Callers hear when to ask again; the log has no line of it."""
     world.fault = StoreStopping("this node is stopping; ask again in a moment")

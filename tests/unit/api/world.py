@@ -43,7 +43,10 @@ KEY = b"k" * 32
 
 
 class World:
-    """The API with everything that it uses. `fault` is raised by every turn while it is set."""
+    """The API with everything that it uses. `fault` is raised by every turn while it is set.
+
+    `faults` are raised by the next turns, one each.
+    """
 
     def __init__(self, **settings: Any) -> None:
         self.wall = START
@@ -53,6 +56,7 @@ class World:
         self.documents: dict[str, tuple[Document, dict[int, Program]]] = {}
         self.effects: list[Effect] = []
         self.fault: StoreError | None = None
+        self.faults: list[StoreError] = []
         self.missing: tuple[str, ...] = ()
         self.parts: tuple[Mapping[str, object], ...] = ()
         self.standstills = Standstills()
@@ -97,6 +101,8 @@ class World:
 
     async def deliver(self, job_id: str, command: Command) -> Reply:
         """One turn, as `ports.Deliver` has it."""
+        if self.faults:
+            raise self.faults.pop(0)
         if self.fault is not None:
             raise self.fault
         remembered, answer = command.remembered, command.answer

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_service.app import uvicorn_server
 from scheduler_service.app.listener import listen
-from scheduler_service.app.uvicorn_server import Server, make_server
+from scheduler_service.app.uvicorn_server import Server, make_server, until_next_date
 
 pytestmark = pytest.mark.anyio
 PATIENCE = 10.0
@@ -52,6 +52,14 @@ async def test_it_ends_as_soon_as_it_is_asked_to(monkeypatch: pytest.MonkeyPatch
         await read_date(listener.getsockname()[1])
         server.ask_to_end()
         await task
+
+
+@pytest.mark.parametrize(
+    ("now", "left"), [(1_000.0, 1.0), (1_000.25, 0.75), (1_000.5, 0.5), (1_000.9375, 0.0625)]
+)
+def test_the_date_is_looked_at_as_the_second_changes(now: float, left: float) -> None:
+    """It is the second's own then, and there is never no wait at all."""
+    assert until_next_date(now) == left
 
 
 async def test_the_date_of_answers_goes_on() -> None:

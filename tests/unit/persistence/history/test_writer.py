@@ -2,13 +2,14 @@
 
 import asyncio
 import threading
+import time
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from scheduler_service.domain.records import AttemptStarted, DeliveryRecord, Noted
-from scheduler_service.persistence.history.pace import BUSY_BATCHES, flush_interval_after, waits_of_load
+from scheduler_service.persistence.history.pace import BUSY_BATCHES, flush_interval_after
 from scheduler_service.persistence.history.queries import ExecutionQuery
 from scheduler_service.persistence.history.writer import BEHIND_BYTES, FLUSH_INTERVAL_SECONDS, FULL_BATCHES
 from scheduler_service.ports.errors import StoreUnavailable
@@ -84,12 +85,25 @@ def test_a_busy_writer_gathers_for_longer() -> None:
     assert 2 * busy < 0.9  # an execution that has begun is left for a second load
 
 
-def test_the_first_load_of_a_burst_is_gathered_as_the_later_ones() -> None:
-    """Once it has much; a load that stays small is written after the short wait, one after much as before."""
-    assert list(waits_of_load(0, lambda: BUSY_BATCHES - 1, 0.25)) == [0.25]
-    assert list(waits_of_load(0, lambda: BUSY_BATCHES, 0.25)) == [0.25, 0.75]
-    assert list(waits_of_load(BUSY_BATCHES, lambda: BUSY_BATCHES, 0.25)) == [1.0]
-    assert list(waits_of_load(BUSY_BATCHES, lambda: 1, 0.25)) == [1.0]
+async def test_the_first_load_of_a_burst_is_gathered_as_the_later_ones(tmp_path: object) -> None:
+    """So what begins with it and ends soon after is one row; who asks meanwhile gets it at once."""
+    seconds, gate = 0.25, Gate()
+    room = Room(f"sqlite:///{tmp_path}/history.db", flush_seconds=seconds, faults=gate)
+    began = time.monotonic()
+    append_load(room)
+    await gate.pass_one()
+    assert time.monotonic() - began >= flush_interval_after(BUSY_BATCHES, seconds)
+    gate.permits.release()
+    await room.close()
+
+
+async def test_a_reader_ends_the_gathering_of_a_first_load(tmp_path: object) -> None:
+    """Also where it is long: the service was at rest before."""
+    room = Room(f"sqlite:///{tmp_path}/history.db", flush_seconds=600)
+    append_load(room)
+    await room.writer.flush()
+    assert len(room.confirmed) == BUSY_BATCHES + 1
+    await room.close()
 
 
 async def test_a_batch_is_visible_after_flush_and_confirmed(room: Room) -> None:
