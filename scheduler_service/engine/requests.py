@@ -283,8 +283,10 @@ def _content_type(headers: Headers) -> str | None:
 
 FEW_NUMBERS = 256
 """Of these the headers are made once: most jobs run seldom, and each call in flight keeps its headers."""
-_EXECUTE_NUMBERS = tuple(("X-Scheduling-Execute-Number", str(number)) for number in range(FEW_NUMBERS))
-_REQUEST_COUNTS = tuple(("X-Scheduling-Request-Counts", str(number)) for number in range(FEW_NUMBERS))
+_EXECUTE_NUMBER, _REQUEST_COUNT = "X-Scheduling-Execute-Number", "X-Scheduling-Request-Counts"
+_EXECUTE_NUMBERS, _REQUEST_COUNTS = (
+    tuple((name, str(number)) for number in range(FEW_NUMBERS)) for name in (_EXECUTE_NUMBER, _REQUEST_COUNT)
+)
 
 
 def own_headers(program: Program, run: Open, key: str | None) -> Headers:
@@ -292,8 +294,8 @@ def own_headers(program: Program, run: Open, key: str | None) -> Headers:
     number, counts = run.execute_number, run.request_counts
     own: Headers = (
         ("X-Scheduling-Job-Id", program.job_id),
-        _EXECUTE_NUMBERS[number] if number < FEW_NUMBERS else ("X-Scheduling-Execute-Number", str(number)),
-        _REQUEST_COUNTS[counts] if counts < FEW_NUMBERS else ("X-Scheduling-Request-Counts", str(counts)),
+        _EXECUTE_NUMBERS[number] if number < FEW_NUMBERS else (_EXECUTE_NUMBER, str(number)),
+        _REQUEST_COUNTS[counts] if counts < FEW_NUMBERS else (_REQUEST_COUNT, str(counts)),
         ("Idempotency-Key", key or ""),
     )
     if key is None:

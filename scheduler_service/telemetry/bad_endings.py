@@ -62,7 +62,7 @@ class BadEndings:
                 if record.outcome is LATE:
                     self._delayed(batch, record)
                 elif record.outcome is not FIRED:
-                    self._missed(batch, record)
+                    self._not_fired(batch, record)
             elif type(record) is AttemptEnded:
                 if record.retry_in is not None:
                     self._attempt(batch, record)
@@ -142,7 +142,7 @@ class BadEndings:
             executionId=_execution_of(batch, record),
         )
 
-    def _missed(self, batch: Batch, record: FiringRecord) -> None:
+    def _not_fired(self, batch: Batch, record: FiringRecord) -> None:
         planned = rfc3339(record.planned_at)
         if record.outcome is FiringOutcome.SKIPPED and record.reason == MISFIRE:
             if record.count is not None:  # else a later record has it

@@ -21,7 +21,7 @@ from scheduler_service.hosts.dapr.send_guard import NodeSendGuard
 from scheduler_service.hosts.dapr.sweep import Sweep
 from scheduler_service.hosts.dapr.turns import ClusterTurns
 from scheduler_service.hosts.effects import EffectHandlers
-from scheduler_service.hosts.tasks import Tasks, close_history, wait_for_rest
+from scheduler_service.hosts.tasks import STOPPING, Tasks, close_history, wait_for_rest
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreStopping
@@ -141,7 +141,7 @@ class DaprHost:
         self.active.add(job_id)
         self.alarms.rang(job_id)
         if self._is_draining and not self._cache.is_live(job_id):
-            raise StoreStopping("this node is stopping; ask again in a moment")
+            raise StoreStopping(STOPPING)
         await asyncio.shield(self._tasks.start(self._turns.look(job_id)))
 
     async def deactivate(self, job_id: str) -> None:
