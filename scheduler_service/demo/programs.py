@@ -1,8 +1,10 @@
 """Finds, starts, watches and stops the programs of a cluster on one machine."""
 
 import contextlib
+import errno
 import http.client
 import os
+import random
 import shutil
 import signal
 import socket
@@ -27,6 +29,10 @@ INSTALL_HINTS = {
     "daprd": "dapr init --slim, or name its folder in PUNCTUAL_DAPR_BIN",
 }
 USER = "punctual"
+
+# Ports that no system gives to outgoing connections (Linux: from 32,768, others from 49,152): daprd listens
+# some seconds after its start, and one of those may have its port by then.
+LISTENING = range(20_000, 32_768)
 
 # PostgreSQL refuses to run as root: then it runs as the distribution's user for it, with the right to pass
 # through folders that only root may enter.
@@ -57,16 +63,23 @@ def describe_missing(found: Mapping[str, str]) -> list[str]:
     return [f"{name} is missing: {where}" for name, where in INSTALL_HINTS.items() if name not in found]
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports of this machine that are not in use at the moment."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
+def free_ports(count: int, among: Sequence[int] = LISTENING) -> list[int]:
+    """Ports of this machine that are not in use at the moment. Raises OSError where there are too few."""
+    with contextlib.ExitStack() as probes:
+        found: list[int] = []
+        for port in random.sample(among, len(among)):
+            if len(found) == count:
+                break
+            probe = probes.enter_context(socket.socket())
+            with contextlib.suppress(OSError):  # in use
+                probe.bind(("127.0.0.1", port))
+                found.append(port)
+    if len(found) < count:
+        raise OSError(
+            errno.EADDRINUSE,
+            f"{len(found)} of {count} ports are free from {min(among)} to {max(among)}; end what uses them",
+        )
+    return found
 
 
 @contextlib.contextmanager
