@@ -106,6 +106,14 @@ async def test_a_reader_ends_the_gathering_of_a_first_load(tmp_path: object) -> 
     await room.close()
 
 
+async def test_a_close_ends_the_gathering_of_a_first_load(tmp_path: object) -> None:
+    """A service that stops writes it at once."""
+    room = Room(f"sqlite:///{tmp_path}/history.db", flush_seconds=600)
+    append_load(room)
+    await room.close()
+    assert len(room.confirmed) == BUSY_BATCHES + 1
+
+
 async def test_a_batch_is_visible_after_flush_and_confirmed(room: Room) -> None:
     """The writer confirms the keys of durable batches, and only those, once they are written."""
     room.writer.append(batch(1, execution(1)), durable=True)
