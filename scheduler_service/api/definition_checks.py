@@ -18,6 +18,8 @@ from scheduler_service.timing.preview import preview
 FIRINGS = 5
 ANY_STATUS = "500"
 """Shown for a policy that is for all errors."""
+PLANNED_TOGETHER = 1_000
+"""So many retries the plans of a check have together, shared alike; a plan alone has as many at most."""
 
 
 async def check_definition(request: ApiRequest) -> Response:
@@ -42,16 +44,21 @@ async def _check(request: ApiRequest) -> Response:
         "jobId": checked.job_id,
         "kind": shown.kind,
         "timer": firing_preview(shown, shown.firings),
-        "retryPlans": [_plan(program, index) for index in range(len(program.policies))],
+        "retryPlans": _plans(program),
         "existing": await _find_existing(request, checked),
     }
     return succeed(data, warnings=(*checked.warnings, *names))
 
 
-def _plan(program: Program, index: int) -> dict[str, Any]:
+def _plans(program: Program) -> list[dict[str, Any]]:
+    most = PLANNED_TOGETHER // max(len(program.policies), 1)
+    return [_plan(program, index, most=max(most, 1)) for index in range(len(program.policies))]
+
+
+def _plan(program: Program, index: int, *, most: int) -> dict[str, Any]:
     errors = sorted(program.policies[index].errors)
     code = ANY_STATUS if errors[0] == "*" else errors[0].replace("xx", "00")
-    return {"policy": index, "errors": errors, **write_plan(program, code)}
+    return {"policy": index, "errors": errors, **write_plan(program, code, most=most)}
 
 
 async def _find_existing(request: ApiRequest, checked: CheckedDefinition) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
 """Query parameters: declared once, read strictly, and described in OpenAPI from the same declaration."""
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -49,7 +49,13 @@ class Parameter:
 
 def read_query(raw: bytes, parameters: tuple[Parameter, ...]) -> Values:
     """The values of all `parameters`, defaults filled in. Raises ApiProblem (422) naming the parameter."""
-    values = _read_given(raw, parameters) if raw else {}
+    pairs = map(_decode, filter(None, raw.split(b"&")))
+    return read_pairs(pairs, parameters)
+
+
+def read_pairs(pairs: Iterable[tuple[str, str]], parameters: tuple[Parameter, ...]) -> Values:
+    """The same for names and texts that are decoded; no more are taken than up to the first wrong one."""
+    values = _read_given(pairs, parameters)
     for parameter in parameters:
         if parameter.required and parameter.name not in values:
             raise invalid(f"/{parameter.name}", "required", f"the parameter {parameter.name!r} is required")
@@ -267,11 +273,10 @@ def _add(values: dict[str, Any], parameter: Parameter, given: str) -> None:
         values[parameter.name] = value
 
 
-def _read_given(raw: bytes, parameters: tuple[Parameter, ...]) -> dict[str, Any]:
+def _read_given(pairs: Iterable[tuple[str, str]], parameters: tuple[Parameter, ...]) -> dict[str, Any]:
     known = {parameter.name: parameter for parameter in parameters}
     values: dict[str, Any] = {}
-    for part in filter(None, raw.split(b"&")):
-        name, given = _decode(part)
+    for name, given in pairs:
         if name not in known:
             raise _unknown(name, known)
         _add(values, known[name], given)

@@ -17,7 +17,7 @@ from scheduler_service.domain.errors import DefinitionError, ExpressionError
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.engine.compile import below_timer, compile_posted_timer
 from scheduler_service.engine.program import Program
-from scheduler_service.engine.retry import Failure, plan_retries
+from scheduler_service.engine.retry import PLANNED_MAX, Failure, plan_retries
 from scheduler_service.engine.template_preview import PreviewedTemplate, TemplatePreview
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.timing.occurrences import warnings_at
@@ -75,10 +75,13 @@ async def show_retry_plan(request: ApiRequest) -> Response:
     return succeed(write_plan(program, request.query["error"]))
 
 
-def write_plan(program: Program, code: str) -> dict[str, Any]:
-    """The retries of an execution that fails with `code` every time, and why they end."""
+def write_plan(program: Program, code: str, *, most: int = PLANNED_MAX) -> dict[str, Any]:
+    """The first `most` retries of an execution that fails with `code` every time, and why they end.
+
+    The reason is null where there are more.
+    """
     failure = _failure(program, code)
-    plan = plan_retries(program.policies, program.max_retries, failure)
+    plan = plan_retries(program.policies, program.max_retries, failure, most=most)
     moments = accumulate(retry.wait for retry in plan.retries)
     items = [
         {

@@ -87,17 +87,19 @@ def find_policy(policies: tuple[Policy, ...], failure: Failure) -> int | None:
     return index
 
 
-def plan_retries(policies: tuple[Policy, ...], max_retries: int, failure: Failure) -> RetryPlan:
-    """The retries of an execution whose attempts all fail with `failure`, at most 1,000."""
-    bare = tuple(msgspec.structs.replace(policy, jitter="none") for policy in policies)
+def plan_retries(
+    policies: tuple[Policy, ...], max_retries: int, failure: Failure, *, most: int = PLANNED_MAX
+) -> RetryPlan:
+    """The retries of an execution whose attempts all fail with `failure`, at most `most`."""
+    # An equal failure always matches the same policy, so all retries are spent by that one: it is found once.
+    index = find_policy(policies, failure)
+    deciding = () if index is None else (msgspec.structs.replace(policies[index], jitter="none"),)
     planned: list[Retry] = []
-    while len(planned) < PLANNED_MAX:
-        # An equal failure always matches the same policy, so all retries are spent by that one.
-        spent = (len(planned),) * len(bare)
-        verdict = judge(bare, spent, len(planned), max_retries, failure)
+    while len(planned) < most:
+        verdict = judge(deciding, (len(planned),), len(planned), max_retries, failure)
         if isinstance(verdict, GiveUp):
             return RetryPlan(tuple(planned), verdict.reason)
-        planned.append(verdict)
+        planned.append(Retry(index or 0, verdict.wait))
     return RetryPlan(tuple(planned), None)
 
 

@@ -37,6 +37,17 @@ async def test_a_definition_is_tried_without_a_job(client: httpx.AsyncClient, wo
     assert (world.turns, world.documents) == (0, {})
 
 
+async def test_plans_of_many_policies_are_short(client: httpx.AsyncClient) -> None:
+    """A hundred of a thousand retries were 7.6 MB, and held the loop for a second; one alone is whole."""
+    endless = [{"errorEquals": str(400 + n), "maxAttempts": 10**9, "backoffRate": 1.01} for n in range(100)]
+    data = await check(client, retry=endless, maxRetries=10**9)
+    plans = [(len(plan["items"]), plan["reason"]) for plan in data["retryPlans"]]
+    assert plans == [(10, None)] * 100
+    assert [plan["items"][9]["policy"] for plan in data["retryPlans"]] == list(range(100))
+    (alone,) = (await check(client, retry=endless[:1], maxRetries=10**9))["retryPlans"]
+    assert (len(alone["items"]), alone["reason"]) == (1_000, None)
+
+
 async def test_of_too_many_headers_nothing_else_is_read(client: httpx.AsyncClient) -> None:
     """To read them would hold the interpreter; of as many as may be all that is wrong is told."""
     many = {f"a{n}": "1" for n in range(1_001)}
