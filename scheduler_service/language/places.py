@@ -20,6 +20,7 @@ _HOST = re.compile(
     r"(?:localhost|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+|[A-Za-z0-9-]+(?=:\d))(?::\d{1,5})?(?:[/?#]|$)"
 )
 _UNSAFE = re.compile(r"[^\x21-\x7e]+")
+_OPEN_ESCAPE = re.compile(r"%(?=[0-9A-Fa-f]?\Z)")
 
 
 class Place(StrEnum):
@@ -91,6 +92,11 @@ def encode_literal(literal: str, prefix: str, *, opened: bool) -> str:
     if " " in literal[:start]:
         raise ExpressionError("the host of a url cannot contain a space")
     return literal[:start] + _UNSAFE.sub(lambda found: quote(scrub(found.group())), literal[start:])
+
+
+def close_escape(literal: str) -> str:
+    """A literal part before a value, whose letters would else complete an escape, as `%2${a}` to `%2e`."""
+    return _OPEN_ESCAPE.sub("%25", literal)
 
 
 def encode_value(text: str) -> str:

@@ -30,7 +30,7 @@ from scheduler_service.language.expression import (
     Variable,
     scan,
 )
-from scheduler_service.language.places import Place, check_start, encode_literal, place_after
+from scheduler_service.language.places import Place, check_start, close_escape, encode_literal, place_after
 from scheduler_service.language.values import DEPTH_MAX, LARGE_BYTES, as_json, find_control, is_shallow
 
 PROBLEMS_MAX = 100
@@ -273,9 +273,11 @@ def _placed_parts(pieces: list[str | Found], names: Names) -> tuple[str | Slot, 
     parts: list[str | Slot] = []
     prefix = ""
     opened = bool(pieces) and isinstance(pieces[0], Found)
-    for piece in pieces:
+    for index, piece in enumerate(pieces):
         if isinstance(piece, str):
-            parts.append(encode_literal(piece, prefix, opened=opened))
+            literal = encode_literal(piece, prefix, opened=opened)
+            is_last = index == len(pieces) - 1
+            parts.append(literal if is_last else close_escape(literal))
             prefix += piece
         else:
             parts.append(_slot(piece, place_after(prefix, opened=opened), names))

@@ -212,6 +212,23 @@ def test_a_value_never_makes_a_dot_segment(text: str) -> None:
     assert isinstance(url(text), Unrenderable)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("http://h/a/%2e%2${end}/x", "http://h/a/%2e%252e/x"),
+        ("http://h/a%${end}${end}b", "http://h/a%25eeb"),
+        ("http://h/?q=50%${end}", "http://h/?q=50%25e"),
+        ("${BASE}/%2${end}", "http://base/v1/%252e"),
+        ("http://h/%41${end}%", "http://h/%41e%"),
+    ],
+)
+def test_a_value_never_completes_an_escape(text: str, expected: str) -> None:
+    """SPEC section 4: else it would make a dot or a slash, and change the path's depth."""
+    environment = {"BASE": "http://base/v1"}
+    scope = Scope(system={}, environment=environment, root={"end": "e"}, aliases={})
+    assert render_url(compile_url(text, names=NAMES), scope) == expected
+
+
 def test_a_value_behind_an_opening_variable_never_reaches_the_host() -> None:
     """SPEC section 4: where the variable holds no path, the value would lengthen the host."""
     scope = Scope(system={}, environment={"BASE": "http://base"}, root={"text": ".evil"}, aliases={})
