@@ -13,13 +13,12 @@ from scheduler_service.api.responses import succeed
 from scheduler_service.api.shapes import firing_preview
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.engine.program import Program
+from scheduler_service.engine.retry import PLANNED_MAX
 from scheduler_service.timing.preview import preview
 
 FIRINGS = 5
 ANY_STATUS = "500"
 """Shown for a policy that is for all errors."""
-PLANNED_TOGETHER = 1_000
-"""So many retries the plans of a check have together, shared alike; a plan alone has as many at most."""
 
 
 async def check_definition(request: ApiRequest) -> Response:
@@ -51,8 +50,9 @@ async def _check(request: ApiRequest) -> Response:
 
 
 def _plans(program: Program) -> list[dict[str, Any]]:
-    most = PLANNED_TOGETHER // max(len(program.policies), 1)
-    return [_plan(program, index, most=max(most, 1)) for index in range(len(program.policies))]
+    """Of each policy one; together they have as many retries at most as one alone."""
+    count = len(program.policies)
+    return [_plan(program, index, most=PLANNED_MAX // count) for index in range(count)]
 
 
 def _plan(program: Program, index: int, *, most: int) -> dict[str, Any]:

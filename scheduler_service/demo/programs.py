@@ -30,8 +30,8 @@ INSTALL_HINTS = {
 }
 USER = "punctual"
 
-# Ports that no system gives to outgoing connections (Linux: from 32,768, others from 49,152): daprd listens
-# some seconds after its start, and one of those may have its port by then.
+# Ports that systems give to no outgoing connection by default (Linux: from 32,768, others from 49,152): daprd
+# listens some seconds after its start, and one of those could have its port by then.
 LISTENING = range(20_000, 32_768)
 
 # PostgreSQL refuses to run as root: then it runs as the distribution's user for it, with the right to pass
@@ -70,9 +70,8 @@ def free_ports(count: int, among: Sequence[int] = LISTENING) -> list[int]:
         for port in random.sample(among, len(among)):
             if len(found) == count:
                 break
-            probe = probes.enter_context(socket.socket())
-            with contextlib.suppress(OSError):  # in use
-                probe.bind(("127.0.0.1", port))
+            with contextlib.suppress(OSError):  # in use; others are tried
+                probes.enter_context(_bound(port))
                 found.append(port)
     if len(found) < count:
         raise OSError(
@@ -80,6 +79,16 @@ def free_ports(count: int, among: Sequence[int] = LISTENING) -> list[int]:
             f"{len(found)} of {count} ports are free from {min(among)} to {max(among)}; end what uses them",
         )
     return found
+
+
+def _bound(port: int) -> socket.socket:
+    probe = socket.socket()
+    try:
+        probe.bind(("127.0.0.1", port))
+    except OSError:
+        probe.close()
+        raise
+    return probe
 
 
 @contextlib.contextmanager

@@ -91,16 +91,18 @@ def plan_retries(
     policies: tuple[Policy, ...], max_retries: int, failure: Failure, *, most: int = PLANNED_MAX
 ) -> RetryPlan:
     """The retries of an execution whose attempts all fail with `failure`, at most `most`."""
-    # An equal failure always matches the same policy, so all retries are spent by that one: it is found once.
+    # An equal failure always matches the same policy, so that one decides alone, and spends all retries.
     index = find_policy(policies, failure)
     deciding = () if index is None else (msgspec.structs.replace(policies[index], jitter="none"),)
     planned: list[Retry] = []
-    while len(planned) < most:
+    while True:
         verdict = judge(deciding, (len(planned),), len(planned), max_retries, failure)
         if isinstance(verdict, GiveUp):
             return RetryPlan(tuple(planned), verdict.reason)
-        planned.append(Retry(index or 0, verdict.wait))
-    return RetryPlan(tuple(planned), None)
+        if len(planned) == most:
+            return RetryPlan(tuple(planned), None)
+        assert index is not None  # no policy decides: given up
+        planned.append(Retry(index, verdict.wait))
 
 
 def _first_match(policies: tuple[Policy, ...], code: str) -> int | None:

@@ -44,6 +44,9 @@ async def test_plans_of_many_policies_are_short(client: httpx.AsyncClient) -> No
     plans = [(len(plan["items"]), plan["reason"]) for plan in data["retryPlans"]]
     assert plans == [(10, None)] * 100
     assert [plan["items"][9]["policy"] for plan in data["retryPlans"]] == list(range(100))
+    ten = [{**one, "maxAttempts": 10} for one in endless]
+    ended = (await check(client, retry=ten, maxRetries=10**9))["retryPlans"]
+    assert [(len(plan["items"]), plan["reason"]) for plan in ended] == [(10, "policy_spent")] * 100
     (alone,) = (await check(client, retry=endless[:1], maxRetries=10**9))["retryPlans"]
     assert (len(alone["items"]), alone["reason"]) == (1_000, None)
 
