@@ -175,7 +175,8 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     `job_id` is filled in by the turn. `detail` is the job's `historyDetail`. `trace` is the caller's
     context of the execution. `state`: `pending`; `delivered`, `failed`, `superseded` or `dismissed` in the
     end; `outbox` where it failed and will be sent again. `past` holds the latest tries. `is_body_stored`: the
-    body of its request is in the store alone, where the delivery is never like this.
+    body of its request is in the store alone, where the delivery is never like this. `token` is the feedback
+    token of the attempt where the request has it: nothing that is kept of the delivery shows it.
     """
 
     delivery_id: str
@@ -199,6 +200,7 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     trace: str = ""
     detail: str | None = None
     is_body_stored: bool = False
+    token: str = ""
 
 
 class Notify(Effect, frozen=True):

@@ -148,6 +148,25 @@ def hide_in_answer(exchange: Exchange, tokens: Iterable[bytes]) -> Exchange:
     )
 
 
+def hide_token(exchange: Exchange, token: str) -> Exchange:
+    """The exchange without this feedback token, wherever it stands in it; itself where it does not.
+
+    A target may hand it on alone, so that no pattern finds it in the requests of later steps.
+    """
+    exchange = hide_in_answer(exchange, (token.encode(),))
+    url = exchange.url.replace(token, MARK)
+    headers, body = exchange.request_headers, exchange.request_body
+    if any(token in value for _, value in headers):
+        headers = tuple([(name, value.replace(token, MARK)) for name, value in headers])
+    if body and token.encode() in body:
+        body = body.replace(token.encode(), MARK.encode())
+    if url == exchange.url and headers is exchange.request_headers and body is exchange.request_body:
+        return exchange
+    return msgspec.structs.replace(
+        exchange, url=url, request_headers=headers, request_body=body, redacted=True
+    )
+
+
 class StepEnded(Record, frozen=True):
     """A step of the chain was answered or failed. `error` names its failure, None where it succeeded.
 

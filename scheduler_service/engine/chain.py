@@ -3,7 +3,7 @@
 from scheduler_service.domain.document import Calling, CheckWaiting, FeedbackAwaited, Kept, Open
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.execution import ExecutionState, FailureType
-from scheduler_service.domain.records import Exchange, StepEnded, exchange_of
+from scheduler_service.domain.records import Exchange, StepEnded, exchange_of, hide_token
 from scheduler_service.domain.tracing import STEP as STEP_SPAN
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import STEP, Broken, fail, fresh_context, open_attempt, succeed
@@ -15,6 +15,7 @@ from scheduler_service.engine.parts.dispatch import dispatch_step
 from scheduler_service.engine.program import Step
 from scheduler_service.engine.requests import Refused, describe_limit, limits_of, make_request, whole_url
 from scheduler_service.engine.retry import Failure
+from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.engine.verdicts import find_header, read_retry_after, settle
 
@@ -125,6 +126,8 @@ def record_step(
     part: int | None = None,
 ) -> None:
     """Writes the end of a step into the history, or of its part `part`, done by `instance`."""
+    if turn.program_of(run).asynchronous:  # no other attempt waits for a report
+        exchange = hide_token(exchange, feedback_token(turn.head.key, turn.head.uid, run.request_counts))
     turn.records.append(
         StepEnded(  # by position
             run.execute_number,

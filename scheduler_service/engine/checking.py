@@ -5,7 +5,7 @@ import msgspec
 from scheduler_service.domain.document import Checking, CheckWaiting, Open, Report
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.execution import FailureType
-from scheduler_service.domain.records import CheckEnded, exchange_of, hide_in_answer
+from scheduler_service.domain.records import CheckEnded, exchange_of, hide_token
 from scheduler_service.domain.tracing import CHECK, trace_in, trace_of
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import Broken, fail
@@ -90,7 +90,7 @@ def record_check(
             request_counts=run.request_counts,
             serial=turn.contexts[run.execute_number].checks,
             at=turn.now.wall,
-            exchange=hide_in_answer(exchange, (token.encode(),)),
+            exchange=hide_token(exchange, token),
             status=report.status if report else None,
             progress=report.progress if report else None,
             error=error,

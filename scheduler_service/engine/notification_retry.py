@@ -4,8 +4,9 @@ import msgspec
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import DeliveryState
+from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.moments import SECOND, Now
-from scheduler_service.domain.records import DeliveryRecord, DeliveryTry, exchange_of
+from scheduler_service.domain.records import DeliveryRecord, DeliveryTry, exchange_of, hide_token
 from scheduler_service.domain.tracing import DELIVERY, span_of, trace_of
 from scheduler_service.domain.wire import Answer, OutboundRequest, Outcome
 
@@ -45,19 +46,22 @@ def may_be_superseded(delivery: Delivery) -> bool:
 def record_of(delivery: Delivery, outcome: Outcome | None, now: Now) -> DeliveryRecord:
     """The record of the delivery for the history; `outcome` is that of the try that just ended, if any."""
     is_planned = delivery.due is not None and delivery.state == DeliveryState.PENDING
+    exchange, url, token = None, delivery.request.url, delivery.token
+    if outcome is not None:
+        exchange = exchange_of(delivery.request, outcome, now.wall - outcome.elapsed)
+    if token:
+        url, exchange = url.replace(token, MARK), exchange and hide_token(exchange, token)
     return DeliveryRecord(
         delivery_id=delivery.delivery_id,
         execute_number=delivery.execute_number,
         request_counts=delivery.request_counts,
         event=delivery.event,
-        url=delivery.request.url,
+        url=url,
         state=delivery.state,
         name=delivery.name,
         created_at=delivery.created_at,
         tries=delivery.past,
-        exchange=None
-        if outcome is None
-        else exchange_of(delivery.request, outcome, now.wall - outcome.elapsed),
+        exchange=exchange,
         next_try_at=now.wall + (delivery.due or 0) - now.steady if is_planned else None,
         tried=delivery.tries,
         trace=delivery.trace,

@@ -87,3 +87,47 @@ async def test_it_is_shown_nowhere(fleet: Fleet, stage: Stage, tmp_path: Path, a
         for text in texts:
             assert TOKEN.findall(text) == []
         assert any("token%3D***" in text for text in texts)
+
+
+async def hand_on(peer: Peer) -> None:
+    """Answers the token alone that it was given, which the next request then has."""
+    while True:
+        request = (await peer.read()).decode("latin-1")
+        said = json.dumps({"ref": next(iter(TOKEN.findall(request)), "")})
+        head = f"HTTP/1.1 200 OK\r\nX-Bare: {said}\r\nContent-Length: {len(said)}\r\n\r\n"
+        await peer.say((head + said).encode("latin-1"))
+
+
+async def test_one_that_is_handed_on_is_shown_nowhere(fleet: Fleet, stage: Stage, tmp_path: Path) -> None:
+    """A later step and a notification send what the first was answered; their targets repeat it."""
+    target = await stage.server(hand_on)
+    ref = "${responses[0].ref}"
+    first = {"url": f"{target.url}/first", "body": {"report": FEEDBACK}}
+    later = {"url": f"{target.url}/later/{ref}?r={ref}", "headers": {"X-R": ref}, "body": {"r": ref}}
+    told = {
+        "notification": [{"url": f"{target.url}/told/{ref}", "headers": {"X-R": ref}, "body": {"r": ref}}]
+    }
+    async with open_service(fleet, tmp_path / "data") as service:
+        late = {"async": True, "timeoutSeconds": 1.5, **told}
+        await service.create(job("handed", "", request=[first, later], **late))
+
+        async def has_ended() -> bool:
+            return bool((await service.run.read("/executions", state="terminated"))["items"])
+
+        async def is_told() -> bool:
+            return any(b"/told/" in request for request in target.requests)
+
+        await service.run.until(has_ended, "it has ended")
+        await service.run.until(is_told, "its caller is told")
+        for place in (b"/later/", b"/told/"):
+            assert any(
+                place in one and len(set(TOKEN.findall(one.decode("latin-1")))) == 1
+                for one in target.requests
+            )
+        ask = partial(service.run.ask, "GET")
+        (one,) = (await service.run.read("/executions"))["items"]
+        whole = f"/executions/{one['executionId']}"
+        detail, log, told_of = [(await ask(path)).text for path in (whole, f"{whole}/log", "/deliveries")]
+        assert TOKEN.findall(detail + log + told_of) == []
+        assert "/later/***?r=***" in detail
+        assert "/told/***" in told_of
