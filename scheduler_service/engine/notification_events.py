@@ -17,7 +17,7 @@ from scheduler_service.engine.decision import SMALL_BYTES
 from scheduler_service.engine.notification_event import NotificationEvent
 from scheduler_service.engine.program import Notification, Program
 from scheduler_service.engine.requests import Refused, make_request
-from scheduler_service.engine.scope import feedback_token
+from scheduler_service.engine.scope import token_in
 from scheduler_service.engine.turn_state import TurnState
 from scheduler_service.language.expression import NOTIFY_BODY
 from scheduler_service.language.values import as_json, parse_json
@@ -254,16 +254,9 @@ def _deliver(
         tenant=program.surroundings.tenant,
         trace=run.trace,
         detail=program.history_detail,
-        token=_token_in(request, turn, run) if program.asynchronous else "",
+        token=token_in(request, turn.head, run.request_counts) if program.asynchronous else "",
     )
     turn.effects.append(Notify(delivery))
-
-
-def _token_in(request: OutboundRequest, turn: TurnState, run: Open) -> str:
-    """The feedback token of the attempt, if the request has it; empty: it has not."""
-    token = feedback_token(turn.head.key, turn.head.uid, run.request_counts)
-    is_in = token in request.url or any(token in value for _, value in request.headers)
-    return token if is_in or token.encode() in (request.body or b"") else ""
 
 
 def _refuse(

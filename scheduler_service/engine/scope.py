@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from scheduler_service.domain.document import Head, Kept, Open
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.program import Program, Target
 from scheduler_service.language.compiled import Template
 from scheduler_service.language.filters import Budget
@@ -20,6 +21,13 @@ ANYTHING = "*"
 def feedback_token(key: bytes, uid: str, request_counts: int) -> str:
     """The token of the feedback URL of one attempt: an HMAC over uid and `requestCounts` (SPEC section 5)."""
     return hmac.new(key, f"{uid}:{request_counts}".encode(), hashlib.sha256).hexdigest()
+
+
+def token_in(request: OutboundRequest, head: Head, request_counts: int) -> str:
+    """The feedback token of the attempt, if the request has it; empty: it has not."""
+    token = feedback_token(head.key, head.uid, request_counts)
+    is_in = token in request.url or any(token in value for _, value in request.headers)
+    return token if is_in or token.encode() in (request.body or b"") else ""
 
 
 def feedback_url(base: str, program: Program, head: Head, request_counts: int) -> str:
