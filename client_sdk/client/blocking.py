@@ -1,7 +1,5 @@
 """The blocking client: the same calls, run on an event loop in a thread of its own."""
 
-import asyncio
-import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -17,7 +15,7 @@ from client_sdk.client.queues import Queues
 from client_sdk.client.retrying import Patience
 from client_sdk.client.scheduler import Scheduler
 from client_sdk.client.services import Services
-from client_sdk.errors import SdkError
+from client_sdk.loops import LoopThread
 from client_sdk.models import answers
 
 P = ParamSpec("P")
@@ -27,7 +25,7 @@ R = TypeVar("R")
 class _BlockingGroup:
     """One group of calls: the async `group`, and the loop on which it runs."""
 
-    def __init__(self, group: Any, run: "_Loop") -> None:
+    def __init__(self, group: Any, run: LoopThread) -> None:
         self._group = group
         self._loop = run
 
@@ -157,7 +155,7 @@ class BlockingScheduler(_BlockingGroup):
 
 
 class BlockingClient:
-    """`Client` for code without an event loop; use it in `with`. Thread-safe."""
+    """`Client` for code without an event loop; use it in `with`. Thread-safe, and usable after a fork."""
 
     def __init__(
         self,
@@ -168,11 +166,12 @@ class BlockingClient:
         timeout: float = 30.0,
         patience: Patience | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
+        ca: str | None = None,
     ) -> None:
         self._client = Client(
-            url, key=key, service=service, timeout=timeout, patience=patience, transport=transport
+            url, key=key, service=service, timeout=timeout, patience=patience, transport=transport, ca=ca
         )
-        self._loop = _Loop()
+        self._loop = LoopThread("punctual-client")
         self.jobs = BlockingJobs(self._client.jobs, self._loop)
         self.executions = BlockingExecutions(self._client.executions, self._loop)
         self.bulk = BlockingBulkWork(self._client.bulk, self._loop)
@@ -218,36 +217,6 @@ class BlockingClient:
         if self._loop.is_open:
             self._loop.run(self._client.close())
             self._loop.close()
-
-
-class _Loop:
-    """An event loop in a thread of its own."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="punctual-client", daemon=True)
-        self._thread.start()
-
-    @property
-    def is_open(self) -> bool:
-        return not self._loop.is_closed()
-
-    def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """The result of `work`; an interrupted caller cancels it."""
-        if not self.is_open:
-            work.close()
-            raise SdkError("the client is closed: make a new one")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
 
 async def _next(items: AsyncIterator[R]) -> R | None:

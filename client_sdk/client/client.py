@@ -24,8 +24,11 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 class Client:
     """The API of a scheduler: `jobs`, `executions`, `bulk`, `deliveries`, `services`, `queues`, `scheduler`.
 
-    Use it in `async with`, within one event loop. `key` is sent as given; nothing is read from the
-    environment: pass `os.environ.get("PUNCTUAL_KEY")` where that is intended. `service` owns the jobs that
+    Use it in `async with`. Each event loop that uses it has connections of its own, which end with that loop.
+    `key` is sent as given; it is not read from the environment: pass `os.environ.get("PUNCTUAL_KEY")` where
+    that is intended. Over https the certificates of the system are trusted (`SSL_CERT_FILE` and
+    `SSL_CERT_DIR` name others), and those in the file `ca`. A `transport` of your own belongs to the event
+    loop that uses it first; calls from other loops are made there. `service` owns the jobs that
     are created or updated: their `service:/path` goes there. `timeout` is that of one HTTP call in seconds.
     Calls are repeated as `patience` says if that is harmless: after a failed connection, 429 and 503 always
     (`Retry-After` is respected), after a lost answer if the call reads, replaces or carries an
@@ -44,9 +47,10 @@ class Client:
         timeout: float = 30.0,
         patience: Patience | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
+        ca: str | None = None,
     ) -> None:
         self.connection = Connection(
-            url=url, key=key, timeout=timeout, patience=patience or Patience(), transport=transport
+            url=url, key=key, timeout=timeout, patience=patience or Patience(), transport=transport, ca=ca
         )
         self.url = url
         self.jobs = Jobs(self.connection, service)
@@ -69,7 +73,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connections; no call is possible afterwards."""
+        """Closes the connections of this event loop."""
         await self.connection.close()
 
     def events(

@@ -3,8 +3,10 @@
 import asyncio
 import json
 import random
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import httpx
 
@@ -20,7 +22,9 @@ from client_sdk.client.retrying import (
 )
 from client_sdk.decoding import CODINGS, coding_of, is_decoded, read_decoded, with_body
 from client_sdk.errors import Unreachable, Unreadable
+from client_sdk.loops import run_on
 from client_sdk.traces import TRACEPARENT, current_traceparent
+from client_sdk.trust import check_file, explain_tls, trusted
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -37,8 +41,22 @@ READ_FLAWS = 5
 """So many flaws of an answer are named in an error; where it has more, "check all of it" is."""
 
 
+_Tried = tuple[httpx.Response, None] | tuple[None, httpx.TransportError]
+
+
+class _Line(NamedTuple):
+    """The connections of one event loop, and what closes them when that loop ends."""
+
+    transport: httpx.AsyncBaseTransport
+    closing: AsyncGenerator[None, None]
+
+
 class Connection:
-    """Sends calls to one service and reads the answers. Belongs to one event loop."""
+    """Sends calls to one service and reads the answers; each event loop has connections of its own.
+
+    A `transport` that is given belongs to one event loop, the first one that uses it: calls from other loops
+    are made there. `ca` is a file of certificates that are trusted, beside those of the system.
+    """
 
     def __init__(
         self,
@@ -48,6 +66,7 @@ class Connection:
         timeout: float,
         patience: Patience,
         transport: httpx.AsyncBaseTransport | None,
+        ca: str | None = None,
         pause: Pause = asyncio.sleep,
         chance: Callable[[], float] = random.random,
         answer_seconds: float = ANSWER_SECONDS,
@@ -56,17 +75,21 @@ class Connection:
             raise ValueError("key has characters that a header cannot have: does it end with a line break?")
         headers = {"Accept-Encoding": CODINGS, **({"Authorization": f"Bearer {key}"} if key else {})}
         address = read_url(url)
-        # Without TLS the certificates of authorities need not be loaded, which takes 30 ms.
-        self._transport = transport or httpx.AsyncHTTPTransport(
-            trust_env=False, verify=address.scheme == "https"
-        )
+        if ca is not None:
+            check_file(ca)
+        self._ca = ca
+        self._is_secure = address.scheme == "https"
+        # It makes requests, and sends none.
         self._http = httpx.AsyncClient(
             base_url=address,
             headers=headers,
             timeout=timeout,
-            transport=self._transport,
+            transport=httpx.AsyncBaseTransport(),
             trust_env=False,
         )
+        self._given = transport
+        self._home: asyncio.AbstractEventLoop | None = None
+        self._lines: dict[asyncio.AbstractEventLoop, _Line] = {}
         self.url = url
         self._timeout = timeout
         self._patience = patience
@@ -75,8 +98,17 @@ class Connection:
         self._answer_seconds = answer_seconds
 
     async def close(self) -> None:
-        """Closes all connections."""
-        await self._http.aclose()
+        """Closes the connections of the running event loop; those of others close when their loops end."""
+        if self._given is not None:
+            await self._given.aclose()
+        line = self._lines.pop(asyncio.get_running_loop(), None)
+        if line is not None:
+            await line.closing.aclose()
+
+    def settle(self) -> None:
+        """Makes the running event loop that of a transport that was given, if it has none."""
+        if self._home is None or self._home.is_closed():
+            self._home = asyncio.get_running_loop()
 
     async def pause(self, seconds: float) -> None:
         """Pauses, by the same clock as the retries."""
@@ -130,7 +162,7 @@ class Connection:
             "GET", path, params=_write_query(query), headers=headers, timeout=timeout
         )
         try:
-            answer = await self._transport.handle_async_request(request)
+            answer = await (await self._transport()).handle_async_request(request)
         except (httpx.TransportError, ExceptionGroup) as error:
             raise _unreachable(self.url, str(error), error) from error
         answer.request = request
@@ -161,15 +193,20 @@ class Connection:
                 reason = str(failure) or type(failure).__name__
                 raise _unreachable(self.url, f"{reason}, {done} tries", failure) from failure
 
-    async def _try(
-        self, request: httpx.Request
-    ) -> tuple[httpx.Response, None] | tuple[None, httpx.TransportError]:
+    async def _try(self, request: httpx.Request) -> _Tried:
+        if self._given is None:
+            return await self._exchange(request)
+        self.settle()
+        assert self._home is not None
+        return await run_on(self._home, self._exchange(request))
+
+    async def _exchange(self, request: httpx.Request) -> _Tried:
         # Not through the client: it logs each URL, and so heartbeats, and the tokens of feedback and leases.
         silence = request.extensions["timeout"]["read"]
         longest = None if silence is None else silence + self._answer_seconds
         try:
             async with asyncio.timeout(longest):
-                answer = await self._transport.handle_async_request(request)
+                answer = await (await self._transport()).handle_async_request(request)
                 answer.request = request
                 return await _read_whole(answer), None
         except TimeoutError:
@@ -181,8 +218,38 @@ class Connection:
             failure.__cause__ = error
             return None, failure
 
+    async def _transport(self) -> httpx.AsyncBaseTransport:
+        """The given one, else that of the running event loop, which is closed when the loop ends."""
+        if self._given is not None:
+            return self._given
+        loop = asyncio.get_running_loop()
+        line = self._lines.get(loop)
+        if line is None:
+            for ended in [one for one in self._lines if one.is_closed()]:
+                self._lines.pop(ended, None)
+            transport = httpx.AsyncHTTPTransport(trust_env=False, verify=self._trust)
+            line = self._lines[loop] = _Line(transport, _close_at_end(transport))
+            await anext(line.closing)
+        return line.transport
+
+    @cached_property
+    def _trust(self) -> ssl.SSLContext | bool:
+        """Made once it is needed: without TLS it is not, and takes 30 ms."""
+        return trusted(self._ca) if self._is_secure else False
+
+
+async def _close_at_end(transport: httpx.AsyncBaseTransport) -> AsyncGenerator[None, None]:
+    """Started, it closes `transport` when it is closed itself, at the latest at the end of the event loop."""
+    try:
+        yield
+    finally:
+        await transport.aclose()
+
 
 def _unreachable(url: str, reason: str, failure: Exception | None) -> Unreachable:
+    insecure = explain_tls(failure, ca="Client(url, ca=FILE)")
+    if insecure is not None and failure is not None and was_not_sent(failure):
+        return Unreachable(f"the service at {url} cannot be trusted: {insecure}")
     if failure is None or isinstance(failure, ExceptionGroup) or was_not_sent(failure):
         return Unreachable(f"no service answers at {url} ({reason})")
     return Unreachable(f"no whole answer came from {url}, which may have done it ({reason})", was_sent=True)

@@ -76,7 +76,8 @@ class LiteJob:
     `service://name`, `environment` the variables of templates. Nothing outlives the process. Use it in
     `async with`: leaving it waits for notifications that are still retried. What waits for feedback is
     refused, unless the caller serves it: `feedback_url` is then the base of feedback URLs, and what is posted
-    there must be passed to `feedback`. `warnings` are about its definition; they are logged, too. Raises
+    there must be passed to `feedback`. `ca` is a file of certificates that are trusted, beside those of the
+    system. `warnings` are about its definition; they are logged, too. Raises
     DefinitionRefused.
     """
 
@@ -93,6 +94,7 @@ class LiteJob:
         notification_retries: int = 3,
         notification_interval_seconds: float = 20.0,
         transport: httpx.AsyncBaseTransport | None = None,
+        ca: str | None = None,
     ) -> None:
         surroundings = Surroundings(
             internal_url=feedback_url or "",
@@ -109,7 +111,7 @@ class LiteJob:
         self.warnings = tuple(Flaw(one.pointer, one.code, one.message) for one in compiled.warnings)
         for warning in self.warnings:
             LOG.warning("%s: %s", warning.pointer, warning.message)
-        self._sender = LiteSender(response_bytes=response_bytes, transport=transport)
+        self._sender = LiteSender(response_bytes=response_bytes, transport=transport, ca=ca)
         self._notifications = LiteNotifications(
             sender=self._sender, retries=notification_retries, interval=notification_interval_seconds
         )

@@ -10,6 +10,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 import httpx
 
 from client_sdk.decoding import CODINGS, read_decoded
+from client_sdk.trust import explain_tls, trusted
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 
@@ -29,11 +30,13 @@ class LiteSender:
         *,
         response_bytes: int,
         transport: httpx.AsyncBaseTransport | None = None,
+        ca: str | None = None,
     ) -> None:
         self._response_bytes = response_bytes
         self._http = httpx.AsyncClient(
             transport=transport,
             trust_env=False,
+            verify=trusted(ca),
             headers={"Accept-Encoding": CODINGS},
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
         )
@@ -52,7 +55,8 @@ class LiteSender:
         except (TimeoutError, httpx.TimeoutException):
             return Fault(FaultKind.TIMEOUT, f"{request.url} did not answer in time", _since(started))
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            text = f"{request.url} could not be reached: {str(error) or type(error).__name__}"
+            reason = explain_tls(error, ca="LiteJob(…, ca=FILE)") or str(error) or type(error).__name__
+            text = f"{request.url} could not be reached: {reason}"
             return Fault(FaultKind.CONNECT, text, _since(started))
 
     async def _answer(self, request: OutboundRequest, started: float) -> Answer:

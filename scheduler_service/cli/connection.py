@@ -113,12 +113,18 @@ class ApiConnection:
         return found
 
     def _unreachable(self, error: "Unreachable") -> CommandError:
+        from client_sdk.trust import explain_tls
+
+        insecure = explain_tls(error, ca="--ca FILE, PUNCTUAL_CA")
         if error.was_sent:
             return CommandError(
                 f"no whole answer came from {self._connection.url} ({_describe_cause(error)}); what was "
                 "asked may have been done: look before you repeat it",
                 Exit.UNREACHABLE,
             )
+        if insecure is not None:
+            text = f"the service at {self._connection.url} cannot be trusted: {insecure}"
+            return CommandError(text, Exit.UNREACHABLE)
         return CommandError(
             f"no service answers at {self._connection.url} ({_describe_cause(error)}); start "
             "one with 'punctual serve', or name another with --url or PUNCTUAL_URL",
@@ -163,7 +169,12 @@ def connect(url: str | None, key: str | None) -> ApiConnection:
     url, key = read_address(url, key)
     try:
         connection = Connection(
-            url=url, key=key, timeout=TIMEOUT_SECONDS, patience=Patience(retries=0), transport=None
+            url=url,
+            key=key,
+            timeout=TIMEOUT_SECONDS,
+            patience=Patience(retries=0),
+            transport=None,
+            ca=read_ca(),
         )
     except ValueError as error:
         raise CommandError(str(error), Exit.USAGE) from error
@@ -200,6 +211,11 @@ def _importing_without(module: str) -> Iterator[None]:
 def read_address(url: str | None, key: str | None) -> tuple[str, str | None]:
     """Address and key from the options, else from the environment."""
     return (url or os.environ.get("PUNCTUAL_URL") or DEFAULT_URL, key or os.environ.get("PUNCTUAL_KEY"))
+
+
+def read_ca() -> str | None:
+    """The file of certificates that `--ca`, else PUNCTUAL_CA, names."""
+    return os.environ.get("PUNCTUAL_CA") or None
 
 
 def _describe_cause(error: BaseException) -> str:

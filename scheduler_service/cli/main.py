@@ -84,8 +84,18 @@ def _punctual(
     is_version_asked: Annotated[
         bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_print_version)
     ] = False,
+    ca: Annotated[
+        str | None,
+        typer.Option(
+            "--ca",
+            help="A file of certificates (PEM) to trust beside the system's, for https; else PUNCTUAL_CA.",
+            metavar="FILE",
+        ),
+    ] = None,
 ) -> None:
     """Jobs as REST resources: timers, chains of HTTP requests, retries, and nothing lost in a crash."""
+    if ca is not None:
+        os.environ["PUNCTUAL_CA"] = ca
 
 
 def run(arguments: list[str]) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scheduler_service.cli.connection import read_address
+from scheduler_service.cli.connection import read_address, read_ca
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Key, Url
 from scheduler_service.cli.wording import describe
@@ -40,7 +40,7 @@ def work(
         worker.concurrency = concurrency
     try:
         url, key = read_address(url, key)
-        client = Client(url, key=key)
+        client = Client(url, key=key, ca=read_ca())
     except ValueError as error:
         raise CommandError(str(error), Exit.USAGE) from error
     try:

@@ -21,6 +21,7 @@ NOT_SETTINGS = frozenset(
     {
         "PUNCTUAL_URL",
         "PUNCTUAL_KEY",
+        "PUNCTUAL_CA",
         "PUNCTUAL_CONFIG",
         "PUNCTUAL_PYTHON",
         "PUNCTUAL_TEST_WORKERS",

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Callable
 from ipaddress import IPv4Address
 
+from client_sdk.trust import explain_tls
 from scheduler_service.transport.addresses import Address, Site
 from scheduler_service.transport.connection import ConnectionOwner, HttpConnection, ReadBuffer
 from scheduler_service.transport.deadlines import Deadlines
@@ -76,7 +77,7 @@ class Connector:
             return await self._attach(site, raw, owner)
         except OSError as error:
             raw.close()
-            raise Unreached(f"{site.origin} cannot be reached: {_reason(error)}. Is it up?") from error
+            raise Unreached(f"{site.origin} cannot be reached: {_reason(error)}") from error
         except BaseException:
             raw.close()
             raise
@@ -113,7 +114,7 @@ class Connector:
             context = self._trust()
         except OSError as error:
             if is_exhausted(error):
-                raise _exhausted(site, _reason(error)) from error
+                raise _exhausted(site, str(error.strerror)) from error
             raise
         if context.cert_store_stats()["x509_ca"]:
             self._context = context
@@ -153,7 +154,7 @@ def _make_socket(family: socket.AddressFamily, site: Site) -> socket.socket:
         raw = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
         kind = Exhausted if is_exhausted(error) else Unreached
-        raise kind(f"{site.origin} cannot be reached: {_reason(error)}. Raise LimitNOFILE.") from error
+        raise kind(f"{site.origin} cannot be reached: {error.strerror}. Raise LimitNOFILE.") from error
     raw.setblocking(False)
     return raw
 
@@ -163,6 +164,5 @@ def _exhausted(site: Site, cause: str) -> Exhausted:
 
 
 def _reason(error: OSError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted ({error.verify_message})"
-    return error.strerror or str(error) or type(error).__name__
+    """What went wrong, and the remedy. Failures of TLS have numbers of their own, which no system words."""
+    return explain_tls(error) or f"{error.strerror or str(error) or type(error).__name__}. Is it up?"

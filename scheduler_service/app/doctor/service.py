@@ -1,5 +1,6 @@
 """The port of the service: free, or who answers there; and what a running service says of itself."""
 
+import os
 import socket
 from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
@@ -8,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from client_sdk.trust import explain_tls, trusted
 from scheduler_service import __version__
 from scheduler_service.app.doctor.asking import ask
 from scheduler_service.app.doctor.clock import judge_difference
@@ -61,7 +63,8 @@ def _judge_app_port(subject: Subject) -> Sequence[Finding]:
 async def _ask(base: str, key: str | None, *, is_expected: bool) -> list[Finding]:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        async with httpx.AsyncClient(base_url=base, timeout=SECONDS, trust_env=False) as client:
+        trust = trusted(os.environ.get("PUNCTUAL_CA") or None)
+        async with httpx.AsyncClient(base_url=base, timeout=SECONDS, trust_env=False, verify=trust) as client:
             alive = await ask(client, "/health/live")  # without the key: who answers is not known yet
             health = _data_of(alive)
             if "version" not in health:
@@ -69,7 +72,7 @@ async def _ask(base: str, key: str | None, *, is_expected: bool) -> list[Finding
             ready = await ask(client, "/health/ready")
             known = await ask(client, "/nodes", headers=headers)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        said = str(error) or type(error).__name__
+        said = explain_tls(error, ca="--ca FILE, PUNCTUAL_CA") or str(error) or type(error).__name__
         if not is_expected:
             said = f"the port is in use, and what listens there does not answer ({said})"
         remedy = "start it with 'punctual serve', or end what uses the port, or name another --url or --port"

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,6 +18,7 @@ from scheduler_service.cli.connection import ApiConnection, closing_connections,
 from scheduler_service.cli.documents import DefinitionFile
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 from scheduler_service.cli.wording import Part
+from tests.certificate import make_certificate, serving_tls
 from tests.unit.cli.running import ended
 
 NOBODY = "http://127.0.0.1:1"
@@ -249,3 +251,24 @@ def _stumble_once_connected() -> None:
     with closing_connections():
         connect(NOBODY, None)
         raise KeyError("own")
+
+
+def test_a_private_authority_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By an option or a variable; without it the message says what is not trusted, and what to do."""
+    certificate = make_certificate(tmp_path)
+    with serving_tls(certificate) as url:
+        monkeypatch.setenv("PUNCTUAL_URL", url)
+        code, _, said = ended(capsys, "jobs", "list")
+        assert code == 3
+        assert "cannot be trusted: certificate verify failed" in said
+        assert "by --ca FILE, PUNCTUAL_CA or SSL_CERT_FILE" in said
+        assert ended(capsys, "--ca", str(certificate.path), "jobs", "list")[0] == 0
+        monkeypatch.setenv("PUNCTUAL_CA", str(tmp_path / "none.pem"))
+        code, _, said = ended(capsys, "jobs", "list")
+        assert (code, "none.pem' cannot be read" in said) == (2, True)
+        monkeypatch.delenv("PUNCTUAL_CA")
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate.path))
+        assert ended(capsys, "jobs", "list")[0] == 0
+        assert url in ended(capsys, "doctor", "--url", url)[1]

@@ -43,6 +43,20 @@ async def test_host_and_authority_are_checked(stage: Stage, certificate: tuple[P
     assert len(server.requests) == 3
 
 
+async def test_a_private_authority_is_named_in_the_environment(
+    stage: Stage, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As OpenSSL has it; without it the message says so, and does not ask whether the target is up."""
+    server = await serve_tls(stage, certificate)
+    refused = await stage.sender().send(get(server))
+    assert isinstance(refused, Fault)
+    assert "certificate verify failed: self-signed certificate" in refused.message
+    assert "(PEM) by SSL_CERT_FILE" in refused.message
+    assert "Is it up" not in refused.message
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    assert isinstance(await stage.sender().send(get(server)), Answer)
+
+
 def read_nothing() -> ssl.SSLContext:
     """What OpenSSL makes, without an error, when it cannot open its file of authorities."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
