@@ -21,6 +21,7 @@ SdkError
 An invalid argument raises ValueError or TypeError before anything is sent.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -151,8 +152,10 @@ class JobFailed(SdkError):
         data: Any = None,
         retry_after: float | None = None,
     ) -> None:
-        if not 400 <= status <= 599:
+        if status not in range(400, 600):
             raise ValueError(f"status {status} is not a failure: give one from 400 to 599")
+        if retry_after is not None and not 0 <= retry_after < math.inf:
+            raise ValueError(f"retry_after {retry_after} is no time to wait: give seconds, 0 or more")
         super().__init__(message)
         self.message = message
         self.error = str(status) if error is None else error

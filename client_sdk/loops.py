@@ -4,6 +4,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from client_sdk.errors import SdkError
@@ -65,7 +66,8 @@ class LoopThread:
             return
         loop = self.loop
         self._is_closed = True
-        loop.call_soon_threadsafe(loop.stop)
+        with suppress(RuntimeError):  # it has ended by itself
+            loop.call_soon_threadsafe(loop.stop)
         self._thread.join()
 
     def _begin(self) -> None:

@@ -1,6 +1,7 @@
 """`@job(...)`: a function or class as a declared job (SPEC sections 11, 16)."""
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, Never, ParamSpec, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
@@ -20,7 +21,7 @@ ON_TRIGGER = {"period": "external"}
 TRIGGER = "${trigger}|json"
 FEEDBACK_HEADER, SHARD_INDEX_HEADER, SHARD_TOTAL_HEADER = "Feedback-Url", "Shard-Index", "Shard-Total"
 SPREAD = frozenset({"broadcast", "shard"})
-OWN_STEP = ("body", "step", "queue", "sign")
+OWN_STEP = ("body", "step", "queue", "sign", "cancel_url")
 
 
 class JobOptions(TypedDict, total=False):
@@ -29,8 +30,9 @@ class JobOptions(TypedDict, total=False):
     `timer` absent: the job fires when it is triggered. `body`: a template for the function's arguments,
     instead of the trigger's parameters. `queue`: workers claim the work from this pull queue; no instance is
     called, and `timeout_seconds` is by default what `time_for_retries` says. `sign`: the name of the
-    scheduler's secret that signs calls. `step`: further members of the request step (SPEC sections 4, 13), as
-    `{"route": "shard"}`.
+    scheduler's secret that signs calls. `cancel_url` True: the SDK's own, which stops the function in the
+    instance that it reaches (the default of an asynchronous job); else an address or a request. `step`:
+    further members of the request step (SPEC sections 4, 13), as `{"route": "shard"}`.
     """
 
     job_id: str
@@ -54,6 +56,7 @@ class JobOptions(TypedDict, total=False):
     labels: Mapping[str, str]
     notification: Sequence[Notification | Mapping[str, Any]]
     params_schema: Mapping[str, Any] | bool
+    cancel_url: bool | str | Mapping[str, Any]
     body: Any
     queue: str
     sign: str
@@ -100,6 +103,12 @@ class Declaration(Generic[P, R]):
         return not inspect.iscoroutinefunction(function)
 
     @property
+    def most_at_once(self) -> float:
+        """How many executions may run at once, as far as the declaration says it."""
+        is_limited = self.options.get("overlap_policy") != "allow"
+        return self.options.get("max_concurrency", 1) if is_limited else math.inf
+
+    @property
     def queue(self) -> str | None:
         """The pull queue of its work; None: the service is called."""
         return self.options.get("queue")
@@ -132,9 +141,11 @@ class Declaration(Generic[P, R]):
             **{_alias(name): _plain(value) for name, value in self._own().items()},
             "request": [self._step(service, f"{prefix}/jobs/{quote(job_id, safe=':')}", signed)],
         }
-        if self.is_asynchronous:
-            url = f"service://{service}{prefix}/jobs/{quote(job_id, safe=':')}/cancel"
-            definition["cancelUrl"] = {"url": url, **signed}
+        cancel = self.options.get("cancel_url", self.is_asynchronous)
+        if cancel is True:
+            cancel = {"url": f"service://{service}{prefix}/jobs/{quote(job_id, safe=':')}/cancel", **signed}
+        if cancel:
+            definition["cancelUrl"] = {"url": cancel} if isinstance(cancel, str) else _plain(cancel)
         try:
             parsed = parse_definition(definition)
         except ModelError as error:

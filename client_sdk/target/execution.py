@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from client_sdk.errors import NotWanted, SdkError
 from client_sdk.outages import PROGRESS, OutageLog
+from client_sdk.target.containment import readable
 from client_sdk.target.reporting import AttemptReport, Reporter
 
 REPORT_SECONDS = 1.0
@@ -83,7 +84,8 @@ class Execution:
         if self._reporter is None:
             return
         try:
-            await self._reporter.report(AttemptReport(progress=progress, message=message, data=data))
+            text = None if message is None else readable(message)
+            await self._reporter.report(AttemptReport(progress=progress, message=text, data=data))
         except NotWanted:
             raise
         except SdkError as error:

@@ -17,7 +17,7 @@ from client_sdk.target.deadline import is_too_late, run_until_deadline
 from client_sdk.target.declaration import FEEDBACK_HEADER, SHARD_INDEX_HEADER, SHARD_TOTAL_HEADER, Declaration
 from client_sdk.target.execution import Execution
 from client_sdk.target.in_flight import AttemptName, AttemptsInFlight
-from client_sdk.target.invoke import INTERRUPTED, LOG, End, hold, refused, run
+from client_sdk.target.invoke import INTERRUPTED, LOG, End, end_by, hold, refused, run
 from client_sdk.target.messages import (
     DEADLINE_HEADER,
     InboundCall,
@@ -31,6 +31,7 @@ from client_sdk.target.reporting import FeedbackReporter, Reporter
 from client_sdk.traces import TRACEPARENT
 
 STOPPED = End(status=503, error=INTERRUPTED, message="the instance was stopped before the work was done")
+CALLER_GONE = "the scheduler closed the connection: the execution was cancelled, or is out of time"
 LAST_REPORT_SECONDS = 5.0
 """For the report of work that was stopped."""
 
@@ -59,8 +60,10 @@ class InboundCalls:
         self.is_draining = False
         self.is_stopping = False
 
-    async def take(self, job_id: str, call: InboundCall) -> OutboundAnswer:
-        """Handles one call of a job."""
+    async def take(
+        self, job_id: str, call: InboundCall, gone: Callable[[], Awaitable[Any]] | None = None
+    ) -> OutboundAnswer:
+        """Handles one call of a job. A synchronous one is stopped once `gone` returns: its caller left."""
         declaration = self._declarations().get(job_id)
         refusal = self._check(job_id, declaration, call)
         if refusal is not None:
@@ -73,6 +76,9 @@ class InboundCalls:
             return refuse(422, f"the body does not fit {job_id}: {wrong}", flaws=wrong.flaws)
         except ValueError as error:
             return refuse(422, str(error))
+        except BaseException as error:  # noqa: BLE001 - of a validator among the annotations
+            LOG.error("job %s failed before it began", job_id, exc_info=error)
+            return answer_end(end_by(error))
         late = is_too_late(execution, self._clock)
         if late is not None:
             return answer_end(late)
@@ -80,8 +86,10 @@ class InboundCalls:
         if declaration.is_asynchronous:
             self.running.start(name, execution, lambda: self._report(declaration, arguments, execution))
             return OutboundAnswer(202, b'{"status":""}')
-        task = self.running.start(name, execution, lambda: self._work(declaration, arguments, execution))
-        return answer_end(await _join(task))
+        running = self.running.start(name, execution, lambda: self._work(declaration, arguments, execution))
+        if not await self.running.wait(running, gone or asyncio.Event().wait):
+            LOG.info("job %s stops, %s: %s", job_id, execution, CALLER_GONE)
+        return answer_end(_end_of(running.task))
 
     def cancel(self, job_id: str, call: InboundCall) -> OutboundAnswer:
         """Handles `cancelUrl`: stops the attempt that the headers name, if it runs here."""
@@ -168,6 +176,7 @@ class InboundCalls:
     async def _do(
         self, declaration: Declaration[..., Any], arguments: Mapping[str, Any], execution: Execution
     ) -> End:
+        await self.running.wait_for_older(execution, declaration.most_at_once)
         await hold(execution.scheduled_at, self._clock, self._pause)
         return await run(declaration, arguments, execution, self._provide)
 
@@ -206,10 +215,9 @@ async def _conclude(execution: Execution, end: End) -> None:
         await execution.conclude(refused(refusal).report)
 
 
-async def _join(task: "asyncio.Task[End]") -> End:
-    """The end of work that other calls may wait for too: cancelling one does not stop it."""
-    await asyncio.wait([task])
-    return STOPPED if task.cancelled() else task.result()
+def _end_of(task: "asyncio.Task[End]") -> End:
+    """The end of work; of what was stopped, or is about to, nobody waits for more."""
+    return STOPPED if not task.done() or task.cancelled() else task.result()
 
 
 def _read_shard(headers: Mapping[str, str], name: str) -> int | None:

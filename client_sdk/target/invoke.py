@@ -3,7 +3,10 @@
 import asyncio
 import inspect
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from contextvars import copy_context
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +14,7 @@ import msgspec
 
 from client_sdk.errors import Invalid, JobFailed, NotWanted
 from client_sdk.target.classes import Provide, provided
+from client_sdk.target.containment import contain_exits, describe_error, readable
 from client_sdk.target.declaration import Declaration
 from client_sdk.target.execution import Execution
 from client_sdk.target.parameters import write_data
@@ -24,6 +28,8 @@ UNEXPECTED = "500"
 """The error code of an unexpected exception."""
 INTERRUPTED = "interrupted"
 """The error code of work that was stopped because its instance stops."""
+STOP_SECONDS = 5.0
+"""For a function that was cancelled to end by itself."""
 TOO_LARGE, UNREADABLE = "response_too_large", "invalid_result"
 """The error codes of results that the service refuses."""
 
@@ -72,38 +78,71 @@ async def run(
     execution: Execution,
     provide: Provide | None = None,
 ) -> End:
-    """Runs the function, or an object of the class; returns the end. Raises only CancelledError."""
-    given = declaration.parameters.fill(arguments, execution)
+    """Runs the function, or an object of the class; returns the end. Raises only CancelledError.
+
+    Whatever the function raises is the end of this work alone. It runs in a task of its own, so that a
+    cancellation from inside is told from the caller's, which ends it; one that goes on all the same is left
+    after `STOP_SECONDS`.
+    """
     LOG.debug("job %s begins, %s", execution.job_id, execution)
+    contain_exits(asyncio.get_running_loop())
+    task = asyncio.create_task(_outcome(declaration, arguments, execution, provide))
     try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait([task], timeout=STOP_SECONDS)
+        if not task.done():
+            LOG.warning("job %s was cancelled and runs on, %s", execution.job_id, execution)
+        raise
+    end, error = task.result()
+    _log_end(execution, end, error)
+    return end
+
+
+async def _outcome(
+    declaration: Declaration[..., Any],
+    arguments: Mapping[str, Any],
+    execution: Execution,
+    provide: Provide | None,
+) -> tuple[End, BaseException | None]:
+    """The end, and what the function raised. Raises nothing, as its task would: SystemExit ends the loop."""
+    try:
+        given = declaration.parameters.fill(arguments, execution)
         with joined(execution.traceparent):
-            end = await _end(declaration, given, provide)
-        if end.error is None:
-            LOG.debug("job %s succeeded, %s", execution.job_id, execution)
-        else:
-            LOG.warning("job %s failed, %s, with %s: %s", execution.job_id, execution, end.error, end.message)
-        return end
-    except NotWanted as why:
-        LOG.info("job %s stops, %s: %s", execution.job_id, execution, why)
-        return End(status=500, error=UNEXPECTED, message=f"NotWanted: {why}"[:1000], is_unwanted=True)
-    except Exception as error:  # whatever the function raises is the outcome of this job only
-        LOG.exception("job %s failed, %s", execution.job_id, execution)
-        text = f"{type(error).__name__}: {error}"[:1000]
-        return End(status=500, error=UNEXPECTED, message=text, is_unexpected=True)
+            return End(data=await _work(declaration, given, provide)), None
+    except BaseException as error:  # noqa: BLE001 - it is the outcome of this job only
+        return end_by(error), error
 
 
-async def _end(declaration: Declaration[..., Any], given: Mapping[str, Any], provide: Provide | None) -> End:
-    """The end by result or JobFailed. Raises all else, also for data that JSON cannot represent."""
+def end_by(error: BaseException) -> End:
+    """The end of work that raised `error`."""
     try:
-        return End(data=await _work(declaration, given, provide))
-    except JobFailed as failure:
-        return End(
-            status=failure.status,
-            error=failure.error,
-            message=failure.message,
-            data=write_data(failure.data),
-            retry_after=failure.retry_after,
-        )
+        if isinstance(error, NotWanted):
+            text = describe_error(error)
+            return End(status=500, error=UNEXPECTED, message=text, is_unwanted=True)
+        if isinstance(error, JobFailed):
+            return End(
+                status=error.status,
+                error=readable(str(error.error)),
+                message=readable(str(error.message)),
+                data=write_data(error.data),
+                retry_after=error.retry_after,
+            )
+    except BaseException as further:  # noqa: BLE001 - data that is no JSON, or an error class of the application's own
+        error = further
+    return End(status=500, error=UNEXPECTED, message=describe_error(error), is_unexpected=True)
+
+
+def _log_end(execution: Execution, end: End, error: BaseException | None) -> None:
+    if end.error is None:
+        LOG.debug("job %s succeeded, %s", execution.job_id, execution)
+    elif end.is_unwanted:
+        LOG.info("job %s stops, %s: %s", execution.job_id, execution, error)
+    elif end.is_unexpected:
+        LOG.error("job %s failed, %s", execution.job_id, execution, exc_info=error)
+    else:
+        LOG.warning("job %s failed, %s, with %s: %s", execution.job_id, execution, end.error, end.message)
 
 
 async def _work(declaration: Declaration[..., Any], given: Mapping[str, Any], provide: Provide | None) -> Any:
@@ -112,19 +151,50 @@ async def _work(declaration: Declaration[..., Any], given: Mapping[str, Any], pr
     It cannot suppress one: work that failed has no result.
     """
     if declaration.job_class is None:
-        return write_data(await _call(declaration.function, given))
+        return write_data(await call_function(declaration.function, given))
     async with provided(declaration.job_class, provide) as made:
         try:
-            return write_data(await _call(getattr(made, declaration.entry), given))
+            return write_data(await call_function(getattr(made, declaration.entry), given))
         except BaseException as error:
             failure = error
             raise
     raise failure
 
 
-async def _call(function: Any, given: Mapping[str, Any]) -> Any:
+async def call_function(function: Any, given: Mapping[str, Any]) -> Any:
     """Calls a coroutine function on the loop, any other one in a thread, so that it may block."""
     if inspect.iscoroutinefunction(function):
         return await function(**given)
-    result = await asyncio.to_thread(function, **given)
+    result = await _call_in_thread(function, given)
     return await result if inspect.isawaitable(result) else result
+
+
+async def _call_in_thread(function: Any, given: Mapping[str, Any]) -> Any:
+    """The result of a function in a thread of its own, which neither waits for others nor keeps the process.
+
+    What it raises passes no future: one cannot hold StopIteration.
+    """
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    results: list[Any] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(function(**given))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the thread is waited for
+            errors.append(error)
+        with suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(_settle, ended)
+
+    name = f"job {getattr(function, '__name__', '')}"
+    threading.Thread(target=copy_context().run, args=(work,), name=name, daemon=True).start()
+    await ended
+    if errors:
+        raise errors.pop()
+    return results[0]
+
+
+def _settle(ended: "asyncio.Future[None]") -> None:
+    if not ended.done():
+        ended.set_result(None)

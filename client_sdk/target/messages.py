@@ -1,5 +1,6 @@
 """HTTP over ASGI: reads calls and sends answers."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from datetime import datetime
@@ -71,6 +72,16 @@ async def read_call(scope: Scope, receive: Receive, *, limit: int = BODY_BYTES) 
             raise TooLarge
         if not message.get("more_body"):
             return InboundCall(scope["method"], headers, bytes(body))
+
+
+async def until_gone(receive: Receive) -> None:
+    """Returns when the caller of a request that was read has closed the connection, or it is lost."""
+    try:
+        message = await receive()
+    except Exception:  # noqa: BLE001 - a middleware on the way that cannot say
+        message = {}
+    if message.get("type") != "http.disconnect":
+        await asyncio.Event().wait()
 
 
 async def send_answer(send: Send, answer: OutboundAnswer) -> None:

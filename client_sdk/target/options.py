@@ -13,7 +13,6 @@ REMEDIES: Mapping[str, str] = {
     "active": "give start_policy='manual' for a job that a person starts",
     "check_url": "how far it is, and its end, are reported by the function: give asynchronous=True",
     "check_rate_seconds": "the function reports its end; there are no checks",
-    "cancel_url": "an asynchronous job has one already, which stops the function",
 }
 PERIOD = "a period is timer={{'period': {text!r}}}", "5m"
 CRON = "a schedule is timer={{'period': {text!r}}}", "0 6 * * *"

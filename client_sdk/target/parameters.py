@@ -1,6 +1,7 @@
 """A function's parameters as those of a job: read from a call's body, described as JSON Schema."""
 
 import inspect
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -82,17 +83,17 @@ class Parameters:
         return known | further
 
 
-def write_result(value: Any) -> bytes:
-    """A function's result as JSON; models, dataclasses and datetimes as pydantic writes them."""
-    return _ANY.dump_json(value)
-
-
 def write_data(value: Any) -> Any:
-    """A function's result as JSON values."""
-    return _ANY.dump_python(value, mode="json")
+    """A function's result as JSON values, as pydantic writes them. Raises ValueError for NaN and the like."""
+    data = _ANY.dump_python(value, mode="json")
+    try:
+        json.dumps(data, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"this is no JSON: {error}") from error
+    return data
 
 
-_ANY: TypeAdapter[Any] = TypeAdapter(Any)
+_ANY: TypeAdapter[Any] = TypeAdapter(Any, config=ConfigDict(ser_json_inf_nan="constants"))
 
 
 def _read_signature(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:

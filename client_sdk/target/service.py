@@ -25,6 +25,7 @@ from client_sdk.target.asgi_wrap import Wrapped
 from client_sdk.target.classes import Provide
 from client_sdk.target.declaration import Declaration, JobOptions, job
 from client_sdk.target.inbound import InboundCalls
+from client_sdk.target.keeper import Keeper
 from client_sdk.target.messages import (
     BODY_BYTES,
     App,
@@ -37,6 +38,7 @@ from client_sdk.target.messages import (
     read_call,
     refuse,
     send_answer,
+    until_gone,
 )
 from client_sdk.target.options import refuse_misplaced
 from client_sdk.target.registration import REGISTRATION_SECONDS, Registration, log_drain
@@ -72,6 +74,8 @@ class Service:
     """The jobs of the scheduler; those created or updated here call this service by `service:/path`."""
     _is_running = False
     _starting: asyncio.Task[None] | None = None
+    _keeper: Keeper
+    """While it runs; what keeps it registered runs aside."""
 
     def __init__(
         self,
@@ -106,8 +110,8 @@ class Service:
             address=address, tags=list(tags) or None, capacity=capacity, description=description
         )
         self._address = OwnAddress(name=name, given=address, port=port, scheduler=client.url)
-        self._settings = settings
-        self._sign = sign
+        self._connection = client.connection
+        self._settings, self._sign = settings, sign
         self._provide = provide
         self._grace = grace_seconds
         self._body_bytes = body_bytes
@@ -174,24 +178,22 @@ class Service:
             if self._verifier is None:
                 LOG.warning(OPEN, self.name, self.prefix)
             self._signal_drain.install()
-            if await self._address.find() is None:
-                self._starting = asyncio.create_task(self._start_when_found())
-            else:
-                await self._registration.start()
+            self._connection.settle()
+            self._keeper = Keeper()
+            await self._keeper.run(self._start_aside())
 
     async def stop(self) -> None:
         """Refuses new work, waits up to `grace_seconds` for running work, and deregisters."""
         if self._is_running:
             self._is_running = False
-            if self._starting is not None:
-                await cancel(self._starting)
             self._calls.is_draining = True
             log_drain(self.name, self.instance_id, len(self._calls.running), self._grace)
-            await self._registration.drain()
+            await self._keeper.run(self._drain_aside())
             await self._calls.drain(self._grace)
             stopped = "; what still ran was stopped" if self._calls.is_stopping else ""
             LOG.info("%s/%s has drained%s", self.name, self.instance_id, stopped)
-            await self._registration.stop()
+            await self._keeper.run(self._registration.stop())
+            await self._keeper.close()
             self._signal_drain.remove()
 
     async def __aenter__(self) -> Self:
@@ -214,6 +216,17 @@ class Service:
             self._address.learn(scope)
             await send_answer(send, await self._answer(scope, receive))
 
+    async def _start_aside(self) -> None:
+        if await self._address.find() is None:
+            self._starting = asyncio.create_task(self._start_when_found())
+        else:
+            await self._registration.start()
+
+    async def _drain_aside(self) -> None:
+        if self._starting is not None:
+            await cancel(self._starting)
+        await self._registration.drain()
+
     async def _start_when_found(self) -> None:
         await self._address.wait()
         await self._registration.start()
@@ -235,7 +248,7 @@ class Service:
         job_id = unquote(route["job"])
         if route["cancel"]:
             return self._calls.cancel(job_id, call)
-        return await self._calls.take(job_id, call)
+        return await self._calls.take(job_id, call, lambda: until_gone(receive))
 
     def _owns(self, scope: Scope) -> bool:
         self._address.learn(scope)

@@ -10,6 +10,7 @@ from datetime import datetime
 from client_sdk.client.queues import Queues
 from client_sdk.client.retrying import Patience
 from client_sdk.errors import Absent, Conflict, LimitReached, NotWanted, Problem, SdkError
+from client_sdk.loops import run_on
 from client_sdk.models import Completion, answers
 from client_sdk.outages import RENEWALS, OutageLog
 from client_sdk.target.reporting import AttemptReport
@@ -39,7 +40,8 @@ class Lease:
     A scheduler that was down extends every lease to its full length again, so a lease may still be valid
     while no scheduler answers; it is given up `outage` seconds after its end by this process's clock. At the
     `deadline` of its work it is renewed: the answer says whether the work is still awaited, as after a
-    downtime it may be. `outages` is the log of all leases of one worker.
+    downtime it may be. `outages` is the log of all leases of one worker. Its calls are made on the event loop
+    on which it was made, whoever makes them.
     """
 
     def __init__(
@@ -69,9 +71,32 @@ class Lease:
         left = math.inf if deadline is None else deadline.timestamp() - wall()
         self._deadline = steady() + left + AFTER_DEADLINE_SECONDS
         self._read_times(work)
+        self._home = asyncio.get_running_loop()
+        self._keeping: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begins to keep it, before anybody waits in `keep`."""
+        self._keeping = asyncio.create_task(self._renew_in_time())
 
     async def keep(self) -> None:
         """Renews the lease until it raises NotWanted: the lease is lost, or the work was cancelled."""
+        await run_on(self._home, self._keep())
+
+    async def report(self, report: AttemptReport) -> None:
+        """Sends progress with a renewal. Raises NotWanted."""
+        await run_on(self._home, self._report(report))
+
+    async def complete(self, completion: Completion) -> None:
+        """Reports the part's end until it is accepted. Raises NotWanted: it has no effect; other SdkError."""
+        await run_on(self._home, self._complete(completion))
+
+    async def _keep(self) -> None:
+        if self._keeping is None:
+            self.start()
+        assert self._keeping is not None
+        await self._keeping
+
+    async def _renew_in_time(self) -> None:
         while True:
             await self._pause(self._wait())
             try:
@@ -83,13 +108,11 @@ class Lease:
                     raise NotWanted("the lease ended before it could be renewed") from error
                 self.outages.failed(RENEWALS, self._execution, error)
 
-    async def report(self, report: AttemptReport) -> None:
-        """Sends progress with a renewal. Raises NotWanted."""
+    async def _report(self, report: AttemptReport) -> None:
         self._progress, self._message = report.progress or self._progress, report.message
         await self._renew()
 
-    async def complete(self, completion: Completion) -> None:
-        """Reports the part's end until it is accepted. Raises NotWanted: it has no effect; other SdkError."""
+    async def _complete(self, completion: Completion) -> None:
         while True:
             try:
                 await self._queues.complete(self._lease, completion, patience=COMPLETION)

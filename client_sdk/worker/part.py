@@ -13,9 +13,10 @@ import msgspec
 from client_sdk.errors import Flaw, Invalid, NotWanted, SdkError
 from client_sdk.models import Completion, answers
 from client_sdk.target.classes import Provide
+from client_sdk.target.containment import readable
 from client_sdk.target.declaration import Declaration
 from client_sdk.target.execution import Execution
-from client_sdk.target.invoke import End, hold, refused, run
+from client_sdk.target.invoke import End, end_by, hold, refused, run
 from client_sdk.target.messages import DEADLINE_HEADER, read_moment, read_number
 from client_sdk.target.parameters import WrongParameters
 from client_sdk.tasks import cancel
@@ -124,7 +125,9 @@ async def _do(
     try:
         arguments = declaration.parameters.take(_read_body(work.request.body))
     except WrongParameters as wrong:
-        return End(status=422, error=WRONG_PARAMETERS, message=str(wrong))
+        return End(status=422, error=WRONG_PARAMETERS, message=readable(str(wrong)))
+    except BaseException as error:  # noqa: BLE001 - of a validator among the annotations
+        return end_by(error)
     await hold(work.scheduled_at, clock, pause)
     execution = _describe_execution(work, job_id, headers, lease)
 

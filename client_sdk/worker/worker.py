@@ -14,6 +14,7 @@ from client_sdk.models.services import check_name
 from client_sdk.outages import CLAIMS, OutageLog
 from client_sdk.target.classes import Provide
 from client_sdk.target.declaration import Declaration, JobOptions, job
+from client_sdk.target.keeper import Keeper
 from client_sdk.target.registration import REGISTRATION_SECONDS, Registration, log_drain
 from client_sdk.target.service import name_instance
 from client_sdk.tasks import Tasks, cancel
@@ -128,12 +129,14 @@ class Worker:
         Raises Unauthorized, Forbidden: this key may not claim here.
         """
         self._stop = asyncio.Event()
+        client.connection.settle()
+        keeper = Keeper()
         registration = self._register(client) if self._declarations else None
         if registration is not None:
-            await registration.start()
+            await keeper.run(registration.start())
         text = "%s/%s claims from queue %s, %d at once"
         LOG.info(text, self.service, self.instance_id, self.queue, self.concurrency)
-        claiming = asyncio.create_task(self._claim(client))
+        claiming = asyncio.create_task(self._claim(client, keeper))
         stopping = asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait([claiming, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -141,7 +144,7 @@ class Worker:
                 claiming.result()
         finally:
             await cancel(claiming, stopping)
-            await self._finish(registration)
+            await self._finish(registration, keeper)
 
     def stop(self) -> None:
         """Claims nothing more; `run` returns when running parts are done, within `grace_seconds`."""
@@ -160,7 +163,7 @@ class Worker:
             registration=registration,
         )
 
-    async def _claim(self, client: Client) -> None:
+    async def _claim(self, client: Client, keeper: Keeper) -> None:
         wait = FIRST_WAIT
         while True:
             free = self.concurrency - len(self._parts)
@@ -168,10 +171,10 @@ class Worker:
                 await self._parts.wait_for_one()
                 continue
             started = time.monotonic()
-            found = await self._try_claim(client, free)
-            # No more than were asked for: what else an answer holds is left to its lease.
-            for work in (found or ())[:free]:
-                self._begin(client, work)
+            found = await keeper.run(self._try_claim(client, free))
+            for work, lease in found or ():
+                find, retry, provide = self._find, self._retry, self._provide
+                self._parts.start(do_part(work, find=find, lease=lease, retry=retry, provide=provide))
             # A scheduler that is stopping answers empty claims at once.
             is_early = not found and time.monotonic() - started < max(self._wait / 2, FIRST_WAIT)
             if found is None or is_early:
@@ -180,8 +183,12 @@ class Worker:
             else:
                 wait = FIRST_WAIT
 
-    async def _try_claim(self, client: Client, most: int) -> list[answers.Work] | None:
-        """The claimed parts; None if the claim failed. Raises Unauthorized, Forbidden."""
+    async def _try_claim(self, client: Client, most: int) -> "list[tuple[answers.Work, Lease]] | None":
+        """The claimed parts, whose leases are kept from now on; None if the claim failed.
+
+        No more than were asked for: what else an answer holds is left to its lease. Raises Unauthorized,
+        Forbidden.
+        """
         try:
             found = await client.queues.claim(
                 self.queue, instance_id=self.instance_id, most=most, wait_seconds=self._wait
@@ -192,18 +199,18 @@ class Worker:
             self._outages.failed(CLAIMS, self.queue, error)
             return None
         self._outages.succeeded(CLAIMS)
-        return found
+        leases = [(work, self._lease(client, work)) for work in found[:most] if not work.cancelled]
+        return [(work, lease) for work, lease in leases if lease is not None]
 
-    def _begin(self, client: Client, work: answers.Work) -> None:
-        if work.cancelled:
-            return
+    def _lease(self, client: Client, work: answers.Work) -> Lease | None:
+        """Its lease, which is kept; None: its end could be reported to no address."""
         try:
             quote_name("lease", work.lease)
         except ValueError as error:
             LOG.warning(
                 "a part of %s is not begun, since its end could not be reported: %s", self.queue, error
             )
-            return
+            return None
         lease = Lease(
             queues=client.queues,
             work=work,
@@ -211,20 +218,20 @@ class Worker:
             outages=self._outages,
             outage=self._outage,
         )
-        self._parts.start(
-            do_part(work, find=self._find, lease=lease, retry=self._retry, provide=self._provide)
-        )
+        lease.start()
+        return lease
 
     def _find(self, job_id: str) -> Declaration[..., Any] | None:
         return self._declarations.get(job_id, self._otherwise)
 
-    async def _finish(self, registration: Registration | None) -> None:
+    async def _finish(self, registration: Registration | None, keeper: Keeper) -> None:
         log_drain(self.service, self.instance_id, len(self._parts), self._grace)
         if registration is not None:
-            await registration.drain()
+            await keeper.run(registration.drain())
         await self._parts.wait_for_all(self._grace)
         stopped = "; what still ran was stopped" if len(self._parts) else ""
         await self._parts.cancel()
         LOG.info("%s/%s has drained%s", self.service, self.instance_id, stopped)
         if registration is not None:
-            await registration.stop()
+            await keeper.run(registration.stop())
+        await keeper.close()

@@ -59,7 +59,9 @@ class Queue(Registry):
         if self.key is not None and request.headers.get("authorization") != f"Bearer {self.key}":
             return refuse(401, "the key is not known")
         asked = parse_model(Claim, await request.json())
-        self.claims.append(asked)
+        async with self._changed:
+            self.claims.append(asked)
+            self._changed.notify_all()
         try:
             async with asyncio.timeout(asked.wait_seconds), self._changed:
                 await self._changed.wait_for(lambda: self.waiting)

@@ -105,3 +105,23 @@ async def test_work_of_a_queue_is_no_services() -> None:
         with pytest.raises(DeclarationError, match="fetch goes to queue imports"):
             Service("files", client=client, address="http://127.0.0.1:9", jobs=[fetch], signals=())
     assert service.definitions() == []
+
+
+@pytest.mark.parametrize(
+    ("given", "declared"),
+    [
+        ({}, None),
+        ({"cancel_url": True}, {"url": "service://files/jobs/stop/cancel"}),
+        ({"cancel_url": "service:/stop"}, {"url": "service:/stop"}),
+        (
+            {"cancel_url": {"method": "DELETE", "url": "service:/x"}},
+            {"method": "DELETE", "url": "service:/x"},
+        ),
+        ({"asynchronous": True}, {"url": "service://files/jobs/stop/cancel"}),
+        ({"asynchronous": True, "cancel_url": False}, None),
+    ],
+)
+def test_a_cancel_url_is_declared(given: Any, declared: Any) -> None:
+    """The SDK's own or another one; an asynchronous job has the former unless it says otherwise."""
+    definition = job(job_id="stop", **given)(nightly.function).define("files")
+    assert definition.get("cancelUrl") == declared

@@ -1,9 +1,16 @@
 """The work that is under way in an instance: each attempt once (SPEC section 13)."""
 
 import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
 
+import httpx
 import pytest
 
+from client_sdk.target import Execution
+from tests.unit.client_sdk.lines import serving
 from tests.unit.client_sdk.target.called_service import place
 
 pytestmark = pytest.mark.anyio
@@ -66,3 +73,103 @@ async def test_a_job_is_cancelled_from_outside() -> None:
         assert other.json() == {"stopped": 0}
         assert (await at.call("slow/cancel")).json() == {"stopped": 1}
         assert at.registry.reports == []
+
+
+class Slow:
+    """A function that says when it begins and how it ends, and what ran beside it."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.begun: asyncio.Queue[int] = asyncio.Queue()
+        self.go = asyncio.Event()
+
+    async def run(self, execution: Execution) -> str:
+        number = execution.execute_number
+        self.events.append(f"begin {number}")
+        self.begun.put_nowait(number)
+        try:
+            await self.go.wait()
+        finally:
+            await asyncio.sleep(0)  # what it cleans up may take its time
+            self.events.append(f"end {number}, {execution.is_wanted}")
+        return "done"
+
+
+@asynccontextmanager
+async def slow_job(slow: Slow, **options: Any) -> AsyncIterator[Callable[..., asyncio.Task[httpx.Response]]]:
+    """Calls of it over real connections; a call that is cancelled closes its own."""
+    async with place() as at, serving(at.service) as url, httpx.AsyncClient(base_url=url) as http:
+        at.service.job(job_id="slow", **options)(slow.run)
+
+        def call(number: int, key: str | None = None) -> asyncio.Task[httpx.Response]:
+            headers = {
+                "Idempotency-Key": key or f"life-{number}-0",
+                "X-Scheduling-Execute-Number": str(number),
+            }
+            return asyncio.create_task(http.post("/punctual/jobs/slow", json={}, headers=headers))
+
+        yield call
+
+
+async def test_a_caller_that_leaves_ends_the_work() -> None:
+    """So the scheduler cancels a synchronous job: it closes the connection (SPEC section 13)."""
+    slow = Slow()
+    async with slow_job(slow) as call:
+        first = call(7)
+        await slow.begun.get()
+        first.cancel()
+        again = call(7)
+        await slow.begun.get()
+        slow.go.set()
+        assert (await again).json() == "done"
+    assert slow.events == ["begin 7", "end 7, False", "begin 7", "end 7, True"]
+
+
+async def test_work_that_another_caller_waits_for_goes_on() -> None:
+    """One of two has left."""
+    slow = Slow()
+    async with slow_job(slow) as call:
+        first = call(7)
+        await slow.begun.get()
+        second, third = call(7), call(8)  # answered in this order
+        assert await slow.begun.get() == 8
+        first.cancel()
+        await asyncio.wait([first])
+        slow.go.set()
+        assert [(await one).json() for one in (second, third)] == ["done", "done"]
+    assert slow.events[-2:] == ["end 7, True", "end 8, True"]
+
+
+async def test_executions_follow_one_another_without_running_side_by_side() -> None:
+    """With `cancel_running` the next one may be called before this one is known to be cancelled."""
+    slow = Slow()
+    async with slow_job(slow, overlap_policy="cancel_running") as call:
+        calls = [call(1)]
+        await slow.begun.get()
+        for number in (2, 3):
+            calls.append(call(number))
+            calls[-2].cancel()
+            assert await slow.begun.get() == number
+        slow.go.set()
+        assert (await calls[-1]).json() == "done"
+    ends = ["begin 1", "end 1, False", "begin 2", "end 2, False", "begin 3", "end 3, True"]
+    assert slow.events == ends
+
+
+async def test_a_thread_learns_that_its_caller_has_left() -> None:
+    """It cannot be stopped: it looks at `execution.is_wanted`."""
+    begun, unwanted = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def work(execution: Execution) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        while execution.is_wanted:
+            time.sleep(0.001)
+        loop.call_soon_threadsafe(unwanted.set)
+
+    async with place() as at, serving(at.service) as url, httpx.AsyncClient(base_url=url) as http:
+        at.service.job(job_id="work")(work)
+        call = asyncio.create_task(http.post("/punctual/jobs/work", json={}))
+        await begun.wait()
+        call.cancel()
+        await unwanted.wait()

@@ -212,7 +212,7 @@ async def test_what_a_worker_does_is_logged(caplog: pytest.LogCaptureFixture) ->
 
     async with running(worker, queue):
         await queue.publish("fail")
-        await queue.until_completed(1)
+        await queue.until(lambda: len(queue.claims) == 2)
     said = [one.getMessage() for one in caplog.records if one.name == "client_sdk"]
     assert said == [
         "work/one is registered without an address with 1 job",
