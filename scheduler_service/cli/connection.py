@@ -28,6 +28,7 @@ numbers beyond all floats, lists in lists without end."""
 COMMAND_LINE_OF_HTTPX = "httpx._main"
 """Imported by httpx where it can be: rich, click and pygments, a third of the time that a command needs."""
 _open_connections: ContextVar[ExitStack] = ContextVar("open_connections")
+_ca: ContextVar[str | None] = ContextVar("ca", default=None)
 
 
 class ApiConnection:
@@ -213,9 +214,14 @@ def read_address(url: str | None, key: str | None) -> tuple[str, str | None]:
     return (url or os.environ.get("PUNCTUAL_URL") or DEFAULT_URL, key or os.environ.get("PUNCTUAL_KEY"))
 
 
+def trust(ca: str | None) -> None:
+    """Notes the file of certificates that `--ca` names for this command; None: it is not given."""
+    _ca.set(ca)
+
+
 def read_ca() -> str | None:
     """The file of certificates that `--ca`, else PUNCTUAL_CA, names."""
-    return os.environ.get("PUNCTUAL_CA") or None
+    return _ca.get() or os.environ.get("PUNCTUAL_CA") or None
 
 
 def _describe_cause(error: BaseException) -> str:

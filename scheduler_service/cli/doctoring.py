@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scheduler_service.cli.connection import read_ca
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Config, Output
 from scheduler_service.cli.output import Format, show, text_of
@@ -53,6 +54,7 @@ def examine(
         is_node=runtime == "dapr",
         url=url or os.environ.get("PUNCTUAL_URL"),
         key=key or os.environ.get("PUNCTUAL_KEY"),
+        ca=read_ca(),
     )
     findings = asyncio.run(examination.examine(subject))
     state = worst_of(findings)

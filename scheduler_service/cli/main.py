@@ -9,7 +9,7 @@ import typer
 from scheduler_service import __version__
 from scheduler_service.cli import bulk, deliveries, executions, jobs, queues, services, templates, timers
 from scheduler_service.cli.alerts import list_alerts
-from scheduler_service.cli.connection import closing_connections
+from scheduler_service.cli.connection import closing_connections, trust
 from scheduler_service.cli.database import app as database
 from scheduler_service.cli.doctoring import examine
 from scheduler_service.cli.errors import CommandError, Exit
@@ -17,7 +17,7 @@ from scheduler_service.cli.following import show_events
 from scheduler_service.cli.linting import lint
 from scheduler_service.cli.operation import list_nodes, list_upcoming, show_statistics
 from scheduler_service.cli.options import Output
-from scheduler_service.cli.output import Format, note, show
+from scheduler_service.cli.output import Format, note, show, spell_out_what_streams_lack
 from scheduler_service.cli.serving import demo, serve, show_settings
 from scheduler_service.cli.top import top
 from scheduler_service.cli.working import work
@@ -94,12 +94,12 @@ def _punctual(
     ] = None,
 ) -> None:
     """Jobs as REST resources: timers, chains of HTTP requests, retries, and nothing lost in a crash."""
-    if ca is not None:
-        os.environ["PUNCTUAL_CA"] = ca
+    trust(ca)
 
 
 def run(arguments: list[str]) -> int:
     """Runs one command; returns its exit code (`cli.errors.Exit`). Only a defect ends in a stack trace."""
+    spell_out_what_streams_lack()
     try:
         with closing_connections():
             make_app()(args=arguments, prog_name="punctual")

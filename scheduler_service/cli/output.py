@@ -1,10 +1,13 @@
 """Shows results: tables and pages for people, JSON or YAML for programs; colours on a terminal only."""
 
+import codecs
+import io
 import json
 import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -14,6 +17,11 @@ from scheduler_service.cli.wording import Part, describe_flaws, read_flaws
 MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)")
 # Control characters that JSON leaves as they are, those that turn a text's direction, and half characters.
 UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+STAND_INS = {
+    "…": "...", "→": "->", "–": "-", "—": "-", "─": "-", "━": "-", "│": "|", "▁": "_",
+    **dict.fromkeys("▂▃▄▅▆▇█", "#"),
+}  # fmt: skip
+SPELLING = "punctual.spelling"
 GAP = 2
 COMFORT = 30
 """The width that a free column may take before spare columns are left out."""
@@ -50,13 +58,27 @@ def at(name: str, *, spare: bool = False) -> Column:
     return Column(name, lambda row: moment_text(row.get(name)), spare=spare)
 
 
+def spell_out_what_streams_lack() -> None:
+    """From here on standard output and error escape the characters that their encoding lacks.
+
+    Python escapes them on standard error alone, and raises UnicodeEncodeError on standard output.
+    """
+    codecs.register_error(SPELLING, _spell)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # not where it is closed, or another program's own
+            with suppress(OSError):  # of a file that was replaced by a pipe meanwhile
+                stream.reconfigure(errors=SPELLING)
+
+
 def show(data: Any, form: Format, columns: Sequence[str | Column] = ()) -> None:
     """Prints `data`; as a table, `columns` of a list's items, or a single value's members."""
     if form is Format.JSON:
         # JSON escapes only what is below a space; a character above it may drive a terminal, too.
-        print(UNSEEN.sub(_escape, json.dumps(data, ensure_ascii=False, indent=2)))
+        text = UNSEEN.sub(_escape, json.dumps(data, ensure_ascii=False, indent=2))
+        print(text if _can_print(text) else UNSEEN.sub(_escape, json.dumps(data, indent=2)))
     elif form is Format.YAML:
-        print(_write_yaml(data), end="")
+        text = _write_yaml(data, allow_unicode=True)
+        print(text if _can_print(text) else _write_yaml(data, allow_unicode=False), end="")
     elif isinstance(data, list):
         show_rows(data, columns)
     else:
@@ -150,7 +172,7 @@ def between(start: str | None, end: str | None) -> float | None:
     return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds() * 1000
 
 
-def _write_yaml(data: Any) -> str:
+def _write_yaml(data: Any, *, allow_unicode: bool) -> str:
     """YAML, in which what is not seen is escaped: a text that has some is quoted."""
     import yaml
 
@@ -162,8 +184,25 @@ def _write_yaml(data: Any) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
     Dumper.add_representer(str, write_text)
-    written = yaml.dump(data, Dumper=Dumper, sort_keys=False, allow_unicode=True)
+    written = yaml.dump(data, Dumper=Dumper, sort_keys=False, allow_unicode=allow_unicode)
     return UNSEEN.sub(_escape, written)
+
+
+def _can_print(text: str) -> bool:
+    """Whether standard output has all characters: what programs read is escaped as their form has it."""
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _spell(error: UnicodeError) -> tuple[str, int]:
+    """Stand-ins for characters (`codecs.register_error`): those of tables and frames, else their numbers."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letters = error.object[error.start : error.end]
+    return "".join(STAND_INS.get(one) or ascii(one)[1:-1] for one in letters), error.end
 
 
 def _escape(found: re.Match[str]) -> str:

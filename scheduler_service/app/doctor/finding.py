@@ -30,6 +30,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     """What is examined: the settings, their file, and the service at `url` (None: the one of the settings).
 
     `folder` None: nothing is kept. `is_node`: the service is a node of a cluster on Dapr.
+    `ca` is a file of certificates that are trusted as well.
     """
 
     loaded: Loaded
@@ -38,6 +39,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     is_node: bool = False
     url: str | None = None
     key: str | None = None
+    ca: str | None = None
 
 
 class Part:

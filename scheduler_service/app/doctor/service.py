@@ -1,6 +1,5 @@
 """The port of the service: free, or who answers there; and what a running service says of itself."""
 
-import os
 import socket
 from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
@@ -24,7 +23,7 @@ async def examine_service(subject: Subject) -> list[Finding]:
     """Asks the service at `subject.url`, else at the address of the settings if its port is in use."""
     settings = subject.loaded.settings
     if subject.url is not None:
-        return await _ask(subject.url.rstrip("/"), subject.key, is_expected=True)
+        return await _ask(subject.url.rstrip("/"), subject.key, subject.ca, is_expected=True)
     host, port = settings.server.host, settings.server.port
     found = _judge_app_port(subject) if subject.is_node else []
     if port == 0:
@@ -37,7 +36,7 @@ async def examine_service(subject: Subject) -> list[Finding]:
         return [*found, SERVICE.fail("port", f"{host}:{port}: {fault}", remedy)]
     name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - read, not listened on
     base = f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
-    return [*found, *await _ask(base, subject.key or settings.server.key, is_expected=False)]
+    return [*found, *await _ask(base, subject.key or settings.server.key, None, is_expected=False)]
 
 
 def try_binding(host: str, port: int) -> str | None:
@@ -60,10 +59,10 @@ def _judge_app_port(subject: Subject) -> Sequence[Finding]:
     return [SERVICE.well("app port", f"127.0.0.1:{port} is in use, by a running node if its API answers")]
 
 
-async def _ask(base: str, key: str | None, *, is_expected: bool) -> list[Finding]:
+async def _ask(base: str, key: str | None, ca: str | None, *, is_expected: bool) -> list[Finding]:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        trust = trusted(os.environ.get("PUNCTUAL_CA") or None)
+        trust = trusted(ca)
         async with httpx.AsyncClient(base_url=base, timeout=SECONDS, trust_env=False, verify=trust) as client:
             alive = await ask(client, "/health/live")  # without the key: who answers is not known yet
             health = _data_of(alive)

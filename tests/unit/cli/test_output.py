@@ -1,7 +1,10 @@
 """How results are shown (SPEC section 16)."""
 
+import io
 import json
 import os
+import sys
+from typing import Any
 
 import pytest
 import yaml
@@ -16,6 +19,7 @@ from scheduler_service.cli.output import (
     show,
     show_page,
     show_rows,
+    spell_out_what_streams_lack,
     text_of,
 )
 
@@ -45,6 +49,36 @@ def test_programs_get_json_or_yaml(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == page
     show_page(page, Format.YAML, ("jobId",))
     assert yaml.safe_load(capsys.readouterr().out) == page
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_a_terminal_that_lacks_a_character_gets_a_stand_in(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs get the same data, escaped as their form has it; no output ends in a stack trace (16)."""
+    page = {"items": ROWS, "nextCursor": None, "text": "\u9031\u5831 \u2192 \x7f\U0001f600"}
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2))
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    spell_out_what_streams_lack()
+
+    def printed(stream: io.TextIOWrapper) -> str:
+        stream.flush()
+        raw: Any = stream.buffer
+        text = raw.getvalue().decode(encoding)
+        raw.seek(0)
+        raw.truncate()
+        return str(text)
+
+    show(page, Format.JSON)
+    assert json.loads(printed(out)) == page
+    show(page, Format.YAML)
+    assert yaml.safe_load(printed(out)) == page
+    show([page], Format.TABLE, ("text",))
+    assert printed(out).splitlines()[1] == "\\u9031\\u5831 -> \\x7f\\U0001f600"
+    note("\u2026 \u9031")
+    dots = "..." if encoding != "cp1252" else "\u2026"
+    assert printed(err) == f"{dots} \\u9031\n"
 
 
 def test_an_empty_list_is_a_message(capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,6 +56,26 @@ def test_what_the_service_refuses_is_told_with_its_place(terminal: Terminal) -> 
     assert lines[2].endswith("[unknown_field]")
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_lacks_a_character_is_served(encoding: str, terminal: Terminal) -> None:
+    """Names of any language, bars and boxes: pages, lists, frames, help and errors (16)."""
+    job_id = terminal.make(jobName="\u9031\u5831 \u2192 \u00e9", labels={"team": "\u7d44"})
+    terminal.done("jobs", "trigger", job_id, "--wait")
+    environ = bare_environment(PYTHONIOENCODING=encoding, PUNCTUAL_URL=terminal.service)
+    commands = (
+        ("jobs", "get", job_id), ("jobs", "get", job_id, "-o", "json"), ("jobs", "list"),
+        ("executions", "get", f"{job_id}#1"), ("top", "--once"), ("--help",), ("jobs", "get", "\u9031"),
+    )  # fmt: skip
+    for command in commands:
+        done = subprocess.run(
+            [*COMMAND, *command], env=environ, capture_output=True, encoding=encoding, timeout=60, check=False
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        assert done.returncode == (2 if command[-1] == "\u9031" else 0), done
+        if command[-1] == "json":
+            assert json.loads(done.stdout)["definition"]["jobName"] == "\u9031\u5831 \u2192 \u00e9"
+
+
 def test_warnings_are_told_beside_the_result(terminal: Terminal) -> None:
     """On standard error, so that the result stays clean (16)."""
     told = [{"url": terminal.service, "stateEquals": "500"}]
