@@ -80,7 +80,7 @@ class AttemptsInFlight:
             await cancel(leaving)
 
     async def wait_for_older(self, execution: Execution, most: float) -> None:
-        """Returns when fewer than `most` earlier executions of the job run here.
+        """Returns when earlier attempts of fewer than `most` executions of the job run here.
 
         What was cancelled has some seconds to end. Others are waited for only as long as it may take until
         their cancellation is noticed: the scheduler knows how many may run.
@@ -136,4 +136,5 @@ class AttemptsInFlight:
 
 
 def _is_older(one: Execution, other: Execution) -> bool:
-    return one.job_id == other.job_id and 0 < one.execute_number < other.execute_number
+    """Attempts are counted over all executions of a job; a part of the same one has the same number."""
+    return one.job_id == other.job_id and 0 < one.request_counts < other.request_counts

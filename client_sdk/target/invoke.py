@@ -90,14 +90,23 @@ async def run(
     try:
         await asyncio.wait([task])
     except asyncio.CancelledError:
-        task.cancel()
-        await asyncio.wait([task], timeout=STOP_SECONDS)
+        await _stop(task)
         if not task.done():
             LOG.warning("job %s was cancelled and runs on, %s", execution.job_id, execution)
         raise
     end, error = task.result()
     _log_end(execution, end, error)
     return end
+
+
+async def _stop(task: "asyncio.Task[Any]") -> None:
+    """Cancels the task; returns when it has ended or its time is over, however often this is cancelled."""
+    task.cancel()
+    loop = asyncio.get_running_loop()
+    until = loop.time() + STOP_SECONDS
+    while not task.done() and (left := until - loop.time()) > 0:
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task], timeout=left)
 
 
 async def _outcome(

@@ -226,7 +226,11 @@ def read_ca() -> str | None:
 
 def _describe_cause(error: BaseException) -> str:
     """The first cause, in the words of the operating system where it has some."""
+    from client_sdk.trust import explain_tls
+
     cause = _innermost(error)
+    if (insecure := explain_tls(cause)) is not None:  # its numbers are not the operating system's
+        return insecure
     number = cause.errno if isinstance(cause, OSError) else None
     if number is not None and number > 0:
         return os.strerror(number)

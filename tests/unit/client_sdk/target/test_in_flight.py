@@ -81,6 +81,7 @@ class Slow:
     def __init__(self) -> None:
         self.events: list[str] = []
         self.begun: asyncio.Queue[int] = asyncio.Queue()
+        self.ended = asyncio.Event()
         self.go = asyncio.Event()
 
     async def run(self, execution: Execution) -> str:
@@ -92,6 +93,7 @@ class Slow:
         finally:
             await asyncio.sleep(0)  # what it cleans up may take its time
             self.events.append(f"end {number}, {execution.is_wanted}")
+            self.ended.set()
         return "done"
 
 
@@ -105,6 +107,7 @@ async def slow_job(slow: Slow, **options: Any) -> AsyncIterator[Callable[..., as
             headers = {
                 "Idempotency-Key": key or f"life-{number}-0",
                 "X-Scheduling-Execute-Number": str(number),
+                "X-Scheduling-Request-Counts": str(number),
             }
             return asyncio.create_task(http.post("/punctual/jobs/slow", json={}, headers=headers))
 
@@ -118,6 +121,7 @@ async def test_a_caller_that_leaves_ends_the_work() -> None:
         first = call(7)
         await slow.begun.get()
         first.cancel()
+        await slow.ended.wait()
         again = call(7)
         await slow.begun.get()
         slow.go.set()
@@ -154,6 +158,34 @@ async def test_executions_follow_one_another_without_running_side_by_side() -> N
         assert (await calls[-1]).json() == "done"
     ends = ["begin 1", "end 1, False", "begin 2", "end 2, False", "begin 3", "end 3, True"]
     assert slow.events == ends
+
+
+async def test_what_is_cleaned_up_is_waited_for() -> None:
+    """However often it is cancelled; the retry begins after its end."""
+    cleaned, begun, events = asyncio.Event(), asyncio.Event(), []
+
+    async def work(execution: Execution) -> None:
+        events.append(f"begin {execution.request_counts}")
+        begun.set()
+        try:
+            if execution.request_counts == 1:
+                await asyncio.Event().wait()
+        finally:
+            await cleaned.wait()
+            events.append(f"end {execution.request_counts}")
+
+    async with place() as at:
+        at.service.job(job_id="work")(work)
+        first = asyncio.create_task(at.call("work", X_Scheduling_Request_Counts="1"))
+        await begun.wait()
+        assert (await at.call("work/cancel", X_Scheduling_Request_Counts="1")).json() == {"stopped": 1}
+        retry = asyncio.create_task(at.call("work", X_Scheduling_Request_Counts="2"))
+        await asyncio.sleep(0)
+        assert (await at.call("work/cancel", X_Scheduling_Request_Counts="1")).json() == {"stopped": 1}
+        cleaned.set()
+        assert (await first).status_code == 503
+        assert (await retry).status_code == 200
+    assert events == ["begin 1", "end 1", "begin 2", "end 2"]
 
 
 async def test_a_thread_learns_that_its_caller_has_left() -> None:
