@@ -1,6 +1,8 @@
-"""Sends the definitions of a file: one for creation, or all of them; errors have their places in the file."""
+"""Sends the definitions of files: one for creation, or all of them; errors have their places in the files."""
 
+import json
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +14,12 @@ from scheduler_service.cli.output import Column, Format, note, note_warnings, sh
 from scheduler_service.cli.wording import Part, describe_flaws, read_flaws
 
 if TYPE_CHECKING:
-    from scheduler_service.cli.documents import DefinitionFile
+    from scheduler_service.cli.documents import Definition, DefinitionFile
 
 RESULTS = (Column("jobId", free=True), "status")
+MAX_DEFINITIONS = 1_000
+PAGE_BYTES = 4 << 20
+"""Of one request: fewer and less than the API takes (SPEC section 10), so that each is answered in time."""
 
 
 def create_definition(connection: ApiConnection, file: Path, job_id: str | None) -> dict[str, Any]:
@@ -30,15 +35,15 @@ def create_definition(connection: ApiConnection, file: Path, job_id: str | None)
     return created
 
 
-def check_definitions(connection: ApiConnection, file: Path, output: Format) -> None:
-    """Prints what each definition of a file would do; creates nothing. Raises CommandError."""
+def check_definitions(connection: ApiConnection, files: Iterable[Path], output: Format) -> None:
+    """Prints what each definition of the files would do; creates nothing. Raises CommandError."""
     from scheduler_service.cli.documents import read_document
 
-    document = read_document(file)
-    is_list = isinstance(document.value, list)
-    for index, definition in enumerate(document.value if is_list else [document.value]):
-        part = Part(document, pointer=f"/{index}" if is_list else "")
-        answer = connection.exchange("POST", "/definitions/check", body=definition, part=part)
+    definitions = [one for file in files for one in read_document(file).definitions()]
+    refuse_repeated(definitions)
+    for one in definitions:
+        part = Part(one.document, pointer=one.pointer)
+        answer = connection.exchange("POST", "/definitions/check", body=one.value, part=part)
         note_warnings(answer.warnings, part)
         if output is not Format.TABLE:
             show(answer.data, output)
@@ -61,47 +66,82 @@ def try_definition(connection: ApiConnection, file: Path, params: dict[str, Any]
     return started
 
 
-def apply_definitions(connection: ApiConnection, file: Path, output: Format) -> None:
-    """Creates or updates the jobs of a file, and prints a result for each. Raises CommandError."""
+def apply_definitions(connection: ApiConnection, files: Iterable[Path], output: Format) -> None:
+    """Creates or updates the jobs of the files, and prints a result for each. Raises CommandError.
+
+    Nothing is sent before all files are read. Where the service goes away, the results until then are shown.
+    """
     from scheduler_service.cli.documents import read_document
 
-    document = read_document(file)
-    is_list = isinstance(document.value, list)
-    if not is_list:
-        _find_id(document, None)
-    refuse_repeated(document, "")
-    body = document.value if is_list else [document.value]
-    answer = connection.exchange("POST", "/jobs", query={"onExisting": "update"}, body=body)
-    items = answer.data["items"]
-    if output is Format.TABLE:
-        show_rows(items, RESULTS)
-    else:
-        show(items, output)
-    note_warnings(answer.warnings)
-    for index, item in enumerate(items):
-        part = Part(document, pointer=f"/{index}" if is_list else "")
-        note_warnings(item["warnings"], part)
-        if item["problem"] is not None:
-            for line in describe_flaws(read_flaws(item["problem"]["errors"]), part):
-                note(line)
+    documents = list(map(read_document, files))
+    for document in documents:
+        if not isinstance(document.value, list):
+            _find_id(document, None)
+    definitions = [one for document in documents for one in document.definitions()]
+    refuse_repeated(definitions)
+    items: list[dict[str, Any]] = []
+    try:
+        for page in _pages(definitions):
+            answer = connection.exchange("POST", "/jobs", query={"onExisting": "update"}, body=page)
+            note_warnings(answer.warnings)
+            items += answer.data["items"]
+    except CommandError as error:
+        if not items:
+            raise
+        _show_results(definitions, items, output)
+        text = "have the results above; apply the files again, which leaves unchanged what is done"
+        message = f"{error.message}; {len(items)} of {len(definitions)} definitions {text}"
+        raise CommandError(message, error.code) from error
+    _show_results(definitions, items, output)
     refused = sum(item["status"] == "refused" for item in items)
     if refused:
         raise CommandError(f"{refused} of {len(items)} jobs were refused, {_describe_others(items)}")
 
 
-def _describe_others(items: list[dict[str, Any]]) -> str:
+def _pages(definitions: "Iterable[Definition]") -> Iterator[list[Any]]:
+    """The definitions in order, as many at a time as a request may have."""
+    page: list[Any] = []
+    size = 0
+    for one in definitions:
+        length = len(json.dumps(one.value, ensure_ascii=False).encode(errors="replace"))
+        if page and (len(page) == MAX_DEFINITIONS or size + length > PAGE_BYTES):
+            yield page
+            page, size = [], 0
+        page.append(one.value)
+        size += length
+    if page:
+        yield page
+
+
+def _show_results(
+    definitions: "Iterable[Definition]", items: Sequence[dict[str, Any]], output: Format
+) -> None:
+    """A row for each item; on standard error its warnings and what was refused of it."""
+    if output is Format.TABLE:
+        show_rows(items, RESULTS)
+    else:
+        show(items, output)
+    for one, item in zip(definitions, items, strict=False):
+        part = Part(one.document, pointer=one.pointer)
+        note_warnings(item["warnings"], part)
+        if item["problem"] is not None:
+            for line in describe_flaws(read_flaws(item["problem"]["errors"]), part):
+                note(line)
+
+
+def _describe_others(items: Sequence[dict[str, Any]]) -> str:
     """What became of the jobs that were not refused."""
     counts = Counter(item["status"] for item in items if item["status"] != "refused")
     applied = ", ".join(f"{number} {status}" for status, number in counts.items())
     return f"and are as they were; {f'the others are applied: {applied}' if applied else 'none is applied'}"
 
 
-def refuse_repeated(document: "DefinitionFile", pointer: str) -> None:
-    """Raises CommandError if two definitions of the array at `pointer` have one jobId."""
-    repeated = document.find_repeated(pointer).items()
-    lines = [
-        f"{document.name}:{document.place_of(f'{pointer}/{index}/jobId')}: {text}" for index, text in repeated
-    ]
+def refuse_repeated(definitions: "Sequence[Definition]") -> None:
+    """Raises CommandError if two definitions have one jobId."""
+    from scheduler_service.cli.documents import find_repeated
+
+    repeated = find_repeated(definitions).items()
+    lines = [f"{definitions[index].id_place}: {text}" for index, text in repeated]
     if lines:
         raise CommandError("\n".join(lines), Exit.USAGE)
 

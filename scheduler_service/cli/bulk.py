@@ -9,6 +9,7 @@ import typer
 from scheduler_service.cli.connection import ApiConnection, connect
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import (
+    Commands,
     Key,
     Output,
     Since,
@@ -21,7 +22,7 @@ from scheduler_service.cli.options import (
 )
 from scheduler_service.cli.output import Column, Format, note, show, show_fields, show_rows, text_of
 
-app = typer.Typer(no_args_is_help=True, help="Commands for many jobs or executions, while they run.")
+app = Commands(no_args_is_help=True, help="Commands for many jobs or executions, while they run.")
 POLL_SECONDS = 0.2
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count them.")]
 All = Annotated[bool, typer.Option("--all", help="All that no other filter leaves out.")]
@@ -43,7 +44,9 @@ def bulk_jobs(
     everything: All = False,
     state: Annotated[str | None, typer.Option(help="Only those in this state.")] = None,
     kind: Annotated[str | None, typer.Option(help="Only with a timer of this kind.")] = None,
-    label: Annotated[list[str] | None, typer.Option(help="Only with this label, KEY:VALUE.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="Only with this label, KEY:VALUE; may be given again.")
+    ] = None,
     creator: Annotated[str | None, typer.Option(help="Only of this creator.")] = None,
     text: Annotated[str | None, typer.Option(help="Part of an id or a name.")] = None,
     drain: Annotated[bool, typer.Option("--drain", help="pause: let running executions finish.")] = False,
@@ -51,10 +54,14 @@ def bulk_jobs(
         str | None, typer.Option(help="resume: the firings of the pause: skip, fire_once or fire_all.")
     ] = None,
     param: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="trigger: parameters.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="trigger: parameters; may be given again.")
     ] = None,
-    put: Annotated[list[str] | None, typer.Option(metavar="KEY:VALUE", help="label: set this one.")] = None,
-    remove: Annotated[list[str] | None, typer.Option(metavar="KEY", help="label: remove this one.")] = None,
+    put: Annotated[
+        list[str] | None, typer.Option(metavar="KEY:VALUE", help="label: set this one; may be given again.")
+    ] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option(metavar="KEY", help="label: remove this one; may be given again.")
+    ] = None,
     timeout: Timeout = 3600,
 ) -> None:
     """Pause, resume, trigger, label or destroy many jobs: those named, or those that fit the filters.
@@ -62,7 +69,10 @@ def bulk_jobs(
     Example: punctual jobs bulk pause --label team:ops --dry-run
     """
     filters = {"state": state, "kind": kind, "label": label or None, "creator": creator, "text": text}
-    labels = {**dict(map(_read_label, put or [])), **dict.fromkeys(remove or [])}
+    changes = [*map(_read_label, put or []), *((name, None) for name in remove or [])]
+    labels = dict(changes)
+    if len(labels) < len(changes):
+        raise CommandError("--put and --remove name a label twice; name each once", Exit.USAGE)
     members = {
         "drain": drain or None,
         "misfire": misfire,
@@ -89,12 +99,16 @@ def bulk_executions(
         str | None, typer.Option(help="Only those that ended so: succeeded, failed, cancelled, skipped.")
     ] = None,
     error: Annotated[str | None, typer.Option(help="Only with this error code.")] = None,
-    label: Annotated[list[str] | None, typer.Option(help="Only of jobs with this label, KEY:VALUE.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="Only of jobs with this label, KEY:VALUE; may be given again.")
+    ] = None,
     since: Since = None,
     until: Until = None,
     reason: Annotated[str | None, typer.Option(help="cancel: why; kept in the history.")] = None,
     from_step: Annotated[int | None, typer.Option(min=0, help="replay: the step's index, from 0.")] = None,
-    param: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="replay: parameters.")] = None,
+    param: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="replay: parameters; may be given again.")
+    ] = None,
     timeout: Timeout = 3600,
 ) -> None:
     """Cancel or replay many executions: those named by executionId, or those that fit the filters.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scheduler_service.cli.errors import CommandError, Exit
-from scheduler_service.cli.options import Config
+from scheduler_service.cli.options import Commands, Config
 from scheduler_service.cli.output import note
 from scheduler_service.cli.serving import read_settings
 from scheduler_service.domain.errors import PunctualError
@@ -16,7 +16,7 @@ from scheduler_service.domain.errors import PunctualError
 if TYPE_CHECKING:
     from scheduler_service.settings import Settings
 
-app = typer.Typer(no_args_is_help=True, help="Check, migrate, back up and restore the data folder.")
+app = Commands(no_args_is_help=True, help="Check, migrate, back up and restore the data folder.")
 Data = Annotated[str | None, typer.Option(help="The data folder; else the setting store.data.")]
 
 

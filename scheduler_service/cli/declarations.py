@@ -2,25 +2,28 @@
 
 import difflib
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scheduler_service.cli.errors import CommandError, Exit
+
+if TYPE_CHECKING:
+    from scheduler_service.cli.documents import Definition, DefinitionFile
 
 FILLED_IN = ("creator", "creatorName")
 """The members that the service fills in where a definition leaves them out."""
 
 
-def read_definitions(value: Any) -> list[dict[str, Any]]:
+def read_definitions(document: "DefinitionFile") -> "list[Definition]":
     """The definitions in a file, each with its jobId. Raises CommandError."""
-    found = read_declaration(value)["timers"] if _declares(value) else value
-    definitions = found if isinstance(found, list) else [found]
-    for one in definitions:
-        if not isinstance(one, dict) or not isinstance(one.get("jobId"), str):
-            raise CommandError(
-                "the file must hold a definition with a jobId, an array of them, or an object with timers",
-                Exit.USAGE,
-            )
-    return definitions
+    value = document.value
+    found = document.definitions(point_to_timers(value) if _declares(value) else "")
+    if any(one.job_id is None for one in found):
+        raise CommandError(
+            f"{document.name} must hold a definition with a jobId, an array of them, or an object with "
+            "timers",
+            Exit.USAGE,
+        )
+    return found
 
 
 def read_declaration(value: Any) -> dict[str, Any]:

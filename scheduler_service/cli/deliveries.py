@@ -6,7 +6,7 @@ import typer
 
 from scheduler_service.cli.connection import connect
 from scheduler_service.cli.execution_page import last_try, reference_by_id
-from scheduler_service.cli.options import Cursor, Key, Limit, Output, Url, quote_argument
+from scheduler_service.cli.options import Commands, Cursor, Key, Limit, Output, Url, quote_argument
 from scheduler_service.cli.output import (
     Column,
     Format,
@@ -19,7 +19,7 @@ from scheduler_service.cli.output import (
     total_text,
 )
 
-app = typer.Typer(no_args_is_help=True, help="List notifications, send them again, or give them up.")
+app = Commands(no_args_is_help=True, help="List notifications, send them again, or give them up.")
 DeliveryId = Annotated[str, typer.Argument(help="The delivery's id.", metavar="DELIVERY_ID")]
 
 

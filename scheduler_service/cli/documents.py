@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from bisect import bisect_right
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,19 +38,44 @@ class DefinitionFile(NamedTuple):
         line, column = self.places.get(pointer, (1, 1))
         return f"{line}:{column}"
 
-    def find_repeated(self, pointer: str) -> dict[int, str]:
-        """The wrong jobIds of the array at `pointer`, by index: those that an earlier definition has."""
+    def definitions(self, pointer: str = "") -> "list[Definition]":
+        """Those of the array at `pointer`, or the one that is there."""
         value = self.value if not pointer else self.value.get(pointer[1:])
-        first: dict[str, str] = {}
-        found = {}
-        for index, one in enumerate(value if isinstance(value, list) else []):
-            job_id = one.get("jobId") if isinstance(one, dict) else None
-            if not isinstance(job_id, str):
-                continue
-            if job_id in first:
-                found[index] = f"jobId {job_id!r} is given at {first[job_id]} already; choose another one"
-            first.setdefault(job_id, f"{self.name}:{self.place_of(f'{pointer}/{index}/jobId')}")
-        return found
+        if not isinstance(value, list):
+            return [Definition(value, self, pointer)]
+        return [Definition(one, self, f"{pointer}/{index}") for index, one in enumerate(value)]
+
+
+class Definition(NamedTuple):
+    """What stands at `pointer` in a file; any value, for it is not checked."""
+
+    value: Any
+    document: DefinitionFile
+    pointer: str
+
+    @property
+    def job_id(self) -> str | None:
+        """None where it has none that is a text."""
+        job_id = self.value.get("jobId") if isinstance(self.value, dict) else None
+        return job_id if isinstance(job_id, str) else None
+
+    @property
+    def id_place(self) -> str:
+        """`jobs.json:3:14`, where its jobId is."""
+        return f"{self.document.name}:{self.document.place_of(f'{self.pointer}/jobId')}"
+
+
+def find_repeated(definitions: Iterable[Definition]) -> dict[int, str]:
+    """What is wrong with the jobIds that an earlier definition of these files has, by index."""
+    first: dict[str, str] = {}
+    found = {}
+    for index, one in enumerate(definitions):
+        if one.job_id is None:
+            continue
+        if one.job_id in first:
+            found[index] = f"jobId {one.job_id!r} is given at {first[one.job_id]} already; choose another one"
+        first.setdefault(one.job_id, one.id_place)
+    return found
 
 
 def read_document(source: Path) -> DefinitionFile:

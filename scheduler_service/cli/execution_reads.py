@@ -20,7 +20,10 @@ from scheduler_service.cli.output import (
 )
 
 Job = Annotated[str | None, typer.Option(help="Only of this job.")]
-Labels = Annotated[list[str] | None, typer.Option("--label", help="Only of jobs with this label, KEY:VALUE.")]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option("--label", help="Only of jobs with this label, KEY:VALUE; may be given again."),
+]
 Outcome = Annotated[
     str | None, typer.Option(help="Only those that ended so: succeeded, failed, cancelled, skipped.")
 ]

@@ -16,6 +16,7 @@ from scheduler_service.cli.execution_reads import count_executions, show_series
 from scheduler_service.cli.following import Following
 from scheduler_service.cli.job_reads import path_of as path_of_job
 from scheduler_service.cli.options import (
+    Commands,
     Cursor,
     Key,
     Limit,
@@ -33,7 +34,7 @@ from scheduler_service.cli.options import (
 from scheduler_service.cli.output import Column, Format, note, show, show_page
 from scheduler_service.engine.states import TERMINAL
 
-app = typer.Typer(no_args_is_help=True, help="List, watch, cancel and replay executions.")
+app = Commands(no_args_is_help=True, help="List, watch, cancel and replay executions.")
 app.command("count")(count_executions)
 app.command("series")(show_series)
 ExecutionId = Annotated[

@@ -33,7 +33,9 @@ from scheduler_service.cli.output import (
 
 JobId = Annotated[str, typer.Argument(help="The job's id.", metavar="JOB_ID")]
 Text = Annotated[str | None, typer.Option(help="Part of an id, a name, a creator or a label's value.")]
-Labels = Annotated[list[str] | None, typer.Option("--label", help="Only with this label, KEY:VALUE.")]
+Labels = Annotated[
+    list[str] | None, typer.Option("--label", help="Only with this label, KEY:VALUE; may be given again.")
+]
 LastOutcome = Annotated[
     str | None,
     typer.Option(

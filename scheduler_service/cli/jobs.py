@@ -12,6 +12,7 @@ from scheduler_service.cli.applying import (
     apply_definitions,
     check_definitions,
     create_definition,
+    refuse_repeated,
     try_definition,
 )
 from scheduler_service.cli.bulk import bulk_jobs
@@ -25,10 +26,12 @@ from scheduler_service.cli.job_outcomes import show_outcomes
 from scheduler_service.cli.job_page import show_job
 from scheduler_service.cli.job_reads import JobId, path_of
 from scheduler_service.cli.options import (
+    Commands,
     Key,
     Output,
     Parameters,
     Source,
+    Sources,
     Timeout,
     Url,
     Wait,
@@ -37,7 +40,7 @@ from scheduler_service.cli.options import (
 )
 from scheduler_service.cli.output import Format, moment_text, note, show, show_fields, text_of
 
-app = typer.Typer(no_args_is_help=True, help="Create, read, change and trigger jobs.")
+app = Commands(no_args_is_help=True, help="Create, read, change and trigger jobs.")
 app.command("list")(job_reads.list_jobs)
 app.command("get")(job_reads.get_job)
 app.command("count")(job_reads.count_jobs)
@@ -71,21 +74,21 @@ def create_job(
 
 
 @app.command("apply")
-def apply_jobs(file: Source, url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
-    """Create or update the jobs of a file: one definition, or an array of them.
+def apply_jobs(files: Sources, url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
+    """Create or update the jobs of files: each holds one definition, or an array of them.
 
     Example: punctual jobs apply -f jobs.json
     """
-    apply_definitions(connect(url, key), file, output)
+    apply_definitions(connect(url, key), files, output)
 
 
 @app.command("check")
-def check_jobs(file: Source, url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
-    """Let the service try the definitions of a file without creating anything.
+def check_jobs(files: Sources, url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
+    """Let the service try the definitions of files without creating anything.
 
     Example: punctual jobs check -f nightly.json
     """
-    check_definitions(connect(url, key), file, output)
+    check_definitions(connect(url, key), files, output)
 
 
 @app.command("try")
@@ -117,19 +120,21 @@ def show_schema(url: Url = None, key: Key = None) -> None:
 
 
 @app.command("diff")
-def diff_jobs(file: Source, url: Url = None, key: Key = None) -> None:
-    """Show how the definitions of a file differ from the stored ones; exit code 1 if any does.
+def diff_jobs(files: Sources, url: Url = None, key: Key = None) -> None:
+    """Show how the definitions of files differ from the stored ones; exit code 1 if any does.
 
-    The file holds one definition, an array of them, or what a service declares (`timers`).
+    Each file holds one definition, an array of them, or what a service declares (`timers`).
 
     Example: punctual jobs diff -f nightly.json
     """
     from scheduler_service.cli.documents import read_document
 
     connection = connect(url, key)
+    given = [one for file in files for one in read_definitions(read_document(file))]
+    refuse_repeated(given)
     differing = 0
-    for given in read_definitions(read_document(file).value):
-        lines = _diff_one(connection, given, str(file))
+    for one in given:
+        lines = _diff_one(connection, one.value, one.document.name)
         differing += bool(lines)
         print("\n".join(map(text_of, lines)), end="\n" if lines else "")
     if differing:

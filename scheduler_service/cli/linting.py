@@ -11,38 +11,41 @@ from scheduler_service.cli.output import note, text_of
 
 if TYPE_CHECKING:
     from client_sdk.models import Problem as ModelProblem
-    from scheduler_service.cli.documents import DefinitionFile
+    from scheduler_service.cli.documents import Definition
     from scheduler_service.domain.errors import Problem
 
 UNNAMED = "unnamed"
 MAX_LINES = 1_000
-"""Of so many errors and warnings of a file each is shown."""
+"""Of so many errors and warnings each is shown."""
 
 Found = tuple[str, str, str]
 
 
 def lint(
-    file: Annotated[Path, typer.Argument(help="One definition or an array: .json, .json5 or .yaml.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Each one definition or an array: .json, .json5 or .yaml; - for standard input.",
+            metavar="FILE...",
+        ),
+    ],
 ) -> None:
-    """Check a file of definitions; exit code 1 if any is wrong.
+    """Check files of definitions; exit code 1 if any is wrong.
 
     Example: punctual lint nightly.json
     """
-    from scheduler_service.cli.documents import read_document
+    from scheduler_service.cli.documents import find_repeated, read_document
 
-    document = read_document(file)
-    is_list = isinstance(document.value, list)
-    definitions = document.value if is_list else [document.value]
-    wrong, report = 0, _Report(document)
-    repeated = document.find_repeated("")
+    definitions = [one for file in files for one in read_document(file).definitions()]
+    wrong, report = 0, _Report()
+    repeated = find_repeated(definitions)
     for index, definition in enumerate(definitions):
-        errors, warnings = check(definition)
-        prefix = f"/{index}" if is_list else ""
+        errors, warnings = check(definition.value)
         if index in repeated:
             errors.append(("/jobId", "duplicate", repeated[index]))
         wrong += bool(errors)
-        report.add(prefix, "error", errors)
-        report.add(prefix, "warning", warnings)
+        report.add(definition, "error", errors)
+        report.add(definition, "warning", warnings)
     report.end()
     if wrong:
         raise CommandError(f"{wrong} of {len(definitions)} definitions are wrong", Exit.REFUSED)
@@ -52,16 +55,17 @@ def lint(
 class _Report:
     """Prints `jobs.json:3:14: error: /request/0/url: …`, which editors recognise; at most `MAX_LINES`."""
 
-    def __init__(self, document: "DefinitionFile") -> None:
-        self._document = document
+    def __init__(self) -> None:
         self._count = 0
 
-    def add(self, prefix: str, grade: str, found: list[Found]) -> None:
-        """What was found of the definition at the pointer `prefix`."""
-        name = self._document.name
+    def add(self, definition: "Definition", grade: str, found: list[Found]) -> None:
+        """What was found of a definition."""
+        document = definition.document
         for pointer, code, message in found[: max(0, MAX_LINES - self._count)]:
-            place = self._document.place_of(prefix + pointer)
-            print(text_of(f"{name}:{place}: {grade}: {prefix + pointer or '/'}: {message} [{code}]"))
+            at = definition.pointer + pointer
+            print(
+                text_of(f"{document.name}:{document.place_of(at)}: {grade}: {at or '/'}: {message} [{code}]")
+            )
         self._count += len(found)
 
     def end(self) -> None:

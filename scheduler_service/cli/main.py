@@ -16,7 +16,7 @@ from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.following import show_events
 from scheduler_service.cli.linting import lint
 from scheduler_service.cli.operation import list_nodes, list_upcoming, show_statistics
-from scheduler_service.cli.options import Output
+from scheduler_service.cli.options import Commands, Output
 from scheduler_service.cli.output import Format, note, show, spell_out_what_streams_lack
 from scheduler_service.cli.serving import demo, serve, show_settings
 from scheduler_service.cli.top import top
@@ -33,9 +33,9 @@ EXTRAS = {
 }
 
 
-def make_app() -> typer.Typer:
+def make_app() -> Commands:
     """All commands."""
-    app = typer.Typer(
+    app = Commands(
         name="punctual",
         no_args_is_help=True,
         pretty_exceptions_enable=False,

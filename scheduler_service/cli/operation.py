@@ -141,7 +141,8 @@ def show_statistics(
     last: LastDay = None,
     job: Annotated[str | None, typer.Option(help="By day, only of this job.", metavar="JOB_ID")] = None,
     label: Annotated[
-        list[str] | None, typer.Option(help="By day, only of jobs with this label, KEY:VALUE.")
+        list[str] | None,
+        typer.Option(help="By day, only of jobs with this label, KEY:VALUE; may be given again."),
     ] = None,
 ) -> None:
     """Show what is due and running now and the last hour; with --daily or a day, outcomes by day.

@@ -1,13 +1,46 @@
-"""The options that many commands share."""
+"""Commands that refuse an option that is given twice, and the options that many of them share."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperCommand, TyperOption
 
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.output import Format
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Commands(typer.Typer):
+    """A group of commands of which each refuses an option that has one value and is given twice.
+
+    Without that the last value would win, and the first be lost without a word.
+    """
+
+    def command(self, name: str | None = None, **details: Any) -> Callable[[Function], Function]:
+        """As that of typer."""
+        return super().command(name, cls=_Command, **details)
+
+
+class _Command(TyperCommand):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:  # of a shell's completion
+            _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+            for option in given:
+                if _has_one_value(option) and given.count(option) > 1:
+                    text = f"{max(option.opts, key=len)} is given twice; give it once"
+                    raise CommandError(text, Exit.USAGE)
+        return super().parse_args(ctx, args)
+
+
+def _has_one_value(parameter: object) -> bool:
+    """Not a switch that can only be turned on, which may be given as often as one likes."""
+    if not isinstance(parameter, TyperOption) or parameter.multiple:
+        return False
+    return not parameter.is_flag or bool(parameter.secondary_opts)
 
 
 def read_seconds(given: str | float) -> float:
@@ -42,6 +75,12 @@ Key = Annotated[str | None, typer.Option("--key", help="The API key; else PUNCTU
 Output = Annotated[Format, typer.Option("-o", "--output", help="The form of the result.")]
 Source = Annotated[
     Path, typer.Option("-f", "--file", help="A file (.json, .json5, .yaml), or - for standard input.")
+]
+Sources = Annotated[
+    list[Path],
+    typer.Option(
+        "-f", "--file", help="A file (.json, .json5, .yaml), or - for standard input; may be given again."
+    ),
 ]
 Parameters = Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Parameters.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until the execution has ended.")]

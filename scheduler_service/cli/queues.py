@@ -7,7 +7,7 @@ import typer
 from scheduler_service.cli.connection import connect
 from scheduler_service.cli.execution_page import reference_by_id
 from scheduler_service.cli.executions import find_id
-from scheduler_service.cli.options import Cursor, Key, Limit, Output, Url, quote_argument
+from scheduler_service.cli.options import Commands, Cursor, Key, Limit, Output, Url, quote_argument
 from scheduler_service.cli.output import (
     Column,
     Format,
@@ -20,7 +20,7 @@ from scheduler_service.cli.output import (
     total_text,
 )
 
-app = typer.Typer(no_args_is_help=True, help="What waits in pull queues, and who holds what.")
+app = Commands(no_args_is_help=True, help="What waits in pull queues, and who holds what.")
 Name = Annotated[str, typer.Argument(help="The queue's name.", metavar="NAME")]
 
 

@@ -10,6 +10,7 @@ from scheduler_service.cli.declarations import point_to_timers, read_declaration
 from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.executions import check_success, wait_for
 from scheduler_service.cli.options import (
+    Commands,
     Cursor,
     Key,
     Limit,
@@ -34,7 +35,7 @@ from scheduler_service.cli.output import (
 )
 from scheduler_service.cli.wording import Part
 
-app = typer.Typer(no_args_is_help=True, help="Register services, and show how their jobs differ.")
+app = Commands(no_args_is_help=True, help="Register services, and show how their jobs differ.")
 KEPT_MEMBERS = ("address", "route", "tags", "onChange", "graceSeconds", "rateLimit")
 """The members that `PUT /services/{name}` resets when they are left out."""
 
@@ -107,7 +108,7 @@ def apply_service(
     connection, document = connect(url, key), read_document(file)
     pointer = point_to_timers(document.value)
     body = _complete(connection, name, document.value)
-    refuse_repeated(document, pointer)
+    refuse_repeated(document.definitions(pointer))
     part = Part(document, "/timers", pointer)
     query = {"force": "true" if force else None}
     envelope = connection.exchange("PUT", path_of(name), query=query, body=body, part=part)

@@ -8,10 +8,10 @@ import typer
 
 from scheduler_service.cli.connection import connect
 from scheduler_service.cli.errors import CommandError, Exit
-from scheduler_service.cli.options import Key, Output, Url
+from scheduler_service.cli.options import Commands, Key, Output, Url
 from scheduler_service.cli.output import Format, note_warnings, show
 
-app = typer.Typer(no_args_is_help=True, help="What a template would become, without a job.")
+app = Commands(no_args_is_help=True, help="What a template would become, without a job.")
 
 
 @app.command("preview")

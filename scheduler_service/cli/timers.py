@@ -7,7 +7,7 @@ import typer
 from scheduler_service.cli.connection import connect
 from scheduler_service.cli.job_page import describe_timer
 from scheduler_service.cli.job_reads import show_coming
-from scheduler_service.cli.options import Key, Output, Url
+from scheduler_service.cli.options import Commands, Key, Output, Url
 from scheduler_service.cli.output import (
     Column,
     Format,
@@ -21,7 +21,7 @@ from scheduler_service.cli.output import (
 
 DAYS = ("date", "count", at("first"), at("last"), Column("noteText", free=True))
 
-app = typer.Typer(no_args_is_help=True, help="What a timer would do, without a job.")
+app = Commands(no_args_is_help=True, help="What a timer would do, without a job.")
 
 
 @app.command("preview")

@@ -1,9 +1,18 @@
 """Files of definitions, before anything is sent (SPEC section 16)."""
 
+import json
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
+from client_sdk.client.connection import Connection
+from client_sdk.client.retrying import Patience
+from scheduler_service.cli.applying import MAX_DEFINITIONS, PAGE_BYTES, apply_definitions
+from scheduler_service.cli.connection import ApiConnection
+from scheduler_service.cli.errors import CommandError, Exit
+from scheduler_service.cli.output import Format
 from tests.unit.cli.running import ended
 
 NOBODY = ("--url", "http://127.0.0.1:1")
@@ -18,6 +27,81 @@ def test_an_id_that_is_given_twice_is_refused_with_both_places(
     )
     text = "jobs.json:3:11: jobId 'a' is given at jobs.json:1:12 already; choose another one"
     assert ended(capsys, "jobs", "apply", "-f", "jobs.json", *NOBODY) == (2, "", f"punctual: {text}\n")
+
+
+@pytest.mark.parametrize("command", [("apply",), ("check",), ("diff",)])
+def test_an_id_in_two_files_is_refused_with_both_places(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """Nothing is sent of either file (16)."""
+    (tmp_path / "one.json").write_text('{"jobId": "a"}', encoding="utf-8")
+    (tmp_path / "two.yaml").write_text("- jobId: b\n- jobId: a\n", encoding="utf-8")
+    code, out, err = ended(capsys, "jobs", *command, "-f", "one.json", "-f", "two.yaml", *NOBODY)
+    assert (code, out) == (2, "")
+    assert err == "punctual: two.yaml:2:10: jobId 'a' is given at one.json:1:11 already; choose another one\n"
+
+
+def test_a_file_that_cannot_be_read_keeps_all_from_being_sent(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Also where it is the last one (16)."""
+    (tmp_path / "one.json").write_text('{"jobId": "a"}', encoding="utf-8")
+    code, _, err = ended(capsys, "jobs", "apply", "-f", "one.json", "-f", "none.json", *NOBODY)
+    assert (code, err) == (2, "punctual: none.json cannot be read: No such file or directory\n")
+
+
+def apply_to(pages: list[int], files: list[Path]) -> list[int]:
+    """The lengths of the arrays that are sent to a service that answers so many, and then no more."""
+    sent = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        body: list[dict[str, Any]] = json.loads(request.content)
+        sent.append(len(body))
+        if len(sent) > len(pages):
+            return httpx.Response(
+                503, json={"title": "x", "detail": "it stops", "resp_code": 1, "errors": []}
+            )
+        done = {"status": "created", "problem": None, "warnings": []}
+        return httpx.Response(200, json={"data": {"items": [done | {"jobId": one["jobId"]} for one in body]}})
+
+    connection = ApiConnection(
+        Connection(
+            url="http://scheduler.test",
+            key="k",
+            timeout=1,
+            patience=Patience(retries=0),
+            transport=httpx.MockTransport(answer),
+        )
+    )
+    try:
+        apply_definitions(connection, files, Format.TABLE)
+    finally:
+        connection.close()
+    return sent
+
+
+def test_files_of_any_number_of_definitions_are_sent_in_pages(tmp_path: Path) -> None:
+    """As many and as much as a request may have, whatever file they are in (10, 16)."""
+    one, two = tmp_path / "one.json", tmp_path / "two.json"
+    one.write_text(json.dumps([{"jobId": f"a{n}"} for n in range(MAX_DEFINITIONS + 1)]), encoding="utf-8")
+    two.write_text(json.dumps({"jobId": "b"}), encoding="utf-8")
+    pages = [MAX_DEFINITIONS, 2]
+    assert apply_to(pages, [one, two]) == pages
+    large = "x" * (PAGE_BYTES // 3)
+    two.write_text(json.dumps([{"jobId": f"b{n}", "x": large} for n in range(5)]), encoding="utf-8")
+    assert apply_to([2, 2, 1], [two]) == [2, 2, 1]
+
+
+def test_results_are_shown_where_the_service_goes_away(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """What was applied is not hidden by the error that follows (16)."""
+    file = tmp_path / "one.json"
+    file.write_text(json.dumps([{"jobId": f"a{n}"} for n in range(MAX_DEFINITIONS + 1)]), encoding="utf-8")
+    with pytest.raises(CommandError, match=r"it stops; 1000 of 1001 definitions have the results above") as e:
+        apply_to([MAX_DEFINITIONS], [file])
+    assert e.value.code == Exit.UNREACHABLE
+    assert capsys.readouterr().out.count("created") == MAX_DEFINITIONS
 
 
 def test_a_declaration_too_has_each_id_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

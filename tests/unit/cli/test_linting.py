@@ -32,6 +32,19 @@ def test_lint_finds_an_id_that_is_given_twice(capsys: pytest.CaptureFixture[str]
     assert out.count("\n") == 1
 
 
+def test_lint_takes_several_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """All are checked, and an id that two have is an error with both places (16)."""
+    one, two = tmp_path / "one.json", tmp_path / "two.json"
+    one.write_text(RIGHT, encoding="utf-8")
+    two.write_text(f"[{RIGHT}]", encoding="utf-8")
+    code, out, err = ended(capsys, "lint", str(one), str(two))
+    assert (code, err) == (1, "punctual: 1 of 2 definitions are wrong\n")
+    assert out.startswith(f"{two}:1:12: error: /0/jobId: jobId 'a' is given at {one}:1:11 already; choose")
+    two.write_text(RIGHT.replace('"a"', '"b"'), encoding="utf-8")
+    code, _, err = ended(capsys, "lint", str(one), str(two))
+    assert (code, err) == (0, "2 definitions OK\n")
+
+
 def test_lint_shows_so_many_findings_and_counts_the_others(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -56,6 +56,40 @@ def test_a_wrong_command_line_ends_with_2_in_words(
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("jobs", "create", "-f", "a.json", "--file", "b.json"),
+        ("jobs", "list", "--state", "active", "--state=paused"),
+        ("jobs", "list", "--limit", "1", "--limit", "2"),
+        ("jobs", "list", "-o", "json", "-oyaml"),
+        ("jobs", "list", "--url", "http://127.0.0.1:1", "--url", "http://127.0.0.1:2"),
+        ("services", "apply", "s", "-f", "a.json", "-f", "b.json"),
+        ("templates", "preview", "x", "--root", "{}", "--root", "{}"),
+        ("timers", "preview", "1h", "--timezone", "UTC", "--timezone", "Asia/Shanghai"),
+        ("serve", "--data", "a", "--data", "b"),
+        ("demo", "--crash", "--no-crash"),
+        ("settings", "--config", "a.toml", "--config", "b.toml"),
+        ("db", "check", "--data", "a", "--data", "b"),
+        ("jobs", "bulk", "label", "a", "--put", "k:1", "--put", "k:2"),
+        ("jobs", "bulk", "label", "a", "--put", "k:1", "--remove", "k"),
+    ],
+)
+def test_an_option_that_is_given_twice_is_refused(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    """Else one of the two values would be lost without a word (16)."""
+    code, out, err = ended(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert "twice; " in err
+
+
+def test_a_switch_may_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    """It says the same again."""
+    arguments = ("--drain", "--drain", "--url", "http://127.0.0.1:1")
+    assert ended(capsys, "jobs", "pause", "a", *arguments)[0] == 3
+
+
 def test_help_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     """`--help` ends with 0."""
     code, out, _ = ended(capsys, "jobs", "create", "--help")

@@ -145,6 +145,24 @@ def test_many_are_applied_each_on_its_own(terminal: Terminal) -> None:
     terminal.done("jobs", "apply", "-f", terminal.write("one.json", first))
 
 
+def test_several_files_are_applied_as_one(terminal: Terminal) -> None:
+    """Each of them, in pages of what a request may have; one table and one exit code (16)."""
+    first, second = terminal.definition(), terminal.definition()
+    ids = [f"{first['jobId']}-{n}" for n in range(1_001)]
+    many = terminal.write("many.json", [first | {"jobId": one} for one in ids])
+    files = ["-f", many, "-f", terminal.write("one.json", first), "-f", terminal.write("two.json", second)]
+    ended = terminal.done("jobs", "apply", *files, "-o", "json")
+    assert [item["jobId"] for item in ended.data] == [*ids, first["jobId"], second["jobId"]]
+    assert {item["status"] for item in ended.data} == {"created"}
+    assert terminal.done("jobs", "diff", *files[2:]).out == "no difference\n"
+    assert terminal.done("jobs", "check", *files[2:]).out.count(" is unchanged: ") == 2
+    terminal.write("two.json", [{"jobId": "x"}])
+    ended = terminal.enter("jobs", "apply", *files)
+    assert ended.code == 1
+    assert "two.json:1:2: /0/request: " in ended.err
+    assert ended.err.endswith(": 1002 unchanged\n")
+
+
 def test_a_difference_ends_with_1(terminal: Terminal) -> None:
     """As diff does; without one it says so and ends with 0 (16)."""
     definition = terminal.definition()
