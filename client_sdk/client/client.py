@@ -27,8 +27,8 @@ class Client:
     Use it in `async with`. Each event loop that uses it has connections of its own, which end with that loop.
     `key` is sent as given; it is not read from the environment: pass `os.environ.get("PUNCTUAL_KEY")` where
     that is intended. Over https the certificates of the system are trusted (`SSL_CERT_FILE` and
-    `SSL_CERT_DIR` name others), and those in the file `ca`. A `transport` of your own belongs to the event
-    loop that uses it first; calls from other loops are made there. `service` owns the jobs that
+    `SSL_CERT_DIR` name others), and those in the file `ca`. A `transport` of your own belongs to one event
+    loop. `service` owns the jobs that
     are created or updated: their `service:/path` goes there. `timeout` is that of one HTTP call in seconds.
     Calls are repeated as `patience` says if that is harmless: after a failed connection, 429 and 503 always
     (`Retry-After` is respected), after a lost answer if the call reads, replaces or carries an

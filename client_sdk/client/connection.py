@@ -22,7 +22,6 @@ from client_sdk.client.retrying import (
 )
 from client_sdk.decoding import CODINGS, coding_of, is_decoded, read_decoded, with_body
 from client_sdk.errors import Unreachable, Unreadable
-from client_sdk.loops import run_on
 from client_sdk.traces import TRACEPARENT, current_traceparent
 from client_sdk.trust import check_file, explain_tls, trusted
 
@@ -54,8 +53,8 @@ class _Line(NamedTuple):
 class Connection:
     """Sends calls to one service and reads the answers; each event loop has connections of its own.
 
-    A `transport` that is given belongs to one event loop, the first one that uses it: calls from other loops
-    are made there. `ca` is a file of certificates that are trusted, beside those of the system.
+    A `transport` that is given is the caller's, and belongs to one event loop. `ca` is a file of certificates
+    that are trusted, beside those of the system.
     """
 
     def __init__(
@@ -88,7 +87,6 @@ class Connection:
             trust_env=False,
         )
         self._given = transport
-        self._home: asyncio.AbstractEventLoop | None = None
         self._lines: dict[asyncio.AbstractEventLoop, _Line] = {}
         self.url = url
         self._timeout = timeout
@@ -105,10 +103,10 @@ class Connection:
         if line is not None:
             await line.closing.aclose()
 
-    def settle(self) -> None:
-        """Makes the running event loop that of a transport that was given, if it has none."""
-        if self._home is None or self._home.is_closed():
-            self._home = asyncio.get_running_loop()
+    @property
+    def takes_any_loop(self) -> bool:
+        """Whether any event loop may use it; a transport that was given belongs to one."""
+        return self._given is None
 
     async def pause(self, seconds: float) -> None:
         """Pauses, by the same clock as the retries."""
@@ -194,13 +192,6 @@ class Connection:
                 raise _unreachable(self.url, f"{reason}, {done} tries", failure) from failure
 
     async def _try(self, request: httpx.Request) -> _Tried:
-        if self._given is None:
-            return await self._exchange(request)
-        self.settle()
-        assert self._home is not None
-        return await run_on(self._home, self._exchange(request))
-
-    async def _exchange(self, request: httpx.Request) -> _Tried:
         # Not through the client: it logs each URL, and so heartbeats, and the tokens of feedback and leases.
         silence = request.extensions["timeout"]["read"]
         longest = None if silence is None else silence + self._answer_seconds

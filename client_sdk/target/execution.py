@@ -54,6 +54,8 @@ class Execution:
         self.deadline = deadline
         self.traceparent = traceparent
         self.is_wanted = True
+        self.thread: asyncio.Future[None] | None = None
+        """Done when the thread in which the function runs has ended, for the SDK."""
         self.loop = loop
         self._reporter = reporter
         self._outages = outages or OutageLog()

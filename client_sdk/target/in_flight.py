@@ -44,6 +44,8 @@ class AttemptsInFlight:
 
     def __init__(self) -> None:
         self._running: dict[AttemptName, RunningAttempt] = {}
+        self._threads: set[Execution] = set()
+        """Executions that have ended, and whose threads run on."""
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -88,13 +90,18 @@ class AttemptsInFlight:
         loop = asyncio.get_running_loop()
         since = loop.time()
         while True:
-            older = [one for one in self._running.values() if _is_older(one.execution, execution)]
-            is_stopping = any(one.is_stopping for one in older)
+            running = [one for one in self._running.values() if _is_older(one.execution, execution)]
+            threads = [one for one in self._threads if _is_older(one, execution)]
+            is_stopping = bool(threads) or any(one.is_stopping for one in running)
             left = since + (STOP_SECONDS if is_stopping else NOTICE_SECONDS) - loop.time()
-            if len({one.execution.execute_number for one in older}) < most or left <= 0:
+            older = {one.execute_number for one in (*threads, *(one.execution for one in running))}
+            if len(older) < most or left <= 0:
                 return
-            tasks = [one.task for one in older]
-            await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            ends = [
+                *(one.task for one in running),
+                *(one.thread for one in threads if one.thread is not None),
+            ]
+            await asyncio.wait(ends, timeout=left, return_when=asyncio.FIRST_COMPLETED)
 
     def cancel(self, job_id: str, request_counts: int) -> int:
         """Cancels the tasks of one attempt; returns how many."""
@@ -130,7 +137,11 @@ class AttemptsInFlight:
         return next(same, None)
 
     def _forget(self, name: AttemptName) -> None:
-        self._running.pop(name, None)
+        execution = self._running.pop(name).execution
+        thread = execution.thread
+        if thread is not None and not thread.done():
+            self._threads.add(execution)
+            thread.add_done_callback(lambda _: self._threads.discard(execution))
         if not self._running:
             self._idle.set()
 

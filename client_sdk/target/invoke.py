@@ -109,6 +109,12 @@ async def _stop(task: "asyncio.Task[Any]") -> None:
             await asyncio.wait([task], timeout=left)
 
 
+async def wait_for_thread(execution: Execution) -> None:
+    """Waits for a thread that may run on after its work was cancelled, some seconds at most."""
+    if execution.thread is not None:
+        await asyncio.wait([execution.thread], timeout=STOP_SECONDS)
+
+
 async def _outcome(
     declaration: Declaration[..., Any],
     arguments: Mapping[str, Any],
@@ -119,7 +125,7 @@ async def _outcome(
     try:
         given = declaration.parameters.fill(arguments, execution)
         with joined(execution.traceparent):
-            return End(data=await _work(declaration, given, provide)), None
+            return End(data=await _work(declaration, given, execution, provide)), None
     except BaseException as error:  # noqa: BLE001 - it is the outcome of this job only
         return end_by(error), error
 
@@ -154,37 +160,43 @@ def _log_end(execution: Execution, end: End, error: BaseException | None) -> Non
         LOG.warning("job %s failed, %s, with %s: %s", execution.job_id, execution, end.error, end.message)
 
 
-async def _work(declaration: Declaration[..., Any], given: Mapping[str, Any], provide: Provide | None) -> Any:
+async def _work(
+    declaration: Declaration[..., Any],
+    given: Mapping[str, Any],
+    execution: Execution,
+    provide: Provide | None,
+) -> Any:
     """The result as JSON values; a context manager that provides the object sees every exception.
 
     It cannot suppress one: work that failed has no result.
     """
     if declaration.job_class is None:
-        return write_data(await call_function(declaration.function, given))
+        return write_data(await call_function(declaration.function, given, execution))
     async with provided(declaration.job_class, provide) as made:
         try:
-            return write_data(await call_function(getattr(made, declaration.entry), given))
+            return write_data(await call_function(getattr(made, declaration.entry), given, execution))
         except BaseException as error:
             failure = error
             raise
     raise failure
 
 
-async def call_function(function: Any, given: Mapping[str, Any]) -> Any:
+async def call_function(function: Any, given: Mapping[str, Any], execution: Execution) -> Any:
     """Calls a coroutine function on the loop, any other one in a thread, so that it may block."""
     if inspect.iscoroutinefunction(function):
         return await function(**given)
-    result = await _call_in_thread(function, given)
+    result = await _call_in_thread(function, given, execution)
     return await result if inspect.isawaitable(result) else result
 
 
-async def _call_in_thread(function: Any, given: Mapping[str, Any]) -> Any:
+async def _call_in_thread(function: Any, given: Mapping[str, Any], execution: Execution) -> Any:
     """The result of a function in a thread of its own, which neither waits for others nor keeps the process.
 
-    What it raises passes no future: one cannot hold StopIteration.
+    What it raises passes no future: one cannot hold StopIteration. Cancelled, this ends at once, and the
+    thread runs on until its function returns.
     """
     loop = asyncio.get_running_loop()
-    ended: asyncio.Future[None] = loop.create_future()
+    execution.thread = ended = loop.create_future()
     results: list[Any] = []
     errors: list[BaseException] = []
 
@@ -194,16 +206,11 @@ async def _call_in_thread(function: Any, given: Mapping[str, Any]) -> Any:
         except BaseException as error:  # noqa: BLE001 - it is raised where the thread is waited for
             errors.append(error)
         with suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(_settle, ended)
+            loop.call_soon_threadsafe(ended.set_result, None)
 
     name = f"job {getattr(function, '__name__', '')}"
     threading.Thread(target=copy_context().run, args=(work,), name=name, daemon=True).start()
-    await ended
+    await asyncio.wait([ended])
     if errors:
         raise errors.pop()
     return results[0]
-
-
-def _settle(ended: "asyncio.Future[None]") -> None:
-    if not ended.done():
-        ended.set_result(None)

@@ -11,6 +11,7 @@ from itertools import pairwise
 from types import FrameType
 from typing import Any, TypeVar
 
+from client_sdk.client.connection import Connection
 from client_sdk.loops import LoopThread, run_on
 from client_sdk.target.invoke import call_function
 
@@ -24,20 +25,21 @@ BLOCKED_SECONDS = 1.0
 class Keeper:
     """Runs heartbeats, registrations and leases in a thread, whatever holds the application's event loop.
 
-    To be made on that loop. What holds it for more than `blocked_seconds` is logged, when it is noticed, and
-    at its end.
+    To be made on that loop. With a transport that was given, which belongs to that loop, calls are made there
+    all the same. What holds it for more than `blocked_seconds` is logged, when it is noticed, and at its end.
     """
 
-    def __init__(self, *, blocked_seconds: float = BLOCKED_SECONDS) -> None:
+    def __init__(self, connection: Connection, *, blocked_seconds: float = BLOCKED_SECONDS) -> None:
         self._blocked_seconds = blocked_seconds
         self._application = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._own = LoopThread("punctual-keeper")
+        self._calls = self._own.loop if connection.takes_any_loop else self._application
         self._watching = asyncio.run_coroutine_threadsafe(self._watch(), self._own.loop)
 
     async def run(self, work: Coroutine[Any, Any, R]) -> R:
         """The result of `work`, which runs aside."""
-        return await run_on(self._own.loop, work)
+        return await run_on(self._calls, work)
 
     async def close(self) -> None:
         """Ends what still runs aside, and the thread."""

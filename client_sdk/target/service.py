@@ -178,8 +178,7 @@ class Service:
             if self._verifier is None:
                 LOG.warning(OPEN, self.name, self.prefix)
             self._signal_drain.install()
-            self._connection.settle()
-            self._keeper = Keeper()
+            self._keeper = Keeper(self._connection)
             await self._keeper.run(self._start_aside())
 
     async def stop(self) -> None:

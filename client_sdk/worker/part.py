@@ -16,7 +16,7 @@ from client_sdk.target.classes import Provide
 from client_sdk.target.containment import readable
 from client_sdk.target.declaration import Declaration
 from client_sdk.target.execution import Execution
-from client_sdk.target.invoke import End, end_by, hold, refused, run
+from client_sdk.target.invoke import End, end_by, hold, refused, run, wait_for_thread
 from client_sdk.target.messages import DEADLINE_HEADER, read_moment, read_number
 from client_sdk.target.parameters import WrongParameters
 from client_sdk.tasks import cancel
@@ -138,6 +138,7 @@ async def _do(
         return await _run_with_retries(run_once, execution.job_id, retry, pause, errors)
     finally:
         execution.is_wanted = False  # a thread that still runs sees it there
+        await wait_for_thread(execution)
 
 
 def read_retry(work: answers.Work) -> LocalRetry:

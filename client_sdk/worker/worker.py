@@ -129,8 +129,7 @@ class Worker:
         Raises Unauthorized, Forbidden: this key may not claim here.
         """
         self._stop = asyncio.Event()
-        client.connection.settle()
-        keeper = Keeper()
+        keeper = Keeper(client.connection)
         registration = self._register(client) if self._declarations else None
         if registration is not None:
             await keeper.run(registration.start())

@@ -1,7 +1,7 @@
 """The work that is under way in an instance: each attempt once (SPEC section 13)."""
 
 import asyncio
-import time
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -98,10 +98,12 @@ class Slow:
 
 
 @asynccontextmanager
-async def slow_job(slow: Slow, **options: Any) -> AsyncIterator[Callable[..., asyncio.Task[httpx.Response]]]:
+async def slow_job(
+    function: Callable[..., Any], **options: Any
+) -> AsyncIterator[Callable[..., asyncio.Task[httpx.Response]]]:
     """Calls of it over real connections; a call that is cancelled closes its own."""
     async with place() as at, serving(at.service) as url, httpx.AsyncClient(base_url=url) as http:
-        at.service.job(job_id="slow", **options)(slow.run)
+        at.service.job(job_id="slow", **options)(function)
 
         def call(number: int, key: str | None = None) -> asyncio.Task[httpx.Response]:
             headers = {
@@ -117,7 +119,7 @@ async def slow_job(slow: Slow, **options: Any) -> AsyncIterator[Callable[..., as
 async def test_a_caller_that_leaves_ends_the_work() -> None:
     """So the scheduler cancels a synchronous job: it closes the connection (SPEC section 13)."""
     slow = Slow()
-    async with slow_job(slow) as call:
+    async with slow_job(slow.run) as call:
         first = call(7)
         await slow.begun.get()
         first.cancel()
@@ -132,7 +134,7 @@ async def test_a_caller_that_leaves_ends_the_work() -> None:
 async def test_work_that_another_caller_waits_for_goes_on() -> None:
     """One of two has left."""
     slow = Slow()
-    async with slow_job(slow) as call:
+    async with slow_job(slow.run) as call:
         first = call(7)
         await slow.begun.get()
         second, third = call(7), call(8)  # answered in this order
@@ -147,7 +149,7 @@ async def test_work_that_another_caller_waits_for_goes_on() -> None:
 async def test_executions_follow_one_another_without_running_side_by_side() -> None:
     """With `cancel_running` the next one may be called before this one is known to be cancelled."""
     slow = Slow()
-    async with slow_job(slow, overlap_policy="cancel_running") as call:
+    async with slow_job(slow.run, overlap_policy="cancel_running") as call:
         calls = [call(1)]
         await slow.begun.get()
         for number in (2, 3):
@@ -189,19 +191,26 @@ async def test_what_is_cleaned_up_is_waited_for() -> None:
 
 
 async def test_a_thread_learns_that_its_caller_has_left() -> None:
-    """It cannot be stopped: it looks at `execution.is_wanted`."""
-    begun, unwanted = asyncio.Event(), asyncio.Event()
+    """It cannot be stopped: it looks at `execution.is_wanted`, and the next execution waits for its end."""
+    begun: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
+    events: list[str] = []
 
     def work(execution: Execution) -> None:
-        loop.call_soon_threadsafe(begun.set)
-        while execution.is_wanted:
-            time.sleep(0.001)
-        loop.call_soon_threadsafe(unwanted.set)
+        number = execution.execute_number
+        events.append(f"begin {number}")
+        loop.call_soon_threadsafe(begun.put_nowait, number)
+        while number < 3 and execution.is_wanted:
+            threading.Event().wait(0.001)
+        events.append(f"end {number}, {execution.is_wanted}")
 
-    async with place() as at, serving(at.service) as url, httpx.AsyncClient(base_url=url) as http:
-        at.service.job(job_id="work")(work)
-        call = asyncio.create_task(http.post("/punctual/jobs/work", json={}))
-        await begun.wait()
-        call.cancel()
-        await unwanted.wait()
+    async with slow_job(work) as call:
+        calls = []
+        for number in (1, 2, 3):
+            calls.append(call(number))
+            if number > 1:
+                calls[-2].cancel()
+            assert await begun.get() == number
+        assert (await calls[-1]).status_code == 200
+    ends = ["begin 1", "end 1, False", "begin 2", "end 2, False", "begin 3", "end 3, True"]
+    assert events == ends

@@ -118,14 +118,14 @@ class Lines(logging.Handler):
 async def test_a_function_that_blocks_is_named() -> None:
     """When it is noticed, and with its length at the end."""
     lines, log = Lines(), logging.getLogger("client_sdk")
-    keeper = Keeper(blocked_seconds=0.01)
+    keeper = Keeper(Client().connection, blocked_seconds=0.01)
     log.addHandler(lines)
 
     async def slow() -> bool:
         return lines.blocked.wait(20)
 
     try:
-        assert await call_function(slow, {})
+        assert await call_function(slow, {}, Execution(job_id="slow"))
         await asyncio.to_thread(lines.went_on.wait, 20)
     finally:
         log.removeHandler(lines)

@@ -1,6 +1,7 @@
 """The worker of a pull queue (SPEC sections 13, 16)."""
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -284,3 +285,25 @@ async def test_a_worker_without_the_right_key_ends() -> None:
         with pytest.raises(Unauthorized, match="not known"):
             await worker.run(client)
     assert queue.told[-1] == "deregistered"
+
+
+async def test_a_thread_that_sees_its_end_does_not_run_beside_the_next_part() -> None:
+    """A cancelled part keeps its place until its thread has ended, for some seconds."""
+    queue, worker = Queue(lease_seconds=60, renew_seconds=0.01), make()
+    events: list[str] = []
+
+    @worker.job(job_id="work")
+    def work(number: int, execution: Execution) -> None:
+        events.append(f"begin {number}")
+        while number == 1 and execution.is_wanted:
+            threading.Event().wait(0.001)
+        events.append(f"end {number}")
+
+    async with running(worker, queue):
+        for number in (1, 2):
+            await queue.publish("work", {"number": number})
+        await queue.until(lambda: queue.renewals)
+        queue.cancelled.add("lease-1")
+        await queue.until_completed(1)
+    assert [lease for lease, _ in queue.completed] == ["lease-2"]
+    assert events == ["begin 1", "end 1", "begin 2", "end 2"]
