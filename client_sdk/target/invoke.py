@@ -171,10 +171,10 @@ async def _work(
     It cannot suppress one: work that failed has no result.
     """
     if declaration.job_class is None:
-        return write_data(await call_function(declaration.function, given, execution))
+        return await call_function(declaration.function, given, execution)
     async with provided(declaration.job_class, provide) as made:
         try:
-            return write_data(await call_function(getattr(made, declaration.entry), given, execution))
+            return await call_function(getattr(made, declaration.entry), given, execution)
         except BaseException as error:
             failure = error
             raise
@@ -182,11 +182,14 @@ async def _work(
 
 
 async def call_function(function: Any, given: Mapping[str, Any], execution: Execution) -> Any:
-    """Calls a coroutine function on the loop, any other one in a thread, so that it may block."""
+    """The result as JSON values. A coroutine function is called on the loop, any other one in a thread.
+
+    So that one may block, also where it is a generator and runs while its result is written.
+    """
     if inspect.iscoroutinefunction(function):
-        return await function(**given)
+        return write_data(await function(**given))
     result = await _call_in_thread(function, given, execution)
-    return await result if inspect.isawaitable(result) else result
+    return write_data(await result) if inspect.isawaitable(result) else result
 
 
 async def _call_in_thread(function: Any, given: Mapping[str, Any], execution: Execution) -> Any:
@@ -202,7 +205,8 @@ async def _call_in_thread(function: Any, given: Mapping[str, Any], execution: Ex
 
     def work() -> None:
         try:
-            results.append(function(**given))
+            result = function(**given)
+            results.append(result if inspect.isawaitable(result) else write_data(result))
         except BaseException as error:  # noqa: BLE001 - it is raised where the thread is waited for
             errors.append(error)
         with suppress(RuntimeError):  # the loop has ended meanwhile

@@ -1,6 +1,7 @@
 """How a job's function is run and how it ended (SPEC section 16)."""
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -78,4 +79,9 @@ async def test_a_function_that_blocks_runs_in_a_thread() -> None:
                 progress.advance()
             return {"elsewhere": threading.current_thread() is not here, "counts": execution.request_counts}
 
+        @at.service.job(job_id="generate")
+        def generate() -> Iterator[bool]:
+            yield threading.current_thread() is not here
+
         assert (await at.call("block")).json() == {"elsewhere": True, "counts": 9}
+        assert (await at.call("generate")).json() == [True]
