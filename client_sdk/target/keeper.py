@@ -1,6 +1,7 @@
 """Keeps an instance alive while its functions run: an event loop aside that watches the application's."""
 
 import asyncio
+import inspect
 import logging
 import sys
 import threading
@@ -13,11 +14,14 @@ from typing import Any, TypeVar
 
 from client_sdk.client.connection import Connection
 from client_sdk.loops import LoopThread, run_on
+from client_sdk.target.classes import provided
 from client_sdk.target.invoke import call_function
 
 R = TypeVar("R")
 LOG = logging.getLogger("client_sdk")
 LOOK_SECONDS = 0.5
+CALLERS = {call_function.__code__, inspect.unwrap(provided).__code__}
+"""What they call is the application's: a function of a job, or what makes its object."""
 BLOCKED_SECONDS = 1.0
 """From here on a function that holds the application's event loop is named."""
 
@@ -82,7 +86,7 @@ def describe_place(frame: FrameType | None) -> str:
         return "something"
     innermost = f"{stack[0].f_code.co_filename}:{stack[0].f_lineno}"
     for inner, outer in pairwise(stack):
-        if outer.f_code is call_function.__code__:
+        if outer.f_code in CALLERS:
             code = inner.f_code
             return f"{code.co_qualname} ({code.co_filename}:{inner.f_lineno}), now at {innermost},"
     return f"{stack[0].f_code.co_qualname} ({innermost}), no function of a job,"
