@@ -14,7 +14,7 @@ import msgspec
 
 from client_sdk.errors import Invalid, JobFailed, NotWanted
 from client_sdk.target.classes import Provide, provided
-from client_sdk.target.containment import contain_exits, describe_error, readable
+from client_sdk.target.containment import LONGEST_MESSAGE, contain_exits, describe_error, readable
 from client_sdk.target.declaration import Declaration
 from client_sdk.target.execution import Execution
 from client_sdk.target.parameters import write_data
@@ -30,6 +30,8 @@ INTERRUPTED = "interrupted"
 """The error code of work that was stopped because its instance stops."""
 STOP_SECONDS = 5.0
 """For a function that was cancelled to end by itself."""
+LONGEST_FAILURE = 4_096
+"""The characters of a message that a function gives; the scheduler keeps no more."""
 TOO_LARGE, UNREADABLE = "response_too_large", "invalid_result"
 """The error codes of results that the service refuses."""
 
@@ -94,8 +96,10 @@ async def run(
         if not task.done():
             LOG.warning("job %s was cancelled and runs on, %s", execution.job_id, execution)
         raise
-    end, error = task.result()
-    _log_end(execution, end, error)
+    # A function that cancels itself and returns all the same: its task counts as cancelled.
+    end, error = _ended_by(asyncio.CancelledError()) if task.cancelled() else task.result()
+    with suppress(BaseException):  # a handler of the application's log that cannot show what was raised
+        _log_end(execution, end, error)
     return end
 
 
@@ -127,7 +131,11 @@ async def _outcome(
         with joined(execution.traceparent):
             return End(data=await _work(declaration, given, execution, provide)), None
     except BaseException as error:  # noqa: BLE001 - it is the outcome of this job only
-        return end_by(error), error
+        return _ended_by(error)
+
+
+def _ended_by(error: BaseException) -> tuple[End, BaseException]:
+    return end_by(error), error
 
 
 def end_by(error: BaseException) -> End:
@@ -140,12 +148,13 @@ def end_by(error: BaseException) -> End:
             return End(
                 status=error.status,
                 error=readable(str(error.error)),
-                message=readable(str(error.message)),
+                message=readable(str(error.message))[:LONGEST_FAILURE],
                 data=write_data(error.data),
                 retry_after=error.retry_after,
             )
     except BaseException as further:  # noqa: BLE001 - data that is no JSON, or an error class of the application's own
-        error = further
+        text = f"{describe_error(further)}; it failed with {describe_error(error)}"
+        return End(status=500, error=UNEXPECTED, message=text[:LONGEST_MESSAGE], is_unexpected=True)
     return End(status=500, error=UNEXPECTED, message=describe_error(error), is_unexpected=True)
 
 

@@ -13,7 +13,7 @@ import msgspec
 from client_sdk.errors import Flaw, Invalid, NotWanted, SdkError
 from client_sdk.models import Completion, answers
 from client_sdk.target.classes import Provide
-from client_sdk.target.containment import readable
+from client_sdk.target.containment import LONGEST_MESSAGE, readable
 from client_sdk.target.declaration import Declaration
 from client_sdk.target.execution import Execution
 from client_sdk.target.invoke import End, end_by, hold, refused, run, wait_for_thread
@@ -27,7 +27,6 @@ LOG = logging.getLogger("client_sdk")
 NO_FUNCTION = "no_function"
 """The error code of a part for which this worker has no function."""
 WRONG_PARAMETERS = "422"
-LONGEST_MESSAGE = 1000
 
 
 class LocalRetry(msgspec.Struct, frozen=True, kw_only=True):

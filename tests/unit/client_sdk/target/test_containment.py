@@ -1,6 +1,7 @@
 """Whatever a job's function does ends as one failed execution that names it (SPEC section 16)."""
 
 import asyncio
+import logging
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -70,6 +71,7 @@ MISDEEDS: dict[str, tuple[Callable[[], Any], str]] = {
     "strange": (lambda: throw(Strange()), "AttributeError"),
     "half letter": (lambda: throw(ValueError("a\ud800b")), "ValueError: a\\ud800b"),
     "half letter meant": (lambda: throw(JobFailed("a\ud800b", error="500")), "a\\ud800b"),
+    "data": (lambda: throw(JobFailed("locked", data=object())), "it failed with JobFailed: locked"),
     "no time": (
         lambda: throw(JobFailed("no", retry_after=float("nan"))),
         "retry_after nan is no time to wait",
@@ -162,6 +164,12 @@ async def test_a_task_of_a_function_cannot_end_the_process() -> None:
 
             await asyncio.gather(leave(), asyncio.sleep(0))
 
+        @at.service.job(job_id="returns")
+        async def returns() -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+
         @at.service.job(job_id="itself")
         async def itself() -> None:
             task = asyncio.current_task()
@@ -171,7 +179,26 @@ async def test_a_task_of_a_function_cannot_end_the_process() -> None:
 
         answer = await at.call("gather")
         assert answer.json()["message"].startswith("ExitContained: SystemExit: enough")
-        assert "CancelledError: the function was cancelled by itself" in (await at.call("itself")).text
+        for job_id in ("itself", "returns"):
+            assert "CancelledError: the function was cancelled by itself" in (await at.call(job_id)).text
+
+
+async def test_a_log_that_cannot_show_an_error_changes_no_end(caplog: pytest.LogCaptureFixture) -> None:
+    """The application's own handlers may do anything with it."""
+    caplog.set_level("ERROR", "client_sdk")
+
+    class Curious(logging.Filter):
+        def filter(self, record: logging.LogRecord) -> bool:
+            return bool(record.exc_info and str(record.exc_info[1]))
+
+    curious, log = Curious(), logging.getLogger("client_sdk")
+    log.addFilter(curious)
+    try:
+        async with place() as at:
+            at.service.job(job_id="mute")(lambda: throw(Mute()))
+            assert (await at.call("mute")).json()["message"].startswith("Mute: ")
+    finally:
+        log.removeFilter(curious)
 
 
 async def test_a_validator_that_fails_is_a_failure_too() -> None:
