@@ -78,7 +78,13 @@ def _check_text(value: str) -> str:
     return value
 
 
+def read_integer(value: object) -> object:
+    """A number without a fraction as an integer, as JSON Schema has it: 3.0, 1e2. Anything else as it is."""
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
 def _refuse_inexact(value: object) -> object:
+    value = read_integer(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise refuse("type", "must be 0 or 1")
     return value
@@ -87,7 +93,7 @@ def _refuse_inexact(value: object) -> object:
 def _read_flag(value: object) -> bool:
     if isinstance(value, bool):
         return value
-    if type(value) is int and value in (0, 1):
+    if type(value) in (int, float) and value in (0, 1):
         return value == 1
     raise refuse("type", "must be 0, 1, true or false")
 
@@ -121,8 +127,9 @@ JobId = Annotated[str, Field(pattern=JOB_ID)]
 InstanceId = Annotated[str, Field(pattern=INSTANCE_ID)]
 Flag = Annotated[bool, BeforeValidator(_read_flag, json_schema_input_type=Literal[0, 1] | bool)]
 Bit = Annotated[Literal[0, 1], BeforeValidator(_refuse_inexact, json_schema_input_type=Literal[0, 1])]
-Count = Annotated[int, Field(ge=0, le=LARGEST)]
-PositiveCount = Annotated[int, Field(ge=1, le=LARGEST)]
+Integer = Annotated[int, BeforeValidator(read_integer)]
+Count = Annotated[Integer, Field(ge=0, le=LARGEST)]
+PositiveCount = Annotated[Integer, Field(ge=1, le=LARGEST)]
 Seconds = Annotated[float, Field(ge=0, le=LARGEST)]
 PositiveSeconds = Annotated[float, Field(gt=0, le=LARGEST)]
 

@@ -4,6 +4,7 @@ import difflib
 import json
 import math
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
@@ -51,6 +52,10 @@ PHRASES = {
 }
 EXAMPLE_ATTEMPTS = 3
 DURATIONS = ("period", "dueTime", "ttl")
+MOMENTS = ("dueTime", "ttl", "startAt", "endAt")
+EPOCH_DIGITS = {10: 1, 13: 1_000}
+"""Seconds and milliseconds since 1970, by their digits from 2001 to 2286."""
+LISTS = {"retry": "policy", "request": "step", "notification": "entry"}
 _KIND = "the kind follows from dueTime and period"
 TIMER_HINTS: Mapping[str | int, str] = {
     "kind": _KIND,
@@ -225,13 +230,19 @@ def _phrase(model: type[WireModel] | None, path: Path, item: Mapping[str, Any]) 
 
 
 def _advise(name: str, value: object) -> str:
-    """What to write for a number where a text with a unit, or a list of policies, is wanted."""
-    if name == "retry" and isinstance(value, dict):
-        return "; write it in [ and ], as a list of one policy"
+    """What to write for a number that should be a text with a unit, or for one object instead of a list."""
+    if name in LISTS and isinstance(value, dict):
+        return f"; write it in [ and ], as a list of one {LISTS[name]}"
     if name == "retry" and type(value) in (int, bool):
         often = EXAMPLE_ATTEMPTS if type(value) is bool else value
         return f'; write [{{"errorEquals": "*", "maxAttempts": {often}}}]'
-    if name not in DURATIONS or type(value) not in (int, float):
+    if type(value) not in (int, float):
+        return ""
+    if name in MOMENTS and type(value) is int and len(str(value)) in EPOCH_DIGITS:
+        seconds = value / EPOCH_DIGITS[len(str(value))]
+        moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return f'; moments are written as RFC 3339: this one, counted from 1970, is "{moment}"'
+    if name not in DURATIONS:
         return ""
     return f'; name the unit: "{value}s", "{value}m", "{value}h" or "{value}d"'
 

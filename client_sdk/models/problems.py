@@ -16,10 +16,10 @@ class Problem(NamedTuple):
 
 
 class ModelError(ValueError):
-    """A value that does not have the wire format; `problems` holds all errors, never empty."""
+    """A value that does not have the wire format; `problems` holds each error once, never empty."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(problems)
+        self.problems = tuple(dict.fromkeys(problems))
         super().__init__(
             "; ".join(f"{problem.pointer or '/'}: {problem.message}" for problem in self.problems)
         )

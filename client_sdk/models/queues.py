@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from client_sdk.models.fields import InstanceId, PositiveCount, Seconds, Text, WireModel
+from client_sdk.models.fields import InstanceId, Integer, PositiveCount, Seconds, Text, WireModel
 
 LONGEST_WAIT = 60
 """In seconds: how long a claim may wait for work."""
@@ -30,8 +30,8 @@ class HeldPartName(WireModel):
 
     execution_id: Text
     request_counts: PositiveCount
-    step: Annotated[int, Field(ge=0)] = 0
-    shard_index: Annotated[int, Field(ge=0)] = 0
+    step: Annotated[Integer, Field(ge=0)] = 0
+    shard_index: Annotated[Integer, Field(ge=0)] = 0
 
 
 class Completion(WireModel):

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from client_sdk.models.definition import read_timer
-from client_sdk.models.fields import Count, FilledText, Flag, JobId, Text, WireModel
+from client_sdk.models.fields import Count, FilledText, Flag, Integer, JobId, Text, WireModel
 from client_sdk.models.timer import Timer
 
 
@@ -42,7 +42,7 @@ class PreviewRequest(WireModel):
     )
     from_: Text | None = None
     until: Text | None = None
-    count: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    count: Annotated[Integer, Field(ge=1, le=1_000)] | None = None
 
 
 class OutlookRequest(WireModel):
@@ -52,7 +52,7 @@ class OutlookRequest(WireModel):
         None
     )
     from_: Text | None = None
-    days: Annotated[int, Field(ge=1, le=366)] = 30
+    days: Annotated[Integer, Field(ge=1, le=366)] = 30
     job_id: JobId | None = None
 
 

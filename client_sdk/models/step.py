@@ -11,6 +11,7 @@ from client_sdk.models.fields import (
     Codes,
     FilledText,
     InstanceId,
+    Integer,
     Method,
     PositiveCount,
     PositiveSeconds,
@@ -18,6 +19,7 @@ from client_sdk.models.fields import (
     Tags,
     Text,
     WireModel,
+    read_integer,
     refuse,
 )
 
@@ -67,6 +69,7 @@ Headers = Annotated[dict[str, str], AfterValidator(_check_headers)]
 
 
 def _read_success_code(code: object) -> object:
+    code = read_integer(code)
     if isinstance(code, str) and re.fullmatch(r"[1-5][xX]{2}", code):
         return code.lower()
     if type(code) is int and 100 <= code <= 599:
@@ -98,17 +101,17 @@ class RequestStep(WireModel):
     resp_env_name: Annotated[str, Field(pattern=VARIABLE)] | None = None
     success_codes: Annotated[list[SuccessCode], Field(min_length=1)] = Field(["2xx"])
     sign: FilledText | None = None
-    follow_redirects: Annotated[int, Field(ge=0, le=5)] = 0
+    follow_redirects: Annotated[Integer, Field(ge=0, le=5)] = 0
     retry_from: Literal["chain", "step"] = "chain"
     timeout_seconds: PositiveSeconds | None = None
     route: Route | None = None
     tags: Tags | None = None
     specific_instances: Annotated[list[InstanceId], Field(max_length=MAX_INSTANCES)] | None = None
     parallelism: PositiveCount | None = None
-    priority: Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)] | None = None
+    priority: Annotated[Integer, Field(ge=-1_000_000_000, le=1_000_000_000)] | None = None
     lease_seconds: Annotated[float, Field(ge=SHORTEST_LEASE, le=LARGEST)] | None = None
     renew_seconds: Annotated[float, Field(ge=SHORTEST_RENEWAL, le=LARGEST)] | None = None
-    max_unexpected_retries: Annotated[int, Field(ge=0, le=1_000_000_000)] | None = None
+    max_unexpected_retries: Annotated[Integer, Field(ge=0, le=1_000_000_000)] | None = None
     unexpected_retry_delay_seconds: Seconds | None = None
     queue_timeout_seconds: PositiveSeconds | None = None
 

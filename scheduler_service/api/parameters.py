@@ -187,7 +187,7 @@ def read_moment(given: str) -> int:
     try:
         return parse_time(_LOST_PLUS.sub("+", given), load_zone("UTC"))
     except ExpressionError as error:
-        raise ValueError(f"is not a moment: {error.message}") from None
+        raise ValueError(f"is not a moment: {error.full_message}") from None
 
 
 def check_length(name: str, given: str, longest: int) -> None:

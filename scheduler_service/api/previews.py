@@ -140,7 +140,7 @@ def _moment(pointer: str, text: str, timer: Timer) -> int:
     try:
         return parse_time(text, timer.zone)
     except ExpressionError as error:
-        raise invalid(pointer, error.code, error.message) from None
+        raise invalid(pointer, error.code, error.full_message) from None
 
 
 def _try(preview: TemplatePreview, posted: TemplateRequest) -> PreviewedTemplate:

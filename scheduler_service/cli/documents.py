@@ -24,6 +24,10 @@ JSON5_SUFFIXES = frozenset({".json5", ".jsonc"})
 _CONSTANTS = re.compile(r'"(?:[^"\\]|\\.)*"|(-?(?:NaN|Infinity))', re.DOTALL)
 
 
+# A plain value that begins with a sign of YAML, or has a colon or a comment in it.
+_TO_BE_QUOTED = re.compile(r"\s*(?:- +)*(?:[\w.-]+ *: +|- +)((?:[*&@`%?!|>]|\{\{|\[\[|[^\s\"'].*: ).*?)\s*")
+
+
 class DefinitionFile(NamedTuple):
     """The content of a file. `places`: JSON Pointer to (line, column), both from 1."""
 
@@ -173,8 +177,9 @@ def _read_yaml(name: str, text: str) -> DefinitionFile:
         json.dumps(value, allow_nan=False)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise _wrong(name, "YAML", error.problem or "it cannot be read", *place) from error
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        advice = _advise_yaml([*text.splitlines(), ""][line - 1])
+        raise _wrong(name, "YAML", error.problem or "it cannot be read", line, column, advice) from error
     except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
         message = f"{name} cannot be read as YAML with the values of JSON: {error}"
         raise CommandError(message, Exit.USAGE) from error
@@ -235,5 +240,14 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     }
 
 
-def _wrong(name: str, form: str, message: str, line: int, column: int) -> CommandError:
-    return CommandError(f"{name} is not valid {form}: {message} at line {line}, column {column}", Exit.USAGE)
+def _advise_yaml(line: str) -> str:
+    """What to write in a line whose value means something else in YAML, or an empty text."""
+    if "\t" in line[: len(line) - len(line.lstrip())]:
+        return "indent with blanks, not with tabs"
+    found = _TO_BE_QUOTED.fullmatch(line)
+    return f"write the value in quotes: {json.dumps(found[1], ensure_ascii=False)}" if found else ""
+
+
+def _wrong(name: str, form: str, message: str, line: int, column: int, advice: str = "") -> CommandError:
+    text = f"{name} is not valid {form}: {message} at line {line}, column {column}"
+    return CommandError(f"{text}; {advice}" if advice else text, Exit.USAGE)

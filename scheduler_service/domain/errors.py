@@ -50,8 +50,8 @@ class ExpressionError(PunctualError):
 
 
 class DefinitionError(PunctualError):
-    """A definition that is refused; `problems` has all its problems, at least one."""
+    """A definition that is refused; `problems` has each of its problems once, at least one."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(problems)
+        self.problems = tuple(dict.fromkeys(problems))
         super().__init__("; ".join(f"{problem.pointer}: {problem.message}" for problem in self.problems))

@@ -5,14 +5,15 @@ from collections.abc import Iterator
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.timing.cron_fields import MONTHS, WEEKDAYS
-from scheduler_service.timing.cron_text import read_expression
+from scheduler_service.timing.cron_text import ZONE_IN_FRONT, read_expression
 from scheduler_service.timing.durations import advise_unit, parse_duration
+from scheduler_service.timing.zones import zone_names
 
 TEXT_MAX = 100
 """Longer texts get no suggestion: it is found by trying, and they are hardly written by hand."""
 
 _QUARTZ_FIELDS = 6
-_SPOKEN = re.compile(r"(?:every )?([0-9]+ [a-z]+)", re.IGNORECASE)
+_SPOKEN = re.compile(r"(?:every |rate\()?([0-9]+ [a-z]+)\)?", re.IGNORECASE)
 _OPEN = frozenset({"*", "?"})
 _FULL_NAME = re.compile(rf"\b({'|'.join((*MONTHS, *WEEKDAYS))})[A-Z]+\b", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![0-9A-Z/#])[0-7](?![0-9A-Z])", re.IGNORECASE)
@@ -24,7 +25,9 @@ def advise(text: str) -> str:
     """A tested suggestion for a text that `read_expression` refuses, or an empty text."""
     if len(text) > TEXT_MAX:
         return ""
-    fields = text.strip().strip("\"'`;").split()
+    fields = ZONE_IN_FRONT.sub("", text).strip().strip("\"'`;").split()
+    if ZONE_IN_FRONT.match(text):
+        return f"write {' '.join(fields)!r}" if _is_read(" ".join(fields)) else ""
     for candidate, reason in (*_as_duration(fields), *_rewritten(fields)):
         if candidate != text and _is_read(candidate):
             return f"{reason}: write {candidate!r}"
@@ -42,6 +45,11 @@ def _as_duration(fields: list[str]) -> Iterator[tuple[str, str]]:
 
 def _rewritten(fields: list[str]) -> Iterator[tuple[str, str]]:
     plain = " ".join(fields)
+    if len(fields) > 1 and fields[-1] in zone_names():
+        yield (
+            " ".join(fields[:-1]),
+            f"a time zone is given as timezone, not behind the fields: {fields[-1]!r}",
+        )
     yield plain, "the expression stands alone, without quotes and semicolons"
     yield re.sub(r" *, *", ",", plain), "no blank stands beside a comma"
     yield _FULL_NAME.sub(r"\1", plain), "names have three letters"

@@ -33,6 +33,9 @@ MACROS = {
     "@hourly": "0 * * * *",
 }
 
+ZONE_IN_FRONT = re.compile(r"\s*(?:CRON_)?TZ=(\S*)\s*", re.IGNORECASE)
+"""As crontabs and other schedulers write it."""
+
 _LAST_DAYS = r"L(?:-(?P<back>[0-9]+))?(?P<weekday>W?)"
 _NTH = r"(?P<day>[A-Z0-9]+)#(?P<nth>[0-9]+)"
 
@@ -112,6 +115,11 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
 def read_expression(text: str) -> Reading:
     """Reads a cron expression or a macro. Raises ExpressionError; does not check whether it ever fires."""
     _check_characters(text)
+    zone = ZONE_IN_FRONT.match(text)
+    if zone is not None:
+        raise ExpressionError(
+            f"a cron expression has no time zone, as {zone[0].strip()[:60]!r}; give it as timezone"
+        )
     pieces = [(found[0], found.start()) for found in re.finditer(r"[^ \t\r\n]+", text)]
     if pieces and pieces[0][0].startswith("@"):
         pieces = _expand(text, pieces)

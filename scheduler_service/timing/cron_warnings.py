@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.timing.cron import Cron, parse_cron
 from scheduler_service.timing.cron_english import describe
+from scheduler_service.timing.cron_fields import WEEKDAYS
 
 _NUMBER = re.compile(r"[0-9]+")
 _STEPPED = re.compile(r"\*(/[0-9]+)?")
 _LENGTHS = (60, 24, 31, 12, 7)
 """How many values the five fields of Unix cron have."""
 
+_WEEKDAY = re.compile(r"(?<![0-9A-Za-z/#])[1-7](?=[Ll]?(?:[-,#/]|$))")
+_WHOLE_WEEK = "1-7"
 _OPEN = ("*", "?")
 
 
@@ -19,7 +22,8 @@ def find_warnings(text: str, cron: Cron) -> Iterator[tuple[str, str]]:
     """(code, message) of each probable mistake in `text`, from which `cron` was read.
 
     `second_first`: six fields that look as if the minute came first. `every_second`: `*` as the second, with
-    a minute or hour given. `step_too_long`: a step that leaves only one value in its field.
+    a minute or hour given. `weekday_numbers`: days of the week as numbers of Quartz. `step_too_long`: a step
+    that leaves only one value in its field.
     """
     fields = text.split()
     if len(fields) == 6 and _looks_like_five(fields):
@@ -28,6 +32,8 @@ def find_warnings(text: str, cron: Cron) -> Iterator[tuple[str, str]]:
         yield "every_second", f"it fires {_lower(cron)}; write 0 as the second to fire once a minute"
     elif len(fields) == 5:
         yield from _long_steps(fields, cron)
+    if len(fields) >= 6:
+        yield from _numbered_weekdays(fields[5])
 
 
 def _looks_like_five(fields: list[str]) -> bool:
@@ -51,6 +57,15 @@ def _read_as_five(fields: list[str], cron: Cron) -> Iterator[tuple[str, str]]:
         "second_first",
         f"six fields begin with the second: it fires {_lower(cron)}; to fire {_lower(meant)} write {five!r}",
     )
+
+
+def _numbered_weekdays(week: str) -> Iterator[tuple[str, str]]:
+    """In Unix cron 1 is Monday, so that 1-5 is often meant as Monday to Friday."""
+    read = _WEEKDAY.sub(lambda found: WEEKDAYS[int(found[0]) - 1], week)
+    if read != week and week != _WHOLE_WEEK:
+        meant = _WEEKDAY.sub(lambda found: WEEKDAYS[int(found[0]) % 7], week)
+        text = f"six fields count the days of the week from Sunday, 1: {week!r} is {read!r}, not {meant!r}"
+        yield "weekday_numbers", f"{text}; write names, which are never mistaken"
 
 
 def _long_steps(fields: list[str], cron: Cron) -> Iterator[tuple[str, str]]:

@@ -38,6 +38,8 @@ _WORDS = (
     (("y", "year", "years"), "P{}Y"),
 )
 _SPOKEN = re.compile(r"([0-9]{1,9}) ?([A-Za-z]*)")
+_SPOKEN_PARTS = re.compile(r"([0-9]{1,9}) ?([A-Za-z]+)")
+_SPOKEN_TEXT = re.compile(r"[0-9]{1,9} ?[A-Za-z]+(?:(?:,| and|) [0-9]{1,9} ?[A-Za-z]+){1,6}")
 # A number matches in one way only: with two ways, refusing a text of n parts would take 2**n tries.
 _PART = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d)"
 _PARTS = re.compile(rf"\+?((?:{_PART})+)")
@@ -46,6 +48,7 @@ _ISO = re.compile(
     r"P(?=[0-9T])(?:([0-9]+)Y)?(?:([0-9]+)M)?(?:([0-9]+)W)?(?:([0-9]+)D)?"
     r"(?:T(?=[0-9])(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+)(?:[.,]([0-9]+))?S)?)?"
 )
+_EPOCH_TEXT = re.compile(r"[0-9]{10}(?:[0-9]{3})?(?:\.[0-9]+)?")
 _REPEATS = re.compile(r"R([0-9]{1,20})/(.*)", re.DOTALL)
 
 
@@ -142,6 +145,8 @@ def amounts(duration: Duration) -> list[tuple[int, str]]:
 
 def advise_unit(text: str) -> str:
     """What to write for a number with another unit, or with none; empty: no suggestion."""
+    if _EPOCH_TEXT.fullmatch(text):
+        return advise_epoch(text)
     found = _SPOKEN.fullmatch(text)
     if found is None:
         return _advise_spelling(text)
@@ -150,8 +155,21 @@ def advise_unit(text: str) -> str:
         return f"name the unit: {number}s, {number}m, {number}h or {number}d"
     if found[2] == "M":
         return f"write '{number}m' for minutes, 'P{number}M' for months"
-    written = next((form for words, form in _WORDS if word in words), None)
-    return _advise_spelling(text) if written is None else f"write {written.format(number)!r}"
+    written = _write_spoken(number, word)
+    return f"write {written!r}" if written else _advise_spelling(text)
+
+
+def _write_spoken(number: str, word: str) -> str:
+    """`5m` for 5 minutes; empty where the word is no unit."""
+    return next((form for words, form in _WORDS if word in words), "").format(number)
+
+
+def advise_epoch(text: str) -> str:
+    """How to write a number of 10 or 13 digits as a moment: it counts seconds or milliseconds since 1970."""
+    whole = text.partition(".")[0]
+    unit, size = ("milliseconds", 1) if len(whole) > 10 else ("seconds", 1_000)
+    moment = as_datetime(int(whole) * size).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"as {unit} since 1970 it is {moment!r}: moments are written so (RFC 3339)"
 
 
 def _advise_spelling(text: str) -> str:
@@ -161,6 +179,10 @@ def _advise_spelling(text: str) -> str:
     plain = "".join(text.split()).lower()
     if plain != text and _PARTS.fullmatch(plain):
         return f"write {plain!r}"
+    spoken = _SPOKEN_PARTS.findall(text) if _SPOKEN_TEXT.fullmatch(text) else []
+    parts = [_write_spoken(number, word.lower()) for number, word in spoken]
+    if parts and _PARTS.fullmatch("".join(parts)):
+        return f"write {''.join(parts)!r}"
     iso = "".join(text.split()).upper()
     return f"write {iso!r}" if iso != text and _ISO.fullmatch(iso) else ""
 

@@ -1,5 +1,6 @@
 """Compiles a timer from its definition and checks all that does not depend on a moment."""
 
+import re
 from collections.abc import Callable
 from enum import StrEnum
 from typing import TypeVar
@@ -8,14 +9,18 @@ import msgspec
 
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.timing.cron import Cron, parse_cron
+from scheduler_service.timing.cron_text import MACROS
 from scheduler_service.timing.cron_warnings import find_warnings
 from scheduler_service.timing.durations import Duration, parse_duration, parse_repeats
-from scheduler_service.timing.times import looks_like_time, parse_time
+from scheduler_service.timing.times import FORMS, advise_delay, looks_like_time, parse_time
 from scheduler_service.timing.zones import Zone, load_zone
 
 EXTERNAL = "external"
 POLICIES = ("fire_once", "skip", "fire_all")
 CAUGHT_UP_MAX = 10_000
+
+_LIKE_A_DURATION = re.compile(r"P|[+-]?[0-9.]+ ?(?!am|pm|t[0-9])[a-zµμ]", re.IGNORECASE)
+_ONE_FIELD = re.compile(r"\*(?:/[0-9]{1,2})?")
 
 T = TypeVar("T")
 
@@ -175,7 +180,7 @@ class _Reader:
             return None
         if looks_like_time(text):
             return self._moment(pointer, text, zone)
-        return self._try(pointer, parse_duration, text)
+        return self._try(pointer, _parse_delay, text)
 
     def _moment(self, pointer: str, text: str | None, zone: Zone) -> int | None:
         return None if text is None else self._try(pointer, lambda value: parse_time(value, zone), text)
@@ -210,6 +215,17 @@ class _Reader:
         self.problems.append(Problem(pointer, code, message))
 
 
+def _parse_delay(text: str) -> Duration:
+    """A duration; what is none may also be meant as a moment, unless it has a number with a unit."""
+    try:
+        return parse_duration(text)
+    except ExpressionError as error:
+        if _LIKE_A_DURATION.match(text):
+            raise
+        message = f"{text[:80]!r} is neither a moment nor a duration; write {FORMS}, or a delay like 2h30m"
+        raise ExpressionError(message, advice=advise_delay(text) or error.advice) from error
+
+
 def _parse_period(text: str) -> tuple[int | None, Duration]:
     try:
         return parse_repeats(text)
@@ -225,6 +241,10 @@ def _advise_period(text: str) -> str:
     match text.strip().lower():
         case "external":
             return "write it 'external'"
+        case word if f"@{word}" in MACROS:
+            return f"write '@{word}'"
+        case word if _ONE_FIELD.fullmatch(word):
+            return f"a cron expression has all its fields: write '{word} * * * *'"
         case "timing" | "timeing" | "cron" | "one_time":
             return "the kind follows from dueTime and period: 0s fires once, 5m every five minutes"
         case _:

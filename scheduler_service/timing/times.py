@@ -5,12 +5,13 @@ from datetime import UTC, datetime
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.moments import MINUTE, SECOND, as_datetime, as_moment
-from scheduler_service.timing.durations import settle
-from scheduler_service.timing.zones import Zone
+from scheduler_service.timing.durations import advise_unit, settle
+from scheduler_service.timing.zones import Zone, load_zone
 
 EARLIEST = as_moment(datetime(1, 1, 3, tzinfo=UTC))  # local times of all zones still fit into a date
 END = as_moment(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)) + 999
 
+FORMS = "2023-10-01 09:00:01 or 2023-10-01T09:00:01+08:00"
 _LOCAL = re.compile(
     r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2}) ([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,30}))?"
 )
@@ -18,6 +19,14 @@ _RFC_3339 = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,30}))?"
     r"([Zz]|[+-][0-9]{2}:[0-9]{2})?"
 )
+_LENIENT = re.compile(
+    r"((?:19|20|21)[0-9]{2})([-/.]?)([0-9]{1,2})\2([0-9]{1,2})"
+    r"(?:[T ,]+([0-9]{1,2}):?([0-9]{2})(?::?([0-9]{2})(?:\.[0-9]+)?)?)? ?(Z|UTC|GMT|[+-][0-9]{2}:?[0-9]{2})?",
+    re.IGNORECASE,
+)
+_LONGEST_ADVISED = 60
+_AT_ONCE = frozenset({"now", "now()", "immediately", "immediate", "asap", "at once"})
+_IN = re.compile(r"(?:in|after) +(.+)", re.IGNORECASE)
 _LOOKS_LIKE_A_TIME = re.compile(r"[0-9]+-[0-9]")
 
 
@@ -32,11 +41,44 @@ def parse_time(text: str, zone: Zone) -> int:
     match = _RFC_3339.fullmatch(text) or _LOCAL.fullmatch(text)
     if match is None:
         raise ExpressionError(
-            f"{text[:80]!r} is not a time; write it like 2023-10-01 09:00:01 or 2023-10-01T09:00:01+08:00"
+            f"{text[:80]!r} is not a time; write it like {FORMS}", advice=advise_moment(text)
         )
     local = _read_clock(match, text)
     offset = match[8] if match.re is _RFC_3339 else None
     return _checked(settle(local, zone) if offset is None else local - _read_offset(offset, text), text)
+
+
+def advise_moment(text: str) -> str:
+    """A tested suggestion for a text that is no moment as `parse_time` reads it, or an empty text."""
+    if len(text) > _LONGEST_ADVISED:
+        return ""
+    plain = " ".join(text.split())
+    if (epoch := advise_unit(plain)).startswith("as "):
+        return epoch
+    found = _LENIENT.fullmatch(plain)
+    return "" if found is None else _respell(found)
+
+
+def advise_delay(text: str) -> str:
+    """As `advise_moment`, where a delay may be given too."""
+    plain = " ".join(text[:_LONGEST_ADVISED].split())
+    if plain.lower() in _AT_ONCE:
+        return "for at once write '0s'"
+    after = _IN.fullmatch(plain)
+    return advise_unit(after[1]) if after else advise_moment(text)
+
+
+def _respell(found: re.Match[str]) -> str:
+    year, _, month, day, hour, minute, second, offset = found.groups()
+    clock = f"{year}-{month:0>2}-{day:0>2} {hour or '00':0>2}:{minute or '00'}:{second or '00'}"
+    if offset:
+        zone = "Z" if offset[0].isalpha() else f"{offset[:3]}:{offset[-2:]}"
+        clock = clock.replace(" ", "T") + zone
+    try:
+        parse_time(clock, load_zone("UTC"))
+    except ExpressionError:
+        return ""
+    return f"write {clock!r}"
 
 
 def looks_like_time(text: str) -> bool:

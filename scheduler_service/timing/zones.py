@@ -34,7 +34,64 @@ WRONG_NAMES = {
 }
 """Cities that are no zone, by their name in small letters, with the zone in which they lie."""
 
-_OFFSET = re.compile(r"(?:Etc/)?(?:GMT|UTC|Z)?\s*([+-])\s*(\d{1,2})(?::?(\d\d))?", re.IGNORECASE)
+ABBREVIATIONS = {
+    "acst": ("Australia/Adelaide", "Australia/Darwin"),
+    "aest": ("Australia/Sydney", "Australia/Brisbane"),
+    "akst": ("America/Anchorage",),
+    "ast": ("America/Halifax", "America/Puerto_Rico", "Asia/Riyadh"),
+    "at": ("America/Halifax",),
+    "awst": ("Australia/Perth",),
+    "brt": ("America/Sao_Paulo",),
+    "bst": ("Europe/London", "Asia/Dhaka"),
+    "cat": ("Africa/Maputo",),
+    "cest": ("Europe/Paris", "Europe/Berlin"),
+    "cst": ("America/Chicago", "Asia/Shanghai", "America/Havana"),
+    "ct": ("America/Chicago",),
+    "eat": ("Africa/Nairobi",),
+    "eest": ("Europe/Athens", "Africa/Cairo"),
+    "est": ("America/New_York", "America/Panama"),
+    "et": ("America/New_York",),
+    "gst": ("Asia/Dubai", "Atlantic/South_Georgia"),
+    "hkt": ("Asia/Hong_Kong",),
+    "hst": ("Pacific/Honolulu",),
+    "ict": ("Asia/Bangkok", "Asia/Ho_Chi_Minh"),
+    "ist": ("Asia/Kolkata", "Europe/Dublin", "Asia/Jerusalem"),
+    "jst": ("Asia/Tokyo",),
+    "kst": ("Asia/Seoul",),
+    "msk": ("Europe/Moscow",),
+    "mst": ("America/Denver", "America/Phoenix", "Asia/Kuala_Lumpur"),
+    "mt": ("America/Denver",),
+    "nst": ("America/St_Johns",),
+    "nzst": ("Pacific/Auckland",),
+    "pht": ("Asia/Manila",),
+    "pkt": ("Asia/Karachi",),
+    "pst": ("America/Los_Angeles", "Asia/Manila"),
+    "pt": ("America/Los_Angeles",),
+    "sast": ("Africa/Johannesburg",),
+    "sgt": ("Asia/Singapore",),
+    "sst": ("Asia/Singapore", "Pacific/Pago_Pago"),
+    "trt": ("Europe/Istanbul",),
+    "wast": ("Africa/Lagos",),
+    "wat": ("Africa/Lagos",),
+    "west": ("Europe/Lisbon",),
+    "wib": ("Asia/Jakarta",),
+}
+"""Abbreviations that are no zone, with the zones that people mean by them."""
+
+_WINDOWS_NAME = re.compile(r"([a-z]+)\.? .*(?:standard|daylight|summer) time", re.IGNORECASE)
+_WINDOWS = {
+    "china": "Asia/Shanghai",
+    "eastern": "America/New_York",
+    "central": "America/Chicago",
+    "mountain": "America/Denver",
+    "pacific": "America/Los_Angeles",
+    "gmt": "Europe/London",
+    "tokyo": "Asia/Tokyo",
+    "india": "Asia/Kolkata",
+}
+_ABBREVIATION = re.compile(r"([A-Z]{2,4})(?:-?[0-9]{1,2}(?:[A-Z]{3,4})?)?", re.IGNORECASE)
+_OFFSET = re.compile(r"(?:(?:Etc/)?(?:GMT|UTC|Z)\s*([+-]?)|([+-]))\s*(\d{1,2})(?::?(\d\d))?", re.IGNORECASE)
+_SHORT = 4
 _EPOCH_DAY = EPOCH.toordinal()
 _TZIF_HEADER = struct.Struct(">4s16x6l")
 _OLDEST = -200 * 365 * DAY
@@ -115,15 +172,37 @@ def step_of_day(zone: Zone, moment: int) -> int | None:
 def _remedy(name: str) -> str:
     offset = _OFFSET.fullmatch(name[:64].strip())
     if offset is not None:
-        return _remedy_of_offset(offset[1], int(offset[2]), int(offset[3] or 0))
+        return _remedy_of_offset(offset[1] or offset[2] or "+", int(offset[3]), int(offset[4] or 0))
+    if name.strip().lower() in ("z", "utc"):
+        return "Z means UTC: write 'UTC'"
+    short = _remedy_of_abbreviation(name[:64].strip())
+    if short:
+        return short
     city = WRONG_NAMES.get(name[:64].lower().rpartition("/")[2].replace(" ", "_"))
     if city is not None:
         return f"did you mean {city!r}?"
     folded = {known.lower(): known for known in zone_names()}
-    close = get_close_matches(name[:64].lower(), folded, n=1)
+    # A short text is near to any other: of CST, one letter away is UCT.
+    close = get_close_matches(name[:64].lower(), folded, n=1, cutoff=0.6 if len(name) > _SHORT else 0.8)
     if close:
         return f"did you mean {folded[close[0]]!r}?"
     return "give an IANA name such as 'Asia/Shanghai' or 'UTC'"
+
+
+def _remedy_of_abbreviation(name: str) -> str:
+    """IANA names for an abbreviation, also for one as in POSIX (`EST5EDT4`); empty: it is none of these."""
+    found = _ABBREVIATION.fullmatch(name)
+    letters = found[1].lower() if found else ""
+    # Daylight time is the zone of its standard time: PDT that of PST.
+    zones = ABBREVIATIONS.get(letters) or ABBREVIATIONS.get(re.sub("dt$", "st", letters))
+    if zones is None:
+        windows = _WINDOWS_NAME.fullmatch(name)
+        zones = () if windows is None else tuple(filter(None, [_WINDOWS.get(windows[1].lower())]))
+        return f"it is no IANA name; did you mean {zones[0]!r}?" if zones else ""
+    if len(zones) == 1:
+        return f"an abbreviation is not an IANA name; give {zones[0]!r}"
+    listed = f"{', '.join(map(repr, zones[:-1]))} or {zones[-1]!r}"
+    return f"the abbreviation is ambiguous; give an IANA name, such as {listed}"
 
 
 def _remedy_of_offset(sign: str, hours: int, minutes: int) -> str:

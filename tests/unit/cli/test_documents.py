@@ -56,6 +56,18 @@ def test_what_json_cannot_hold_is_refused(text: str) -> None:
         ("a.yaml", "a: !!timestamp 2023-10-01\n", "with the values of JSON"),
         ("a.yaml", "a: &x [*x]\n", "with the values of JSON"),
         ("a.yaml", "a: 1\nb: 2\na: 3\n", "the name 'a' is given twice at line 3, column 1"),
+        (
+            "a.yaml",
+            "t:\n  period: */5 * * * *\n",
+            'line 2, column 12; write the value in quotes: "*/5 * * * *"',
+        ),
+        ("a.yaml", "period: @daily\n", 'write the value in quotes: "@daily"'),
+        ("a.yaml", "- ? * * * *\n", "is not valid YAML"),
+        ("a.yaml", "period: ? * * * *\n", 'write the value in quotes: "? * * * *"'),
+        ("a.yaml", "- period: *\n", 'write the value in quotes: "*"'),
+        ("a.yaml", "text: at 9: go\n", 'write the value in quotes: "at 9: go"'),
+        ("a.yaml", "url: {{host}}\n", 'write the value in quotes: "{{host}}"'),
+        ("a.yaml", "a: 1\n\tb: 2\n", "; indent with blanks, not with tabs"),
         ("a.yaml", LAUGHS, "its aliases expand to more than 1000000 values"),
     ],
 )

@@ -37,7 +37,13 @@ def refusal(text: str) -> ExpressionError:
         ("0 0 9 * * Monday", "0 0 9 * * Mon"),
         ("0 0 9 1 January ?", "0 0 9 1 Jan ?"),
         ('"0 0 9 * * ?";', "0 0 9 * * ?"),
+        # Time zones.
+        ("CRON_TZ=Asia/Tokyo 0 9 * * *", "0 9 * * *"),
+        ("TZ=UTC 0 0 9 * * ?", "0 0 9 * * ?"),
+        ("0 9 * * MON-FRI UTC", "0 9 * * MON-FRI"),
+        ("0 0 9 * * ? Asia/Tokyo", "0 0 9 * * ?"),
         # Durations.
+        ("rate(5 minutes)", "5m"),
         ("@every 5m", "5m"),
         ("5 m", "5m"),
         ("every 5 minutes", "5m"),
@@ -47,6 +53,12 @@ def refusal(text: str) -> ExpressionError:
 def test_a_mistake_that_people_make_gets_its_remedy(text: str, instead: str) -> None:
     """The message names what to write instead, and that can be read."""
     assert refusal(text).full_message.endswith(f"write {instead!r}")
+
+
+def test_a_time_zone_in_front_is_called_one() -> None:
+    """Crontabs have it there; it is no second that cannot be read."""
+    message = refusal("CRON_TZ=Asia/Tokyo 0 9 * * *").message
+    assert message == "a cron expression has no time zone, as 'CRON_TZ=Asia/Tokyo'; give it as timezone"
 
 
 def test_both_day_fields_given_get_their_remedy() -> None:

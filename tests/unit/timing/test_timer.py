@@ -112,6 +112,48 @@ def test_what_is_wrong_is_named(members: dict[str, object], expected: dict[str, 
     assert problems(**members) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tomorrow", "is neither a moment nor a duration; write 2023-10-01 09:00:01 or"),
+        ("next monday", "is neither a moment nor a duration"),
+        ("09:00", "is neither a moment nor a duration"),
+        ("12:30:00", "or a delay like 2h30m"),
+        ("now", "; for at once write '0s'"),
+        ("in 5 minutes", "; write '5m'"),
+        ("5 minutes", "; write '5m'"),
+        ("1 hour 30 minutes", "; write '1h30m'"),
+        ("1 hour and 2 secs", "; write '1h2s'"),
+        ("5 months and 2 days", "is not a duration"),
+        ("1769907600", "; as seconds since 1970 it is '2026-02-01T01:00:00Z': moments are written so"),
+        ("1769907600123", "; as milliseconds since 1970 it is '2026-02-01T01:00:00Z'"),
+        ("2026/10/1 9:00", "; write '2026-10-01 09:00:00'"),
+        ("2026-10-01", "; write '2026-10-01 00:00:00'"),
+        ("2026-10-01T09:00Z", "; write '2026-10-01T09:00:00Z'"),
+        ("20261001T090000+0800", "; write '2026-10-01T09:00:00+08:00'"),
+        ("2026-10-01 09:00:00 UTC", "; write '2026-10-01T09:00:00Z'"),
+        ("2026-13-01 09:00", "is not a time; write it like 2023-10-01 09:00:01"),
+    ],
+)
+def test_what_people_write_as_a_moment_gets_its_remedy(text: str, said: str) -> None:
+    """The forms of `dueTime`, or the very text to write (SPEC section 3)."""
+    with pytest.raises(DefinitionError) as refused:
+        compile_timer(TimerText(due_time=text, period="0s"), default_zone="UTC")
+    [problem] = refused.value.problems
+    assert said in problem.message
+
+
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [("daily", "@daily"), ("Weekly", "@weekly"), ("*/5", "*/5 * * * *"), ("*", "* * * * *")],
+)
+def test_what_people_write_as_a_period_gets_its_remedy(text: str, instead: str) -> None:
+    """A macro without its sign, and one field of five."""
+    with pytest.raises(DefinitionError, match=r"is not a period") as refused:
+        compile_timer(TimerText(due_time="0s", period=text), default_zone="UTC")
+    assert refused.value.problems[0].message.endswith(f"write {instead!r}")
+
+
 def test_everything_that_is_wrong_is_said_at_once() -> None:
     """One round is enough to repair a definition."""
     assert set(problems(due_time="x", period="5 minutes", ttl="y", end_at="z", jitter=-1)) == {

@@ -169,6 +169,24 @@ def test_a_near_miss_is_answered_with_the_right_name():
         ("UTC+05:30", "give the IANA name of a place in it, or 'UTC'"),
         ("GMT+20", "give the IANA name of a place in it, or 'UTC'"),
         ("+00:00", "did you mean 'UTC'?"),
+        ("UTC8", "give 'Asia/Shanghai', or 'Etc/GMT-8', whose sign is reversed"),
+        ("Z", "Z means UTC: write 'UTC'"),
+        (
+            "CST",
+            "ambiguous; give an IANA name, such as 'America/Chicago', 'Asia/Shanghai' or 'America/Havana'",
+        ),
+        (
+            "cdt",
+            "ambiguous; give an IANA name, such as 'America/Chicago', 'Asia/Shanghai' or 'America/Havana'",
+        ),
+        ("PST", "ambiguous; give an IANA name, such as 'America/Los_Angeles' or 'Asia/Manila'"),
+        ("IST", "such as 'Asia/Kolkata', 'Europe/Dublin' or 'Asia/Jerusalem'"),
+        ("BST", "such as 'Europe/London' or 'Asia/Dhaka'"),
+        ("EST5", "such as 'America/New_York' or 'America/Panama'"),
+        ("JST", "an abbreviation is not an IANA name; give 'Asia/Tokyo'"),
+        ("XYZ", "give an IANA name such as 'Asia/Shanghai' or 'UTC'"),
+        ("China Standard Time", "did you mean 'Asia/Shanghai'?"),
+        ("Berlin", "did you mean 'Europe/Berlin'?"),
     ],
 )
 def test_usual_names_that_are_no_zones(name: str, remedy: str):
@@ -181,6 +199,7 @@ def test_usual_names_that_are_no_zones(name: str, remedy: str):
 def test_every_suggested_zone_exists():
     """What the message says can be written."""
     assert set(zones.WRONG_NAMES.values()) <= zones.zone_names()
+    assert {one for found in zones.ABBREVIATIONS.values() for one in found} <= zones.zone_names()
     assert not {known.lower() for known in zones.zone_names()} & set(zones.WRONG_NAMES)
 
 

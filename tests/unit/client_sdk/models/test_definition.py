@@ -49,6 +49,22 @@ def test_defaults_are_those_of_the_table() -> None:
     assert not definition.request[0].has_body
 
 
+def test_an_integer_may_have_a_decimal_point() -> None:
+    """`3.0` and `1e2` are integers of JSON Schema, which describes the format; they are kept as integers."""
+    one = {"url": "http://a.test/", "successCodes": [2e2, "3xx"], "followRedirects": 1.0}
+    job = parse(
+        maxRetries=3.0,
+        maxConcurrency=1e2,
+        qos=1.0,
+        active=0.0,
+        request=[one],
+        retry=[{"errorEquals": "500", "maxAttempts": 4.0}],
+    )
+    assert json.dumps([job.max_retries, job.max_concurrency, job.qos, job.active]) == "[3, 100, 1, false]"
+    assert json.dumps([job.request[0].success_codes, job.request[0].follow_redirects]) == '[[200, "3xx"], 1]'
+    assert repr(job.retry[0].max_attempts) == "4"
+
+
 @pytest.mark.parametrize(("given_", "meant"), [(0, False), (1, True), (False, False), (True, True)])
 def test_active_is_a_bit_or_a_bool(given_: object, meant: bool) -> None:
     """`active` takes 0, 1, true and false (SPEC section 2)."""
@@ -119,7 +135,10 @@ def test_fields_of_queues_and_routing_parse() -> None:
         ({"jobId": "a\n"}, "/jobId", "pattern"),
         ({"active": 2}, "/active", "type"),
         ({"active": "1"}, "/active", "type"),
-        ({"active": 1.0}, "/active", "type"),
+        ({"active": 1.5}, "/active", "type"),
+        ({"maxRetries": 3.5}, "/maxRetries", "type"),
+        ({"maxRetries": True}, "/maxRetries", "type"),
+        ({"maxRetries": 1e300}, "/maxRetries", "range"),
         ({"qos": True}, "/qos", "type"),
         ({"qos": 2}, "/qos", "choice"),
         ({"async": 1}, "/async", "type"),

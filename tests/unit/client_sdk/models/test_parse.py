@@ -2,7 +2,7 @@
 
 import pytest
 
-from client_sdk.models import ModelError, parse_definition, point_to_posted
+from client_sdk.models import ModelError, Problem, parse_definition, point_to_posted
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,31 @@ def test_a_pointer_leads_to_what_was_posted(
 ) -> None:
     """What was given as a text has no members (SPEC section 5)."""
     assert point_to_posted(pointer, definition) == expected
+
+
+@pytest.mark.parametrize("member", ["dueTime", "ttl", "startAt", "endAt"])
+@pytest.mark.parametrize("number", [1769907600, 1769907600000])
+def test_an_epoch_for_a_moment_is_told_its_text(member: str, number: int) -> None:
+    """Seconds and milliseconds since 1970 are no length of time."""
+    posted = {"jobId": "j", "jobName": "n", "request": [{"url": "http://t.test"}], "timer": {member: number}}
+    with pytest.raises(ModelError) as caught:
+        parse_definition(posted)
+    [problem] = caught.value.problems
+    said = 'moments are written as RFC 3339: this one, counted from 1970, is "2026-02-01T01:00:00Z"'
+    assert problem.message == f"{member} must be a string, not {number}; {said}"
+
+
+def test_one_object_for_a_list_is_told_so() -> None:
+    """As people write a job with one step."""
+    posted = {"jobId": "j", "jobName": "n", "request": {"url": "http://t.test"}}
+    with pytest.raises(ModelError, match=r"write it in \[ and \], as a list of one step"):
+        parse_definition(posted)
+
+
+def test_each_error_is_told_once() -> None:
+    """However often it was found."""
+    problem = Problem("/a", "type", "a is wrong")
+    assert ModelError([problem, problem]).problems == (problem,)
 
 
 @pytest.mark.parametrize("member", ["period", "dueTime", "ttl"])
