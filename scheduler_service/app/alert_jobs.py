@@ -26,7 +26,7 @@ from scheduler_service.ports.errors import StateUnreadable
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import Remembered
 from scheduler_service.security.concealment import hide_query
-from scheduler_service.settings import Settings, SettingsError
+from scheduler_service.settings import Settings
 from scheduler_service.settings.alerts import Alert
 
 SEND = "alert"
@@ -69,8 +69,9 @@ def urls_of(settings: Settings) -> dict[str, str]:
     return {job_of(alert.name): alert.url for alert in settings.alerts if hide_query(alert.url) != alert.url}
 
 
-def check_alerts(settings: Settings, surroundings: Surroundings) -> None:
-    """Raises SettingsError for an alert that could never be sent: its url, a template, a header."""
+def find_troubles(settings: Settings, surroundings: Surroundings) -> dict[str, str]:
+    """By name each alert that cannot be sent as settings are now, and why: its url, a template, a header."""
+    found = {}
     for place, alert in enumerate(settings.alerts):
         try:
             described = _describe(alert, alert.url, alert.headers)
@@ -79,18 +80,21 @@ def check_alerts(settings: Settings, surroundings: Surroundings) -> None:
         except (DefinitionError, ModelError) as error:
             problem = error.problems[0]
             member = problem.pointer.removeprefix(_PLACE).strip("/").replace("/", ".")
-            raise SettingsError(
-                f"alerts.{place}.{member} of the alert {alert.name!r}: {problem.message}"
-            ) from None
+            found[alert.name] = f"alerts.{place}.{member}: {problem.message}"
+    return found
 
 
 class AlertJobs:
-    """Creates the jobs of the settings' alerts, pauses those of earlier ones, and hands messages to them."""
+    """Creates the jobs of the settings' alerts, pauses those of earlier ones, and hands messages to them.
+
+    `troubles`: why an alert cannot be sent, by its name (`find_troubles`, and what the start finds).
+    """
 
     def __init__(
         self,
         *,
         settings: Settings,
+        troubles: Mapping[str, str],
         deliver: Deliver,
         compiler: Compiler,
         catalogue: Catalogue,
@@ -99,6 +103,8 @@ class AlertJobs:
         log: Log,
     ) -> None:
         self._alerts = settings.alerts
+        self.troubles = dict(troubles)
+        self._taken: set[str] = set()
         self._deliver = deliver
         self._compiler = compiler
         self._catalogue = catalogue
@@ -107,15 +113,18 @@ class AlertJobs:
         self._log = log
 
     async def install(self) -> None:
-        """Brings the jobs to what the settings say. Raises StoreError, SettingsError for an id in use.
+        """Brings the jobs to what the settings say. Raises StoreError.
 
-        An alert whose job is damaged is logged and left alone: the service and the other alerts go on.
+        An alert whose job is damaged, or whose id a job of somebody else has, is logged and left alone: the
+        service and the other alerts go on.
         """
         for alert in self._alerts:
             try:
                 await self._install(alert)
             except StateUnreadable as error:
                 self._log("alert_damaged", alert=alert.name, error=str(error))
+        for name, trouble in self.troubles.items():
+            self._log("alert_not_sent", alert=name, error=trouble)
 
     async def _install(self, alert: Alert) -> None:
         text = define(alert)
@@ -123,10 +132,9 @@ class AlertJobs:
         job_id = job_of(alert.name)
         known = await self._catalogue.get(job_id)
         if known is not None and not known.system:
-            raise SettingsError(
-                f"the alert {alert.name!r} needs the job id {job_id!r}, which a job has; "
-                "give the alert another name"
-            )
+            self.troubles[alert.name] = f"a job has the id {job_id!r}; give the alert another name"
+            self._taken.add(alert.name)
+            return
         reply = await self._deliver(job_id, Command(Created(uid="", key=b""), definition))
         if isinstance(reply, Refusal):
             await self._deliver(job_id, Command(Updated(0), definition))
@@ -169,6 +177,8 @@ class AlertJobs:
 
     async def send(self, name: str, key: str, body: bytes) -> bool:
         """Hands one message to its job, once under `key`; False: it was refused. Raises StoreError."""
+        if name in self._taken:  # the job is somebody else's
+            return False
         now = self._clock.now().wall
         remembered = Remembered(f"alerts/{name}", key, sha256(body).digest(), b"", now)
         command = Command(Triggered(params=body), remembered=remembered, answer=lambda _: b"{}")

@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from scheduler_service.app.alert_jobs import AlertJobs, job_of, jobs_of
+from scheduler_service.app.alert_jobs import AlertJobs, find_troubles, job_of, jobs_of
 from scheduler_service.app.service_registry import ReadJob
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.app.system_jobs import patiently
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.occurrences import OccurrenceKind
+from scheduler_service.engine.program import Surroundings
 from scheduler_service.persistence.history.alerts import SqlAlertTable
 from scheduler_service.persistence.sql.database import Database
 from scheduler_service.ports.alerts import AlertLine, AlertTable
@@ -41,6 +42,7 @@ class AlertSurroundings(msgspec.Struct, frozen=True, kw_only=True):
     catalogue: Catalogue
     read_job: ReadJob
     compiler: Compiler
+    surroundings: Surroundings
     clock: Timekeeper
     occurrences: Occurrences
     is_online: IsOnline
@@ -58,6 +60,7 @@ class Alerts:
         self._parts = parts
         self._jobs = AlertJobs(
             settings=settings,
+            troubles=find_troubles(settings, parts.surroundings),
             deliver=parts.deliver,
             compiler=parts.compiler,
             catalogue=parts.catalogue,
@@ -81,6 +84,7 @@ class Alerts:
             {
                 **alert.model_dump(mode="json", by_alias=True, include=shown),
                 "deliveriesOf": job_of(alert.name),
+                "trouble": self._jobs.troubles.get(alert.name),
             }
             for alert in self._settings.alerts
         ]
@@ -88,7 +92,7 @@ class Alerts:
     async def start(self) -> None:
         """Installs the jobs, pauses those of alerts before, and begins to look.
 
-        A worker process that has just died is waited for. Raises StoreError, SettingsError.
+        A worker process that has just died is waited for. Raises StoreError.
         """
         await patiently(self._jobs.retire, clock=self._parts.clock, log=self._parts.log)
         if not self._settings.alerts:

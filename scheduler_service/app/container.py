@@ -227,6 +227,7 @@ class Container:
             catalogue=self.processes.store.catalogue,
             read_job=self.jobs.read,
             compiler=self.compiler,
+            surroundings=base.surroundings,
             clock=base.clock,
             occurrences=base.telemetry.occurrences,
             is_online=self.services.is_online,

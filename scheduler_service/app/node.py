@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 import uvloop
 
-from scheduler_service.app.alert_jobs import check_alerts, headers_of, made_here, urls_of
+from scheduler_service.app.alert_jobs import headers_of, made_here, urls_of
 from scheduler_service.app.builders import (
     Outbox,
     judge_of,
@@ -122,7 +122,6 @@ def _make_compiler(loaded: Loaded, served: str) -> tuple[Surroundings, Compiler]
     surroundings = msgspec.structs.replace(
         make_surroundings(settings, served, judge_target=judge_of(loaded)), topics=True
     )
-    check_alerts(settings, surroundings)
     compiler = Compiler(
         defaults=settings.defaults,
         surroundings=surroundings,

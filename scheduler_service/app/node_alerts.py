@@ -7,6 +7,7 @@ from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.liveness import OFF, OFFLINE_AFTER_MS, is_alive
 from scheduler_service.hosts.dapr.node import Cluster
@@ -64,6 +65,7 @@ def make_node_alerts(
     host: DaprHost,
     catalogue: Catalogue,
     compiler: Compiler,
+    surroundings: Surroundings,
     services: ServiceRegistry,
     telemetry: Telemetry,
 ) -> Alerts:
@@ -75,6 +77,7 @@ def make_node_alerts(
         read_job=host.read,
         catalogue=catalogue,
         compiler=compiler,
+        surroundings=surroundings,
         clock=clock,
         occurrences=telemetry.occurrences,
         is_online=services.is_online,

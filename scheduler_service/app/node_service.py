@@ -42,6 +42,7 @@ class NodeService:
             host=parts.host,
             catalogue=parts.catalogue,
             compiler=parts.compiler,
+            surroundings=parts.surroundings,
             services=parts.services,
             telemetry=parts.telemetry,
         )

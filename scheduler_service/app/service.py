@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from scheduler_service.app.alert_jobs import check_alerts, headers_of, urls_of
+from scheduler_service.app.alert_jobs import headers_of, urls_of
 from scheduler_service.app.builders import judge_of
 from scheduler_service.app.container import Container, ContainerBase
 from scheduler_service.app.data_folder import history_address
@@ -178,7 +178,6 @@ async def _open_base(
     """What has to be opened before anything can be built."""
     settings, log = loaded.settings, telemetry.log
     surroundings = make_surroundings(settings, served, judge_target=judge_of(loaded))
-    check_alerts(settings, surroundings)
     compiler = Compiler(
         defaults=settings.defaults,
         surroundings=surroundings,

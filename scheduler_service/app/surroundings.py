@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from client_sdk.models import JobDefinition, parse_definition
+from client_sdk.models import JobDefinition
 from scheduler_service.api.authentication import is_loopback
 from scheduler_service.app.own_address import is_wildcard
 from scheduler_service.domain.job_key import DEFAULT_TENANT
@@ -14,7 +14,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.tracing import sampling_of
 from scheduler_service.engine.compile import Compiled, compile_definition, compile_stored
 from scheduler_service.engine.compile_cache import CompileCache, posted_active, read_members
-from scheduler_service.engine.posting import find_refused
+from scheduler_service.engine.posting import find_refused, read_stored
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.language.json_pieces import decode_json
@@ -99,7 +99,7 @@ class Compiler:
     async def stored(self, text: bytes) -> Program:
         """A definition from the store, perhaps of an earlier version; a large one beside the loop.
 
-        Raises DefinitionError, ModelError: it is refused by this version.
+        It is never refused: `Program.problems` says what of it cannot be done.
         """
         if len(text) > LARGE_BYTES:
             return await work_apart(lambda: self._compile_stored(text)[1].program)
@@ -108,27 +108,31 @@ class Compiler:
         if cached is not None:
             return cached.program
         definition, compiled = self._compile_stored(text)
-        if not compiled.program.system and not any(find_refused(definition, self._surroundings)):
+        is_as_posted = not (compiled.program.system or compiled.refused)
+        if is_as_posted and not any(find_refused(definition, self._surroundings)):
             self.compile_cache.add(members, compiled, active=posted_active(definition))
         return compiled.program
 
     def _compile_stored(self, text: bytes) -> tuple[JobDefinition, Compiled]:
-        definition = parse_definition(decode_json(text), is_json=True)
+        definition, left_out = read_stored(decode_json(text))
         system = any(step.url.startswith("system://") for step in definition.request)
         if system:
             definition = self._reveal(definition)
-        return definition, compile_stored(self._fill(definition), self._surroundings, system=system)
+        filled, around = self._fill(definition), self._surroundings
+        return definition, compile_stored(filled, around, system=system, left_out=left_out)
 
     def _reveal(self, definition: JobDefinition) -> JobDefinition:
         job_id, secrets = definition.job_id or "", self._secrets
         changed: dict[str, object] = {}
-        if job_id in secrets.headers:
-            changed["headers"] = dict(secrets.headers[job_id])
         if job_id in secrets.urls:
             changed["url"] = secrets.urls[job_id]
-        if not changed:
+        headers = secrets.headers.get(job_id, {})
+        if not changed and not headers:
             return definition
-        entries = [one.model_copy(update=changed) for one in definition.notification]
+        entries = []
+        for one in definition.notification:
+            own = {name: headers.get(name, hidden) for name, hidden in one.headers.items()}
+            entries.append(one.model_copy(update={**changed, "headers": own}))
         return definition.model_copy(update={"notification": entries})
 
     @property

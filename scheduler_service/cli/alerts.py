@@ -9,6 +9,7 @@ CONFIGURED = (
     Column("on", lambda row: ", ".join(row["on"]), free=True),
     Column("url", free=True),
     Column("minIntervalSeconds", spare=True),
+    Column("trouble", free=True, spare=True),
 )
 OPEN = (
     at("since"),

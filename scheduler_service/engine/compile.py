@@ -1,7 +1,7 @@
 """Compiles a definition and checks, once, all that can be known before it runs (SPEC sections 2, 4)."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,8 +17,8 @@ from scheduler_service.engine.scope import ANYTHING
 from scheduler_service.engine.targets import Targets, compile_targets
 from scheduler_service.engine.template_warnings import find_template_warnings
 from scheduler_service.engine.warnings import find_warnings
-from scheduler_service.language.expression import FEEDBACK_URLS
-from scheduler_service.timing.timer import Timer, TimerText, compile_timer
+from scheduler_service.language.expression import FEEDBACK_URLS, Allowance
+from scheduler_service.timing.timer import Timer, TimerText, compile_timer, stand_still
 
 RESERVED_IDS = frozenset({"check-timers", "clean", "outbox"})
 ROOT_NAMES = frozenset({"responses", "trigger"})
@@ -39,12 +39,14 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 class Compiled(msgspec.Struct, frozen=True):
     """A valid definition, compiled, with its warnings, those of its timer first.
 
-    `shape` is equal for definitions that share one entry of `engine.compile_cache`.
+    `shape` is equal for definitions that share one entry of `engine.compile_cache`. `refused`: for what a
+    stored one would be refused if it were posted now.
     """
 
     program: Program
     warnings: tuple[Problem, ...]
     shape: bytes = b""
+    refused: tuple[Problem, ...] = ()
 
 
 def compile_definition(
@@ -54,36 +56,68 @@ def compile_definition(
 
     `system`: a system job, whose step may be `system://NAME`.
     """
+    problems: list[Problem] = []
+    timer = _timer(definition, surroundings, problems)
+    targets = compile_targets(definition, surroundings, problems, system=system, allowance=Allowance())
+    problems.extend(_check_rest(definition, system=system))
     refused = list(find_refused(definition, surroundings))
     if definition.params_schema is not None:
         from scheduler_service.engine.parameters import check_schema
 
         refused.extend(check_schema(definition.params_schema))
-    return _compile(definition, surroundings, refused, system=system)
-
-
-def compile_stored(
-    definition: JobDefinition, surroundings: Surroundings, *, system: bool = False
-) -> Compiled:
-    """As `compile_definition`, for a definition that was accepted when it was posted, perhaps long ago.
-
-    Its `paramsSchema` is not checked again: that takes as long as running it.
-    """
-    return _compile(as_accepted_before(definition), surroundings, [], system=system)
-
-
-def _compile(
-    definition: JobDefinition, surroundings: Surroundings, refused: list[Problem], *, system: bool
-) -> Compiled:
-    problems: list[Problem] = []
-    timer = _timer(definition, surroundings, problems)
-    targets = compile_targets(definition, surroundings, problems, system=system)
-    problems.extend(_check_names(definition))
-    problems.extend([*_check_id(definition, system=system), *_check_policies(definition)])
     wrong = {problem.pointer for problem in problems}
     problems.extend(problem for problem in refused if problem.pointer not in wrong)
     if problems or timer is None:
         raise DefinitionError(problems)
+    return _complete(definition, surroundings, timer, targets, system=system)
+
+
+def compile_stored(
+    definition: JobDefinition,
+    surroundings: Surroundings,
+    *,
+    system: bool = False,
+    left_out: Sequence[Problem] = (),
+) -> Compiled:
+    """As `compile_definition`, for a definition that was accepted when it was posted, and is not judged anew.
+
+    What cannot be done as settings are now fails when it is tried: a request says why (`Target.refused`), a
+    timer stands still. `Program.problems` names it. `left_out`: what this version no longer reads of it
+    (`posting.read_stored`). Its `paramsSchema` is not checked again: that takes as long as running it.
+    """
+    definition = as_accepted_before(definition)
+    refused = list(left_out)
+    timer = _timer(definition, surroundings, refused)
+    troubles = [problem for problem in refused if f"{problem.pointer}/".startswith("/timer/")]
+    if timer is None or troubles:
+        timer = stand_still(_timer_text(definition.timer), troubles[0].message)
+    targets = compile_targets(definition, surroundings, refused, system=system, allowance=None)
+    refused.extend(_check_rest(definition, system=system))
+    compiled = _complete(definition, surroundings, timer, targets, system=system)
+    problems = {one.pointer: one for one in (*_find_refused_targets(targets), *troubles, *left_out)}
+    if not refused and not problems:
+        return compiled
+    program = msgspec.structs.replace(compiled.program, problems=tuple(problems.values()))
+    return msgspec.structs.replace(compiled, program=program, refused=tuple(refused))
+
+
+def _find_refused_targets(targets: Targets) -> Iterator[Problem]:
+    """A problem for each request that cannot be made, at its pointer."""
+    first = targets.steps[0].target.url
+    if first.whole:
+        yield Problem("/request/0/url", "template", "no response comes before the first step; write its url")
+    beside = (("/checkUrl", targets.check), ("/cancelUrl", targets.cancel))
+    found = [(f"/request/{step.index}", step.target) for step in targets.steps]
+    found += [(pointer, target) for pointer, target in beside if target is not None]
+    found += [(f"/notification/{place}", one.target) for place, one in enumerate(targets.notifications)]
+    for pointer, target in found:
+        if target.refused:
+            yield Problem(pointer, "template", target.refused)
+
+
+def _complete(
+    definition: JobDefinition, surroundings: Surroundings, timer: Timer, targets: Targets, *, system: bool
+) -> Compiled:
     parts = _split(definition)
     program = _assemble(definition, surroundings, timer, targets, join_all(definition, parts), system)
     warnings = (
@@ -163,6 +197,11 @@ def _timer_text(timer: TimerModel | None) -> TimerText | None:
         jitter=round(timer.jitter_seconds * SECOND),
         **known,
     )
+
+
+def _check_rest(definition: JobDefinition, *, system: bool) -> list[Problem]:
+    names, job_id = _check_names(definition), _check_id(definition, system=system)
+    return [*names, *job_id, *_check_policies(definition)]
 
 
 def _check_id(definition: JobDefinition, *, system: bool) -> list[Problem]:

@@ -2,13 +2,22 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from difflib import get_close_matches
+from typing import Any
 
-from client_sdk.models import CheckUrl, JobDefinition, Notification, RequestStep
+from client_sdk.models import (
+    CheckUrl,
+    JobDefinition,
+    ModelError,
+    Notification,
+    RequestStep,
+    parse_definition,
+)
 from client_sdk.models.timer import FILLED_DUE_TIME
-from scheduler_service.domain.errors import Problem
+from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.timing.timer import is_period
+from scheduler_service.timing.timer import TimerKind, TimerText, is_period, kind_of
 
 METHODS = frozenset((
     "ACL", "BASELINE-CONTROL", "BIND", "CHECKIN", "CHECKOUT", "COPY", "DELETE", "GET", "HEAD", "LABEL",
@@ -19,6 +28,14 @@ METHODS = frozenset((
 ))  # fmt: skip
 """The registered methods of HTTP (RFC 9110 section 16.1.1) that can be sent to a target."""
 MOST_LABELS, MOST_HEADERS = 1_000, 1_000
+READINGS = 8
+NOWHERE = {"url": "http://left-out.invalid"}
+FILLED_IN: Mapping[str, object] = {
+    **dict.fromkeys(("jobId", "jobName", "creator", "creatorName"), "unread"),
+    "request": [NOWHERE],
+    **NOWHERE,
+}
+"""What a stored definition gets for a required member that is not read any more."""
 LONGEST_NAME = 4_000
 """Characters of a `jobName`: as many as the catalogue of a cluster holds, where lists are sorted by it."""
 _LITERAL = re.compile(r"(?i:https?)://[^/?#]*")
@@ -73,10 +90,49 @@ def as_accepted_before(definition: JobDefinition) -> JobDefinition:
     timer = definition.timer
     if timer is None or timer.period is None or timer.due_time not in (None, "", FILLED_DUE_TIME):
         return definition
-    if is_period(timer.period):
+    if is_period(timer.period) or kind_of(TimerText(period=timer.period)) is TimerKind.CRON:
         return definition
     ignored = timer.model_copy(update={"due_time": None, "period": None})
     return definition.model_copy(update={"timer": ignored})
+
+
+def read_stored(value: Any) -> tuple[JobDefinition, list[Problem]]:
+    """A stored definition, and what this version does not read of it any more, which is left out of `value`.
+
+    What it must have and lacks is filled in; no request is sent for that. Raises DefinitionError: it is none.
+    """
+    left_out: list[Problem] = []
+    for _ in range(READINGS):
+        try:
+            return parse_definition(value, is_json=True), left_out
+        except ModelError as error:
+            found = [Problem(*problem) for problem in error.problems]
+        left_out += found
+        for pointer in sorted({problem.pointer for problem in found}, reverse=True):
+            _leave_out(value, pointer.split("/")[1:])
+    raise DefinitionError(left_out)
+
+
+def _leave_out(value: Any, path: list[str]) -> None:
+    """Takes the member at `path` out of `value` or fills it in; where there is none, that which lacks it."""
+    if not path:
+        return
+    *way, last = (token.replace("~1", "/").replace("~0", "~") for token in path)
+    holder = value
+    for token in way:
+        is_index = isinstance(holder, list) and token.isdecimal() and int(token) < len(holder)
+        holder = holder[int(token)] if is_index else holder.get(token) if isinstance(holder, dict) else None
+    if isinstance(holder, dict) and (last in holder or last in FILLED_IN):
+        holder.pop(last, None)
+        if last in FILLED_IN:
+            holder[last] = deepcopy(FILLED_IN[last])
+    elif isinstance(holder, list) and last.isdecimal() and int(last) < len(holder):
+        if way[-1] in ("request", "notification"):
+            holder[int(last)] = dict(NOWHERE)  # in its place, so that the others keep theirs
+        else:
+            holder.pop(int(last))
+    else:
+        _leave_out(value, path[:-1])
 
 
 def _targets(definition: JobDefinition) -> Iterator[tuple[str, Posted]]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from client_sdk.models.fields import JitterKind
+from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key
 from scheduler_service.domain.parts import QueueOptions
 from scheduler_service.domain.tracing import Sampling
@@ -20,7 +21,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     under `allow`, `params_bytes`: how long the parameters of all of them may be, as each of its turns goes
     through all. `follow`: origins that a whole URL from a
     response may lead to. `queues`: instances can claim here, `topics`: notifications can be published.
-    `http_timeout` is both the default and the maximum of a step's `timeoutSeconds`. `judge_target` says why
+    `http_timeout` is both the default and the maximum of a call's time. `judge_target` says why
     no request to the host of an `http(s)` URL is ever let through, or None; without it no host is judged when
     a definition is posted. `unreachable`: a base of feedback URLs that targets on other machines cannot
     reach. `sampling`: which traces are recorded; None: nobody records any.
@@ -71,7 +72,8 @@ class Target(msgspec.Struct, frozen=True, gc=False):
 
     `inside`: the target is a service, so that feedback URLs take their internal form. `fixed`: its URL and
     headers if they are constant. `variables` and `members`: the system variables and the members of the root
-    that its templates name. `has_own_limit`: `timeout` is its own, not that of the setting.
+    that its templates name. `has_own_limit`: `timeout` is its own, not that of the setting. `refused`: why no
+    request of it can be made as settings are now, though it was accepted; empty: it can.
     """
 
     method: str
@@ -86,6 +88,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     variables: frozenset[str] = frozenset()
     members: frozenset[str] = frozenset()
     has_own_limit: bool = False
+    refused: str = ""
 
 
 class Routing(msgspec.Struct, frozen=True):
@@ -127,7 +130,8 @@ class Notification(msgspec.Struct, frozen=True):
 class Program(msgspec.Struct, frozen=True, gc=False):
     """A whole definition, ready to run. Times in ms; `fingerprint` is equal for equal definitions.
 
-    `is_large`: rendering one of its bodies takes long.
+    `is_large`: rendering one of its bodies takes long. `problems`: what of a stored definition cannot be done
+    as settings are now.
     """
 
     job_id: str
@@ -160,6 +164,7 @@ class Program(msgspec.Struct, frozen=True, gc=False):
     params_schema: object = None
     system: bool = False
     is_large: bool = False
+    problems: tuple[Problem, ...] = ()
 
     @property
     def key(self) -> str:

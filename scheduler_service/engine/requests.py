@@ -60,6 +60,8 @@ def make_request(
 
     `span` is its place in the trace. `trace`: its trace id, if the caller has it.
     """
+    if target.refused:
+        return Refused("template", target.refused)
     head, responses = turn.head, turn.contexts[run.execute_number].responses
     fixed, body = target.fixed, target.body
     # Most requests use nothing of the execution: no scope is made for them (saves 8 of 20 µs).

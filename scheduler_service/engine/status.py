@@ -7,6 +7,7 @@ from scheduler_service.domain.document import (
     CheckWaiting,
     Context,
     Document,
+    Head,
     Latest,
     PartsQueued,
     Retrying,
@@ -15,6 +16,7 @@ from scheduler_service.domain.execution import ExecutionState, JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.states import LIVE
+from scheduler_service.timing.timer import Timer
 
 NEVER = 1 << 62
 SCHEDULED = ExecutionState.SCHEDULED  # a lookup in the enum costs ten times as much
@@ -65,13 +67,13 @@ def summarize(job: Job) -> Summary:
     if document is None:
         raise AssertionError("a job that does not exist has no summary")
     head = document.head
-    kind = job.programs[head.revision].timer.kind
+    timer = job.programs[head.revision].timer
     live = 0
     for run in head.opens:  # a loop: an expression over all of them is a call, in every turn
         live += run.state in LIVE
     return Summary(  # by position
-        _state(document, kind),
-        kind,
+        _state(head, timer),
+        timer.kind,
         head.revision,
         head.next_fire if head.active else None,
         head.execute_number,
@@ -140,10 +142,11 @@ def _due_of(context: Context) -> int:
             return context.deadline
 
 
-def _state(document: Document, kind: str) -> JobState:
-    head = document.head
+def _state(head: Head, timer: Timer) -> JobState:
     if not head.active:
         return PAUSED
-    if kind != "external" and head.next_fire is None and not head.opens:
-        return FINISHED
-    return ACTIVE
+    if timer.kind == "external" or head.next_fire is not None or head.opens:
+        return ACTIVE
+    # One that cannot be computed now may have moments again; a single one that has passed will not.
+    is_spent = head.cursor.last is not None and timer.kind == "one_time"
+    return ACTIVE if timer.trouble and not is_spent else FINISHED

@@ -21,6 +21,7 @@ from scheduler_service.language.places import OFFERED
 from scheduler_service.language.template import compile_json, compile_text, compile_url
 from scheduler_service.language.urls import check_authority, names_service, read_topic
 
+NO_URL = UrlTemplate(parts=(), is_constant=True)
 HEADERS_OF_EVENTS = frozenset({"content-type", "webhook-id"})
 OPENING = re.compile(r"\$\{\s*(\w+)\s*\}")
 Made = TypeVar("Made")
@@ -36,13 +37,19 @@ class Targets(msgspec.Struct, frozen=True):
 
 
 def compile_targets(
-    definition: JobDefinition, surroundings: Surroundings, problems: list[Problem], *, system: bool
+    definition: JobDefinition,
+    surroundings: Surroundings,
+    problems: list[Problem],
+    *,
+    system: bool,
+    allowance: Allowance | None,
 ) -> Targets:
-    """The requests of `definition`, without those that have problems, which are added to `problems`.
+    """The requests of `definition`; what is wrong with them is added to `problems`.
 
-    Raises DefinitionError if the definition has too many expressions.
+    One that cannot be made says why (`Target.refused`). Raises DefinitionError if the definition has more
+    expressions than the `allowance`.
     """
-    compiler = _Compiler(definition, surroundings, problems, system=system)
+    compiler = _Compiler(definition, surroundings, problems, system=system, allowance=allowance)
     steps, check = compiler.steps(), compiler.check()
     check = check if definition.asynchronous else None
     return Targets(steps, check, compiler.cancel(), compiler.notifications())
@@ -50,13 +57,19 @@ def compile_targets(
 
 class _Compiler:
     def __init__(
-        self, definition: JobDefinition, surroundings: Surroundings, problems: list[Problem], *, system: bool
+        self,
+        definition: JobDefinition,
+        surroundings: Surroundings,
+        problems: list[Problem],
+        *,
+        system: bool,
+        allowance: Allowance | None,
     ) -> None:
         self._definition = definition
         self._surroundings = surroundings
         self._problems = problems
         self._system = system
-        self._allowance = Allowance()
+        self._allowance = allowance
         self._environment = frozenset(surroundings.environment)
 
     def steps(self) -> tuple[Step, ...]:
@@ -64,18 +77,17 @@ class _Compiler:
         for index, step in enumerate(self._definition.request):
             pointer = f"/request/{index}"
             target = self._request(step, pointer, self._step_names(index))
-            if target is not None:
-                dispatch = compile_dispatch(step, self._begin(step.url), pointer, self._problems)
-                made.append(
-                    Step(
-                        index=index,
-                        target=target,
-                        resp_env_name=step.resp_env_name,
-                        success=tuple(_read_success(code) for code in step.success_codes),
-                        from_step=step.retry_from == "step",
-                        dispatch=dispatch,
-                    )
+            problems = [] if target.refused else self._problems
+            made.append(
+                Step(
+                    index=index,
+                    target=target,
+                    resp_env_name=step.resp_env_name,
+                    success=tuple(_read_success(code) for code in step.success_codes),
+                    from_step=step.retry_from == "step",
+                    dispatch=compile_dispatch(step, self._begin(step.url), pointer, problems),
                 )
+            )
         return tuple(made)
 
     def check(self) -> Target | None:
@@ -112,17 +124,15 @@ class _Compiler:
             )
             pointer = f"/notification/{index}"
             self._check_topic(step, pointer)
-            target = self._direct(step, pointer, names)
-            if target is not None:
-                made.append(
-                    Notification(
-                        target=target,
-                        name=entry.name,
-                        keys=entry.keys,
-                        on_change=entry.dedupe == "onChange",
-                        outbox=entry.guarantee == "outbox",
-                    )
+            made.append(
+                Notification(
+                    target=self._direct(step, pointer, names),
+                    name=entry.name,
+                    keys=entry.keys,
+                    on_change=entry.dedupe == "onChange",
+                    outbox=entry.guarantee == "outbox",
                 )
+            )
         return tuple(made)
 
     def _names(self, before: int | None = None, *, notified: bool = False) -> Names:
@@ -142,33 +152,42 @@ class _Compiler:
         queue = ("queue",) if self._surroundings.queues else ()
         return msgspec.structs.replace(names, schemes=(*names.schemes, *queue))
 
-    def _direct(self, step: RequestStep, pointer: str, names: Names) -> Target | None:
+    def _direct(self, step: RequestStep, pointer: str, names: Names) -> Target:
         """A request outside the chain, which is never dispatched to instances."""
         self._problems.extend(refuse_dispatch(step, self._begin(step.url), pointer))
         return self._request(step, pointer, names)
 
-    def _request(self, step: RequestStep, pointer: str, names: Names) -> Target | None:
+    def _request(self, step: RequestStep, pointer: str, names: Names) -> Target:
         self._check_available(step, pointer)
         url = self._try(lambda: self._url(step, names), f"{pointer}/url")
         headers = self._headers(step.headers, pointer, names)
         body, service = self._body(step, pointer, names), self._service(step, pointer, names)
-        timeout = self._timeout(step, pointer)
-        if url is None:
-            return None
+        refused = self._why_refused(pointer)  # what is found below keeps no request from being made
         target = Target(
             method=step.method,
-            url=url,
+            url=url or NO_URL,
             headers=headers,
             body=body,
             service_name=service,
             inside=service is not None or self._begin(step.url).lower().startswith("service:"),
-            timeout=timeout,
+            timeout=self._timeout(step, pointer),
             has_own_limit=step.timeout_seconds is not None,
             redirects=step.follow_redirects,
+            refused=refused,
         )
         return msgspec.structs.replace(
             target, fixed=prerender(target), variables=names_in(target), members=members_in(target)
         )
+
+    def _why_refused(self, pointer: str) -> str:
+        """The first problem of the request at `pointer`, of its members, or of the list in which it is."""
+        for one in self._problems:
+            if f"{one.pointer}/".startswith(f"{pointer}/"):
+                member = one.pointer[len(pointer) + 1 :]
+                return f"{member}: {one.message}" if member else one.message
+            if pointer.startswith(f"{one.pointer}/"):
+                return one.message
+        return ""
 
     def _begin(self, url: str) -> str:
         """`url` with a leading environment variable filled in."""
@@ -224,7 +243,7 @@ class _Compiler:
                 "defaults.http_timeout_seconds"
             )
             self._problems.append(Problem(f"{pointer}/timeoutSeconds", "range", text))
-        return max(given, 1)
+        return min(max(given, 1), cap)
 
     def _check_available(self, step: RequestStep, pointer: str) -> None:
         """Refuses by name what this version or place does not have, so that nothing is silently ignored."""

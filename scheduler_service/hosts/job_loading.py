@@ -21,7 +21,7 @@ class JobLoading:
     async def take_in(self, cached: CachedJob, loaded: LoadedJob | None = None) -> None:
         """Makes `cached` what the store has of the job; `loaded`: what the caller has just read of it.
 
-        Raises StateUnreadable, StoreUnavailable, DefinitionError.
+        Raises StateUnreadable, StoreUnavailable.
         """
         if loaded is None:
             loaded = await self._load(cached.job_id)

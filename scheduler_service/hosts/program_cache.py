@@ -34,7 +34,7 @@ class ProgramCache:
         self._known: OrderedDict[tuple[str, int], tuple[Program, int]] = OrderedDict()
 
     async def load(self, uid: str, revisions: Iterable[int]) -> dict[int, Program]:
-        """The programs of `revisions`. Raises StoreUnavailable, DefinitionError where one is refused now."""
+        """The programs of `revisions`. Raises StoreUnavailable."""
         return {revision: await self._one(uid, revision) for revision in revisions}
 
     def keep(self, uid: str, revision: int, program: Program, text: bytes, weight: int | None = None) -> int:

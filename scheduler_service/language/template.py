@@ -297,8 +297,11 @@ def _slot(piece: Found, place: Place, names: Names) -> Slot:
         return Slot(expression, Place.LATER)
     if place is not Place.SCHEME and isinstance(expression, Variable) and expression.text in FEEDBACK_URLS:
         return Slot(expression, place)
-    message = (
-        f"${{{expression.text}}} cannot be in the {place} of a url; only a variable of the environment and"
-        " schedulingFeedbackUrl can, so that no response decides where a request goes"
+    message = f"${{{expression.text}}} cannot be in the {place} of a url"
+    if isinstance(expression, Name):
+        message += f": the environment has no variable {expression.name}"
+    message += (
+        "; only a variable of the environment and schedulingFeedbackUrl can, so that no response decides"
+        " where a request goes"
     )
     raise ExpressionError(message, column=piece.column)

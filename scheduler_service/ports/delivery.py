@@ -44,4 +44,4 @@ class Deliver(Protocol):
 
 
 Compile = Callable[[bytes], Awaitable[Program]]
-"""Compiles a stored definition. Raises DefinitionError, ModelError: it is refused by this version."""
+"""Compiles a stored definition, which is never refused: `Program.problems` says what of it cannot be done."""

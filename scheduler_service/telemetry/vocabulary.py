@@ -44,6 +44,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "alarm_not_taken": Word(WARNING, "The alarm of a job could not be handled; it rings again."),
         "alarms_not_read": Word(ERROR, "Due times could not be read from the store; they are read again."),
         "alert_damaged": Word(ERROR, "The job of an alert is damaged: this alert is not sent."),
+        "alert_not_sent": Word(WARNING, "An alert cannot be sent as settings are now; the others can."),
         "alert_paused": Word(INFO, "An alert is not in the settings any more; its job is paused."),
         "alert_refused": Word(ERROR, "The job of an alert refused a message; it is handed over again."),
         "alerts_delayed": Word(WARNING, "Alerts wait, because the history or the store is away."),

@@ -44,7 +44,7 @@ def tally(timer: Timer, cursor: Cursor, until: int, most: int) -> int | None:
 
     Computed for timing; counted for cron, None if there are more than `most`.
     """
-    if timer.kind is TimerKind.TIMING:
+    if timer.kind is TimerKind.TIMING and not timer.trouble:
         return _tally_timing(timer, cursor, until)
     count = 0
     moment = following(timer, cursor)
@@ -137,6 +137,8 @@ def warnings_at(timer: Timer, anchor: int) -> tuple[Problem, ...]:
 
 def _unlimited(timer: Timer, cursor: Cursor) -> int | None:
     kind = timer.kind
+    if timer.trouble:
+        return None
     if kind is TIMING:
         if _period(timer).is_zero and cursor.used:  # the usual one-shot job has fired
             return None

@@ -75,5 +75,5 @@ def show(
 
 
 def describe(timer: Timer, language: str = "en") -> str:
-    """The timer as one sentence in `language`, without a full stop."""
-    return LANGUAGES[language].describe(timer)
+    """The timer as one sentence in `language`, without a full stop; or why it cannot be computed."""
+    return timer.trouble or LANGUAGES[language].describe(timer)

@@ -61,7 +61,8 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
 
     Only cron has `cron`, only timing has `due` and `period`. `due` and `ttl` are moments, or delays from the
     cursor's anchor. A `period` of 0 fires once and has `repeats` 1; `repeats` None: without end. `warnings`
-    are those that need no moment; `warnings_at` has the others.
+    are those that need no moment; `warnings_at` has the others. `trouble`: why its moments cannot be computed
+    any more (`stand_still`); empty: they can.
     """
 
     kind: TimerKind
@@ -78,6 +79,7 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
     misfire_limit: int = 100
     jitter: int = 0
     warnings: tuple[Problem, ...] = ()
+    trouble: str = ""
 
 
 def compile_timer(text: TimerText | None, *, default_zone: str) -> Timer:
@@ -91,6 +93,19 @@ def compile_timer(text: TimerText | None, *, default_zone: str) -> Timer:
         raise DefinitionError(reader.problems)
     assert timer is not None
     return timer
+
+
+def stand_still(text: TimerText | None, trouble: str) -> Timer:
+    """A timer that was accepted and cannot be computed now: it keeps its kind, and has no moment."""
+    text = text or TimerText()
+    return Timer(
+        kind=kind_of(text),
+        zone=load_zone("UTC"),
+        misfire_policy=text.misfire_policy,
+        misfire_grace=text.misfire_grace,
+        misfire_limit=text.misfire_limit,
+        trouble=trouble,
+    )
 
 
 def is_period(text: str) -> bool:

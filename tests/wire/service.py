@@ -126,7 +126,8 @@ async def running(*, decorators: PortDecorators = NO_DECORATORS, **settings: Any
     log: list[Any] = []
     async with Target(lambda: clock.now().wall) as target:
         static = {"jobswork": (target.url,), "jobsclient": (target.url,)}
-        given = {"store": {"data": ":memory:"}, "services": {"static": static}} | settings
+        given = {"store": {"data": ":memory:"}} | settings
+        given["services"] = {"static": static, **settings.get("services", {})}
         service = await open_service(
             Loaded(Settings.model_validate(given), {}),
             served=SERVED,

@@ -9,7 +9,6 @@ import pytest
 
 from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.domain.occurrences import Occurrence
-from scheduler_service.settings import SettingsError
 from tests.wire.service import World, data_of, running
 from tests.wire.target import HELD, Seen
 
@@ -329,27 +328,62 @@ async def test_the_job_of_an_alert_rests_without_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("alert", "said"),
     [
-        ({"url": "http://10.0.0.1/x"}, "alerts.0.url of the alert 'ops'"),
-        ({"url": "nonsense"}, "alerts.0.url of the alert 'ops'"),
-        ({"body": "${nothing"}, "alerts.0.body of the alert 'ops'"),
-        ({"headers": {"Host": "x"}}, "alerts.0.headers.Host of the alert 'ops'"),
+        ({"url": "http://10.0.0.1/x"}, "alerts.0.url: "),
+        ({"url": "nonsense"}, "alerts.0.url: "),
+        ({"url": "${CHAT}/send"}, "alerts.0.url: ${CHAT} cannot be in the start of a url: the environment"),
+        ({"body": "${nothing"}, "alerts.0.body: "),
+        ({"headers": {"Host": "x"}}, "alerts.0.headers.Host: "),
     ],
 )
-async def test_what_cannot_be_sent_is_refused_at_the_start(alert: dict[str, Any], said: str) -> None:
-    """By the name of the alert and of its member."""
-    with pytest.raises(SettingsError) as refused:
-        async with alerting({"name": "ops", "on": ["failing"], **alert}, egress={"allow": ["127.0.0.1"]}):
-            pass
-    assert str(refused.value).startswith(said)
+async def test_an_alert_that_cannot_be_sent_is_named(alert: dict[str, Any], said: str) -> None:
+    """It does not keep the service from its start, nor the others from being sent (SPEC section 2)."""
+    ops = {"name": "ops", "on": ["finalFailed"], **alert}
+    well = {"name": "well", "on": ["finalFailed"]}
+    async with alerting(ops, well, egress={"allow": ["127.0.0.1"]}) as world:
+        lines = [keys for event, keys in world.log if event == "alert_not_sent"]
+        assert [(line["alert"], line["error"].startswith(said)) for line in lines] == [("ops", True)], lines
+        shown = data_of(await world.client.get("/alerts"))["configured"]
+        assert [one["trouble"] for one in shown] == [lines[0]["error"], None]
+        world.target.always("/run", 500)
+        await create(world, "nightly")
+        await run(world, "nightly")
+        (message,) = await told(world, many(1))
+        assert message["alert"] == "well"
+
+
+async def test_an_alert_works_again_when_its_variable_is_back(tmp_path: Path) -> None:
+    """Also when it left the settings together with its variable, and its job stayed in the store."""
+    store = {"data": str(tmp_path), "durability": "process"}
+    ops = {"name": "ops", "on": ["finalFailed"], "url": "${CHAT}/hook"}
+    env = {"default": {"CHAT": "service://jobswork"}}
+    async with alerting(ops, store=store, env=env) as world:
+        await create(world, "nightly")
+    async with alerting(ops, store=store) as world:
+        assert data_of(await world.client.get("/alerts"))["configured"][0]["trouble"]
+        shown = data_of(await world.client.get("/jobs/alert.ops"))
+        assert shown["state"] == "active"
+    async with alerting(store=store) as world:
+        shown = data_of(await world.client.get("/jobs/alert.ops"))
+        assert (shown["state"], shown["pauseReason"]) == ("paused", "undeclared")
+    async with alerting(ops, store=store, env=env) as world:
+        world.target.always("/run", 500)
+        await run(world, "nightly")
+        (message,) = await told(world, many(1))
+        assert message["jobId"] == "nightly"
 
 
 async def test_a_job_of_somebody_else_is_not_taken_over(tmp_path: Path) -> None:
-    """An alert whose job id is in use is refused by name; the job stays what it is."""
+    """An alert whose job id is in use is named, and sends nothing; the job stays what it is."""
     async with running(store={"data": str(tmp_path)}) as world:
         await create(world, "alert.ops")
-    with pytest.raises(SettingsError, match="give the alert another name"):
-        async with alerting({"name": "ops", "on": ["failing"]}, store={"data": str(tmp_path)}):
-            pass
+    async with alerting({"name": "ops", "on": ["finalFailed"]}, store={"data": str(tmp_path)}) as world:
+        (shown,) = data_of(await world.client.get("/alerts"))["configured"]
+        assert shown["trouble"] == "a job has the id 'alert.ops'; give the alert another name"
+        world.target.always("/run", 500)
+        await create(world, "nightly")
+        await run(world, "nightly")
+        await world.advance(5)
+        assert data_of(await world.client.get("/jobs/alert.ops"))["executeNumber"] == 0
 
 
 async def test_nothing_is_lost_or_said_twice_over_a_restart(tmp_path: Path) -> None:

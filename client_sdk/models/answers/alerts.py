@@ -8,7 +8,8 @@ from client_sdk.models.answers.form import AnswerModel
 class ConfiguredAlert(AnswerModel):
     """An alert of the settings; values of headers, and the query of the address, are hidden.
 
-    `deliveriesOf`: the job whose deliveries are those of this alert.
+    `deliveriesOf`: the job whose deliveries are those of this alert. `trouble`: why it cannot be sent as
+    settings are now; null: it can.
     """
 
     name: str
@@ -22,6 +23,7 @@ class ConfiguredAlert(AnswerModel):
     overdue_seconds: float
     failing_count: int
     deliveries_of: str
+    trouble: str | None = None
 
 
 class OpenAlert(AnswerModel):

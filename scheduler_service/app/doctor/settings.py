@@ -5,9 +5,13 @@ from collections.abc import Iterator
 from ipaddress import ip_network
 from pathlib import Path
 
-from scheduler_service.app.builders import egress_of
+import msgspec
+
+from scheduler_service.app.alert_jobs import find_troubles
+from scheduler_service.app.builders import egress_of, judge_of
 from scheduler_service.app.doctor.finding import Finding, Part, Subject
 from scheduler_service.app.server import check_exposure
+from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.settings import SettingsError
 from scheduler_service.settings.sources import read_env_file
 from scheduler_service.transport.errors import PolicyError
@@ -17,7 +21,7 @@ SETTINGS = Part("settings")
 
 async def examine_settings(subject: Subject) -> list[Finding]:
     """Raises nothing."""
-    return [_exposure(subject), _egress(subject), *_files(subject)]
+    return [_exposure(subject), _egress(subject), *_files(subject), *_alerts(subject)]
 
 
 def _exposure(subject: Subject) -> Finding:
@@ -69,6 +73,18 @@ def _files(subject: Subject) -> Iterator[Finding]:
             yield SETTINGS.fail("env_file", str(error), "let this user read it, a line a variable")
         else:
             yield _judge_rights("env_file", Path(named), f" ({count} variables)")
+
+
+def _alerts(subject: Subject) -> Iterator[Finding]:
+    settings = subject.loaded.settings
+    try:
+        around = make_surroundings(settings, "http://127.0.0.1", judge_target=judge_of(subject.loaded))
+    except (SettingsError, PolicyError):
+        return  # told above
+    around = msgspec.structs.replace(around, topics=subject.is_node)
+    for name, trouble in find_troubles(settings, around).items():
+        remedy = "correct it, or give the variable that it names; until then this alert is not sent"
+        yield SETTINGS.warn(f"alert {name}", trouble, remedy)
 
 
 def _judge_rights(check: str, place: Path, more: str = "") -> Finding:

@@ -28,6 +28,7 @@ class Jobs:
         settings = Settings.model_validate({"alerts": alerts})
         self.alerts = AlertJobs(
             settings=settings,
+            troubles={},
             deliver=self._deliver,
             compiler=Compiler(defaults=settings.defaults, surroundings=Surroundings()),
             catalogue=self,  # type: ignore[arg-type] - two of its reads are all that is asked for

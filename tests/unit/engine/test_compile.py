@@ -6,7 +6,7 @@ import pytest
 
 from client_sdk.models import parse_definition
 from scheduler_service.domain.errors import DefinitionError
-from scheduler_service.engine.compile import compile_definition
+from scheduler_service.engine.compile import compile_definition, compile_stored
 from scheduler_service.engine.program import Policy, Surroundings
 from tests.unit.engine.rig import definition, program
 
@@ -218,3 +218,53 @@ def test_what_is_wrong_before_the_limit_is_said_too() -> None:
 def test_no_more_problems_of_a_body_than_can_be_read() -> None:
     """A list of problems ends somewhere."""
     assert len(problems(request=[{**STEP, "body": ["${"] * 1_000}])) == 100
+
+
+GONE = {"url": "http://${GONE}/run"}
+
+
+@pytest.mark.parametrize(
+    ("members", "pointer"),
+    [
+        ({"request": [{"url": URL}, GONE]}, "/request/1"),
+        ({"request": [{"url": "${GONE}/run"}]}, "/request/0"),
+        ({"request": [{"url": "${GONE}"}]}, "/request/0/url"),
+        ({"request": [{"url": URL, "headers": {"a": "${schedulingGone}"}}]}, "/request/0"),
+        ({"request": [{"url": URL, "body": {"a": "${$.[}"}}]}, "/request/0"),
+        ({"request": [{"url": "/x", "serviceName": "a b"}]}, "/request/0"),
+        ({"request": [{"url": URL, "sign": "s"}]}, "/request/0"),
+        ({"async": True, "checkUrl": GONE["url"]}, "/checkUrl"),
+        ({"cancelUrl": GONE}, "/cancelUrl"),
+        ({"notification": [{"url": URL}, GONE]}, "/notification/1"),
+        ({"notification": [{"url": TOPIC}]}, "/notification/0"),
+        ({"timer": {"period": "@daily", "timezone": "Mars/Base"}}, "/timer/timezone"),
+        ({"timer": {"dueTime": "5s", "period": "x"}}, "/timer/period"),
+        ({"timer": {"period": "0 0 0 32 * ?"}}, "/timer/period"),
+    ],
+)
+def test_a_stored_definition_always_compiles(members: dict[str, Any], pointer: str) -> None:
+    """What cannot be done any more is named; the rest of the job is what it was (SPEC section 2)."""
+    stored = compile_stored(parse_definition(definition(**members)), Surroundings())
+    assert [one.pointer for one in stored.program.problems] == [pointer]
+    assert len(stored.program.steps) == len(members.get("request", [1]))
+    whole = compile_stored(parse_definition(definition()), Surroundings())
+    assert (whole.program.problems, whole.refused) == ((), ())
+
+
+def test_a_call_of_a_stored_definition_takes_no_longer_than_the_setting() -> None:
+    """A lower limit shortens the call and stops nothing; posted anew the definition is refused."""
+    posted = parse_definition(definition(request=[{"url": URL, "timeoutSeconds": 50}]))
+    stored = compile_stored(posted, Surroundings(http_timeout=10_000))
+    assert stored.program.steps[0].target.timeout == 10_000
+    assert (stored.program.problems, [one.code for one in stored.refused]) == ((), ["range"])
+    with pytest.raises(DefinitionError):
+        compile_definition(posted, Surroundings(http_timeout=10_000))
+
+
+def test_a_limit_of_expressions_is_for_definitions_that_are_posted() -> None:
+    """One that an earlier version took with more goes on with it."""
+    body = {str(number): ["${$.a}"] * 400 for number in range(1)}
+    posted = parse_definition(definition(request=[{"url": URL, "body": body}] * 3))
+    with pytest.raises(DefinitionError, match="more than 1000 expressions"):
+        compile_definition(posted, Surroundings())
+    assert compile_stored(posted, Surroundings()).program.problems == ()

@@ -7,7 +7,7 @@ import pytest
 from client_sdk.models import parse_definition
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.engine.compile import compile_definition, compile_stored
-from scheduler_service.engine.posting import METHODS, find_too_many, literal_targets
+from scheduler_service.engine.posting import METHODS, find_too_many, literal_targets, read_stored
 from scheduler_service.engine.program import Surroundings
 from tests.unit.engine.rig import definition
 
@@ -166,3 +166,32 @@ def test_a_url_without_scheme_is_offered_one(url: str, is_host: bool) -> None:
     [problem] = caught.value.problems
     assert f"not {url!r}" in problem.message
     assert (f"did you mean http://{url}?" in problem.message) is is_host
+
+
+@pytest.mark.parametrize(
+    ("members", "named", "unsent"),
+    [
+        ({"colour": "red"}, ["/colour"], ""),
+        ({"maxRetries": -1, "labels": [1]}, ["/labels", "/maxRetries"], ""),
+        ({"jobName": None}, ["/jobName"], ""),
+        ({"request": "x"}, ["/request", "/request/0"], "/request/0"),
+        ({"request": [{"url": URL}, {"method": "GET"}]}, ["/request/1", "/request/1/url"], "/request/1"),
+        ({"request": [{"url": URL}, 7]}, ["/request/1"], "/request/1"),
+        ({"request": [{"url": URL, "body": 1, "a": 1}]}, ["/request/0", "/request/0/a"], "/request/0"),
+        ({"retry": [{"errorEquals": "500"}, {"intervalSeconds": 1}]}, ["/retry/1/errorEquals"], ""),
+        ({"notification": [{"url": 1}]}, ["/notification/0", "/notification/0/url"], "/notification/0"),
+        ({"timer": {"period": "5m", "every": "5m"}}, ["/timer/every"], ""),
+        ({"timer": 7}, ["/timer"], ""),
+    ],
+)
+def test_what_a_version_no_longer_reads_is_left_out(
+    members: dict[str, Any], named: list[str], unsent: str
+) -> None:
+    """The job stays one; a request of which something is left out is not sent, a timer stands still."""
+    read, left_out = read_stored({**definition(), **members})
+    program = compile_stored(read, Surroundings(), left_out=left_out).program
+    assert sorted(one.pointer for one in program.problems) == named
+    targets = {f"/request/{step.index}": step.target for step in program.steps}
+    targets |= {f"/notification/{place}": one.target for place, one in enumerate(program.notifications)}
+    assert [place for place, target in targets.items() if target.refused] == ([unsent] if unsent else [])
+    assert bool(program.timer.trouble) is ("timer" in members)

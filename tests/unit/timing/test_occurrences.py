@@ -2,14 +2,18 @@
 
 from itertools import islice
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.moments import DAY
 from scheduler_service.timing.durations import LATEST
+from scheduler_service.timing.misfire import resume
 from scheduler_service.timing.occurrences import advance, between, latest, preceding, tally
-from scheduler_service.timing.timer import Timer
+from scheduler_service.timing.outlook import FiringCounts
+from scheduler_service.timing.preview import describe
+from scheduler_service.timing.timer import Timer, TimerText, stand_still
 from tests.unit.timing.timers import NOON, anchors, make, timers
 
 
@@ -40,3 +44,18 @@ def test_a_far_moment_is_found_without_walking() -> None:
         assert found is not None
         assert far - 31 * DAY <= found < far
     assert tally(make("0s", "1ms"), Cursor(NOON), far, 0) == 36_500 * DAY + 1
+
+
+@given(timers, anchors)
+@settings(deadline=None, max_examples=30)
+def test_a_timer_that_stands_still_has_no_moment(timer: Timer, anchor: int) -> None:
+    """Nothing of it is due, missed or counted, whatever its kind; it says why (SPEC section 2)."""
+    still = stand_still(TimerText(due_time="x", period=str(timer.kind)), "no such zone")
+    for one in (still, msgspec.structs.replace(timer, trouble="no such zone")):
+        cursor = Cursor(anchor)
+        assert list(between(one, cursor, "seed", LATEST)) == []
+        assert preceding(one, cursor, LATEST) is None
+        assert tally(one, cursor, LATEST, 100) == 0
+        assert resume(one, cursor, now=anchor + DAY, seed="seed").count == 0
+        assert FiringCounts(one, anchor).within(anchor, anchor + DAY) == 0
+        assert describe(one) == "no such zone"

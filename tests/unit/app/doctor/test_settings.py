@@ -43,3 +43,16 @@ async def test_files_that_everybody_reads_are_a_warning(tmp_path: Path) -> None:
     assert KEY not in str(findings)
     variables.write_text("this is no variable\n", encoding="utf-8")
     assert states(await examine_settings(given))["env_file"] == "failed"
+
+
+async def test_an_alert_that_cannot_be_sent_is_a_warning() -> None:
+    """By its name, with the variable that it lacks; one that can be sent is no line."""
+    alerts = [
+        {"name": "ops", "on": ["failing"], "url": "http://${CHAT}/send"},
+        {"name": "well", "on": ["failing"], "url": "https://chat.test/send"},
+    ]
+    findings = await examine_settings(subject(alerts=alerts))
+    told = [one for one in findings if one.check.startswith("alert ")]
+    assert [(one.check, one.state) for one in told] == [("alert ops", "warning")]
+    assert "alerts.0.url" in told[0].detail
+    assert "no variable CHAT" in told[0].detail
