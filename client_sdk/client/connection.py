@@ -216,8 +216,9 @@ class Connection:
         loop = asyncio.get_running_loop()
         line = self._lines.get(loop)
         if line is None:
-            for ended in [one for one in self._lines if one.is_closed()]:
-                self._lines.pop(ended, None)
+            for known in list(self._lines):  # at once, as other threads add theirs
+                if known.is_closed():
+                    self._lines.pop(known, None)
             transport = httpx.AsyncHTTPTransport(trust_env=False, verify=self._trust)
             line = self._lines[loop] = _Line(transport, _close_at_end(transport))
             await anext(line.closing)

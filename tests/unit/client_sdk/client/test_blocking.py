@@ -50,6 +50,7 @@ def _read_in_child(client: BlockingClient, found: "multiprocessing.SimpleQueue[l
     os._exit(0)  # not by the end of Python, which expects the thread that forked to be the main one
 
 
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # from Python 3.12 on: it has threads
 async def test_it_is_usable_in_a_process_that_forked(world: World) -> None:
     """As in a pool: the child has a loop of its own, and the parent keeps its connections."""
 
