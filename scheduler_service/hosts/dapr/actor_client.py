@@ -26,7 +26,12 @@ from scheduler_service.ports.state import OF_MESSAGE, Remembered
 CREATIONS_AT_ONCE = 64
 # A ring only makes the job look again: one that hangs on a dead node is better repeated.
 RING_TIMEOUT_SECONDS = 5.0
-HELD_MS = 5 * SECOND
+HELD_MS = 4_500
+"""Whoever asks by the API has an answer within 5 s, whatever daprd waits for."""
+PATIENCE_MS = 20 * SECOND
+"""Of what this node delivers for itself, and repeats."""
+RESENT_AFTER_MS = 900
+"""daprd sends a call again after 1 s at the earliest (`resiliency.yaml`)."""
 KEY_BYTES = 8
 
 TakeHere = Callable[[str, Command], Awaitable[Reply | None]]
@@ -61,16 +66,14 @@ class ActorClient:
         """
         if command.remembered is None and isinstance(command.event, COMMANDS):
             command = replace(command, remembered=_name_message(self._clock.now().wall))
-        reply = read_reply(await self._invoke(job_id, write_ask(command))).reply
-        assert reply is not None, "an event has a reply"
-        return reply
+        return await self._ask(job_id, command, HELD_MS)
 
     async def deliver(self, job_id: str, command: Command) -> Reply:
         """The same from a light task, as a task: timeouts need one. Raises StoreError."""
         taken = await self._take_here(job_id, command)
         if taken is not None:
             return taken
-        reply: Reply = await self._tasks.start(self(job_id, command))
+        reply: Reply = await self._tasks.start(self._ask(job_id, command, PATIENCE_MS))
         return reply
 
     async def ring(self, job_id: str) -> None:
@@ -114,18 +117,34 @@ class ActorClient:
         row = await self._store.find(job_id)
         if row is None or row.entry.state is JobState.DESTROYED:
             return None  # a request to the actor of a job that never was would fill the memory with it
-        packed = read_reply(await self._invoke(job_id, write_ask(None))).document
+        packed = read_reply(await self._invoke(job_id, write_ask(None), HELD_MS)).document
         if not packed:
             return None
         document = decode(packed)
         programs = await self._programs.load(document.head.uid, revisions(document))
         return Job(document, programs, self._holder)
 
-    async def _invoke(self, job_id: str, message: bytes) -> bytes:
+    async def _ask(self, job_id: str, command: Command, patience: int) -> Reply:
+        """The reply. Raises StoreError: StoreUncertain for a refusal that may be that of a second delivery.
+
+        What was sent once more was perhaps done by the node that had it first: who refuses cannot know.
+        """
+        asked_at = self._clock.now().steady
+        answer = await self._invoke(job_id, write_ask(command), patience)
+        try:
+            reply = read_reply(answer).reply
+        except StoreError as refusal:
+            if self._clock.now().steady - asked_at < RESENT_AFTER_MS:
+                raise
+            raise StoreUncertain(str(refusal), is_public=refusal.is_public) from refusal
+        assert reply is not None, "an event has a reply"
+        return reply
+
+    async def _invoke(self, job_id: str, message: bytes, patience: int) -> bytes:
         """The job's answer. Raises StoreError.
 
-        daprd (1.18.3) holds a call that comes in the moment in which its node leaves, until the caller gives
-        up: one that is 5 s old is given up where a node has left.
+        daprd (1.18.3) holds a call while placement is away, and one that comes in the moment in which its
+        node leaves, until the caller gives up: after `patience` ms, and after 4.5 s where a node has left.
         """
         if self._is_closed:
             raise StoreStopping(STOPPING)
@@ -133,8 +152,9 @@ class ActorClient:
         call = asyncio.create_task(self._sidecar.invoke(job_id, message))
         try:
             while not await ends_within(HELD_MS, call, clock=self._clock):
-                if self._is_closed or self._heartbeat.left_at > asked_at - OFFLINE_AFTER_MS:
-                    raise StoreUncertain("the sidecar did not reach an actor within 5 s, and a node has left")
+                has_left = self._is_closed or self._heartbeat.left_at > asked_at - OFFLINE_AFTER_MS
+                if has_left or self._clock.now().steady - asked_at >= patience:
+                    raise StoreUncertain("the sidecar did not reach the job in time", is_public=True)
             return call.result()
         finally:
             call.cancel()

@@ -125,7 +125,7 @@ class DaprHost:
             HeartbeatListener(
                 figures=lambda: (self.jobs_held, self.running),
                 on_standstill=self.recheck_cache,
-                on_refresh=self._ring_jobs_with_lost_calls,
+                on_refresh=self._look_after_dead_nodes,
             )
         )
         self._components.sweep.start()
@@ -155,6 +155,7 @@ class DaprHost:
         """Without its sidecar a node reaches no job: it reports that, so that the others take over."""
         if missing:
             self.active.clear()
+        self.alarms.excuse(self._node.clock.now().steady)
         if self._leaving.has_begun and missing:
             self._client.close()
         if not self._is_draining:
@@ -166,6 +167,7 @@ class DaprHost:
         Cached states are compared with the store before they are used.
         """
         self.active.clear()
+        self.alarms.excuse(self._node.clock.now().steady)
         self.store.recheck_all()
 
     async def stop(self, grace: int) -> None:
@@ -216,7 +218,8 @@ class DaprHost:
         has_turns = self.alarms.is_ringing or len(self._tasks) + len(self._components.send_guard) > 0
         return has_turns or self._cache.live > 0 or not self.effects.is_idle
 
-    def _ring_jobs_with_lost_calls(self) -> None:
+    def _look_after_dead_nodes(self) -> None:
         """Jobs whose calls were in flight from a node that has died look at once."""
+        self.alarms.excuse(self.heartbeat.left_at)
         for job_id in self._components.local.handovers.jobs_with_lost_calls():
             self._tasks.start(self.alarms.ring(job_id))

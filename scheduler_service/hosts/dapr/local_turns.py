@@ -19,7 +19,7 @@ from scheduler_service.hosts.job_cache import CachedJob
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.delivery import Command
-from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUncertain
 
 LOCAL_TURNS_AT_ONCE = 64
 """So many are caught at most where daprd stands still or moves their actors."""
@@ -121,4 +121,4 @@ class LocalTurns:
         except Exception as error:  # one broken job must not look like a broken node
             self._log("turn_failed", jobId=job_id, error=repr(error))
             self._local.alarms.again(job_id, MINUTE)
-            raise StoreUnavailable(f"the turn broke: {type(error).__name__}", is_public=True) from error
+            raise StoreUncertain(f"the turn broke: {type(error).__name__}", is_public=True) from error

@@ -51,7 +51,7 @@ class ReminderAlarms:
         self._waiting: set[str] = set()
         self._slots = asyncio.Semaphore(RINGS_AT_ONCE)
         self._no_registration_until = 0
-        self._lag = self._lag_until = 0
+        self._lag = self._lag_until = self._excused_until = 0
         self._is_closed = False
 
     async def expect(self, job_id: str, due: Due) -> None:
@@ -129,6 +129,11 @@ class ReminderAlarms:
         """By how much (ms) the latest rings were late; 0 where none was in the last second."""
         return self._lag if self._clock.now().steady < self._lag_until else 0
 
+    def excuse(self, moment: int) -> None:
+        """What was due by `moment` (steady) is late for an outage, and says nothing of the rings to come."""
+        if moment > self._excused_until:
+            self._excused_until, self._lag_until = moment, 0
+
     def forget(self, job_id: str) -> None:
         """The job has moved to another node: drops its timer."""
         self._reminders.pop(job_id, None)
@@ -163,7 +168,7 @@ class ReminderAlarms:
     def _note_lag(self, moment: int) -> None:
         """A ring that was due at `moment` (steady) is here."""
         now = self._clock.now().steady
-        if now - moment >= LEAST_LAG_MS:
+        if now - moment >= LEAST_LAG_MS and moment > self._excused_until:
             self._lag, self._lag_until = now - moment, now + LAG_KEPT_MS
 
     def _cancel_timers(self) -> None:

@@ -21,11 +21,16 @@ LARGEST_MESSAGE_BYTES = 16 << 20
 UPSERT = b'[{"operation":"upsert","request":{"key":"state","value":"%b"}}]'
 DELETE = b'[{"operation":"delete","request":{"key":"state"}}]'
 LEAST_SECONDS = 0.05
+UNREACHED = "this node does not reach its sidecar; ask another node"
 FAILURES = (TimeoutError, grpc.aio.AioRpcError, DaprInternalError, OSError)
 
 
 class ActorMissing(DaprInternalError):
     """daprd does not have the actor active here, and has written nothing."""
+
+
+class SidecarUnreached(DaprInternalError):
+    """No connection to daprd was made: it has nothing of the call."""
 
 
 class StateNotWritten(StoreUnavailable):
@@ -35,8 +40,8 @@ class StateNotWritten(StoreUnavailable):
 class ActorCalls(Protocol):
     """The SDK's actor client, each call within `seconds` of real time.
 
-    Raises TimeoutError, DaprInternalError, AioRpcError: but for ActorMissing it is unknown whether daprd has
-    acted.
+    Raises TimeoutError, DaprInternalError, AioRpcError: but for ActorMissing and SidecarUnreached it is
+    unknown whether daprd has acted.
     """
 
     async def get_state(self, actor_type: str, actor_id: str, name: str, *, seconds: float) -> bytes:
@@ -117,10 +122,15 @@ class Sidecar:
     async def invoke(
         self, actor_id: str, message: bytes, *, timeout_seconds: float = TURN_TIMEOUT_SECONDS
     ) -> bytes:
-        """The answer of the job's actor to `message`. Raises StoreUncertain."""
+        """The answer of the job's actor to `message`. Raises StoreUncertain.
+
+        Raises StoreUnavailable where this node does not reach its own sidecar: nothing was sent.
+        """
         seconds = self._real(timeout_seconds)
         try:
             return await self._client.invoke_method(ACTOR_TYPE, actor_id, TAKE, message, seconds=seconds)
+        except SidecarUnreached as failure:
+            raise StoreUnavailable(UNREACHED, is_public=True) from failure
         except FAILURES as failure:
             raise StoreUncertain(_explain("reach an actor", failure, seconds)) from failure
 

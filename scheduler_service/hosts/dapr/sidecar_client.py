@@ -9,8 +9,8 @@ from dapr.aio.clients.grpc.interceptors import DaprClientInterceptorAsync
 from dapr.clients.exceptions import DaprInternalError
 from dapr.clients.grpc.dapr_actor_grpc_client import DaprActorGrpcClient
 
-from scheduler_service.hosts.dapr.sidecar import LARGEST_MESSAGE_BYTES, ActorMissing
-from scheduler_service.transport.errors import TimedOut, TransportError
+from scheduler_service.hosts.dapr.sidecar import LARGEST_MESSAGE_BYTES, ActorMissing, SidecarUnreached
+from scheduler_service.transport.errors import TimedOut, TransportError, Unreached
 from scheduler_service.transport.kept_connections import HOST, KeptConnections
 from scheduler_service.transport.sidecar_token import show_token
 
@@ -111,6 +111,8 @@ class SidecarClient(DaprActorGrpcClient):
             answer = await connections.exchange(head.encode() + body, method=method, seconds=seconds)
         except TimedOut as error:
             raise TimeoutError(str(error)) from error
+        except Unreached as error:
+            raise SidecarUnreached(str(error)) from error
         except TransportError as error:
             raise DaprInternalError(str(error)) from error
         if answer.status >= FIRST_REFUSAL:

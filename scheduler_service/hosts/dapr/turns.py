@@ -44,7 +44,13 @@ from scheduler_service.hosts.messages import (
 from scheduler_service.hosts.tasks import STARTING, STOPPING
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.delivery import Command, Definition
-from scheduler_service.ports.errors import StoreConflict, StoreError, StoreStopping, StoreUnavailable
+from scheduler_service.ports.errors import (
+    StoreConflict,
+    StoreError,
+    StoreStopping,
+    StoreUnavailable,
+    StoreUncertain,
+)
 
 TRIES = 3
 COMMANDS = (Created, Updated, Activated, Paused, Destroyed, Triggered, Released, CancelRequested)
@@ -114,7 +120,7 @@ class ClusterTurns:
         except Exception as error:  # noqa: BLE001 - one broken job must not look like a broken node
             self._log("turn_failed", jobId=job_id, error=repr(error))
             self._alarms.again(job_id, MINUTE)
-            return write_error(StoreUnavailable(f"the turn broke: {type(error).__name__}", is_public=True))
+            return write_error(StoreUncertain(f"the turn broke: {type(error).__name__}", is_public=True))
 
     async def take_back(self, job_id: str, command: Command) -> Reply:
         """Takes the turn of a handover of this node's own, which stops before that has come to another one.

@@ -178,7 +178,7 @@ async def test_a_call_that_daprd_holds_is_given_up_when_a_node_has_left(cluster:
     two = cluster.nodes["two"]
     cluster.world.ill["two"] = cluster.world.nodes.pop("two")
     asking = asyncio.create_task(two.host(job, Command(Triggered())))
-    await cluster.advance(4_900)
+    await cluster.advance(4_400)
     assert not asking.done()
     await cluster.advance(200)
     with pytest.raises(StoreUncertain):

@@ -115,6 +115,25 @@ async def test_rings_say_by_how_much_they_are_late() -> None:
     assert slow.alarms.lag == 0
 
 
+async def test_what_an_outage_held_up_says_nothing_of_the_rings_to_come() -> None:
+    """Else the sweep would wait for jobs by as much as the outage lasted; a herd after it counts as ever."""
+    slow = Slow()
+    slow.gate.set()
+    await slow.alarms.expect("job", Due(START + 40_000, None))
+    await slow.alarms.expect("other", Due(START + 45_000, None))
+    await slow.advance(65_000)
+    slow.alarms.rang("job")
+    assert slow.alarms.lag > 0
+    slow.alarms.excuse(slow.clock.now().steady)
+    assert slow.alarms.lag == 0
+    slow.alarms.rang("other")
+    assert slow.alarms.lag == 0
+    await slow.alarms.expect("later", Due(slow.clock.now().wall + 40_000, None))
+    await slow.advance(43_000)
+    slow.alarms.rang("later")
+    assert slow.alarms.lag == 3_000
+
+
 async def test_a_job_waits_in_line_once() -> None:
     """Whatever else rings it meanwhile (the sweep): one turn sees all that is due."""
     slow = Slow()

@@ -1,5 +1,6 @@
 """The calls of the sidecar as they are sent, and what daprd's refusals become."""
 
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
@@ -41,6 +42,18 @@ class Bench:
 async def bench() -> AsyncIterator[Bench]:
     async with AsyncExitStack() as stack:
         yield Bench(stack)
+
+
+async def test_without_a_connection_nothing_was_done() -> None:
+    """The sidecar of this node is dead: whoever asks is told so at once, and may ask another node."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        port = silent.getsockname()[1]
+        client = SidecarClient(http_port=port, grpc_port=port)
+        with pytest.raises(StoreUnavailable, match="ask another node") as caught:
+            await Sidecar(client=client).invoke("job", b"")
+        await client.close()
+    assert caught.value.is_public
 
 
 async def test_each_call_has_its_path(bench: Bench) -> None:

@@ -1,5 +1,6 @@
 """daprd sends a message once more where it got no answer: the turn is taken once (SPEC sections 3 and 10)."""
 
+import asyncio
 import base64
 import json
 from collections.abc import Sequence
@@ -19,9 +20,16 @@ from scheduler_service.domain.events import (
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Reactivated, Refusal, Reply, Unchanged
 from scheduler_service.hosts.dapr.cached_state import MESSAGE_MS, MESSAGES
-from scheduler_service.hosts.messages import read_reply
+from scheduler_service.hosts.messages import read_reply, write_error
 from scheduler_service.persistence.common.actor_document import read_actor_document
 from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.errors import (
+    StoreConflict,
+    StoreError,
+    StoreStopping,
+    StoreUnavailable,
+    StoreUncertain,
+)
 from scheduler_service.ports.state import Remembered
 from tests.conformance.hosts.houses import DaprHouse
 from tests.unit.hosts.house import describe
@@ -78,6 +86,61 @@ async def test_a_command_that_comes_twice_is_done_once(cluster: DaprHouse, name:
     entry = await cluster.catalogue.get(job_id)
     assert await repeat(cluster, messages[0]) == reply
     assert await cluster.catalogue.get(job_id) == entry
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable, StoreStopping, StoreConflict])
+@pytest.mark.parametrize("name", COMMANDS)
+async def test_a_refusal_that_may_be_that_of_a_second_delivery_is_uncertain(
+    cluster: DaprHouse, name: str, error: type[StoreError]
+) -> None:
+    """The first delivery was done at a node that died over its answer: "nothing was done" would be untrue."""
+    await cluster.create_by_actor(**WAITING)
+    await cluster.trigger()
+    cluster.node.shared.is_synced = False
+    invoke = cluster.world.invoke
+
+    async def send_twice(actor_id: str, method: str, data: bytes) -> bytes:
+        await invoke(actor_id, method, data)
+        await cluster.clock.sleep(1_000)
+        return write_error(error("the job is moving", is_public=True))
+
+    cluster.world.invoke = send_twice  # type: ignore[method-assign]
+    asking = asyncio.create_task(cluster.host("other" if name == "create" else "job", COMMANDS[name]))
+    await cluster.advance(1_000)
+    with pytest.raises(StoreUncertain, match="the job is moving"):
+        await asking
+
+
+async def test_a_refusal_at_once_is_that_of_the_only_delivery(cluster: DaprHouse) -> None:
+    """daprd sends nothing again so soon: nothing was done, and the caller may ask again."""
+    await cluster.create_by_actor(**WAITING)
+
+    async def refuse(actor_id: str, method: str, data: bytes) -> bytes:
+        return write_error(StoreUnavailable("the job is moving", is_public=True))
+
+    cluster.world.invoke = refuse  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable, match="the job is moving"):
+        await cluster.trigger()
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "read"])
+async def test_who_asks_has_an_answer_within_five_seconds(cluster: DaprHouse, name: str) -> None:
+    """While placement is away daprd holds every call; whether it was done is not known then."""
+    await cluster.create_by_actor(**WAITING)
+    cluster.node.shared.is_synced = False
+
+    async def hang(actor_id: str, method: str, data: bytes) -> bytes:
+        await asyncio.Event().wait()
+        raise AssertionError("it ends with its caller")
+
+    cluster.world.invoke = hang  # type: ignore[method-assign]
+    job_id = "other" if name == "create" else "job"
+    work = cluster.host.read(job_id) if name == "read" else cluster.host(job_id, COMMANDS[name])
+    asking = asyncio.ensure_future(work)
+    await cluster.advance(4_900)
+    assert asking.done()
+    with pytest.raises(StoreUncertain):
+        await asking
 
 
 async def test_a_trigger_that_comes_twice_is_one_execution(cluster: DaprHouse) -> None:
