@@ -70,6 +70,7 @@ LEDGER = (
     "outcome",
     Column("reason", free=True),
     Column("execution", lambda row: _number_in(row["executionId"])),
+    Column("state", lambda row: row.get("state")),
 )
 REVISIONS = ("revision", at("createdAt"), Column("definition", lambda row: row["definition"], free=True))
 RETRIES = (

@@ -166,8 +166,34 @@ def test_the_calendar_has_planned_and_actual_firings(console: Console) -> None:
     page = console("#/jobs/ledger?tab=calendar")
     page.get_by_role("button", name="Today").click()
     today = page.get_by_role("button", pressed=True).and_(page.locator("[aria-current=date]"))
-    expect(today).to_have_accessible_name(re.compile("fired"))
+    expect(today).to_have_accessible_name(re.compile("succeeded"))
     expect(page.get_by_role("row", name="fired")).not_to_have_count(0)
+
+
+def test_the_calendar_says_how_executions_ended(console: Console, service: ConsoleService) -> None:
+    """A firing whose execution failed is no success: another sign and word, not the colour alone."""
+    service.target.always("/broken", 500)
+    definition: dict[str, Any] = {
+        "jobName": "broken",
+        "timer": {"dueTime": "0s", "period": "1h"},
+        "request": [{"url": "service://shop/broken"}],
+    }
+    with service.caller() as client:
+        assert client.post("/jobs/broken", json=definition).is_success
+        page = console("#/jobs/broken?tab=calendar")
+        page.get_by_role("button", name="Today").click()
+        today = page.get_by_role("button", pressed=True).and_(page.locator("[aria-current=date]"))
+        expect(today).to_have_accessible_name(re.compile("1 failed"))
+        expect(today).not_to_have_accessible_name(re.compile("fired|succeeded"))
+        expect(today.locator(".day-count.bad .icon")).to_have_count(1)
+        expect(today.locator(".day-count.good")).to_have_count(0)
+        row = page.get_by_role("row", name="fired")
+        expect(row.locator(".badge.bad")).to_have_text("failed")
+        assert [one["state"] for one in client.get("/jobs/broken/firings").json()["data"]["items"]] == [
+            "terminated"
+        ]
+        console.close()
+        client.delete("/jobs/broken")
 
 
 def test_the_day_at_which_the_plan_is_cut_says_so(console: Console, service: ConsoleService) -> None:

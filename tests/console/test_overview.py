@@ -2,7 +2,7 @@
 
 import re
 
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 from tests.console.browsing import Console
 from tests.console.service import ConsoleService
@@ -33,3 +33,26 @@ def test_what_waits_is_counted(console: Console, started: Starter) -> None:
     page = console("#/")
     line = page.get_by_role("link", name=re.compile(r"^Queues \d+ parts wait"))
     expect(line).to_have_attribute("href", "#/queues")
+
+
+def test_a_job_that_needs_attention_is_listed_once(browser: Browser) -> None:
+    """However many alerts are open for it; a failing job without one beside it."""
+    told = {"on": "finalFailed", "url": "http://127.0.0.1:9/"}
+    alerts = [
+        told | {"name": "one", "jobId": "broken"},
+        told | {"name": "two", "jobId": "broken", "on": "failing", "failingCount": 1},
+    ]
+    with ConsoleService(alerts=alerts) as service:
+        service.target.always("/down", 500)
+        starter, console = Starter(service), Console(browser=browser, url=service.url)
+        for job_id in ("broken", "other"):
+            starter.job(job_id, {"url": "service://shop/down"})
+            starter.ended(job_id)
+        page = console("#/")
+        panel = page.locator("main .panel", has=page.get_by_role("heading", name="Needs attention"))
+        expect(panel.locator(".line.bad", has_text="other")).to_have_count(1)
+        expect(panel.locator(".line.bad", has_text="broken")).to_have_count(1)
+        expect(panel.locator(".line.bad", has_text="broken")).to_have_attribute("href", "#/jobs/broken")
+        starter.close()
+        console.close()
+    assert console.faults == []

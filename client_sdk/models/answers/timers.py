@@ -6,11 +6,18 @@ from typing import Any
 from pydantic import AwareDatetime, Field, RootModel
 
 from client_sdk.models.answers.form import AnswerModel, ProblemDetails
-from client_sdk.models.answers.words import DayNote, FiringOutcome, RetryJitter, RetryReason, TimerKind
+from client_sdk.models.answers.words import (
+    DayNote,
+    ExecutionState,
+    FiringOutcome,
+    RetryJitter,
+    RetryReason,
+    TimerKind,
+)
 
 
 class FiringLine(AnswerModel):
-    """The outcome of a planned firing, or of a run of missed ones."""
+    """The outcome of a planned firing, or of a run of missed ones; `state` is that of its execution."""
 
     planned_at: AwareDatetime
     until: AwareDatetime | None
@@ -18,6 +25,7 @@ class FiringLine(AnswerModel):
     outcome: FiringOutcome
     reason: str | None
     execution_id: str | None
+    state: ExecutionState | None = None
 
 
 class Planned(AnswerModel):

@@ -46,11 +46,13 @@ def select_executions(query: ExecutionQuery, without: frozenset[str]) -> Selecti
 
 
 def select_firings(query: FiringQuery) -> Selection:
-    """The ledger of one life, latest planned moment first."""
+    """The ledger of one life, latest planned moment first, with the states of the executions."""
     table = firings.c
+    started = sa.and_(executions.c.uid == table.uid, executions.c.execute_number == table.execute_number)
     conditions = [table.uid == query.uid, *_between(table.planned_at, query.planned_from, query.planned_to)]
     place = (table.planned_at, table.execute_number, sa.cast(table.until, sa.String))
-    return _page(sa.select(firings).where(*conditions), place, query)
+    rows = sa.select(firings, executions.c.state).outerjoin_from(firings, executions, started)
+    return _page(rows.where(*conditions), place, query)
 
 
 def select_deliveries(query: DeliveryQuery) -> Selection:

@@ -44,7 +44,10 @@ def execution_wire(row: sa.Row[tuple[object, ...]], failure: AttemptEnded | None
 
 
 def firing_wire(row: sa.Row[tuple[object, ...]]) -> Wire:
-    """The members of an entry of the ledger. `count` None: it is still being counted."""
+    """The members of an entry of the ledger. `count` None: it is still being counted.
+
+    `state` is that of the execution, None where it started none or none is kept.
+    """
     return {
         "plannedAt": rfc3339(row.planned_at),
         "until": None if row.until == row.planned_at else rfc3339(row.until),
@@ -52,6 +55,7 @@ def firing_wire(row: sa.Row[tuple[object, ...]]) -> Wire:
         "outcome": row.outcome,
         "reason": row.reason,
         "executionId": write_execution_id(row.uid, row.execute_number) if row.execute_number else None,
+        "state": row.state,
     }
 
 

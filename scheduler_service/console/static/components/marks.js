@@ -36,7 +36,7 @@ export const TONES = {
   not_ready: ["bad", "alert"],
   stalled: ["bad", "alert"],
   starting: ["busy", "clock"],
-  fired: ["good", "check"],
+  fired: ["quiet", "play"],
   late: ["warn", "clock"],
 };
 

@@ -266,7 +266,7 @@ async def test_the_ledger_lists_firings(room: Room) -> None:
         room,
         batch(1, FiringRecord(START, FiringOutcome.FIRED, execute_number=1)),
         batch(2, FiringRecord(START + 100, FiringOutcome.SKIPPED, START + 300, None, "misfire")),
-        batch(3, FiringRecord(START + 400, FiringOutcome.LATE, execute_number=2)),
+        batch(3, FiringRecord(START + 400, FiringOutcome.LATE, execute_number=2), execution(2, "terminated")),
         batch(3, FiringRecord(START, FiringOutcome.FIRED), uid="u2"),
     )
     first = await room.reads.firings(FiringQuery(uid="u1", limit=2))
@@ -278,7 +278,9 @@ async def test_the_ledger_lists_firings(room: Room) -> None:
         "outcome": "skipped",
         "reason": "misfire",
         "executionId": None,
+        "state": None,
     }
+    assert [one["state"] for one in first.items] == ["terminated", None]
     assert rest.items == [
         {
             "plannedAt": rfc3339(START),
@@ -287,6 +289,7 @@ async def test_the_ledger_lists_firings(room: Room) -> None:
             "outcome": "fired",
             "reason": None,
             "executionId": "u1-1",
+            "state": None,
         }
     ]
     later = await room.reads.firings(FiringQuery(uid="u1", planned_from=START + 400, planned_to=START + 400))

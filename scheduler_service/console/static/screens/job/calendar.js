@@ -24,7 +24,7 @@ import {
 } from "../../core.js";
 import { DayList } from "./day_list.js";
 import { useLedger } from "./ledger.js";
-import { KINDS, MonthGrid } from "./month.js";
+import { KINDS, MonthGrid, kindOf } from "./month.js";
 
 const MOST_PLANNED = 1_000;
 
@@ -97,10 +97,10 @@ function weeksOf({ dates, month, today, zone, ledger, planned }) {
   const byDate = new Map();
   const at = (moment) => {
     const date = dateOf(new Date(moment).getTime(), zone);
-    if (!byDate.has(date)) byDate.set(date, { fired: 0, late: 0, skipped: 0, planned: 0, note: null });
+    if (!byDate.has(date)) byDate.set(date, { ...Object.fromEntries(KINDS.map(([name]) => [name, 0])), note: null });
     return byDate.get(date);
   };
-  for (const line of ledger.lines) at(line.plannedAt)[line.outcome] += line.count ?? 1;
+  for (const line of ledger.lines) at(line.plannedAt)[kindOf(line)] += line.count ?? 1;
   for (const firing of planned?.firings ?? []) {
     const day = at(firing.utc);
     day.planned += 1;

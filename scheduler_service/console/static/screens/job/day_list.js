@@ -70,6 +70,7 @@ function columnsOfDay(job) {
     { key: "outcome", text: t("job.outcome"), cell: (one) => (one.outcome === "planned" ? html`<span class="badge quiet">${t("job.day.planned")}</span>` : html`<${StateBadge} state=${one.outcome}/>`) },
     { key: "count", text: t("job.count"), kind: "right", cell: (one) => html`<span class="number">${formatNumber(one.count ?? 1)}</span>` },
     { key: "reason", text: t("job.why"), cell: (one) => reasonOf(one) },
+    { key: "state", text: t("job.ended"), cell: (one) => one.state && html`<${StateBadge} state=${one.state}/>` },
     { key: "execution", text: t("job.execution"), cell: (one) => one.executionId && html`<a class="mono" href=${linkTo("executions", one.executionId)}>${one.executionId}</a>` },
   ];
 }

@@ -4,11 +4,22 @@ import { Icon, formatCompact, formatNumber, html, t, weekdayNames } from "../../
 
 /** What is counted of a day, in order: name, pictogram, tone. */
 export const KINDS = [
-  ["fired", "check", "good"],
+  ["failed", "cross", "bad"],
+  ["succeeded", "check", "good"],
   ["late", "clock", "warn"],
+  ["cancelled", "stop", "quiet"],
+  ["fired", "play", "quiet"],
   ["skipped", "skip", "bad"],
   ["planned", "dot", "quiet"],
 ];
+
+const ENDS = { terminated: "failed", cancelled: "cancelled", succeeded: "succeeded" };
+
+/** Which of KINDS a line of the ledger is: how its execution ended; `fired` until that, and where it is not kept. */
+export function kindOf({ outcome, state }) {
+  const end = ENDS[state] ?? "fired";
+  return outcome === "skipped" || (outcome === "late" && (end === "succeeded" || state === null)) ? outcome : end;
+}
 
 /**
  * The grid: `weeks` of `{date, isOutside, isToday, isChosen, isPartial, isCut, note, counts}`, `counts` with the names of KINDS, of a day that `isCut` at least so many; `onChoose(date)`. Days are buttons in a table.

@@ -15,7 +15,7 @@ export const Attention = {
     return () => {
       const lines = [
         ...alertLines(alerts.data),
-        ...jobLines(failing.data, props.jobs),
+        ...jobLines(failing.data, props.jobs, new Set(alerts.data?.open.map((one) => one.jobId))),
         ...deliveryLines(deliveries.data, "outbox", t("overview.outbox")),
         ...deliveryLines(deliveries.data, "failed", t("overview.undelivered")),
         ...serviceLines(props.services),
@@ -34,18 +34,27 @@ function nothing(isAwaited) {
 }
 
 function alertLines(data) {
-  return (data?.open ?? []).slice(0, LISTED).map((one) => {
-    const href = one.executionId ? linkTo("executions", one.executionId) : one.jobId ? linkTo("jobs", one.jobId) : "#/alerts";
-    return line(`alert ${one.alert} ${one.kind} ${one.subject}`, "bad", "bell", href, one.subject, showUnseen(one.text), one.since);
+  const bySubject = new Map();
+  for (const one of data?.open ?? []) {
+    const subject = one.jobId ? `job ${one.jobId}` : `${one.kind} ${one.subject}`;
+    bySubject.set(subject, [...(bySubject.get(subject) ?? []), one]);
+  }
+  return [...bySubject].slice(0, LISTED).map(([subject, alerts]) => {
+    const [one] = alerts;
+    const href = alerts.length === 1 && one.executionId ? linkTo("executions", one.executionId) : one.jobId ? linkTo("jobs", one.jobId) : "#/alerts";
+    const texts = [...new Set(alerts.map(({ text }) => showUnseen(text)))];
+    return line(`alert ${subject}`, "bad", "bell", href, one.subject, texts.join(" · "), one.since);
   });
 }
 
-function jobLines(data, counts) {
-  const items = (data?.items ?? []).map((job) =>
+/** Those that no alert is open for: a job is listed once. */
+function jobLines(data, counts, alerted) {
+  const failing = data?.items ?? [];
+  const items = failing.filter((job) => !alerted.has(job.jobId)).map((job) =>
     line(`job ${job.jobId}`, "bad", "cross", linkTo("jobs", job.jobId), job.jobName, job.latestExecution?.error && t("overview.failedWith", { error: job.latestExecution.error }), job.latestExecution?.endedAt ?? job.updatedAt),
   );
   const all = counts?.byLastOutcome?.terminated ?? 0;
-  if (all > items.length) items.push(more("failing", "#/jobs?lastOutcome=terminated", t("overview.moreFailing", { count: formatNumber(all - items.length) })));
+  if (all > failing.length) items.push(more("failing", "#/jobs?lastOutcome=terminated", t("overview.moreFailing", { count: formatNumber(all - failing.length) })));
   return items;
 }
 
