@@ -37,6 +37,7 @@ from scheduler_service.engine.machine import decide
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.engine.states import TERMINAL
 from scheduler_service.engine.status import due
+from scheduler_service.language.values import show_text
 
 LOG = logging.getLogger("client_sdk")
 REVISION = 1
@@ -242,7 +243,7 @@ def _read(body: bytes | None) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
-        return body.decode("utf-8", "replace")
+        return show_text(body)
 
 
 def _conclude(record: ExecutionRecord, steps: tuple[LiteStep, ...]) -> LiteExecution:

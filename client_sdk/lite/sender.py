@@ -13,6 +13,7 @@ from client_sdk.decoding import CODINGS, read_decoded
 from client_sdk.trust import explain_tls, trusted
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
+from scheduler_service.language.charsets import as_utf8, charset_of
 
 _IS_OWN: ContextVar[bool] = ContextVar("is_own", default=False)
 
@@ -81,6 +82,7 @@ class LiteSender:
             await answer.aclose()
         body, truncated = await self._read(answer)
         fields = tuple((name, value) for name, value in answer.headers.multi_items())
+        body = as_utf8(body, charset_of(answer.headers.get("content-type", "")), truncated=truncated)
         return Answer(answer.status_code, fields, body, truncated, _since(started), str(answer.url))
 
     async def _send_quietly(self, request: httpx.Request) -> httpx.Response:

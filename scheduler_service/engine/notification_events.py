@@ -20,7 +20,7 @@ from scheduler_service.engine.requests import Refused, make_request
 from scheduler_service.engine.scope import token_in
 from scheduler_service.engine.turn_state import TurnState
 from scheduler_service.language.expression import NOTIFY_BODY
-from scheduler_service.language.values import as_json, parse_json
+from scheduler_service.language.values import NOT_TEXT, as_json, parse_json, parse_response
 from scheduler_service.timing.zones import load_zone
 
 IN_PROGRESS, SUCCEED, FAILED, TIMEOUT = "inprogress", "succeed", "failed", "timeout"
@@ -52,7 +52,9 @@ def report_event(_: TurnState, report: Report, http_status: str) -> Notification
 def answer_event(turn: TurnState, answer: Answer, error: str | None, message: str) -> NotificationEvent:
     """The event of an answer that ends a synchronous attempt or fails an asynchronous chain."""
     code = str(answer.status)
-    value = parse_json(answer.body) if answer.body else None
+    value = parse_response(answer.body) if answer.body else None
+    if value is NOT_TEXT:
+        value, message = None, message or "the answer is no text in its charset: it is left out of `data`"
     if isinstance(value, dict) and "status" in value:
         return NotificationEvent(code, code, value)
     state = FAILED if error else SUCCEED

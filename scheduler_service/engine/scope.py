@@ -12,8 +12,8 @@ from scheduler_service.engine.program import Program, Target
 from scheduler_service.language.compiled import Template
 from scheduler_service.language.filters import Budget
 from scheduler_service.language.jsonpath import NODES_MAX
-from scheduler_service.language.rendering import Scope
-from scheduler_service.language.values import parse_json
+from scheduler_service.language.rendering import Scope, holds_bytes
+from scheduler_service.language.values import parse_json, parse_response
 
 ANYTHING = "*"
 
@@ -54,12 +54,14 @@ def scope_for(
             system[name] = extra[name]
         else:
             system[name] = _system(name, program, head, run, target)
+    root = root_for(program, run, responses, target.members)
     return Scope(
         system=system,
         environment=program.surroundings.environment,
-        root=root_for(program, run, responses, target.members),
+        root=root,
         aliases={"jobId": program.job_id, "executeNumber": run.execute_number},
         budget=budget or Budget(NODES_MAX),
+        has_bytes=bool(responses) and holds_bytes(root, 2),
     )
 
 
@@ -103,7 +105,7 @@ def _templates(target: Target) -> Iterator[Template]:
 
 
 def _value(kept: Kept) -> object:
-    return None if kept.body is None else parse_json(kept.body)
+    return None if kept.body is None else parse_response(kept.body)
 
 
 def _system(name: str, program: Program, head: Head, run: Open, target: Target) -> object:

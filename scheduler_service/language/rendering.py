@@ -24,7 +24,7 @@ from scheduler_service.language.expression import Environment, Expression, Name,
 from scheduler_service.language.filters import Budget
 from scheduler_service.language.jsonpath import NODES_MAX, Missing, Path, TooMuch, evaluate
 from scheduler_service.language.places import Place, encode_value, place_after
-from scheduler_service.language.values import as_json, as_text, find_control, parse_json
+from scheduler_service.language.values import NOT_TEXT, as_json, as_text, find_control, parse_json
 
 RAW = frozenset({Place.START, Place.AUTHORITY, Place.JOINT})
 ENCODED = frozenset({Place.PATH, Place.QUERY, Place.FRAGMENT})
@@ -38,6 +38,11 @@ URL_CHARACTERS_MAX = 65_536
 FREE_SPLICES = 16
 """How many `|json` of a body are not measured: measuring a value means encoding it."""
 
+NOT_READ = (
+    "not_text: the response is no text in the charset that its Content-Type names, UTF-8 where it names "
+    "none; let the target name the charset of its text"
+)
+
 _SEPARATOR = re.compile(r"[/?#]")
 
 
@@ -46,6 +51,7 @@ class Scope(msgspec.Struct, frozen=True):
 
     `system`: the system variables that it names. `root`: the root of JSONPath. `environment`: the tenant's
     variables. `aliases`: `jobId` and `executeNumber`. `budget`: shared by all JSONPaths of the request.
+    `has_bytes`: `NOT_TEXT` is among the root's values, or its `responses`; what finds it is Unrenderable.
     """
 
     system: Mapping[str, object]
@@ -53,6 +59,7 @@ class Scope(msgspec.Struct, frozen=True):
     root: Mapping[str, object]
     aliases: Mapping[str, object]
     budget: Budget = msgspec.field(default_factory=lambda: Budget(NODES_MAX))
+    has_bytes: bool = False
 
 
 @final
@@ -110,6 +117,14 @@ def render_url(template: UrlTemplate, scope: Scope) -> str | Unrenderable:
     return _changed_depth(template.parts, pieces) or "".join(pieces)
 
 
+def holds_bytes(value: object, levels: int = 3) -> bool:
+    """Whether `NOT_TEXT` is in a value of the root: as deep as a query's array of the root's `responses`."""
+    if value is NOT_TEXT or levels == 0:
+        return value is NOT_TEXT
+    below = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(holds_bytes(one, levels - 1) for one in below)
+
+
 def _interpolate(parts: Parts, scope: Scope, room: int) -> str | Unrenderable:
     pieces: list[str] = []
     for part in parts:
@@ -134,6 +149,9 @@ def _text_of(expression: Expression, scope: Scope) -> str | Unrenderable:
 
 
 def _value_of(expression: Expression, scope: Scope) -> object | Unrenderable:
+    if scope.has_bytes:
+        value = _value_of(expression, msgspec.structs.replace(scope, has_bytes=False))
+        return Unrenderable(expression.text, NOT_READ) if holds_bytes(value) else value
     if isinstance(expression, Query):
         return _found(expression.path, scope.root, expression, scope.budget)
     if isinstance(expression, Name):

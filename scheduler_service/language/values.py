@@ -19,6 +19,13 @@ LARGE_BYTES = 32_768
 FEW_MEMBERS, MEMBER_LEVELS = 64, 2
 """Containers with no more members are encoded member by member, in so many levels: 4,096 calls at most."""
 
+
+class NotText:
+    """In the place of a response whose bytes are no text, and no JSON."""
+
+
+NOT_TEXT = NotText()
+
 _BOM = b"\xef\xbb\xbf"
 _INTEGER_DIGITS_MAX = 4_000  # Python refuses to convert longer ones
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -30,17 +37,28 @@ def parse_json(body: bytes) -> object:
 
     Integers are exact; a decimal becomes a float, or a Decimal if a float would be infinite, so that it is
     written as it was read. `NaN`, `Infinity` and nesting deeper than `DEPTH_MAX` are not JSON. A byte order
-    mark is ignored; bytes of a text that are not UTF-8 become U+FFFD.
+    mark is ignored; bytes of a text that are not UTF-8 are shown as `show_text` does.
     """
+    value = parse_response(body)
+    return show_text(body) if value is NOT_TEXT else value
+
+
+def parse_response(body: bytes) -> object:
+    """As `parse_json`, but `NOT_TEXT` where the body is neither JSON nor text in UTF-8. Never raises."""
     try:
         value = decode_json(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _parse_slowly(body)
     except RecursionError:
-        return body.decode("utf-8", "replace")
+        return _text_in(body)
     if is_shallow(value, count_openings(body, DEPTH_MAX + 1)):
         return value
-    return body.decode("utf-8", "replace")
+    return _text_in(body)
+
+
+def show_text(body: bytes) -> str:
+    """A body for people: bytes that are not UTF-8 as `\\xNN`, so that nothing of it is lost."""
+    return body.decode("utf-8-sig", "backslashreplace")
 
 
 def is_shallow(value: object, brackets: int | None = None, *, levels: int = DEPTH_MAX) -> bool:
@@ -119,8 +137,15 @@ def _parse_slowly(body: bytes) -> object:
     try:
         value = decode_in_pieces(body.removeprefix(_BOM), _read_slowly)
     except (ValueError, RecursionError, InvalidOperation):
-        return body.decode("utf-8", "replace")
-    return value if is_shallow(value) else body.decode("utf-8", "replace")
+        return _text_in(body)
+    return value if is_shallow(value) else _text_in(body)
+
+
+def _text_in(body: bytes) -> object:
+    try:
+        return body.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return NOT_TEXT
 
 
 def _read_slowly(text: bytes) -> object:

@@ -6,6 +6,7 @@ import httptools
 import msgspec
 
 from scheduler_service.domain.wire import Headers
+from scheduler_service.language.charsets import as_utf8, charset_of
 from scheduler_service.transport.errors import ConnectFailed
 from scheduler_service.transport.response_body import Body, PlainBody, is_decodable, open_body
 
@@ -17,7 +18,10 @@ _ABOUT_BODY = frozenset({"content-encoding", "transfer-encoding"})
 
 
 class ParsedResponse(msgspec.Struct, frozen=True, gc=False):
-    """A whole response; header names in lower case. `truncated`: the body was longer than the limit."""
+    """A whole response; header names in lower case. `truncated`: the body was longer than the limit.
+
+    A text in another charset, as the Content-Type names it, is in UTF-8 here.
+    """
 
     status: int
     headers: Headers
@@ -100,7 +104,11 @@ class ResponseParser:
             self._parser = None  # httptools still expects a body
         is_decoded = self._coding and is_decodable(self._coding)
         head = _describe_decoded(self._head) if is_decoded else tuple(self._head)
-        return ParsedResponse(self._status, head, self._body.end(), self._body.truncated)
+        body, is_cut = self._body.end(), self._body.truncated
+        if self._charset:
+            body = as_utf8(body, self._charset, truncated=is_cut)
+            body, is_cut = body[: self._limit], is_cut or len(body) > self._limit
+        return ParsedResponse(self._status, head, body, is_cut)
 
     def drop_body(self) -> None:
         """Keeps nothing of a body whose response was taken."""
@@ -165,7 +173,7 @@ class ResponseParser:
         self._raw: list[tuple[bytes, bytes]] = []
         self._head: list[tuple[str, str]] = []
         self._trailers: list[tuple[bytes, bytes]] = []
-        self._coding = ""
+        self._coding = self._charset = ""
         self._is_framed = False
         self._body = None
 
@@ -190,6 +198,8 @@ class ResponseParser:
             if name == "content-length":
                 self._is_framed = True
                 length = value
+            elif name == "content-type":
+                self._charset = charset_of(value)
             elif name in _ABOUT_BODY:
                 self._describe_body(name, value)
         if len(length) >= _LARGE_DIGITS and not is_decodable(self._coding):

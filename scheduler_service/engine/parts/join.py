@@ -12,7 +12,7 @@ from scheduler_service.engine.program import Step
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.engine.verdicts import DIGEST, FAILED_WORD, digest_of
-from scheduler_service.language.values import as_json, parse_json
+from scheduler_service.language.values import NOT_TEXT, as_json, parse_response
 
 PARTIAL, INSTANCE_LOST = "partial", "instance_lost"
 DROPPED = Report(status="dropped")
@@ -51,9 +51,11 @@ def finish_parts(
 ) -> None:
     """Ends the step when all its parts have: it succeeds if all did, else the attempt fails."""
     counted = tuple(end for end in ends if not end.dropped)
-    array = as_json([None if end.body is None else parse_json(end.body) for end in counted])
+    values = [None if end.body is None else parse_response(end.body) for end in counted]
+    array = as_json([None if value is NOT_TEXT else value for value in values])
     cut = any(end.truncated for end in counted)
-    joined = Answer(200, (), array, cut, 0, counted[0].url or url)
+    # Where one part's answer is no text, the whole is none for a template.
+    joined = Answer(200, (), b"\xff" if NOT_TEXT in values else array, cut, 0, counted[0].url or url)
     broken = _judge(step, counted, len(ends)) or refuse_sum(turn, run, step, joined)
     error = broken.failure.code if broken else None
     whole = _exchange(turn, step, counted, url, array, broken)

@@ -17,7 +17,7 @@ from scheduler_service.domain.records import (
     StepEnded,
 )
 from scheduler_service.domain.tracing import trace_in, trace_of
-from scheduler_service.language.values import as_text
+from scheduler_service.language.values import as_text, show_text
 from scheduler_service.persistence.history.log import AnyRow
 from scheduler_service.persistence.history.queries import Wire
 from scheduler_service.persistence.history.shapes import exchange_wire
@@ -182,4 +182,4 @@ def parse_kept(body: bytes) -> object:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return body.decode("utf-8", "replace")
+        return show_text(body)

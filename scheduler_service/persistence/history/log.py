@@ -20,6 +20,7 @@ from scheduler_service.domain.records import (
     StepEnded,
 )
 from scheduler_service.domain.texts import cut
+from scheduler_service.language.values import show_text
 from scheduler_service.persistence.common.pagination import Number
 from scheduler_service.persistence.history.answer_room import MOST_NOTIFICATIONS
 from scheduler_service.persistence.history.coalesce import DeliveryDetail
@@ -150,7 +151,7 @@ def _record_line(record: Detail) -> Line:
             text = _join(_exchange(record.exchange), record.status, record.progress, record.error)
             return Line(record.at, "check", text, record.request_counts)
         case FeedbackSeen():
-            text = _join("stale" if record.stale else None, record.body.decode("utf-8", "replace"))
+            text = _join("stale" if record.stale else None, show_text(record.body))
             return Line(record.at, "feedback", text, record.request_counts)
         case LeaseChanged():
             part = "" if record.part is None else f", part {record.part}"

@@ -233,3 +233,38 @@ def test_an_attempt_over_its_limit_in_a_step() -> None:
     assert rig.execution(1).error == "500"
     rig.pass_time(1_000)
     assert rig.request.url == "http://target.test/two?x=1"
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"body": "${ONE}"},
+        {"body": {"x": ["${ONE}|json"]}},
+        {"body": "${responses[0]}"},
+        {"body": "${$.responses}|json"},
+        {"body": "${$.responses[*]}|json"},
+        {"body": "${$}|json"},
+        {"headers": {"X-A": "${ONE}"}},
+        {"url": "http://target.test/${ONE}"},
+    ],
+)
+def test_bytes_that_are_no_text_fail_the_step_that_needs_them(field: dict[str, Any]) -> None:
+    """`template`, whose message says `not_text`: nothing is sent instead of them (section 4.3)."""
+    steps = [
+        {"url": "http://target.test/1", "respEnvName": "ONE"},
+        {"url": "http://target.test/2", **field},
+    ]
+    rig = Rig(request=steps).create()
+    rig.deliver(Triggered())
+    rig.answer(200, b"\xd6\xd0")
+    end = [one for one in rig.records if isinstance(one, AttemptEnded)][-1]
+    assert end.error == "template"
+    assert "not_text" in (end.message or "")
+
+
+def test_bytes_that_nothing_needs_fail_no_step() -> None:
+    """A named response that the templates leave alone may have any bytes."""
+    rig = Rig(request=[{"url": "http://t.test/1"}, {"url": "http://t.test/2", "body": "${jobId}"}]).create()
+    rig.deliver(Triggered())
+    rig.answer(200, b"\xd6\xd0")
+    assert rig.sent_body() == "job"

@@ -199,3 +199,14 @@ def test_any_bytes_are_an_answer_or_refused(pieces: list[bytes], method: str) ->
                 return
     except ConnectFailed:
         pass
+
+
+def test_text_in_another_charset() -> None:
+    """The body is in UTF-8, within the limit; the headers say what came (SPEC section 4.3)."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain;charset=GBK\r\n\r\n"
+    reply, _ = receive(head + "订单".encode("gbk"))
+    assert reply.body == "订单".encode()
+    assert reply.headers == (("content-type", "text/plain;charset=GBK"),)
+    grown, _ = receive(head + "订单".encode("gbk"), limit=4)
+    assert grown.truncated
+    assert len(grown.body) == 4
