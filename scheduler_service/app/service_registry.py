@@ -78,6 +78,7 @@ class ServiceRegistry:
             complete_at=lambda: self.registry.complete_at,
             log=log,
         )
+        self._wait = round(settings.wait_seconds * SECOND)
         static = {name: bases[0] for name, bases in settings.static.items() if bases}
         self._fixed = {name: tuple(bases) for name, bases in settings.static.items()}
         self._rates = rates
@@ -184,8 +185,11 @@ class ServiceRegistry:
         if service is None:
             return Terms(fixed=fixed, address=self._fallback(name))
         awaits = self.registry.awaits_instances(tenant, name)
-        address = service.address or (None if awaits else self._fallback(name))
-        return Terms(service.route or RANDOM, service.tags, fixed, address, service.rate_limit, awaits)
+        # What has had instances is reached through them: they are waited for, and nothing stands in.
+        waits = self._wait > 0 and self._instances.has_had(tenant, name)
+        address = service.address or (None if awaits or waits else self._fallback(name))
+        wait = 0 if fixed or address else self._wait
+        return Terms(service.route or RANDOM, service.tags, fixed, address, service.rate_limit, awaits, wait)
 
     def _allowance(self, tenant: str, queue: str, instance: str) -> int | None:
         """What an instance says of itself under the name of the queue counts for its claims."""

@@ -34,6 +34,7 @@ class ResolveInstances(Effect, frozen=True):
     `route` None: that of the service. `tags` narrow the choice; `excluded` have refused already. `single`:
     one instance, whatever the route, for a part that lost its own. `key` is the key of the route `hash`,
     `seed` that of random choices. If all instances are full, the choice waits until it is abandoned.
+    `waits`: where there is no instance, it waits for one as long as `services.wait_seconds` says.
     """
 
     token: Token
@@ -45,6 +46,7 @@ class ResolveInstances(Effect, frozen=True):
     tags: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     single: bool = False
+    waits: bool = False
 
 
 class CallPart(Effect, frozen=True):

@@ -99,11 +99,13 @@ class InstancesResolved(Event, frozen=True):
     """The instances chosen for a step or one of its parts, in the order of their ids; none: none is free.
 
     `route` is the policy that chose; with `broadcast` and `shard` each instance gets a part of its own.
+    `wait` (ms): there is none, and a search that waits for one ends after so long; 0: it would not wait.
     """
 
     token: Token
     chosen: tuple[Chosen, ...]
     route: str = "random"
+    wait: int = 0
 
 
 class InstanceLost(Event, frozen=True):

@@ -239,8 +239,8 @@ class PartsInFlight(_InFlight):
 
     async def _search(self, job_id: str, search: ResolveInstances) -> None:
         try:
-            chosen, route = await self._router.resolve(search)
-            await self._deliver_outcome(job_id, search.token, InstancesResolved(search.token, chosen, route))
+            found = await self._router.resolve(search)
+            await self._deliver_outcome(job_id, search.token, InstancesResolved(search.token, *found))
         finally:
             # The turn has either started the call, which took the place over, or does not need the place.
             self._router.leave(search.token)

@@ -40,9 +40,11 @@ class ServiceTable(Protocol):
 class Router(Protocol):
     """Chooses among the instances of services by policy and capacity. In memory; raises nothing."""
 
-    async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str]:
+    async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str, int]:
         """The instances for the step (none where there are none) and the policy. Waits while all are full.
 
+        Also how long, in ms, a search that `waits` would wait for an instance where there is none. One that
+        does returns when that is over at the latest.
         A place is held for `search.token` until the call takes it over, or `leave`.
         """
 

@@ -64,7 +64,7 @@ class Instances:
     def subscribe(self, listener: Listener) -> None:
         """Calls `listener` after each registration and deregistration, until `unsubscribe`.
 
-        Also after the heartbeat of an instance that was offline.
+        Also after the heartbeat of an instance that was offline, refused connections or was draining.
         """
         self._listeners.append(listener)
 
@@ -102,6 +102,11 @@ class Instances:
     def left_at(self, tenant: str, service: str, instance_id: str) -> int | None:
         """When this instance deregistered; None: it is known, or never was."""
         return self._left.get((tenant, service, instance_id))
+
+    def has_had(self, tenant: str, service: str) -> bool:
+        """Whether any instance of the service is known, or has left."""
+        key = (tenant, service)
+        return bool(self._known.get(key)) or any(place[:2] == key for place in self._left)
 
     def is_online(self, instance: Instance, now: int) -> bool:
         """Whether its last sign of life is recent enough."""
@@ -155,7 +160,7 @@ class Instances:
         if earlier is None or earlier.seen >= seen:
             return
         self._put(msgspec.structs.replace(earlier, seen=seen, load=load, refuses=False))
-        if not self.is_online(earlier, seen):
+        if earlier.refuses or not self.is_online(earlier, seen):
             self._tell(tenant, service, instance_id)
 
     def renew(
@@ -185,7 +190,8 @@ class Instances:
             refuses=False,
         )
         self._put(renewed)
-        if not self.is_online(earlier, now):
+        is_ready_again = earlier.refuses or (earlier.draining and not renewed.draining)
+        if is_ready_again or not self.is_online(earlier, now):
             self._tell(tenant, service, instance_id)
         return renewed
 

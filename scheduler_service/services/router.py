@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -34,7 +35,8 @@ class Terms(msgspec.Struct, frozen=True):
 
     `fixed` are addresses from the settings: each counts as an instance, and no others do, so that a
     registration cannot divert calls. `address` is called when no instance takes work. `awaits_instances`: the
-    scheduler has just started, and running instances may not have registered yet.
+    scheduler has just started, and running instances may not have registered yet. `wait` (ms): how long a
+    step waits where no instance takes work; 0: not at all.
     """
 
     route: str = RANDOM
@@ -43,6 +45,7 @@ class Terms(msgspec.Struct, frozen=True):
     address: str | None = None
     rate: RateLimit | None = None
     awaits_instances: bool = False
+    wait: int = 0
 
 
 class OtherNodes(Protocol):
@@ -85,19 +88,25 @@ class MemoryRouter:
         self._last: dict[tuple[str, str, tuple[str, ...]], str] = {}
         self._avoided: dict[tuple[str, str, str], int] = {}
         self._queues = WaitQueues(clock=clock)
+        self._expecting: dict[Key, set[asyncio.Future[None]]] = {}
+        instances.subscribe(self._wake_expecting)
 
-    async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str]:
+    async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str, int]:
         """The instances for the step, and the policy. Waits while all that fit are full, and after a start
         while instances may not have registered yet.
 
-        A single chosen instance holds a place for `search.token` until the call takes it over.
+        A single chosen instance holds a place for `search.token` until the call takes it over. Where none is
+        chosen, the last value is how long a search that `waits` would have waited (ms).
         """
         route = search.route or self._terms(search.tenant, search.service).route
         key = (search.tenant, search.service)
+        if search.waits:
+            await self._expect(search)
         if self._others is not None and not self._instances.online(*key, self._clock.now().steady):
             await self._others.ask()
         found = await self._queues.pass_through((*key, *search.tags), key, lambda: self._look(search, route))
-        return found, route
+        wait = 0 if found or search.waits else self._terms(*key).wait
+        return found, route, wait
 
     def take_place(self, call: CallPart) -> bool:
         """Whether the call may be made now, ahead of no other; then it holds its place until `leave`."""
@@ -151,15 +160,42 @@ class MemoryRouter:
         """The rate limit of a service allows calls again: those that wait look at once."""
         self._queues.retry((tenant, service))
 
-    def _look(self, search: ResolveInstances, route: str) -> tuple[Chosen, ...] | None:
-        """The instances for the step, () if there are none; None: all are full, or may be back soon."""
-        terms = self._terms(search.tenant, search.service)
+    async def _expect(self, search: ResolveInstances) -> None:
+        """Returns when an instance may take the step, or when the service's `wait` is over.
+
+        Each registration at the service, and each return of an instance, is a look: nothing is polled.
+        """
+        key, start = (search.tenant, search.service), self._clock.now().steady
+        while not self._fitting(search, terms := self._terms(*key)):
+            left = start + terms.wait - self._clock.now().steady
+            if left <= 0:
+                return
+            woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._expecting.setdefault(key, set()).add(woken)
+            alarm = self._clock.call_after(left, partial(_wake, woken))
+            try:
+                await woken
+            finally:
+                alarm.cancel()
+                self._expecting.get(key, set()).discard(woken)
+
+    def _wake_expecting(self, tenant: str, service: str, _: str) -> None:
+        for woken in self._expecting.pop((tenant, service), ()):
+            _wake(woken)
+
+    def _fitting(self, search: ResolveInstances, terms: Terms) -> list[Candidate]:
+        """Those that may take the step, full ones too."""
         candidates = [
             one
             for one in self._candidates(search.tenant, search.service, terms)
             if one.instance not in search.excluded
         ]
-        wanted = narrow(candidates, search.tags or terms.tags)
+        return narrow(candidates, search.tags or terms.tags)
+
+    def _look(self, search: ResolveInstances, route: str) -> tuple[Chosen, ...] | None:
+        """The instances for the step, () if there are none; None: all are full, or may be back soon."""
+        terms = self._terms(search.tenant, search.service)
+        wanted = self._fitting(search, terms)
         if not wanted and (terms.awaits_instances or self._may_come_back(search, terms)):
             return None
         if route in SPREAD and not search.single:
@@ -250,6 +286,11 @@ class MemoryRouter:
             return False
         window.take(now)
         return True
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def _queue_of(call: CallPart) -> WaitQueue:

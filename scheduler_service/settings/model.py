@@ -183,6 +183,7 @@ class Services(Group):
     heartbeat_seconds: Positive = 3
     offline_seconds: Positive = 10
     lost_after_seconds: Seconds | None = None
+    wait_seconds: Seconds = 30
     declared_bytes: PositiveCount = 16 << 20
 
 

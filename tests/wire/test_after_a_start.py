@@ -93,9 +93,9 @@ async def test_a_check_waits_no_longer_than_they_may_take(tmp_path: Path) -> Non
 
 
 async def test_who_is_not_back_in_time_is_not_there(tmp_path: Path) -> None:
-    """`no_instance` after `services.offline_seconds`, and from then on at once."""
+    """Without `services.wait_seconds` it is `no_instance` after `services.offline_seconds`, then at once."""
     await first_life(tmp_path)
-    async with running(store={"data": str(tmp_path)}) as world:
+    async with running(store={"data": str(tmp_path)}, services={"wait_seconds": 0}) as world:
         execution = await trigger(world)
         await world.until(lambda: is_waiting(world))
         world.clock.advance(round(OFFLINE * 1_000) - 1)

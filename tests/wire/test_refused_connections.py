@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.wire.service import World, data_of, definition
+from tests.wire.service import World, data_of, definition, running
 from tests.wire.target import Reply, Target
 
 pytestmark = pytest.mark.anyio
@@ -58,26 +58,41 @@ async def log(world: World, number: int) -> list[str]:
     return [item["kind"] for item in items]
 
 
-async def test_without_another_instance_it_is_a_failed_connection(world: World) -> None:
+async def test_without_another_instance_it_is_waited_for() -> None:
+    """So are its next sign of life and a new one, `services.wait_seconds` long; then it is `no_instance`."""
+    async with running(services={"wait_seconds": 20}) as world:
+        await register(world, "a", dead_address())
+        await create(world, overlapPolicy="allow")
+        first = data_of(await world.client.post("/jobs/j/trigger"))
+        await world.until(lambda: says_that_it_waits(world, 1))
+        async with Target(lambda: 0) as back:
+            await register(world, "a", back.url)
+            ended = await world.ended(first["executionId"])
+        assert (ended["state"], ended["attemptCount"]) == ("succeeded", 1)
+        assert (await world.client.delete("/services/shop/instances/a")).status_code == 200
+        second = data_of(await world.client.post("/jobs/j/trigger"))
+        await world.until(lambda: says_that_it_waits(world, 2))
+        world.clock.advance(20_000)
+        assert (await world.ended(second["executionId"]))["error"] == "no_instance"
+
+
+async def test_without_a_wait_it_is_a_failed_connection() -> None:
     """As any other (SPEC section 5); what comes meanwhile waits for its heartbeat, or until it is offline."""
     address = dead_address()
-    await register(world, "a", address)
-    await create(world, overlapPolicy="allow")
-    ended = await execute(world)
-    assert (ended["error"], ended["failureType"], ended["attemptCount"]) == ("500", "connect", 1)
-    second = data_of(await world.client.post("/jobs/j/trigger"))
-    await world.until(lambda: is_waiting(world))
-    world.clock.advance(5_000)
-    async with Target(lambda: 0) as back:
-        await register(world, "a", back.url)
-        world.clock.advance(250)
-        assert (await world.ended(second["executionId"]))["state"] == "succeeded"
-    await register(world, "a", address)
-    assert (await execute(world))["error"] == "500"
-    last = data_of(await world.client.post("/jobs/j/trigger"))
-    await world.until(lambda: is_waiting(world))
-    world.clock.advance(10_000)
-    assert (await world.ended(last["executionId"]))["error"] == "no_instance"
+    async with running(services={"wait_seconds": 0}) as world:
+        await register(world, "a", address)
+        await create(world, overlapPolicy="allow")
+        ended = await execute(world)
+        assert (ended["error"], ended["failureType"], ended["attemptCount"]) == ("500", "connect", 1)
+        last = data_of(await world.client.post("/jobs/j/trigger"))
+        await world.until(lambda: is_waiting(world))
+        world.clock.advance(10_000)
+        assert (await world.ended(last["executionId"]))["error"] == "no_instance"
+
+
+async def says_that_it_waits(world: World, number: int) -> bool:
+    """Whether the log of this execution says that it waits for an instance."""
+    return "waiting" in await log(world, number)
 
 
 async def is_waiting(world: World) -> bool:

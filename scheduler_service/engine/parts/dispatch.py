@@ -61,10 +61,12 @@ def dispatch_step(
     return None
 
 
-def find_instance(turn: TurnState, run: Open, step: Step, phase: Resolving) -> None:
-    """Asks for instances; the step waits for them."""
+def find_instance(turn: TurnState, run: Open, step: Step, phase: Resolving, *, waits: bool = False) -> None:
+    """Asks for instances; the step waits for the answer, and with `waits` for an instance to come."""
     turn.change_context(run, phase=phase)
-    turn.effects.append(search(turn, run, step, phase.service, phase.serial, excluded=phase.excluded))
+    turn.effects.append(
+        search(turn, run, step, phase.service, phase.serial, excluded=phase.excluded, waits=waits)
+    )
 
 
 def search(
@@ -76,6 +78,7 @@ def search(
     *,
     excluded: tuple[str, ...] = (),
     single: bool = False,
+    waits: bool = False,
 ) -> ResolveInstances:
     """The effect that asks for the instances of a step; `single`: for one other instance for a part."""
     routing = step.dispatch if isinstance(step.dispatch, Routing) else Routing()
@@ -89,6 +92,7 @@ def search(
         tags=routing.tags,
         excluded=excluded,
         single=single,
+        waits=waits,
     )
 
 

@@ -3,6 +3,7 @@
 from scheduler_service.domain.document import Open, PartsOpen, Resolving
 from scheduler_service.domain.effects import MarkDraining, MarkRefused
 from scheduler_service.domain.events import CallEnded, InstancesResolved
+from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import (
     BROADCAST,
     DRAINING,
@@ -48,7 +49,7 @@ from scheduler_service.engine.requests import Refused, limits_of
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.engine.verdicts import find_header
 
-REFUSED = "refused"
+REFUSED, WAITING = "refused", "waiting"
 
 
 def handle_instances(turn: TurnState, event: InstancesResolved) -> Reply:
@@ -63,7 +64,7 @@ def handle_instances(turn: TurnState, event: InstancesResolved) -> Reply:
     if isinstance(phase, PartsOpen):
         part = _awaited(phase, event.token)
         if part is not None and part.request is None:
-            _send_part_elsewhere(turn, run, phase, part, event.chosen)
+            _send_part_elsewhere(turn, run, phase, part, event)
             return Taken()
     return Unchanged()
 
@@ -94,6 +95,12 @@ def _awaited(phase: PartsOpen, token: Token) -> Part | None:
 
 def _send_step(turn: TurnState, run: Open, phase: Resolving, event: InstancesResolved) -> None:
     step = turn.program_of(run).steps[phase.step]
+    if not event.chosen and event.wait and phase.gone is None:
+        _note_wait(turn, run, phase, event.wait)
+        # Who has refused the step may take it again: its next sign of life decides.
+        again = Resolving(step.index, phase.service, phase.serial + 1)
+        find_instance(turn, run, step, again, waits=True)
+        return
     if not event.chosen:
         end_without_instance(turn, run, step, phase)
         return
@@ -136,9 +143,14 @@ def _request(
 
 
 def _send_part_elsewhere(
-    turn: TurnState, run: Open, phase: PartsOpen, part: Part, chosen: tuple[Chosen, ...]
+    turn: TurnState, run: Open, phase: PartsOpen, part: Part, event: InstancesResolved
 ) -> None:
     step = turn.program_of(run).steps[phase.step]
+    chosen = event.chosen
+    if not chosen and event.wait:
+        _note_wait(turn, run, phase, event.wait)
+        _search_for_part(turn, run, phase, replace(part, refused=()), waits=True)
+        return
     other = chosen[0] if chosen else Chosen("", "")
     request = _request(turn, run, step, (part.index, len(phase.parts)), phase.route, other)
     if isinstance(request, Refused):
@@ -153,6 +165,22 @@ def _send_part_elsewhere(
     opened = replace(_put(phase, sent), serial=serial)
     turn.change_context(run, phase=opened)
     turn.effects.append(call_of(turn, run, opened, sent))
+
+
+def _note_wait(turn: TurnState, run: Open, phase: Resolving | PartsOpen, wait: int) -> None:
+    text = f"no instance of {phase.service} takes work: waits for one, at most {wait / SECOND:g} s"
+    turn.note(run, WAITING, text, step=phase.step)
+
+
+def _search_for_part(
+    turn: TurnState, run: Open, phase: PartsOpen, part: Part, *, waits: bool = False
+) -> None:
+    """Looks for another instance for one part."""
+    step, serial = turn.program_of(run).steps[phase.step], phase.serial + 1
+    waiting = replace(part, serial=serial, instance="", request=None)
+    turn.change_context(run, phase=replace(_put(phase, waiting), serial=serial))
+    asked = search(turn, run, step, phase.service, serial, excluded=part.refused, single=True, waits=waits)
+    turn.effects.append(asked)
 
 
 def _put(phase: PartsOpen, part: Part) -> PartsOpen:
@@ -205,15 +233,11 @@ def _go_elsewhere(
     """Looks for another instance, within the attempt; without one `fault` or `part.gone` ends it."""
     step = turn.program_of(run).steps[phase.step]
     refused = (*part.refused, part.instance)
-    serial = phase.serial + 1
     if phase.route not in SPREAD:
-        find_instance(
-            turn, run, step, Resolving(step.index, phase.service, serial, refused, fault, part.gone)
-        )
+        found = Resolving(step.index, phase.service, phase.serial + 1, refused, fault, part.gone)
+        find_instance(turn, run, step, found)
         return
-    waiting = replace(part, serial=serial, instance="", request=None, refused=refused)
-    turn.change_context(run, phase=replace(_put(phase, waiting), serial=serial))
-    turn.effects.append(search(turn, run, step, phase.service, serial, excluded=refused, single=True))
+    _search_for_part(turn, run, phase, replace(part, refused=refused))
 
 
 def _drop_part(turn: TurnState, run: Open, phase: PartsOpen, part: Part) -> None:

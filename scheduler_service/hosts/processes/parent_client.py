@@ -36,8 +36,8 @@ class RemoteRouter:
         self._connection = connection
         self._entering: dict[Token, asyncio.Future[bytes]] = {}
 
-    async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str]:
-        """The chosen instances, and how they were chosen."""
+    async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str, int]:
+        """The chosen instances, how they were chosen, and how long one would be waited for."""
         return await rpc_methods.RESOLVE.call(self._connection, search)
 
     def take_place(self, call: CallPart) -> bool:

@@ -204,8 +204,8 @@ FIGURES: Method[QueueQuery, list[QueueFigures]] = Method("figures", QueueQuery, 
 HELD: Method[QueueQuery, list[HeldPart]] = Method("held", QueueQuery, list[HeldPart])
 
 # Called by a worker process: instances and claims that wait for work are in the service's process alone.
-RESOLVE: Method[ResolveInstances, tuple[tuple[Chosen, ...], str]] = Method(
-    "resolve", ResolveInstances, tuple[tuple[Chosen, ...], str]
+RESOLVE: Method[ResolveInstances, tuple[tuple[Chosen, ...], str, int]] = Method(
+    "resolve", ResolveInstances, tuple[tuple[Chosen, ...], str, int]
 )
 ENTER: Method[CallPart, bool] = Method("enter", CallPart, bool)
 WATCH: Method[WatchInstance, Loss] = Method("watch", WatchInstance, Loss)

@@ -44,7 +44,7 @@ class Scene:
 
     async def find(self, **members: Any) -> list[str]:
         """Who gets the step, at once."""
-        chosen, _ = await asyncio.wait_for(self.router.resolve(self.search(**members)), 1)
+        chosen, *_ = await asyncio.wait_for(self.router.resolve(self.search(**members)), 1)
         return [one.instance for one in chosen]
 
     async def begin(self, work: Awaitable[Any]) -> "asyncio.Task[Any]":

@@ -44,7 +44,7 @@ async def test_a_part_waits_for_its_own_instance(scene: Scene) -> None:
     busy = scene.search()
     await scene.router.resolve(busy)
     spread = scene.search(route="shard")
-    chosen, _ = await scene.router.resolve(spread)
+    chosen, *_ = await scene.router.resolve(spread)
     assert [one.instance for one in chosen] == ["a", "b"]
     assert scene.router.take_place(scene.call(spread, "b"))
     assert not scene.router.take_place(scene.call(spread, "a"))

@@ -1,5 +1,7 @@
 """The router: who gets a step, who waits, who is left out (SPEC section 13)."""
 
+import asyncio
+
 import pytest
 
 from scheduler_service.domain.parts import Chosen
@@ -9,7 +11,7 @@ from scheduler_service.services.router import AVOID_MS, Terms
 from tests.unit.services.routing_rig import Scene
 
 pytestmark = pytest.mark.anyio
-Found = tuple[tuple[Chosen, ...], str]
+Found = tuple[tuple[Chosen, ...], str, int]
 
 
 @pytest.fixture
@@ -167,3 +169,32 @@ async def test_who_was_never_heard_of_is_called(scene: Scene) -> None:
     """After a start of the scheduler it may live, and not have registered yet; an address never does."""
     for name in ("a", "http://front.test"):
         assert scene.router.take_place(scene.call(scene.search(), name))
+
+
+async def test_a_search_that_waits(scene: Scene) -> None:
+    """Each goes on with the first instance that fits, as soon as it registers, without a tick."""
+    scene.terms = Terms(wait=30_000)
+    assert (await scene.router.resolve(scene.search()))[2] == 30_000
+    searches = [scene.search(waits=True, **more) for more in ({}, {"route": "shard"}, {"tags": ("eu",)})]
+    waiting = [await scene.begin(scene.router.resolve(search)) for search in searches]
+    assert [task.done() for task in waiting] == [False] * 3
+    scene.announce("a")
+    await scene.settle()
+    assert [task.done() for task in waiting] == [True, True, False]
+    scene.clock.advance(29_999)
+    await scene.settle()
+    assert not waiting[2].done()
+    scene.clock.advance(1)
+    assert await asyncio.wait_for(waiting[2], 1) == ((), "failover", 0)
+
+
+@pytest.mark.parametrize("mark", ["mark_refused", "mark_draining"])
+async def test_a_search_waits_for_one_that_has_refused(scene: Scene, mark: str) -> None:
+    """Until its next sign of life."""
+    scene.terms = Terms(wait=30_000)
+    scene.announce("a")
+    getattr(scene.router, mark)("default", "shop", "a")
+    waiting = await scene.begin(scene.router.resolve(scene.search(waits=True)))
+    assert not waiting.done()
+    scene.instances.renew("default", "shop", "a", scene.clock.now().steady, draining=False)
+    assert [one.instance for one in (await asyncio.wait_for(waiting, 1))[0]] == ["a"]

@@ -150,7 +150,7 @@ async def test_a_step_goes_at_once_to_one_that_only_another_node_knows(cluster: 
     )
     await one.register("a")
     search = ResolveInstances(Token("uid", 1, 1, CallKind.RESOLVE, 0), TENANT, SHOP, "job", "1")
-    chosen, _ = await router.resolve(search)
+    chosen, *_ = await router.resolve(search)
     assert [found.instance for found in chosen] == ["a"]
 
 

@@ -178,8 +178,11 @@ def test_declared_jobs_outlive_a_crash_and_follow_edits(enter: Terminal, tmp_pat
             assert job(client)["state"] == "paused"
 
 
-def test_calls_go_to_an_instance_that_takes_them(enter: Terminal, tmp_path: Path) -> None:
+def test_calls_go_to_an_instance_that_takes_them(
+    enter: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One drains, one has left, one is there; with nobody left it is `no_instance` (SPEC section 13)."""
+    monkeypatch.setenv("PUNCTUAL_SERVICES__WAIT_SECONDS", "1")
     with (
         scheduler(tmp_path / "data") as client,
         instance("a") as draining,

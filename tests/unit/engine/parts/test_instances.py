@@ -104,6 +104,54 @@ def test_nobody_is_there() -> None:
     assert "'shop'" in (steps_of(rig)[0].exchange.fault or "")
 
 
+@pytest.mark.parametrize("qos", [0, 1])
+def test_an_instance_is_waited_for(qos: int) -> None:
+    """In the same attempt, as a line of its log says; who has refused the step may take it again."""
+    rig = parted({"url": "service://shop/x"}, "a", route="random", qos=qos)
+    refuse(rig, 0)
+    rig.resolve(wait=30_000)
+    search = rig.of(ResolveInstances, rig.effects)[-1]
+    assert (search.waits, search.excluded) == (True, ())
+    note = rig.of(Noted, rig.records)[-1]
+    assert (note.kind, note.step) == ("waiting", 0)
+    assert "no instance of shop takes work: waits for one, at most 30 s" in note.text
+    if qos:
+        rig.restart()
+        assert rig.of(ResolveInstances, rig.effects)[-1].waits is False  # it is asked anew how long
+        rig.resolve(wait=30_000)
+    rig.resolve("a")
+    answer(rig, -1)
+    ended = rig.execution(1)
+    assert (ended.state, ended.attempt_count) == (S.SUCCEEDED, 1)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_wait_ends_with_no_instance_or_with_the_attempt(waits: bool) -> None:
+    """Whichever is over first."""
+    rig = parted({"url": "service://shop/x"}, "a", route="random", timeoutSeconds=20)
+    refuse(rig, 0)
+    rig.resolve(wait=30_000)
+    if waits:
+        rig.pass_time(20_000)
+    else:
+        rig.resolve()
+    assert rig.execution(1).error == ("500" if waits else "no_instance")
+    assert rig.execution(1).failure_type is (FailureType.TIMEOUT if waits else FailureType.NO_INSTANCE)
+
+
+def test_a_shard_waits_for_an_instance() -> None:
+    """Its instance drains and no other one is there: the part waits, and the others go on."""
+    rig = parted(SHARDED, "a", "b")
+    answer(rig, 1, 503, headers=DRAINING)
+    rig.resolve(wait=30_000)
+    search = rig.of(ResolveInstances, rig.effects)[-1]
+    assert (search.single, search.waits, search.excluded) == (True, True, ())
+    answer(rig, 0)
+    rig.resolve("b")
+    answer(rig, 2)
+    assert rig.states() == [S.SUCCEEDED]
+
+
 def test_a_draining_instance_costs_no_attempt() -> None:
     """503 with `X-Instance-State: draining` marks it and asks another one, in the same attempt."""
     rig = parted({"url": "service://shop/x"}, "a", route="random")
