@@ -184,10 +184,14 @@ def read_integer(given: str, low: int, high: int) -> int:
 
 def read_moment(given: str) -> int:
     """Wall ms. A blank before the offset counts as `+`: form encoding makes it one. Raises ValueError."""
+    text = _LOST_PLUS.sub("+", given)
     try:
-        return parse_time(_LOST_PLUS.sub("+", given), load_zone("UTC"))
+        return parse_time(text, load_zone("UTC"))
     except ExpressionError as error:
-        raise ValueError(f"is not a moment: {error.full_message}") from None
+        # The value stands in front of what is said of a parameter.
+        own, message = f"{text[:80]!r} ", error.full_message
+        said = message.removeprefix(own) if message.startswith(own) else f"is not a moment: {message}"
+        raise ValueError(said) from None
 
 
 def check_length(name: str, given: str, longest: int) -> None:

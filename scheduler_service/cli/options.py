@@ -52,7 +52,8 @@ def read_seconds(given: str | float) -> float:
         return float(text)
     seconds = find_seconds(text)
     if seconds is None:
-        raise typer.BadParameter(f"{given!r} is not a duration; write seconds as 90, or 90s, 5m, 1h30m, PT1H")
+        forms = f"{given!r} is not a duration; write seconds as 90, or 90s, 5m, 1h30m, PT1H"
+        raise typer.BadParameter("; ".join(filter(None, [forms, _advise(text)])))
     return seconds
 
 
@@ -66,6 +67,13 @@ def find_seconds(text: str) -> float | None:
     except ExpressionError:
         return None
     return None if found.months else found.days * 86_400 + found.ms / 1000
+
+
+def _advise(text: str) -> str:
+    """What to write for a duration in other words; empty where there is no advice."""
+    from scheduler_service.timing.durations import advise_unit
+
+    return advise_unit(text)
 
 
 Url = Annotated[
@@ -116,6 +124,9 @@ def read_ahead(given: str | None) -> str | None:
 def _moment_away(given: str | None, direction: int) -> str | None:
     seconds = None if given is None else find_seconds(given)
     if seconds is None:
+        if given is not None and (advice := _advise(given)):
+            text = f"{given!r} is neither a duration, as 1h, nor a moment, as 2026-01-31 09:00:00"
+            raise CommandError(f"{text}; {advice}", Exit.USAGE)
         return given
     from datetime import UTC, datetime, timedelta
 

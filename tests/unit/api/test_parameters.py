@@ -42,3 +42,24 @@ async def test_a_filter_of_known_values_names_them(
     response = await client.get(path, params={name: given})
     assert (response.status_code, pointers(response)) == (422, [(f"/{name}", "invalid")])
     assert values in response.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            "1769907600",
+            "'2026-02-01T01:00:00Z': moments are written so (RFC 3339)",
+        ),
+        ("2026-10-01", "; write '2026-10-01 00:00:00'"),
+        ("tomorrow", "write it like 2023-10-01 09:00:01 or 2023-10-01T09:00:01+08:00"),
+    ],
+)
+async def test_what_is_no_moment_is_told_once_with_its_remedy(
+    client: httpx.AsyncClient, given: str, said: str
+) -> None:
+    """As in a definition (SPEC section 3)."""
+    detail = (await client.get("/executions", params={"from": given})).json()["detail"]
+    assert detail.startswith(f"from {given!r} is not a time; write it like ")
+    assert detail.endswith(said)
+    assert detail.count(given) == (2 if given in said else 1)

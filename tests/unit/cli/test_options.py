@@ -35,6 +35,18 @@ def test_what_is_no_duration_is_refused(given: str) -> None:
         read_seconds(given)
 
 
+def test_a_duration_in_other_words_gets_its_remedy() -> None:
+    """Also where a moment may be given: no service reads it as one (16)."""
+    with pytest.raises(typer.BadParameter, match="; write '5m'"):
+        read_seconds("5 minutes")
+    with pytest.raises(CommandError, match=r"'5 minutes' is neither a duration, .*; write '5m'") as caught:
+        read_ago("5 minutes")
+    assert caught.value.code == 2
+    with pytest.raises(CommandError, match="as seconds since 1970 it is '2026-02-01T01:00:00Z'"):
+        read_ahead("1769907600")
+    assert read_ago("yesterday") == "yesterday"
+
+
 def test_a_wrong_duration_names_its_option(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2, before anything is sent (16)."""
     code, out, err = ended(capsys, "jobs", "trigger", "a", "--timeout", "soon")

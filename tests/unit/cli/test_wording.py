@@ -21,6 +21,10 @@ def problem(*flaws: Flaw, status: int = 422) -> Problem:
         (Flaw("/error", "required", "the parameter 'error' is required"), "--error is required"),
         (Flaw("/timer/timezone", "zone", "there is no zone X"), "--timezone: there is no zone X"),
         (Flaw("/Last-Event-ID", "invalid", "Last-Event-ID 'x' is no id"), "--after 'x' is no id"),
+        (
+            Flaw("/lastOutcome", "invalid", "lastOutcome 'x' must be one of a"),
+            "--last-outcome 'x' must be one of a",
+        ),
         (Flaw("/jobId", "absent", "there is no job 'a'"), "there is no job 'a'"),
         (Flaw("", "conflict", "it has ended"), "it has ended"),
         (Flaw("/other", "x", "is wrong"), "/other: is wrong"),
