@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 
 from scheduler_service import __version__
-from scheduler_service.app.data_folder import HISTORY_FILE, IN_FILE, check_folder
+from scheduler_service.app.data_folder import HISTORY_FILE, check_folder
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.persistence.sql.sqlite import file_of
 from scheduler_service.persistence.sqlite.folder import REPAIRING, RESTORING, FolderLock
 from scheduler_service.persistence.sqlite.snapshot import OnProgress, copy_as_of_now, sync
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreRefused, StoreTooNew
@@ -50,7 +51,7 @@ def back_up(folder: Path, history: str, into: Path, *, now: int, on_progress: On
     `history` is its address; one in a database server is not copied. Blocks. Raises StoreError; then `into`
     is empty.
     """
-    others = {} if (place := _file_of(history)) is None else {HISTORY_FILE: place}
+    others = {} if (place := file_of(history)) is None else {HISTORY_FILE: place}
     for place in others.values():
         if not place.is_file():
             raise FolderUnusable(f"The history {place} is missing: no service has worked on {folder}.")
@@ -107,14 +108,9 @@ def restore(source: Path, folder: Path, history: str, *, on_progress: OnProgress
     return backup
 
 
-def _file_of(history: str) -> Path | None:
-    """None: it is in a database server."""
-    return Path(history.removeprefix(IN_FILE)) if history.startswith(IN_FILE) else None
-
-
 def _find_places(backup: Backup, folder: Path, history: str) -> dict[str, Path]:
     """Where each file of the backup belongs. Raises StoreRefused where settings put the history elsewhere."""
-    place = _file_of(history)
+    place = file_of(history)
     if backup.has_history and place is None:
         raise StoreRefused(
             "The backup has the history in a file, and database.url names a database server. "

@@ -11,6 +11,7 @@ from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.liveness import CUT_OFF, OFF, RUNNING, is_alive
 from scheduler_service.hosts.dapr.node import Cluster
+from scheduler_service.persistence.sql.sqlite import address_of
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
 from scheduler_service.persistence.sql_cluster.store import SharedStore
@@ -37,7 +38,7 @@ async def join_cluster(
 
 def shared_url(url: str | None, folder: Path) -> str:
     """The shared database: the server that the settings name, else a file in the data folder."""
-    return f"sqlite:///{folder / SHARED_FILE}" if url is None or url.startswith("sqlite") else url
+    return address_of(folder / SHARED_FILE) if url is None or url.startswith("sqlite") else url
 
 
 def node_id(settings: Settings, served: str) -> str:

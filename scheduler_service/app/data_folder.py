@@ -5,6 +5,7 @@ from pathlib import Path
 from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.engine.snapshot import SnapshotError, decode
 from scheduler_service.persistence.history.database import count_executions, inspect, migrate
+from scheduler_service.persistence.sql.sqlite import IN_MEMORY, address_of, file_of
 from scheduler_service.persistence.sqlite.database import inspect as inspect_state
 from scheduler_service.persistence.sqlite.files import upgrade_folder
 from scheduler_service.persistence.sqlite.folder import (
@@ -25,7 +26,6 @@ from scheduler_service.settings import Settings
 from scheduler_service.telemetry.outage import Outage
 
 STATE_FILE, HISTORY_FILE = "state.db", "history.db"
-IN_FILE = "sqlite:///"
 MAX_NAMED = 100
 """Of so many jobs the log names each."""
 
@@ -34,7 +34,7 @@ def history_address(settings: Settings, folder: Path | None) -> str:
     """The address of the history: `database.url`, else a file beside the jobs' state, or in memory."""
     if settings.database.url is not None:
         return settings.database.url
-    return "sqlite://" if folder is None else f"{IN_FILE}{folder / HISTORY_FILE}"
+    return IN_MEMORY if folder is None else address_of(folder / HISTORY_FILE)
 
 
 def keep_private(folder: Path, log: Log) -> None:
@@ -86,8 +86,8 @@ def check_beginning(folder: Path, history: str) -> None:
 
     A service that went on would have lost all jobs without a word.
     """
-    place = Path(history.removeprefix(IN_FILE))
-    if has_state(folder) or not history.startswith(IN_FILE) or not place.is_file():
+    place = file_of(history)
+    if has_state(folder) or place is None or not place.is_file():
         return
     if found := count_executions(url=history, but_of=NAMES):
         raise StoreDamaged(
@@ -137,7 +137,7 @@ def check_history(history: str) -> list[str]:
 
 def history_files(history: str) -> list[Path]:
     """The file of a history that lies in one."""
-    return [Path(history.removeprefix(IN_FILE))] if history.startswith(IN_FILE) else []
+    return [] if (place := file_of(history)) is None else [place]
 
 
 def _missing_history(history: str) -> list[str]:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from scheduler_service.app.data_folder import IN_FILE, history_files, is_readable
+from scheduler_service.app.data_folder import history_files, is_readable
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.history.database import inspect, migrate
+from scheduler_service.persistence.sql.sqlite import address_of
 from scheduler_service.persistence.sqlite.damage import Saved, find_damage, save_rows
 from scheduler_service.persistence.sqlite.database import inspect as inspect_state
 from scheduler_service.persistence.sqlite.database import open_reading, open_writing, translated
@@ -158,7 +159,7 @@ def _save(folder: Path, place: Path, stamp: str, *, is_state: bool, faults: Faul
         if is_state:
             open_writing(str(fresh), durability="full").close()
         else:
-            migrate(url=f"{IN_FILE}{fresh}")
+            migrate(url=address_of(fresh))
         with translated(str(place)), passing(faults):
             saved = save_rows(place, fresh)
     except BaseException:
@@ -173,7 +174,7 @@ def _check_format(place: Path, *, is_state: bool) -> None:
     if is_state:
         found, known = (str(number) for number in inspect_state(str(place)))
     else:
-        check = inspect(url=f"{IN_FILE}{place}")
+        check = inspect(url=address_of(place))
         found, known = str(check.current), check.head
     if found != known:
         raise StoreRefused(

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 
@@ -187,7 +188,7 @@ class LocalCluster:
         (resources / "statestore.yaml").write_text(store, encoding="utf-8")
         shutil.copy(ROOT / "resiliency.yaml", resources / "resiliency.yaml")
         configuration = (ROOT / "components" / "configuration.yaml").read_text(encoding="utf-8")
-        names = str(self.folder / "names.db")
+        names = quote(str(self.folder / "names.db"))  # daprd reads it as a URI
         (self.folder / "configuration.yaml").write_text(
             configuration.replace("NAMES", names), encoding="utf-8"
         )

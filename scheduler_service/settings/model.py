@@ -64,7 +64,16 @@ def _check_store(url: str) -> str:
 def _check_database(url: str) -> str:
     if url != "sqlite://" and not url.startswith(("sqlite:///", "postgresql://")):
         raise ValueError("write sqlite:///PATH, or postgresql://USER:PASSWORD@HOST:PORT/NAME, or nothing")
+    if url.startswith("sqlite:///"):
+        _check_file(url.removeprefix("sqlite:///"))
     return url
+
+
+def _check_file(path: str) -> None:
+    if "?" in path:
+        raise ValueError("a file has no options; write a '?' in its path as %3F")
+    if path in ("", ":memory:"):
+        raise ValueError("write sqlite:///PATH for a file, or sqlite:// for a history in memory")
 
 
 def _read_bases(value: object) -> object:

@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
-from scheduler_service.app.data_folder import IN_FILE, history_address
+from scheduler_service.app.data_folder import history_address
 from scheduler_service.app.doctor.clock import judge_difference
 from scheduler_service.app.doctor.finding import Finding, Part, Subject
 from scheduler_service.persistence.history.database import inspect
 from scheduler_service.persistence.sql.report import ServerReport, read_report
+from scheduler_service.persistence.sql.sqlite import address_of, file_of
 from scheduler_service.persistence.sqlite.folder_holder import find_holder
 from scheduler_service.ports.errors import StoreError
 
@@ -19,21 +20,20 @@ SUBJECT = "the history"
 async def examine_database(subject: Subject) -> list[Finding]:
     """Reads, and migrates nothing; a file that a service uses is left alone. Raises nothing."""
     url = history_address(subject.loaded.settings, subject.folder)
-    if url.startswith(IN_FILE):
-        return await asyncio.to_thread(lambda: list(_look_at_file(url, subject.folder)))
+    if (place := file_of(url)) is not None:
+        return await asyncio.to_thread(lambda: list(_look_at_file(place, subject.folder)))
     if url.startswith("sqlite:"):
         return []
     return await asyncio.to_thread(lambda: list(_look_at_server(url)))
 
 
-def _look_at_file(url: str, folder: Path | None) -> Iterator[Finding]:
-    place = Path(url.removeprefix(IN_FILE))
+def _look_at_file(place: Path, folder: Path | None) -> Iterator[Finding]:
     if not place.is_file():
         yield DATABASE.well("history", f"{place.name} is not there yet")
     elif folder is not None and folder.is_dir() and find_holder(folder) is not None:
         yield DATABASE.well("history", f"{place.name} is in use")
     else:
-        yield _judge_tables(url)
+        yield _judge_tables(address_of(place))
 
 
 def _look_at_server(url: str) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from operator import itemgetter
 from typing import Any
+from urllib.parse import unquote
 
 import psycopg
 import sqlalchemy as sa
@@ -183,7 +184,9 @@ class PostgresDialect:
 
 def _read_address(url: str) -> sa.URL:
     try:
-        return sa.make_url(url)
+        address = sa.make_url(url)
+        # As libpq has it, the folder of a socket may stand where a host does: %2Frun%2Fpostgresql.
+        return address.set(host=unquote(address.host)) if address.host else address
     except (sa.exc.ArgumentError, ValueError):
         # The reason contains the whole address with its password.
         raise StoreUnavailable(

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, cast
+from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
 import sqlalchemy as sa
@@ -34,6 +36,7 @@ from scheduler_service.persistence.sql.expressions import (
 )
 
 IN_MEMORY = "sqlite://"
+IN_FILE = "sqlite:///"
 # To this size the write-ahead log shrinks again after a large transaction.
 JOURNAL_BYTES = 64 << 20
 # Both double the writer's pace: the same pages of an index are read and written back less often.
@@ -45,6 +48,18 @@ VACUUM_PAGES = 2_000
 _HELD = sa.table("held", sa.column("name"), sa.column("number"), sa.column("other"))
 # One statement for many rows lets go of the interpreter once, not once a row, and is prepared once.
 CHUNK_ROWS = 256
+
+
+def address_of(place: Path) -> str:
+    """The address of the database in the file `place`, whatever characters its path has."""
+    return f"{IN_FILE}{quote(os.fsencode(place))}"
+
+
+def file_of(url: str) -> Path | None:
+    """The file that `url` names, `%XX` decoded; None: it names none (in memory, or another database)."""
+    if not url.startswith(IN_FILE):
+        return None
+    return Path(os.fsdecode(unquote_to_bytes(os.fsencode(url.removeprefix(IN_FILE)))))
 
 
 class SqliteDialect:
@@ -162,9 +177,15 @@ def _driver(connection: sa.Connection) -> sqlite3.Connection:
 
 
 def _open_engine(url: str, durability: Durability) -> sa.Engine:
-    pool = StaticPool if url == IN_MEMORY else QueuePool
-    _make_private(url)
-    engine = sa.create_engine(url, poolclass=pool, connect_args={"check_same_thread": False, "timeout": 10})
+    place = file_of(url)
+    if place is not None:
+        _make_private(place)
+    # Not by its text, in which SQLAlchemy would read a query and so on.
+    address = sa.URL.create("sqlite", database=None if place is None else str(place))
+    pool = StaticPool if place is None else QueuePool
+    engine = sa.create_engine(
+        address, poolclass=pool, connect_args={"check_same_thread": False, "timeout": 10}
+    )
 
     def prepare(raw: Any, _record: object) -> None:
         raw.isolation_level = None  # transactions are opened explicitly
@@ -182,15 +203,13 @@ def _open_engine(url: str, durability: Durability) -> sa.Engine:
     return engine
 
 
-def _make_private(url: str) -> None:
+def _make_private(place: Path) -> None:
     """A file that is made here is for its owner alone: it holds what targets answered.
 
     SQLite gives its log the same rights. Where it cannot be made, SQLite says why.
     """
-    place = sa.make_url(url).database
-    if place:
-        with contextlib.suppress(OSError):
-            os.close(os.open(place, os.O_RDWR | os.O_CREAT, 0o600))
+    with contextlib.suppress(OSError):
+        os.close(os.open(place, os.O_RDWR | os.O_CREAT, 0o600))
 
 
 def insert_many(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[Row]) -> int:

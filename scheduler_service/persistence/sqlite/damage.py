@@ -48,7 +48,10 @@ def save_rows(source: Path, target: Path) -> Saved:
     """
     saved: dict[str, int] = {}
     damaged: list[str] = []
-    with closing(_open(source)) as reading, closing(sqlite3.connect(target, isolation_level=None)) as writing:
+    with (
+        closing(_open(source)) as reading,
+        closing(sqlite3.connect(target.absolute(), isolation_level=None)) as writing,
+    ):
         there = {name for (name,) in reading.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         writing.execute("BEGIN IMMEDIATE")
         for table in _tables(writing):

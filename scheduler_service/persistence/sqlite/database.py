@@ -114,8 +114,10 @@ def _make_private(place: str) -> None:
 
 
 def _connect(place: str, *, cache_kib: int) -> sqlite3.Connection:
+    # Absolute: where SQLite is built to read URIs, it would take `file:…` for one.
+    name = place if place == ":memory:" else str(Path(place).absolute())
     connection = sqlite3.connect(
-        place, isolation_level=None, check_same_thread=False, cached_statements=256, timeout=5.0
+        name, isolation_level=None, check_same_thread=False, cached_statements=256, timeout=5.0
     )
     connection.execute(f"PRAGMA cache_size = -{cache_kib}")
     connection.execute("PRAGMA temp_store = MEMORY")

@@ -130,7 +130,7 @@ def _copy(source: sqlite3.Connection, place: Path, on_progress: OnProgress) -> N
 
     # It holds the keys of feedback tokens.
     os.close(os.open(place, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    with closing(sqlite3.connect(place, isolation_level=None)) as copy:
+    with closing(sqlite3.connect(place.absolute(), isolation_level=None)) as copy:
         copy.execute("PRAGMA synchronous = OFF")  # synced once, as a whole
         source.backup(copy, pages=PAGES_PER_STEP, progress=report)
     for leftover in ("-wal", "-shm", "-journal"):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_service.app.backup import back_up, restore
 from scheduler_service.app.data_folder import (
     HISTORY_FILE,
     STATE_FILE,
@@ -15,6 +16,7 @@ from scheduler_service.app.data_folder import (
     keep_private,
     migrate_folder,
 )
+from scheduler_service.app.folder_repair import repair_folder
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS, upgrade
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreError, StoreUnavailable
 from scheduler_service.settings import Settings
@@ -36,6 +38,34 @@ def test_a_migrated_folder_is_up_to_date(tmp_path: Path) -> None:
     assert missing == [f"{tmp_path / name} is missing" for name in (STATE_FILE, HISTORY_FILE)]
     migrate_folder(tmp_path, beside(tmp_path))
     assert check_folder(tmp_path, beside(tmp_path)) == []
+
+
+@pytest.mark.parametrize("name", ["a?b", "a%20b", "a#b", "file:a?mode=ro", "100%", "x@y", "a\nb"])
+def test_what_a_url_reads_otherwise_is_a_name_like_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """All files lie in the folder that was named, and nothing beside it, whatever characters it has."""
+    monkeypatch.chdir(tmp_path)
+    folder, made, restored = Path(name), Path("made", name), Path("restored", name)
+    migrate_folder(folder, beside(folder))
+    back_up(folder, beside(folder), made, now=0, on_progress=lambda *_: None)
+    restore(made, restored, beside(restored), on_progress=lambda *_: None)
+    (folder / HISTORY_FILE).write_bytes(b"damaged")
+    with pytest.raises(StoreError):
+        check_folder(folder, beside(folder))
+    assert repair_folder(restored, beside(restored), now=0) == []
+    assert check_folder(restored, beside(restored)) == []
+    files = {STATE_FILE, HISTORY_FILE}
+    for place in (folder, made, restored):
+        assert files <= {one.name for one in place.iterdir()}, place
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted({name, "made", "restored"})
+
+
+def test_an_address_of_a_history_is_a_url(tmp_path: Path) -> None:
+    """`%XX` in `database.url` is a character, for a service, a check and a backup alike."""
+    migrate_folder(tmp_path, f"sqlite:///{tmp_path}/a%20b%3Fc.db")
+    assert (tmp_path / "a b?c.db").is_file()
+    assert check_folder(tmp_path, f"sqlite:///{tmp_path}/a%20b%3Fc.db") == []
 
 
 @pytest.mark.parametrize("name", ["lock", STATE_FILE, HISTORY_FILE])

@@ -26,6 +26,8 @@ def test_settings_of_a_later_version_are_refused_by_name(group: str) -> None:
         ("EGRESS__FOLLOW", '["example.com"]', "write scheme://host"),
         ("STORE__URL", "redis:/localhost", "write redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]"),
         ("DATABASE__URL", "oracle://localhost/x", "sqlite:///PATH"),
+        ("DATABASE__URL", "sqlite:////data/a?b.db", "%3F"),
+        ("DATABASE__URL", "sqlite:///:memory:", "sqlite://"),
         ("SERVER__EXTERNAL_URL", "example.com", "write http(s)://host"),
         ("SERVICES__STATIC", '{"a": []}', "services.static.a"),
         ("SERVICES__STATIC", '{"a b": "http://x:1"}', "services.static.a b"),
