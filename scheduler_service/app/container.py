@@ -23,6 +23,7 @@ from scheduler_service.app.history_opening import open_writer
 from scheduler_service.app.metrics import ShownParts, make_exposition
 from scheduler_service.app.own_node import OwnNode
 from scheduler_service.app.readiness import Readiness
+from scheduler_service.app.review import Review, basis_of
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.sharding import worker_configs
 from scheduler_service.app.store_opening import ServiceState, StoreWatch, data_folder
@@ -234,6 +235,19 @@ class Container:
             log=base.log,
         )
         return Alerts(settings=base.loaded.settings, parts=parts)
+
+    @cached_property
+    def review(self) -> Review:
+        """Brings stored moments to what settings and zones say now."""
+        base = self._base
+        return Review(
+            settings=base.loaded.settings,
+            basis=basis_of(base.surroundings, base.loaded.settings),
+            catalogue=self.processes.store.catalogue,
+            deliver=self.jobs.deliver,
+            compiler=self.compiler,
+            log=base.log,
+        )
 
     @cached_property
     def operations(self) -> Operations:

@@ -12,6 +12,7 @@ from scheduler_service.app.node_alerts import make_node_alerts
 from scheduler_service.app.node_api import make_node_api, make_readiness
 from scheduler_service.app.node_parts import NodeParts
 from scheduler_service.app.process_parts import describe_parts
+from scheduler_service.app.review import Review, basis_of
 from scheduler_service.app.server import LAST_ANSWERS_SECONDS
 from scheduler_service.app.system_jobs import install_patiently
 from scheduler_service.app.uvicorn_server import Server, make_server
@@ -45,6 +46,14 @@ class NodeService:
             surroundings=parts.surroundings,
             services=parts.services,
             telemetry=parts.telemetry,
+        )
+        self._review = Review(
+            settings=loaded.settings,
+            basis=basis_of(parts.surroundings, loaded.settings),
+            catalogue=parts.catalogue,
+            deliver=parts.host,
+            compiler=parts.compiler,
+            log=log,
         )
         self._api_parts = make_node_api(loaded, parts, self._readiness, self._alerts, log)
         self.api = create_api(self._api_parts, mounts=console_mounts())
@@ -83,7 +92,9 @@ class NodeService:
         parts.services.start_sharing()
         await host.start()
         await parts.services.start_queues(host)
-        await install_patiently(host, parts.compiler, settings, clock=parts.clock, log=self._log)
+        noted = await self._review.read_noted()
+        await install_patiently(host, parts.compiler, settings, noted, clock=parts.clock, log=self._log)
+        await self._review.start(noted)
         await self._alerts.start()
         self._trial_rounds.start()
         self._log(
@@ -112,7 +123,7 @@ class NodeService:
         self._log("draining", graceMs=grace, running=parts.host.running)
         parts.services.stop_claims()
         began = parts.clock.now().steady
-        await asyncio.gather(self._alerts.stop(), self._api_parts.operations.stop(grace))
+        await asyncio.gather(self._alerts.stop(), self._review.stop(), self._api_parts.operations.stop(grace))
         left = max(grace - (parts.clock.now().steady - began), 0)
         await asyncio.gather(parts.host.stop(left), self._trial_rounds.stop())
         await parts.events.stop()

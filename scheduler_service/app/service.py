@@ -66,7 +66,9 @@ class Service:
         await rooms.host.start()
         self._resumed.set()
         await rooms.services.start_queues(rooms.jobs.deliver)
-        await install(rooms.host, rooms.compiler, self._loaded.settings)
+        noted = await rooms.review.read_noted()
+        await install(rooms.host, rooms.compiler, self._loaded.settings, noted)
+        await rooms.review.start(noted)
         await rooms.alerts.start()
         rooms.trial_rounds.start()
         rooms.has_started = True
@@ -75,7 +77,7 @@ class Service:
     def is_settled(self, *, open_calls: int = 0) -> bool:
         """As `EmbeddedHost.is_settled`, pull queues included: for tests, which move the clock only then."""
         components = self.components
-        if not (components.alerts.is_idle and components.trial_rounds.is_idle):
+        if not (components.alerts.is_idle and components.trial_rounds.is_idle and components.review.is_idle):
             return False
         return components.services.is_idle and components.host.is_settled(open_calls=open_calls)
 
@@ -122,7 +124,7 @@ class Service:
         """Ends what needs the jobs; returns what is left of `grace`."""
         rooms = self.components
         began = rooms.clock.now().steady
-        await asyncio.gather(rooms.alerts.stop(), rooms.operations.stop(grace))
+        await asyncio.gather(rooms.alerts.stop(), rooms.review.stop(), rooms.operations.stop(grace))
         return max(grace - (rooms.clock.now().steady - began), 0)
 
     def flush_log(self) -> None:

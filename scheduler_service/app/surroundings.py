@@ -108,8 +108,7 @@ class Compiler:
         if cached is not None:
             return cached.program
         definition, compiled = self._compile_stored(text)
-        is_as_posted = not (compiled.program.system or compiled.refused)
-        if is_as_posted and not any(find_refused(definition, self._surroundings)):
+        if not (compiled.program.system or compiled.refused):
             self.compile_cache.add(members, compiled, active=posted_active(definition))
         return compiled.program
 
@@ -119,7 +118,15 @@ class Compiler:
         if system:
             definition = self._reveal(definition)
         filled, around = self._fill(definition), self._surroundings
-        return definition, compile_stored(filled, around, system=system, left_out=left_out)
+        compiled = compile_stored(filled, around, system=system, left_out=left_out)
+        refused = () if system else tuple(find_refused(definition, around))
+        if not refused:
+            return definition, compiled
+        egress = (one for one in refused if one.code == "egress")  # which fails when it is sent
+        program = msgspec.structs.replace(compiled.program, problems=(*compiled.program.problems, *egress))
+        return definition, msgspec.structs.replace(
+            compiled, program=program, refused=(*compiled.refused, *refused)
+        )
 
     def _reveal(self, definition: JobDefinition) -> JobDefinition:
         job_id, secrets = definition.job_id or "", self._secrets

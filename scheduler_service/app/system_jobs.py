@@ -15,6 +15,8 @@ from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
 
 CHECK_TIMERS, CLEAN, OUTBOX = "check-timers", "clean", "outbox"
+FOLLOWS = "follows"
+"""The label of `check-timers` that says from which settings, zones and program stored moments follow."""
 NAMES = {
     CHECK_TIMERS: "Brings jobs to what services declare",
     CLEAN: "Removes history that need not be kept any more",
@@ -22,19 +24,21 @@ NAMES = {
 }
 
 
-def system_definitions(settings: Settings) -> list[bytes]:
-    """The definitions of the system jobs, as they are posted."""
+def system_definitions(settings: Settings, follows: str = "") -> list[bytes]:
+    """The definitions of the system jobs, as they are posted; `follows` is a label of `check-timers`."""
     periods = {
         CHECK_TIMERS: settings.services.check_timers_seconds,
         CLEAN: settings.history.clean_seconds,
         OUTBOX: settings.notification.outbox_seconds,
     }
-    return [_define(name, seconds) for name, seconds in periods.items()]
+    return [
+        _define(name, seconds, follows if name == CHECK_TIMERS else "") for name, seconds in periods.items()
+    ]
 
 
-async def install(deliver: Deliver, compiler: Compiler, settings: Settings) -> None:
+async def install(deliver: Deliver, compiler: Compiler, settings: Settings, follows: str = "") -> None:
     """Creates the system jobs, or brings them to what the settings say now. Raises StoreError."""
-    for text in system_definitions(settings):
+    for text in system_definitions(settings, follows):
         definition = Definition(text, await compiler.stored(text))
         job_id = definition.program.job_id
         reply = await deliver(job_id, Command(Created(uid="", key=b""), definition))
@@ -43,10 +47,16 @@ async def install(deliver: Deliver, compiler: Compiler, settings: Settings) -> N
 
 
 async def install_patiently(
-    deliver: Deliver, compiler: Compiler, settings: Settings, *, clock: Timekeeper, log: Log
+    deliver: Deliver,
+    compiler: Compiler,
+    settings: Settings,
+    follows: str = "",
+    *,
+    clock: Timekeeper,
+    log: Log,
 ) -> None:
     """`install`, patiently: a busy sidecar must not end the start. Raises StoreError."""
-    await patiently(lambda: install(deliver, compiler, settings), clock=clock, log=log)
+    await patiently(lambda: install(deliver, compiler, settings, follows), clock=clock, log=log)
 
 
 async def patiently(work: Callable[[], Awaitable[None]], *, clock: Timekeeper, log: Log) -> None:
@@ -75,9 +85,9 @@ def as_function(work: Callable[[], Awaitable[Mapping[str, int]]]) -> Callable[[]
     return call
 
 
-def _define(name: str, seconds: float) -> bytes:
+def _define(name: str, seconds: float, follows: str) -> bytes:
     period = f"{round(seconds * 1000)}ms"
-    definition = {
+    definition: dict[str, object] = {
         "jobId": name,
         "jobName": NAMES[name],
         "creator": "system",
@@ -89,4 +99,6 @@ def _define(name: str, seconds: float) -> bytes:
         "overlapPolicy": "queue",
         "queueLimit": 1,
     }
+    if follows:
+        definition["labels"] = {FOLLOWS: follows}
     return json.dumps(definition).encode()

@@ -52,6 +52,10 @@ class Activated(Event, frozen=True):
     misfire: str = "skip"
 
 
+class Replanned(Event, frozen=True):
+    """What the timer followed from may have changed: a setting, the zones, the program."""
+
+
 class Paused(Event, frozen=True):
     """The job stops firing; with `drain` live executions go on to their end, else they are cancelled."""
 

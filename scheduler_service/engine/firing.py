@@ -68,6 +68,25 @@ def plan_next(turn: TurnState) -> None:
     turn.change_head(next_fire=_moment_of(following))
 
 
+def replan(turn: TurnState) -> Reply:
+    """Computes the next firing anew, where the timer is not what it was when that was computed.
+
+    Firings that are owed already stay so. Where none is, moments of a recurring timer that have passed were
+    planned by nobody, so it goes on from now.
+    """
+    head, timer, now = turn.head, turn.program.timer, turn.now.wall
+    if not head.active:
+        return Unchanged()
+    if head.next_fire is not None and head.next_fire > now and timer.kind in RECURRING:
+        following = upcoming(timer, head.cursor, head.uid)
+        passed = replace(head.cursor, last=max(now, head.cursor.last or now))
+        if following is not None and following.planned_at <= now and upcoming(timer, passed, head.uid):
+            turn.change_head(cursor=passed)
+    plan_next(turn)
+    fire_due(turn)
+    return Taken()
+
+
 def record_missed(turn: TurnState, missed: MissedRun, reason: str) -> None:
     """Records a run of missed firings in the ledger; its count may follow later."""
     _record_skipped(turn, reason, missed.first, missed.last, missed.count)

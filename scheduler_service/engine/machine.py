@@ -26,6 +26,7 @@ from scheduler_service.domain.events import (
     PartProgressed,
     Paused,
     Released,
+    Replanned,
     Resumed,
     Triggered,
     Unsent,
@@ -41,7 +42,7 @@ from scheduler_service.engine.checking import handle_check, send_check
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.effort import is_large
 from scheduler_service.engine.feedback import handle_feedback
-from scheduler_service.engine.firing import fire_due, handle_count, repeat_counts
+from scheduler_service.engine.firing import fire_due, handle_count, repeat_counts, replan
 from scheduler_service.engine.lifecycle import activate, answer_existing, create, destroy, pause, update
 from scheduler_service.engine.notification_events import (
     keep_last_events,
@@ -139,6 +140,8 @@ def _take(turn: TurnState, event: Event) -> Reply:
             return _cancel(turn, event)
         case Released():
             return _release(turn, event)
+        case Replanned():
+            return replan(turn)
         case _:
             assert isinstance(event, MissedCounted), f"decide has no case for {event!r}"
             return handle_count(turn, event)

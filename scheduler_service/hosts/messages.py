@@ -23,6 +23,7 @@ from scheduler_service.domain.events import (
     PartProgressed,
     Paused,
     Released,
+    Replanned,
     Triggered,
     Unsent,
     Updated,
@@ -51,6 +52,7 @@ Plain = (
     | FeedbackArrived
     | CancelRequested
     | Released
+    | Replanned
     | MissedCounted
     | InstancesResolved
     | InstanceLost

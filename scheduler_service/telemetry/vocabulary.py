@@ -97,6 +97,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "history_written_again": Word(INFO, "The history can be written again."),
         "instance_lost": Word(WARNING, "An instance of a service is lost; start it anew.", kind=("service",)),
         "instance_returned": Word(INFO, "A lost instance of a service is there again.", kind=("service",)),
+        "job_blocked": Word(WARNING, "A stored job cannot run as settings are now."),
         "job_not_woken": Word(WARNING, "A job that an earlier process left open could not be read yet."),
         "job_paused": Word(WARNING, "The service paused a job."),
         "jobs_moved": Word(INFO, "Jobs went from this node to others."),
@@ -138,6 +139,9 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "requests_malformed": Word(WARNING, "Requests of callers could not be parsed."),
         "retries_exhausted": Word(
             WARNING, "An execution failed, and its retries are used up.", kind=("target", "error")
+        ),
+        "review_not_completed": Word(
+            WARNING, "Not all jobs were looked at after settings changed; the next start does it."
         ),
         "sender_failed": Word(ERROR, "The sending of a request met a defect."),
         "sidecar_awaited": Word(WARNING, "The start waits for daprd or what it needs."),

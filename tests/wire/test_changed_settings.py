@@ -182,6 +182,55 @@ async def test_each_job_answers_each_command(
     assert failed == []
 
 
+async def test_what_follows_from_settings_is_computed_anew(tmp_path: Path) -> None:
+    """The next firing, what is planned and the alarm, where the default zone changed between two starts."""
+    store = {"data": str(tmp_path), "durability": "process"}
+    daily = {"period": "0 0 9 * * ?"}
+    local = {"dueTime": "2026-01-01 09:00:00", "period": "0s"}
+    async with running(store=store) as world:
+        for job_id, timer in (("daily", daily), ("local", local), ("paused", daily)):
+            data_of(await world.client.post(f"/jobs/{job_id}", json=definition(timer=timer)), 201)
+        data_of(await world.client.put("/jobs/paused?active=0"))
+    async with running(store=store, defaults={"timezone": "Asia/Shanghai"}) as world:
+        moment = "2026-01-01T01:00:00.000Z"
+        for job_id in ("daily", "local"):
+            assert data_of(await world.client.get(f"/jobs/{job_id}"))["nextFireTime"] == moment
+        upcoming = data_of(await world.client.get("/upcoming?to=2026-01-01T02:00:00Z"))["items"]
+        assert {(one["jobId"], one["plannedAt"]) for one in upcoming} == {
+            ("daily", moment),
+            ("local", moment),
+        }
+        await world.advance(2 * 3_600)
+        for job_id in ("daily", "local"):
+            (firing,) = data_of(await world.client.get(f"/jobs/{job_id}/firings"))["items"]
+            assert (firing["plannedAt"], firing["outcome"]) == (moment, "fired")
+        noted = data_of(await world.client.get("/jobs/check-timers"))
+    async with running(store=store, defaults={"timezone": "Asia/Shanghai"}) as world:
+        again = data_of(await world.client.get("/jobs/check-timers"))
+    assert (again["labels"], again["revision"]) == (noted["labels"], noted["revision"])
+
+
+async def test_jobs_that_cannot_run_are_named_by_each_start(tmp_path: Path) -> None:
+    """One line of the log for each, until it is mended, or its variable is back."""
+    store = {"data": str(tmp_path), "durability": "process"}
+    env = {"default": {"SHOP": "shop.test"}}
+    async with running(store=store, env=env) as world:
+        for job_id, step in (("shop", CALL), ("well", {"url": "service://jobswork/run"})):
+            data_of(await world.client.post(f"/jobs/{job_id}", json=definition(request=[step])), 201)
+        near = definition(request=[{"url": "http://127.0.0.1:9/run"}])
+        data_of(await world.client.post("/jobs/near", json=near), 201)
+    elsewhere = {"deny": ["127.0.0.1"]}
+    for given, named in (
+        ({}, ["shop"]),
+        ({}, ["shop"]),
+        ({"env": env, "egress": elsewhere}, ["near"]),
+        ({"env": env}, []),
+    ):
+        async with running(store=store, **given) as world:
+            lines = [keys for event, keys in world.log if event == "job_blocked"]
+        assert [line["jobId"] for line in lines] == named
+
+
 UNREAD: dict[str, dict[str, Any]] = {
     "coloured": {"colour": "red"},
     "odd": {"request": [HERE, {"url": "http://127.0.0.1:9", "speed": 7}]},

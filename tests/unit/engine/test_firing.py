@@ -11,6 +11,7 @@ from scheduler_service.domain.events import (
     MissedCounted,
     Paused,
     Released,
+    Replanned,
     Replay,
     Triggered,
     Updated,
@@ -463,3 +464,44 @@ def test_in_the_past_is_finished() -> None:
     assert rig.summary.state is JobState.FINISHED
     rig.pass_time(100_000)
     assert rig.ledger() == []
+
+
+DAILY = {"period": "0 0 9 * * ?"}
+HOUR = 3_600_000
+MIDNIGHT = START - START % (24 * HOUR) + 24 * HOUR
+
+
+def in_zone(rig: Rig, zone: str, **timer: object) -> Rig:
+    """The job as it is loaded where the default zone is another one."""
+    members = {"timer": {**DAILY, **timer}}
+    rig.programs = {1: program(Surroundings(default_zone=zone), **members)}
+    return rig
+
+
+def test_a_timer_is_planned_again_in_its_zone() -> None:
+    """What was computed under another zone is computed anew; a turn without a change changes nothing."""
+    rig = Rig(timer=DAILY).create()
+    assert rig.summary.next_fire == MIDNIGHT + 9 * HOUR
+    in_zone(rig, "Asia/Shanghai").deliver(Replanned())
+    assert rig.summary.next_fire == MIDNIGHT + HOUR
+    before = rig.document
+    rig.deliver(Replanned())
+    assert rig.document == before
+
+
+def test_moments_that_nobody_planned_are_no_firings() -> None:
+    """Nine o'clock of Shanghai has passed, and was not planned: that of tomorrow is next."""
+    rig = Rig(timer=DAILY).create()
+    rig.pass_time(8 * HOUR)
+    in_zone(rig, "Asia/Shanghai").deliver(Replanned())
+    assert (rig.calls(), rig.ledger()) == ([], [])
+    assert rig.summary.next_fire == MIDNIGHT + 25 * HOUR
+
+
+def test_a_paused_job_is_planned_when_it_goes_on() -> None:
+    """Until then it has no next firing."""
+    rig = Rig(timer=DAILY).create()
+    rig.deliver(Paused())
+    assert isinstance(in_zone(rig, "Asia/Shanghai").deliver(Replanned()).reply, Unchanged)
+    rig.deliver(Activated())
+    assert rig.summary.next_fire == MIDNIGHT + HOUR

@@ -1,0 +1,153 @@
+"""After a start under other settings, zones or variables: what followed from them is computed anew.
+
+The timers of all jobs are planned again, and the jobs that cannot run as they stand are named. From what the
+stored moments follow is noted as a label of the system job `check-timers`, once all jobs have been looked at:
+a start without a change looks at none, and one that is cut off is repeated by the next.
+"""
+
+import asyncio
+import hashlib
+from importlib.metadata import version
+
+from scheduler_service import __version__
+from scheduler_service.app.surroundings import Compiler
+from scheduler_service.app.system_jobs import CHECK_TIMERS, FOLLOWS, system_definitions
+from scheduler_service.domain.errors import Problem
+from scheduler_service.domain.events import Replanned, Updated
+from scheduler_service.domain.execution import JobState
+from scheduler_service.engine.program import Surroundings
+from scheduler_service.pacing.slices import Slices
+from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry, JobQuery
+from scheduler_service.ports.delivery import Command, Definition, Deliver
+from scheduler_service.ports.errors import explain
+from scheduler_service.ports.log import Log
+from scheduler_service.settings import Settings
+from scheduler_service.timing.timer import TimerKind
+
+PAGE = 100
+MOST_KEPT = 1_000
+"""So many jobs that cannot run are kept by name; of the others each reads its own problems."""
+MOST_TOLD = 100
+"""So many are lines of the log."""
+WAIT_SECONDS = 0.5
+"""So long a start waits for the review; a longer one goes on beside the work."""
+INCOMPLETE = "!"
+"""Behind what is noted where jobs cannot run: the next start looks at them again."""
+
+
+def basis_of(surroundings: Surroundings, settings: Settings) -> str:
+    """From what stored moments and compiled definitions follow, as a digest: no value can be read from it."""
+    variables = sorted((name, value.lower()[:6]) for name, value in surroundings.environment.items())
+    parts = (
+        __version__, version("tzdata"), surroundings.default_zone, surroundings.gateway, surroundings.topics,
+        [(name, value) for name, value in variables if value in ("queue:", "servic", "topic:", "http:/")],
+        [name for name, _ in variables], settings.egress,
+    )  # fmt: skip
+    return hashlib.blake2b(repr(parts).encode(), digest_size=12).hexdigest()
+
+
+class Unfit:
+    """The jobs that cannot run as they stand, as far as the review has seen them."""
+
+    def __init__(self, *, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._known: dict[str, tuple[str, int, Problem]] = {}
+
+    def note(self, entry: CatalogueEntry, problem: Problem) -> None:
+        """Keeps the first problem of a job."""
+        if len(self._known) < MOST_KEPT:
+            self._known[entry.job_id] = entry.uid, entry.revision, problem
+
+    def find(self, entry: CatalogueEntry) -> Problem | None:
+        """The first problem of the job, unless it was changed since."""
+        uid, revision, problem = self._known.get(entry.job_id, ("", 0, None))
+        return problem if (uid, revision) == (entry.uid, entry.revision) else None
+
+    async def list(self) -> list[tuple[str, Problem]]:
+        """All, those that were changed or destroyed left out. Raises StoreUnavailable."""
+        living = await self._catalogue.some(list(self._known)) if self._known else {}
+        for job_id in list(self._known):
+            entry = living.get(job_id)
+            if entry is None or entry.state is JobState.DESTROYED or self.find(entry) is None:
+                self._known.pop(job_id, None)
+        return [(job_id, problem) for job_id, (_, _, problem) in self._known.items()]
+
+
+class Review:
+    """Looks once at all jobs of this service, where what they follow from is not what it was."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        basis: str,
+        catalogue: Catalogue,
+        deliver: Deliver,
+        compiler: Compiler,
+        log: Log,
+    ) -> None:
+        self.unfit = Unfit(catalogue=catalogue)
+        self._settings = settings
+        self._basis = basis
+        self._catalogue = catalogue
+        self._deliver = deliver
+        self._compiler = compiler
+        self._log = log
+        self._untold = MOST_TOLD
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way."""
+        return self._task is None or self._task.done()
+
+    async def read_noted(self) -> str:
+        """What the last complete review has noted; in a new store the present. Raises StoreError."""
+        entry = await self._catalogue.get(CHECK_TIMERS)
+        return self._basis if entry is None else entry.labels.get(FOLLOWS, INCOMPLETE)
+
+    async def start(self, noted: str) -> None:
+        """Begins where `noted` is not the present; returns when it is done, or soon."""
+        if noted != self._basis:
+            self._task = asyncio.create_task(self._run())
+            await asyncio.wait((self._task,), timeout=WAIT_SECONDS)
+
+    async def stop(self) -> None:
+        """Ends it; the next start repeats it."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        try:
+            are_all_fit = await self._look_at_all()
+            follows = self._basis if are_all_fit else self._basis + INCOMPLETE
+            (text, *_) = system_definitions(self._settings, follows)
+            definition = Definition(text, await self._compiler.stored(text))
+            await self._deliver(CHECK_TIMERS, Command(Updated(0, keeps_schedule=True), definition))
+        except Exception as error:  # noqa: BLE001 - nobody awaits this task: a defect would end it unseen
+            self._log("review_not_completed", error=explain(error))
+
+    async def _look_at_all(self) -> bool:
+        cursor, slices, are_fit = None, Slices(), True
+        while True:
+            page = await self._catalogue.list(JobQuery(tenant=None, system=None, limit=PAGE, cursor=cursor))
+            texts = await self._catalogue.definitions([entry.job_id for entry in page.items])
+            for entry in page.items:
+                text = texts.get(entry.job_id, b"")
+                await slices.pause(len(text))
+                are_fit = await self._look_at(entry, text) and are_fit
+            cursor = page.next_cursor
+            if cursor is None:
+                return are_fit
+
+    async def _look_at(self, entry: CatalogueEntry, text: bytes) -> bool:
+        problems = (await self._compiler.stored(text)).problems if text else ()
+        if problems:
+            self.unfit.note(entry, problems[0])
+            self._untold -= 1
+            if self._untold >= 0:
+                self._log("job_blocked", jobId=entry.job_id, error=problems[0].message)
+        if entry.state is JobState.ACTIVE and entry.kind != TimerKind.EXTERNAL:
+            await self._deliver(entry.job_id, Command(Replanned()))
+        return not problems
