@@ -19,16 +19,24 @@ NAMES_MAX = 100
 LENGTH_MAX = 64
 NEAR = 0.8
 _SUFFIX = re.compile(r"\s*\|\s*([A-Za-z]{3,6})\s*")
+_FOREIGN = re.compile(r"\{\{ *[\w.]+ *\}\}|(?<=://)(?:\$\w+|\{\w+\})(?=[/:?#]|$)")
+"""`{{name}}` in a URL, and `$NAME` or `{name}` as its host: as other tools write templates."""
 _DIGITS = re.compile(r"\d+")
 
 
 def find_template_warnings(
     definition: JobDefinition, targets: Targets, environment: Iterable[str]
 ) -> Iterator[Problem]:
-    """`unknown_name`: a root name that is unknown and nearly a known one; `unknown_suffix`: nearly `|json`.
+    """`unknown_name`: a root name that is unknown and nearly a known one; `unknown_suffix`: nearly `|json`;
+    `no_template`: what other tools take for a template, in a URL.
 
     Parameters of triggers and members of responses have names of their own, so other unknown names pass.
     """
+    for index, step in enumerate(definition.request):
+        for found in _FOREIGN.finditer(step.url):
+            name = found[0].strip("{}$ ")
+            message = f"{found[0]!r} is sent as it stands; a template is written ${{{name}}}"
+            yield Problem(f"/request/{index}/url", "no_template", message)
     speller = _Speller(definition, environment)
     for pointer, target, before in _places(targets):
         known = speller.known(before)

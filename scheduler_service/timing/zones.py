@@ -173,7 +173,7 @@ def _remedy(name: str) -> str:
     offset = _OFFSET.fullmatch(name[:64].strip())
     if offset is not None:
         return _remedy_of_offset(offset[1] or offset[2] or "+", int(offset[3]), int(offset[4] or 0))
-    if name.strip().lower() in ("z", "utc"):
+    if name.strip().lower() == "z":
         return "Z means UTC: write 'UTC'"
     short = _remedy_of_abbreviation(name[:64].strip())
     if short:

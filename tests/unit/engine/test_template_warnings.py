@@ -74,3 +74,23 @@ def test_lint_says_the_same() -> None:
     """Without a service."""
     errors, found = check(definition(request=[FIRST, {"url": URL, "body": "${PRCE.price}"}]))
     assert (errors, [code for _, code, _ in found]) == ([], ["unknown_name"])
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://{{host}}/a", "'{{host}}' is sent as it stands; a template is written ${host}"),
+        ("http://$HOST:80/a", "'$HOST' is sent as it stands; a template is written ${HOST}"),
+        ("http://{host}", "'{host}' is sent as it stands; a template is written ${host}"),
+        (f"{URL}/{{{{ id }}}}", "'{{ id }}' is sent as it stands; a template is written ${id}"),
+    ],
+)
+def test_a_template_of_other_tools_is_told(url: str, said: str) -> None:
+    """In a URL, where it can hardly be meant."""
+    [(where, what, text)] = warnings(Surroundings(), request=[{"url": url}])
+    assert (where, what, text) == ("/request/0/url", "no_template", said)
+
+
+def test_a_dollar_or_a_brace_in_a_path_is_left_alone() -> None:
+    """As in OData."""
+    assert warnings(Surroundings(), request=[{"url": f"{URL}/a?$filter=b&c={{d}}"}]) == []

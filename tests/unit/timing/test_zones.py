@@ -171,6 +171,7 @@ def test_a_near_miss_is_answered_with_the_right_name():
         ("+00:00", "did you mean 'UTC'?"),
         ("UTC8", "give 'Asia/Shanghai', or 'Etc/GMT-8', whose sign is reversed"),
         ("Z", "Z means UTC: write 'UTC'"),
+        ("utc", "did you mean 'UTC'?"),
         (
             "CST",
             "ambiguous; give an IANA name, such as 'America/Chicago', 'Asia/Shanghai' or 'America/Havana'",
