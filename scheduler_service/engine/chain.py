@@ -18,6 +18,7 @@ from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.engine.verdicts import find_header, read_retry_after, settle
+from scheduler_service.language.urls import quote_location
 
 RESPONSES = 4
 """So many of the largest responses an execution keeps for later templates."""
@@ -269,7 +270,7 @@ def _await_outcome(turn: TurnState, run: Open, answer: Answer) -> None:
 def _poll_location(turn: TurnState, run: Open, location: str, check_at: CheckWaiting) -> None:
     program = turn.program_of(run)
     base = turn.contexts[run.execute_number].responses[-1].url
-    url = whole_url(program, location, base)
+    url = whole_url(program, quote_location(location.strip()), base)
     if isinstance(url, Refused):
         refuse_step(turn, run, len(program.steps) - 1, url)
         return

@@ -13,6 +13,7 @@ _PARTS = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(\?[^#]*)?(#.*)?",
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*")
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
 _UNSAFE = re.compile(r"[^\x21-\x7e]+")
+_WRITABLE = "".join(map(chr, range(0x21, 0x7F)))
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@]+)(?::([0-9]{0,5}))?")
 _PORTS = {"http": 80, "https": 443}
 _HIGHEST_PORT = 65_535
@@ -83,6 +84,19 @@ def resolve_whole(value: str, *, base: str, follow: frozenset[str]) -> Whole | N
     if origin(url) != reached:  # "/.//host" resolves to a path that reads as a host
         return NotAUrl("the value is not a url: its path begins with two slashes")
     return Whole(url)
+
+
+def quote_location(value: str) -> str:
+    """A `Location` as it came, in Latin-1, with its blanks and bytes outside ASCII percent-encoded.
+
+    The bytes are those of the target, in whatever charset it has its paths. A host keeps what it has.
+    """
+    if value.isascii() and " " not in value:
+        return value
+    head = re.match(r"(?:[^:/?#]+:)?(?://[^/?#]*)?", value)
+    assert head is not None
+    rest = value[head.end() :].encode("latin-1", "replace")
+    return head.group() + quote(rest, safe=_WRITABLE)
 
 
 def origin(url: str) -> str:

@@ -6,7 +6,7 @@ from typing import Protocol, cast
 
 from scheduler_service.ports.sending import LARGE_BODY
 from scheduler_service.transport.deadlines import Deadlines, Expiring
-from scheduler_service.transport.errors import ConnectFailed, TimedOut, TransportError
+from scheduler_service.transport.errors import ConnectFailed, Dropped, TimedOut, TransportError
 from scheduler_service.transport.probe import Probe
 from scheduler_service.transport.response_parser import ParsedResponse, ResponseParser
 from scheduler_service.transport.response_room import Place, ResponseRoom
@@ -43,7 +43,7 @@ class ConnectionOwner(Protocol):
 
 
 class HttpConnection(asyncio.BufferedProtocol):
-    """Carries one exchange at a time and never sends anything twice.
+    """Carries one exchange at a time and never sends anything twice. `idle_since` 0: it carried none.
 
     It closes after a truncated answer, an unexpected byte, a failure or a timeout. `is_silent` probes its
     socket, which is open as long as the transport is. A body of more than 64 KiB is read on once there is
@@ -285,4 +285,5 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _cut(self, error: Exception | None) -> ConnectFailed:
         when = "in the middle of its answer" if self._parser.intake else "before it answered"
         cause = f" ({error})" if error is not None else ""
-        return ConnectFailed(f"{self._origin} closed the connection {when}{cause}: look at the target.")
+        kind = ConnectFailed if self._parser.intake else Dropped
+        return kind(f"{self._origin} closed the connection {when}{cause}: look at the target.")

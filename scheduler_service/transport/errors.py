@@ -5,6 +5,7 @@ PunctualError
 └── TransportError       no answer came
     ├── RefusedTarget    the address guard refused it (kind `egress`)
     ├── ConnectFailed    refused, reset, no such name, broken protocol (kind `connect`)
+    │   ├── Dropped      closed before a byte of the answer came
     │   └── Unreached    no connection was made, so that nothing of the request was sent
     │       └── Exhausted    this machine had no descriptor for it: it is tried again
     ├── TimedOut         the call's time ran out (kind `timeout`)
@@ -44,6 +45,10 @@ class Unreached(ConnectFailed):
 
 class Exhausted(Unreached):
     """This machine had no descriptor or no memory for a connection; the pool tries again."""
+
+
+class Dropped(ConnectFailed):
+    """The peer closed the connection before a byte of its answer came."""
 
 
 class TimedOut(TransportError):

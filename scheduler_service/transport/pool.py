@@ -116,8 +116,12 @@ class Pool:
             connection.abandon()
         return None
 
-    def get(self, route: Route, deadline: float) -> Coroutine[Any, Any, HttpConnection]:
+    def get(
+        self, route: Route, deadline: float, *, is_new: bool = False
+    ) -> Coroutine[Any, Any, HttpConnection]:
         """A connection to an admitted address, by `deadline`; may wait in the queue. To be awaited at once.
+
+        `is_new`: one that has carried no exchange.
 
         Raises TransportError; once the pool is closed, ConnectFailed with the reason of `close`.
         A call waits without a task and a timer of its own: in a burst, most calls wait.
@@ -133,7 +137,7 @@ class Pool:
         if limit.has_room():
             limit.begin_opening()
             return self._open_counted(limit, deadline)
-        return self._queue(limit, deadline)
+        return self._queue(limit, deadline, is_new=is_new)
 
     async def _open_counted(self, limit: ConnectionLimit, deadline: float) -> HttpConnection:
         """A new connection, already counted in `opening`."""
@@ -194,7 +198,7 @@ class Pool:
             connection.fail(reason)
         self.budget.close()
 
-    async def _queue(self, limit: ConnectionLimit, deadline: float) -> HttpConnection:
+    async def _queue(self, limit: ConnectionLimit, deadline: float, *, is_new: bool) -> HttpConnection:
         """A live connection that was returned or opened by another call, or a new one where it may open one.
 
         Raises TransportError: TimedOut, and ConnectFailed where the pool is closed meanwhile.
@@ -217,7 +221,7 @@ class Pool:
                 raise given
             finally:
                 del given, waiter  # its traceback refers to this frame, as above
-        if given is not None and not given.is_alive():
+        if given is not None and (is_new or not given.is_alive()):
             given.abandon()
             limit.begin_opening()
             self._limits.setdefault(_key(limit.route), limit)  # forgotten, if that was its last connection

@@ -4,6 +4,7 @@ import re
 from urllib.parse import urljoin
 
 from scheduler_service.domain.wire import Headers
+from scheduler_service.language.urls import quote_location
 from scheduler_service.transport.addresses import Target, read_url
 from scheduler_service.transport.errors import RefusedTarget
 from scheduler_service.transport.request_bytes import Hop
@@ -13,7 +14,7 @@ from scheduler_service.transport.sidecar_token import SIDECAR_HEADER
 _FOLLOWED = frozenset({301, 302, 303, 307, 308})
 _CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", SIDECAR_HEADER})
 _OF_BODY = frozenset({"content-type", "content-encoding", "content-language", "content-location"})
-_FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
 def follow(hop: Hop, reply: ParsedResponse) -> Hop | None:
@@ -48,9 +49,7 @@ def _read_location(base: Target, location: str) -> Target:
             f"{base.site.origin} redirects to something that is not a URL: correct its Location header."
         )
     try:
-        # Bytes outside ASCII were decoded as Latin-1; they are read as UTF-8 where they are valid UTF-8.
-        text = location.encode("latin-1").decode("utf-8", errors="replace")
-        return read_url(urljoin(write_url(base), text))
+        return read_url(urljoin(write_url(base), quote_location(location)))
     except ValueError as error:
         raise RefusedTarget(
             f"{base.site.origin} redirects to something that is not a URL: {error}."

@@ -1,5 +1,6 @@
 """Parses the bytes of a response, within limits and without I/O (RFC 9112)."""
 
+import re
 import sys
 
 import httptools
@@ -14,6 +15,7 @@ HEAD_BYTES = 65_536  # status line and headers, including those of interim respo
 HEAD_COUNT = 200  # headers of one response, including trailers
 _CHUNK_OVERHEAD = 8  # bytes of chunk framing allowed per byte of body
 _LARGE_DIGITS = 5  # of the length of a body that may be large
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _ABOUT_BODY = frozenset({"content-encoding", "transfer-encoding"})
 
 
@@ -60,6 +62,8 @@ class ResponseParser:
         """Prepares for the response to a request of `method`; a response to HEAD has no body."""
         if self._parser is None:
             self._parser = httptools.HttpResponseParser(self)
+            # Folded headers are read (RFC 9112 section 5.2); what else this lets in, `_read_head` refuses.
+            self._parser.set_dangerous_leniencies(lenient_headers=True)
         self._is_head = method == "HEAD"
         self.is_complete = self.is_reusable = False
         self.intake = self._body_intake = self.wanted = 0
@@ -194,6 +198,8 @@ class ResponseParser:
         names, head, length = self._names, self._head, ""
         for raw, given in self._raw:
             name, value = names.get(raw) or self._lower(raw), given.strip().decode("latin-1")
+            if not value.isprintable() and _CONTROL.search(value):
+                self._failure = self._malformed(f"the header {name[:80]} has a control character")
             head.append((name, value))
             if name == "content-length":
                 self._is_framed = True

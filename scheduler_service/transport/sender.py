@@ -15,9 +15,11 @@ from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import MayGo, NotSent, always
 from scheduler_service.telemetry.metrics.samples import Sample
 from scheduler_service.transport.addresses import Target, read_url
+from scheduler_service.transport.connection import HttpConnection
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import (
     ConnectFailed,
+    Dropped,
     NoInstance,
     NotBack,
     TimedOut,
@@ -38,6 +40,7 @@ SystemFunction = Callable[[], Awaitable[Answer]]
 """A function of this process that a system job calls as `system://NAME`."""
 
 SYSTEM_PREFIX = "system://"
+_IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 INSTANCE_POLL_SECONDS = 0.25
 _MAX_CACHED_URLS = 4096
 _MAX_CACHED_LENGTH = 512
@@ -54,8 +57,9 @@ MOST_ORIGINS = 20
 class HttpSender:
     """`ports.Sender` over connections of our own (docs/decisions/0003-http-client.md).
 
-    Each request is sent once: if the peer closes a kept-alive connection while the request is being written,
-    it is unknown whether the request was handled, so the call ends as a Fault, like any interrupted exchange.
+    Each request is sent once, but for one of an idempotent method on a kept connection that closes before a
+    byte of the answer comes: it is sent once more, on a new connection (RFC 9110 section 9.2.2). Of others it
+    is unknown whether the request was handled: the call ends as a Fault, like any interrupted exchange.
     Timeouts cover the whole call and may be 16 ms late; `clock`, the host's, is that of
     `X-Scheduling-Deadline`. Answers in gzip or deflate (requested by the step's
     own Accept-Encoding) are decoded, and the headers that described the encoded body are left out. `vouched`
@@ -247,7 +251,23 @@ class HttpSender:
         if not may_go():
             self._pool.release(connection)
             raise NotSent
+        if hop.method in _IDEMPOTENT:
+            return self._exchange_again(connection, hop, data, body, deadline)
         return connection.exchange(data, method=hop.method, deadline=deadline, body=body)
+
+    async def _exchange_again(
+        self, connection: HttpConnection, hop: Hop, data: bytes, body: bytes | None, deadline: float
+    ) -> ParsedResponse:
+        """An exchange on a kept connection; on a new one where the peer has just closed it."""
+        try:
+            return await connection.exchange(data, method=hop.method, deadline=deadline, body=body)
+        except Dropped:
+            pass
+        try:
+            fresh = await self._pool.get(Route(hop.target.site, hop.trusted), deadline, is_new=True)
+        except Unreached as error:
+            raise ConnectFailed(str(error)) from None  # the request has been sent
+        return await fresh.exchange(data, method=hop.method, deadline=deadline, body=body)
 
     async def _exchange_later(
         self, hop: Hop, data: bytes, body: bytes | None, deadline: float, may_go: MayGo
@@ -256,6 +276,8 @@ class HttpSender:
         if not may_go():
             self._pool.release(connection)
             raise NotSent
+        if connection.idle_since and hop.method in _IDEMPOTENT:  # another call has returned it
+            return await self._exchange_again(connection, hop, data, body, deadline)
         return await connection.exchange(data, method=hop.method, deadline=deadline, body=body)
 
 

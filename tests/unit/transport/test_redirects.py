@@ -7,7 +7,7 @@ import pytest
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
 from scheduler_service.transport.guard import EgressPolicy
 from tests.static_directory import StaticDirectory
-from tests.unit.transport.servers import Handler, Peer, Stage, repeating
+from tests.unit.transport.servers import Handler, Peer, Stage, answering, repeating
 
 pytestmark = pytest.mark.anyio
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -76,7 +76,7 @@ async def test_credentials_stay_at_home(stage: Stage, status: int) -> None:
 @pytest.mark.parametrize(
     "location",
     ["http://10.0.0.1/", "//10.0.0.1/", "http://2130706433/", "file:///etc/passwd", "\\\\127.0.0.1\\x",
-     "http://a@b/", "service://oa/x", "http://[::1", "/a b", "http://169.254.169.254/", "gopher:x"],
+     "http://a@b/", "service://oa/x", "http://[::1", "/a\tb", "http://169.254.169.254/", "gopher:x"],
 )  # fmt: skip
 async def test_each_hop_is_judged(stage: Stage, location: str) -> None:
     """A hop to what the policy refuses, or to what is no plain http(s) URL, is `egress`."""
@@ -109,6 +109,23 @@ async def test_location_outside_ascii(stage: Stage) -> None:
     outcome = await stage.sender().send(request(server.url))
     assert isinstance(outcome, Answer)
     assert outcome.url == f"{server.url}/end/%E8%AE%A2%E5%8D%95"
+
+
+@pytest.mark.parametrize(
+    ("location", "path"),
+    [
+        (b"/end/a b?q=c d", "/end/a%20b?q=c%20d"),
+        (b"/end/100%25 x", "/end/100%25%20x"),
+        ("/end/订".encode("gbk"), "/end/%B6%A9"),
+    ],
+)
+async def test_location_with_what_no_url_has(stage: Stage, location: bytes, path: str) -> None:
+    """Blanks and bytes outside ASCII are percent-encoded as they came; what is encoded stays."""
+    head = b"HTTP/1.1 302 X\r\nLocation: " + location + b"\r\nContent-Length: 0\r\n\r\n"
+    server = await stage.server(answering(head, OK))
+    outcome = await stage.sender().send(request(server.url, redirects=1))
+    assert isinstance(outcome, Answer)
+    assert outcome.url == server.url + path
 
 
 @pytest.mark.parametrize("status", [300, 304, 305])

@@ -210,3 +210,19 @@ def test_text_in_another_charset() -> None:
     grown, _ = receive(head + "订单".encode("gbk"), limit=4)
     assert grown.truncated
     assert len(grown.body) == 4
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_folded_headers(size: int) -> None:
+    """A line that goes on is one value (RFC 9112 section 5.2)."""
+    raw = b"HTTP/1.1 200 OK\r\nX-A: one\r\n two\r\nX-B:\r\n three\r\nContent-Length: 2\r\n\r\nok"
+    reply, reusable = receive(*(raw[at : at + size] for at in range(0, len(raw), size)))
+    assert reply.headers == (("x-a", "one two"), ("x-b", "three"), ("content-length", "2"))
+    assert reusable
+
+
+@pytest.mark.parametrize("value", [b"a\0b", b"a\x01b", b"a\x7fb"])
+def test_control_characters_in_a_header(value: bytes) -> None:
+    """They are no HTTP."""
+    with pytest.raises(ConnectFailed, match="x-a"):
+        receive(b"HTTP/1.1 200 OK\r\nX-A: " + value + b"\r\nContent-Length: 2\r\n\r\nok")

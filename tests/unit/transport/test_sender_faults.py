@@ -1,4 +1,4 @@
-"""What the sender makes of peers that hang, cut, reset and lie; nothing is ever sent twice."""
+"""What the sender makes of peers that hang, cut, reset and lie, and what it sends again."""
 
 import asyncio
 from collections.abc import Sequence
@@ -55,6 +55,43 @@ async def test_no_whole_answer_is_a_fault(stage: Stage, handler: Handler, words:
     assert words in outcome.message
     assert "hush" not in outcome.message
     assert server.connections == 1
+
+
+def closing_kept(then: str) -> Handler:
+    """A handler that answers once over each connection, and ends at the next request."""
+
+    async def handle(peer: Peer) -> None:
+        await peer.read()
+        await peer.say(b"HTTP/1.1 204 X\r\n\r\n")
+        await peer.read()
+        if then == "reset":
+            peer.reset()
+        elif then == "half":
+            await peer.say(b"HTTP/1.1 2")
+
+    return handle
+
+
+@pytest.mark.parametrize("then", ["close", "reset"])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"])
+async def test_a_kept_connection_that_closes_is_replaced_once(stage: Stage, method: str, then: str) -> None:
+    """An idempotent request without a byte of an answer goes again, on a new one (RFC 9110 9.2.2)."""
+    server = await stage.server(closing_kept(then))
+    sender = stage.sender()
+    for _ in range(2):
+        assert isinstance(await sender.send(request(server.url, method=method)), Answer)
+    assert (server.connections, len(server.requests)) == (2, 3)
+    assert server.requests[1] == server.requests[2]
+
+
+@pytest.mark.parametrize(("method", "then"), [("POST", "close"), ("PATCH", "reset"), ("GET", "half")])
+async def test_others_are_sent_once(stage: Stage, method: str, then: str) -> None:
+    """Another method, or a byte of an answer: whether the request was handled is unknown."""
+    server = await stage.server(closing_kept(then))
+    sender = stage.sender()
+    assert isinstance(await sender.send(request(server.url, method=method)), Answer)
+    assert isinstance(await sender.send(request(server.url, method=method)), Fault)
+    assert (server.connections, len(server.requests)) == (1, 2)
 
 
 async def test_nobody_listens(stage: Stage) -> None:
