@@ -7,7 +7,7 @@ from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import succeed
 from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.job_key import write_job_key
+from scheduler_service.domain.job_key import read_job_key, write_job_key
 from scheduler_service.domain.leases import QueueQuery
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.persistence.history.queries import DeliveryQuery
@@ -15,14 +15,22 @@ from scheduler_service.ports.catalogue import LastOutcome
 
 MOST_QUEUES = 1_000
 """The parts of so many queues are counted, in order of their names."""
+MOST_NAMED = 20
 KINDS = ("one_time", "timing", "cron", "external")
 
 
 async def count_jobs(request: ApiRequest) -> Response:
-    """`GET /counts/jobs`."""
+    """`GET /counts/jobs`; of those that cannot run as they stand the first are named, whatever the filter."""
     tally = await request.deps.catalogue.tally(job_query(request.caller.tenant, request.query))
+    unfit = [] if request.deps.list_unfit is None else await request.deps.list_unfit()
+    own = [(read_job_key(key), problem) for key, problem in unfit]
+    named = [(job_id, problem) for (tenant, job_id), problem in own if tenant == request.caller.tenant]
     return succeed(
         {
+            "cannotRun": len(named),
+            "cannotRunJobs": [
+                {"jobId": job_id, "problem": one.message} for job_id, one in named[:MOST_NAMED]
+            ],
             "total": {"value": tally.total, "isCapped": tally.is_capped},
             "byState": {state: tally.by_state.get(state, 0) for state in JobState},
             "byKind": {kind: tally.by_kind.get(kind, 0) for kind in KINDS},

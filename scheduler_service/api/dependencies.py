@@ -11,6 +11,7 @@ from scheduler_service.api.body_room import BodyRoom
 from scheduler_service.api.feedback_keys import FeedbackKeys
 from scheduler_service.api.idempotency import IdempotencyKeys
 from scheduler_service.api.large_answers import AnswerLine, LargeAnswers
+from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.records import Exchange
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.compile import Compiled
@@ -258,6 +259,7 @@ class ApiDependencies:
     offload: Offload | None = None
     events: EventFeed | None = None
     alerts: AlertReader | None = None
+    list_unfit: Callable[[], Awaitable[Sequence[tuple[str, Problem]]]] | None = None
     metrics: Metrics | None = None
 
     @cached_property

@@ -16,6 +16,7 @@ from scheduler_service.api.dependencies import (
 )
 from scheduler_service.app.builders import admit_of, machine_user, name_check_of
 from scheduler_service.app.readiness import Readiness
+from scheduler_service.app.review import Review
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.app.telemetry import Telemetry
@@ -65,6 +66,7 @@ class ServedRooms(msgspec.Struct, frozen=True, kw_only=True):
     events: EventFeed
     metrics: Metrics | None
     alerts: AlertReader | None
+    review: Review
     clock: Clock
     log: Log
 
@@ -101,6 +103,7 @@ def make_api_parts(rooms: ServedRooms, jobs: ServedJobs) -> ApiDependencies:
         events=rooms.events,
         metrics=rooms.metrics,
         alerts=rooms.alerts,
+        list_unfit=rooms.review.unfit.list,
         clock=rooms.clock,
         log=rooms.log,
         version=__version__,

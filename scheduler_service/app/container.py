@@ -278,6 +278,7 @@ class Container:
             events=self.events,
             metrics=self._exposition,
             alerts=self.alerts,
+            review=self.review,
             clock=base.clock,
             log=base.log,
         )

@@ -8,6 +8,7 @@ from scheduler_service.app.api_parts import ServedJobs, ServedRooms, make_api_pa
 from scheduler_service.app.metrics import ShownParts, make_exposition
 from scheduler_service.app.node_parts import NodeParts, list_nodes
 from scheduler_service.app.readiness import Readiness
+from scheduler_service.app.review import Review
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
@@ -43,7 +44,7 @@ def make_readiness(parts: NodeParts, is_stopping: Callable[[], bool]) -> Readine
 
 
 def make_node_api(
-    loaded: Loaded, parts: NodeParts, readiness: Readiness, alerts: AlertReader, log: Log
+    loaded: Loaded, parts: NodeParts, readiness: Readiness, alerts: AlertReader, review: Review, log: Log
 ) -> ApiDependencies:
     """What the API of a node asks and commands."""
     host = parts.host
@@ -67,6 +68,7 @@ def make_node_api(
         events=parts.telemetry.feed_events(parts.events),
         metrics=_make_exposition(parts),
         alerts=alerts,
+        review=review,
         clock=parts.clock,
         log=log,
     )

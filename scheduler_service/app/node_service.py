@@ -55,7 +55,7 @@ class NodeService:
             compiler=parts.compiler,
             log=log,
         )
-        self._api_parts = make_node_api(loaded, parts, self._readiness, self._alerts, log)
+        self._api_parts = make_node_api(loaded, parts, self._readiness, self._alerts, self._review, log)
         self.api = create_api(self._api_parts, mounts=console_mounts())
         self._trial_rounds = TrialRounds(trials=parts.cleaner.trials, clock=parts.clock, log=log)
         self.telemetry = parts.telemetry

@@ -228,7 +228,10 @@ async def test_jobs_that_cannot_run_are_named_by_each_start(tmp_path: Path) -> N
     ):
         async with running(store=store, **given) as world:
             lines = [keys for event, keys in world.log if event == "job_blocked"]
+            counts = data_of(await world.client.get("/counts/jobs"))
         assert [line["jobId"] for line in lines] == named
+        assert [one["jobId"] for one in counts["cannotRunJobs"]] == named
+        assert counts["cannotRun"] == len(named)
 
 
 UNREAD: dict[str, dict[str, Any]] = {

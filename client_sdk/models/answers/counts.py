@@ -13,10 +13,22 @@ class Total(AnswerModel):
     is_capped: bool
 
 
+class JobThatCannotRun(AnswerModel):
+    """A stored job that cannot run as settings are now, and why."""
+
+    job_id: str
+    problem: str
+
+
 class JobCounts(AnswerModel):
-    """Jobs by state, by kind of timer, and by what their newest execution came to."""
+    """Jobs by state, by kind of timer, and by what their newest execution came to.
+
+    `cannot_run`: those of the service that cannot run as they stand, whatever was filtered; 20 are named.
+    """
 
     total: Total
+    cannot_run: int = 0
+    cannot_run_jobs: list[JobThatCannotRun] = Field([])
     by_state: dict[str, int]
     by_kind: dict[str, int]
     by_last_outcome: dict[str, int]

@@ -70,6 +70,7 @@ async def _ask(base: str, key: str | None, ca: str | None, *, is_expected: bool)
                 return [_judge_stranger(base, alive)]
             ready = await ask(client, "/health/ready")
             known = await ask(client, "/nodes", headers=headers)
+            counted = await ask(client, "/counts/jobs", headers=headers)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         said = explain_tls(error, ca="--ca FILE, PUNCTUAL_CA") or str(error) or type(error).__name__
         if not is_expected:
@@ -82,7 +83,18 @@ async def _ask(base: str, key: str | None, ca: str | None, *, is_expected: bool)
         _judge_ready(ready),
         _judge_key(known, bool(key)),
         *_judge_date(alive),
+        *_name_unfit(_data_of(counted)),
     ]
+
+
+def _name_unfit(counts: dict[str, Any]) -> Sequence[Finding]:
+    remedy = "give what it names, such as a variable, and start the service anew; or update the job"
+    named = [(str(one["jobId"]), str(one["problem"])) for one in counts.get("cannotRunJobs", ())]
+    found = [SERVICE.warn(f"job {job_id}", f"it cannot run: {said}", remedy) for job_id, said in named]
+    more = int(counts.get("cannotRun", 0)) - len(named)
+    if more > 0:
+        found.append(SERVICE.warn("jobs", f"{more} more cannot run", "the log names them: job_blocked"))
+    return found
 
 
 def _judge_stranger(base: str, answer: httpx.Response) -> Finding:

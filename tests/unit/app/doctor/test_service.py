@@ -63,6 +63,7 @@ def of_punctual(**changed: tuple[int, object]) -> dict[str, tuple[int, object]]:
         "/health/live": answers["live"],
         "/health/ready": answers["ready"],
         "/nodes": answers["nodes"],
+        "/counts/jobs": answers.get("counts", (200, {})),
     }
 
 
@@ -130,8 +131,22 @@ async def test_the_key_is_not_shown_to_another_program() -> None:
     with answering(of_punctual(), asked=asked) as port:
         await examine_service(subject(server__port=port, server__key=key))
     shown = [path for path, authorization in asked if authorization is not None]
-    assert [path for path, _ in asked] == ["/health/live", "/health/live", "/health/ready", "/nodes"]
-    assert shown == ["/nodes"]
+    alive, ready = "/health/live", "/health/ready"
+    assert [path for path, _ in asked] == [alive, alive, ready, "/nodes", "/counts/jobs"]
+    assert shown == ["/nodes", "/counts/jobs"]
+
+
+async def test_jobs_that_cannot_run_are_named() -> None:
+    """The first of them, each with its reason, and how many more there are."""
+    named = [{"jobId": "shop", "problem": "no variable SHOP"}]
+    counts = {"data": {"cannotRun": 3, "cannotRunJobs": named}}
+    with answering(of_punctual(counts=(200, counts))) as port:
+        findings = await examine_service(subject(server__port=port))
+    told = {one.check: (one.state, one.detail) for one in findings if one.check.startswith("job")}
+    assert told == {
+        "job shop": ("warning", "it cannot run: no variable SHOP"),
+        "jobs": ("warning", "2 more cannot run"),
+    }
 
 
 async def test_a_date_that_no_clock_has_is_none() -> None:

@@ -20,6 +20,7 @@ export const Attention = {
         ...deliveryLines(deliveries.data, "failed", t("overview.undelivered")),
         ...serviceLines(props.services),
         ...queueLines(queues.data),
+        ...blockedLines(props.jobs),
         ...pausedLines(props.jobs),
       ];
       const isAwaited = [alerts, failing, deliveries, queues].some((one) => one.isLoading);
@@ -73,6 +74,10 @@ function serviceLines(services) {
     .filter((one) => one.onlineCount === 0 && one.address === null)
     .slice(0, LISTED)
     .map((one) => line(`service ${one.name}`, "warn", "service", linkTo("services", one.name), one.name, t("overview.noInstance"), one.updatedAt));
+}
+
+function blockedLines(counts) {
+  return (counts?.cannotRunJobs ?? []).map((one) => line(`blocked ${one.jobId}`, "bad", "cross", linkTo("jobs", one.jobId), one.jobId, showUnseen(one.problem)));
 }
 
 function pausedLines(counts) {
