@@ -41,10 +41,21 @@ class Authentication:
     was opened with it; open operations need neither. Without a key, the peer's address and the name in `Host`
     must be of this machine, no proxy may say that it passes the request on, and one that changes something
     must not come from a web page of another origin. Every caller is an admin of `tenant` and has the name of
-    the key, or of this machine's `user`. `now` is the time in ms since 1970.
+    the key, or of this machine's `user`. With a key, pages of `own_url` (server.external_url) are the
+    service's own. `now` is the time in ms since 1970.
     """
 
-    def __init__(self, *, admin_key: str | None, tenant: str, user: str, now: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        *,
+        admin_key: str | None,
+        tenant: str,
+        user: str,
+        now: Callable[[], int],
+        own_url: str | None = None,
+    ) -> None:
+        # Without a key no proxy is in front: one that does not say so would let pages of others in.
+        self.own_url = None if admin_key is None else own_url
         self._admin_key = None if admin_key is None else admin_key.encode()
         self._admin = Caller(tenant, Role.ADMIN, name=user if admin_key is None else KEY_NAME)
         self._seal = SessionSeal(key=self._admin_key or b"")
@@ -86,7 +97,7 @@ class Authentication:
             return self._admin
         identity = self._session_of(scope)
         if identity is not None:
-            check_console(scope)
+            check_console(scope, self.own_url)
             return identity.caller
         if session_cookies(scope):
             raise _unknown_key("the session has ended; sign in again")

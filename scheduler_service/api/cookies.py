@@ -23,11 +23,11 @@ def session_cookies(scope: Scope) -> list[str]:
     return [value for value, _ in zip(_values(scope), range(MOST), strict=False)]
 
 
-def write_cookie(scope: Scope, text: str) -> str:
+def write_cookie(scope: Scope, text: str, own_url: str | None = None) -> str:
     """The header `Set-Cookie` for a session; without a text it removes the cookie.
 
     Scripts do not see it, and browsers send it with requests of the console's own pages alone. It is for TLS
-    alone where the browser came by TLS.
+    alone where the browser came by TLS: as the origin of the page, a proxy or `own_url` says.
     """
     parts = [
         f"{COOKIE}={text}",
@@ -36,10 +36,10 @@ def write_cookie(scope: Scope, text: str) -> str:
         "HttpOnly",
         "SameSite=Strict",
     ]
-    return "; ".join([*parts, "Secure"] if _is_secure(scope) else parts)
+    return "; ".join([*parts, "Secure"] if _is_secure(scope, own_url) else parts)
 
 
-def check_console(scope: Scope) -> None:
+def check_console(scope: Scope, own_url: str | None = None) -> None:
     """Refuses a change that a page of another origin could have caused. Raises ApiProblem (403).
 
     No foreign page can send the header `X-Punctual-Console` without being asked first, and nothing here
@@ -47,7 +47,7 @@ def check_console(scope: Scope) -> None:
     """
     if scope["method"] in READING:
         return
-    check_origin(scope)
+    check_origin(scope, own_url)
     if header(scope, MARK.lower().encode()) != "1":
         message = (
             f"a change in a session comes from the console, with '{MARK}: 1'; from anywhere else send "
@@ -56,11 +56,19 @@ def check_console(scope: Scope) -> None:
         raise refuse(HTTPStatus.FORBIDDEN, f"/{MARK}", "console", message)
 
 
-def check_origin(scope: Scope) -> None:
-    """Refuses what says that it comes from a page of another origin. Raises ApiProblem (403)."""
+def check_origin(scope: Scope, own_url: str | None = None) -> None:
+    """Refuses what says that it comes from a page of another origin. Raises ApiProblem (403).
+
+    The origin of `own_url` (server.external_url) is this service's too: a proxy may pass on any `Host`.
+    """
     origin = header(scope, b"origin")
-    if origin is not None and not is_same_origin(origin, *_own_hosts(scope)):
-        message = f"the page {origin[:80]!r} may not change anything here"
+    if origin is None or is_same_origin(origin, *_own_hosts(scope)):
+        return
+    if own_url is None or _parts(origin) != _parts(own_url):
+        message = (
+            f"the page {origin[:80]!r} may not change anything here; if that is this service behind a proxy, "
+            "set server.external_url to it"
+        )
         raise refuse(HTTPStatus.FORBIDDEN, "/Origin", "origin", message)
 
 
@@ -78,9 +86,20 @@ def _own_hosts(scope: Scope) -> tuple[str, ...]:
     return header(scope, b"host") or "", said.partition(",")[0].strip()
 
 
-def _is_secure(scope: Scope) -> bool:
+def _is_secure(scope: Scope, own_url: str | None) -> bool:
     said = (header(scope, b"x-forwarded-proto") or "").partition(",")[0].strip().lower()
-    return said == "https" or scope.get("scheme") == "https"
+    page = header(scope, b"origin") or own_url or ""
+    return "https" in (said, scope.get("scheme"), page.partition(":")[0].lower())
+
+
+def _parts(url: str) -> tuple[str, str | None, int | None] | None:
+    """Scheme, host and port of an origin (RFC 6454, section 4); None: it is none."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return None
+    return parts.scheme, parts.hostname, port
 
 
 def _values(scope: Scope) -> Iterator[str]:

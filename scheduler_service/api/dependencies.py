@@ -197,6 +197,7 @@ class ApiDependencies:
     - `ready`: the names of what is not ready yet; empty when all is. `parts`: each part with its state.
     - `standstills`: for how long the loop was held lately.
     - `admin_key`: None: only loopback is served (SPEC section 14); callers are then this machine's `user`.
+    - `own_url`: `server.external_url`, whose pages are the service's own.
     - `options`: the defaults of a job's options by wire name, where they differ from SPEC section 2.
     - `settings`: the answer of `GET /settings`, without secrets; None: not available.
     - `flush_seconds`: the longest wait of a read for records that are not written yet.
@@ -236,6 +237,7 @@ class ApiDependencies:
     version: str
     log: Log
     admin_key: str | None = None
+    own_url: str | None = None
     user: str = "local"
     body_bytes: int = 1 << 20
     feedback_bytes: int = 1 << 16
@@ -270,6 +272,7 @@ class ApiDependencies:
             tenant=self.surroundings.tenant,
             user=self.user,
             now=lambda: self.clock.now().wall,
+            own_url=self.own_url,
         )
 
     @cached_property

@@ -24,32 +24,33 @@ async def show_session(request: ApiRequest) -> Response:
 
 async def sign_in(request: ApiRequest) -> Response:
     """`POST /session`: exchanges a key for a cookie; where none is needed it says who the caller is."""
-    check_origin(request.scope)
+    check_origin(request.scope, request.deps.authentication.own_url)
     posted = read_model(SignIn, read_json(await request.body(LONGEST_BODY)))
     authentication, limit = request.deps.authentication, request.deps.sign_in_limit
-    # From here on nothing is awaited: of many requests at once no more are tried than the limit has.
+    # A right key always gets in: behind a proxy all callers may have one address, and wrong keys of one of
+    # them would keep out all. From here on nothing is awaited, so that many at once are counted.
     address, now = _address(request), request.deps.clock.now()
-    if wait := limit.wait(address, now.steady):
-        raise _too_many(wait)
     if not authentication.needs_key:
         return succeed(_wire(authentication.identify(request.scope), request), UNKEPT)
     session = authentication.open_session(posted.key)
     if session is None:
+        if wait := limit.wait(address, now.steady):
+            raise _too_many(wait)
         limit.fail(address, now.steady)
         message = "this key is not known; take the one of server.key"
         raise refuse(HTTPStatus.UNAUTHORIZED, "/key", "unauthorized", message)
     limit.succeed(address)
     identity, text = session
-    cookie = write_cookie(request.scope, text)
+    cookie = write_cookie(request.scope, text, authentication.own_url)
     return succeed(_wire(identity, request), {**UNKEPT, "set-cookie": cookie})
 
 
 async def sign_out(request: ApiRequest) -> Response:
     """`DELETE /session`: the browser forgets the session; 200 also where there was none."""
-    check_console(request.scope)
     authentication = request.deps.authentication
+    check_console(request.scope, authentication.own_url)
     gone = None if authentication.needs_key else authentication.identify(request.scope)
-    cookie = write_cookie(request.scope, "")
+    cookie = write_cookie(request.scope, "", authentication.own_url)
     return succeed(_wire(gone, request), {**UNKEPT, "set-cookie": cookie})
 
 

@@ -111,6 +111,7 @@ def make_api_parts(rooms: ServedRooms, jobs: ServedJobs) -> ApiDependencies:
         admit=admit_of(loaded),
         check_names=name_check_of(loaded),
         admin_key=settings.server.key,
+        own_url=settings.server.external_url,
         user=machine_user(),
         heartbeat_seconds=settings.services.heartbeat_seconds,
         body_bytes=settings.limits.body_bytes,

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.api.cookies import is_same_origin, session_cookies, write_cookie
+from scheduler_service.api.cookies import check_origin, is_same_origin, session_cookies, write_cookie
+from scheduler_service.api.responses import ApiProblem
 
 
 def scope(*headers: tuple[str, str], **members: Any) -> dict[str, Any]:
@@ -34,6 +35,34 @@ def test_the_cookie_is_closed_to_scripts_and_other_sites() -> None:
 def test_behind_tls_it_is_for_tls_alone(headers: Any, scheme: str, is_secure: bool) -> None:
     """Its own, or that of a proxy."""
     assert ("Secure" in write_cookie(scope(*headers, scheme=scheme), "abc").split("; ")) == is_secure
+
+
+@pytest.mark.parametrize(
+    ("own_url", "origin"),
+    [
+        ("https://jobs.example:8443", "https://jobs.example:8443"),
+        ("https://jobs.example:443/tools", "https://jobs.example"),
+        ("https://Jobs.example", "https://jobs.example"),
+        ("http://[::1]:8080", "http://[::1]:8080"),
+    ],
+)
+def test_the_external_url_is_the_services_own_origin(own_url: str, origin: str) -> None:
+    """A proxy may pass on a `Host` without a port, or its own, and not say that it spoke TLS."""
+    for host in ("jobs.example", "127.0.0.1:8000"):
+        given = scope(("host", host), ("origin", origin))
+        check_origin(given, own_url)
+        is_secure = "Secure" in write_cookie(given, "abc", own_url).split("; ")
+        assert is_secure == origin.startswith("https:")
+    for other in ("https://jobs.example:1", "http://jobs.example:8443", "https://evil.example", "null"):
+        with pytest.raises(ApiProblem, match=r"server\.external_url"):
+            check_origin(scope(("host", "127.0.0.1:8000"), ("origin", other)), own_url)
+
+
+def test_a_page_by_plain_http_has_a_cookie_that_comes_back() -> None:
+    """Browsers drop one with `Secure` there; without an origin the external URL decides."""
+    for headers, is_secure in (((("origin", "http://127.0.0.1:8000"),), False), ((), True)):
+        written = write_cookie(scope(*headers), "abc", "https://jobs.example").split("; ")
+        assert ("Secure" in written) == is_secure
 
 
 def test_without_a_text_it_is_removed() -> None:
