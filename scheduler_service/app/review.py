@@ -24,7 +24,7 @@ from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
 from scheduler_service.timing.timer import TimerKind
 
-PAGE = 100
+PAGE = 50
 MOST_KEPT = 1_000
 """So many jobs that cannot run are kept by name; of the others each reads its own problems."""
 MOST_TOLD = 100
@@ -133,21 +133,24 @@ class Review:
         while True:
             page = await self._catalogue.list(JobQuery(tenant=None, system=None, limit=PAGE, cursor=cursor))
             texts = await self._catalogue.definitions([entry.job_id for entry in page.items])
+            again: list[CatalogueEntry] = []
             for entry in page.items:
                 text = texts.get(entry.job_id, b"")
                 await slices.pause(len(text))
-                are_fit = await self._look_at(entry, text) and are_fit
+                are_fit = await self._is_fit(entry, text) and are_fit
+                if entry.state is JobState.ACTIVE and entry.kind != TimerKind.EXTERNAL:
+                    again.append(entry)
+            # Together, so that their turns share a commit.
+            await asyncio.gather(*(self._deliver(one.job_id, Command(Replanned())) for one in again))
             cursor = page.next_cursor
             if cursor is None:
                 return are_fit
 
-    async def _look_at(self, entry: CatalogueEntry, text: bytes) -> bool:
+    async def _is_fit(self, entry: CatalogueEntry, text: bytes) -> bool:
         problems = (await self._compiler.stored(text)).problems if text else ()
         if problems:
             self.unfit.note(entry, problems[0])
             self._untold -= 1
             if self._untold >= 0:
                 self._log("job_blocked", jobId=entry.job_id, error=problems[0].message)
-        if entry.state is JobState.ACTIVE and entry.kind != TimerKind.EXTERNAL:
-            await self._deliver(entry.job_id, Command(Replanned()))
         return not problems
