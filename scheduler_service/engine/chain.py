@@ -17,7 +17,7 @@ from scheduler_service.engine.requests import Refused, describe_limit, limits_of
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState, replace
-from scheduler_service.engine.verdicts import find_header, read_retry_after, settle
+from scheduler_service.engine.verdicts import find_header, own_message, read_retry_after, settle
 from scheduler_service.language.urls import quote_location
 
 RESPONSES = 4
@@ -94,7 +94,7 @@ def handle_answer(turn: TurnState, run: Open, calling: Calling, outcome: Outcome
     if calling.grown:
         turn.give_room(calling.grown)
     step = turn.program_of(run).steps[calling.step]
-    broken = judge_answer(step, outcome, turn.now.wall) or refuse_sum(turn, run, step, outcome)
+    broken = judge_answer(turn, run, step, outcome) or refuse_sum(turn, run, step, outcome)
     exchange = exchange_of(calling.request, outcome, calling.sent_at)
     record_step(turn, run, step, exchange, broken.failure.code if broken else None)
     if type(outcome) is Fault:
@@ -159,8 +159,8 @@ def refuse_step(turn: TurnState, run: Open, index: int, refused: Refused) -> Non
     fail(turn, run, Broken(Failure(refused.code, refused.failure_type), message, index))
 
 
-def judge_answer(step: Step, outcome: Outcome, now: int) -> Broken | None:
-    """Why this outcome fails the step, or None."""
+def judge_answer(turn: TurnState, run: Open, step: Step, outcome: Outcome) -> Broken | None:
+    """Why this outcome fails the step, or None; the message is the target's own where it gave one."""
     if type(outcome) is Fault:
         code, kind = FAILURE_TYPES[outcome.kind]
         message = outcome.message
@@ -169,9 +169,10 @@ def judge_answer(step: Step, outcome: Outcome, now: int) -> Broken | None:
             message += describe_limit(step.target.timeout, own=own)
         return Broken(Failure(code, kind), message, step.index)
     if not _succeeds(step, outcome.status):
-        message = f"the target answered {outcome.status}"
+        token = feedback_token(turn.head.key, turn.head.uid, run.request_counts)
+        message = own_message(outcome, token) or f"the target answered {outcome.status}"
         failure = Failure(str(outcome.status), FailureType.HTTP)
-        return Broken(failure, message, step.index, read_retry_after(outcome, now))
+        return Broken(failure, message, step.index, read_retry_after(outcome, turn.now.wall))
     if outcome.truncated and step.needed:
         message = "the response is larger than limits.response_bytes, and a later step needs it"
         return Broken(Failure("response_too_large", FailureType.TOO_LARGE), message, step.index)

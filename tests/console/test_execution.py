@@ -24,7 +24,7 @@ def test_why_a_job_failed_is_found_in_two_clicks(console: Console) -> None:
     page.get_by_role("button", name=re.compile("^failed")).click()
     page.get_by_role("link", name="orders #4").click()
     state(page, "The job orders #4")
-    expect(page.get_by_role("note")).to_contain_text("500 the target answered 500 at step 1")
+    expect(page.get_by_role("note")).to_contain_text("500 no such article at step 1")
     expect(page.get_by_role("note")).to_contain_text("No retry policy names this error")
     detail = page.get_by_role("complementary", name="Details")
     expect(detail).to_contain_text('error: "no such article"')

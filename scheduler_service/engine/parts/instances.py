@@ -259,7 +259,7 @@ def _end_step(
 ) -> None:
     """Ends a step that went to one instance, as a step that was sent directly ends."""
     step = turn.program_of(run).steps[phase.step]
-    broken = judge_answer(step, outcome, turn.now.wall) or refuse_sum(turn, run, step, outcome)
+    broken = judge_answer(turn, run, step, outcome) or refuse_sum(turn, run, step, outcome)
     if broken and isinstance(outcome, Answer) and outcome.status == GONE_STATUS and says_gone(outcome):
         _leave_gone(turn, run, phase, part, outcome)
         return
@@ -281,7 +281,7 @@ def _end_part(
 ) -> None:
     """Ends one of several parts; the step goes on when all have ended."""
     step = turn.program_of(run).steps[phase.step]
-    broken = judge_answer(step, outcome, turn.now.wall)
+    broken = judge_answer(turn, run, step, outcome)
     code = broken.failure.code if broken else None
     exchange = exchange_of(request, outcome, part.sent_at)
     record_step(turn, run, step, exchange, code, instance=part.instance or None, part=part.index)

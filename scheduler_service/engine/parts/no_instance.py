@@ -26,7 +26,7 @@ def end_without_instance(turn: TurnState, run: Open, step: Step, phase: Resolvin
     )
     fault = phase.fault or Fault(FaultKind.NO_INSTANCE, text)
     request = _request(turn, run, step)
-    broken = judge_answer(step, fault, turn.now.wall)
+    broken = judge_answer(turn, run, step, fault)
     assert broken is not None, "a fault always fails its step"
     if not isinstance(request, Refused):
         instance = phase.excluded[-1] if phase.fault and phase.gone is None else None
@@ -37,7 +37,7 @@ def end_without_instance(turn: TurnState, run: Open, step: Step, phase: Resolvin
 
 def _end_gone(turn: TurnState, run: Open, step: Step, phase: Resolving, answer: Answer) -> None:
     request = _request(turn, run, step)
-    broken = judge_answer(step, answer, turn.now.wall)
+    broken = judge_answer(turn, run, step, answer)
     assert broken is not None, "an answer with which the step succeeds ends it at once"
     if not isinstance(request, Refused):
         exchange = exchange_of(request, answer, turn.now.wall - answer.elapsed)

@@ -268,3 +268,28 @@ def test_bytes_that_nothing_needs_fail_no_step() -> None:
     rig.deliver(Triggered())
     rig.answer(200, b"\xd6\xd0")
     assert rig.sent_body() == "job"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"message": "warehouse is on fire"}, "warehouse is on fire"),
+        ({"title": "T", "message": "m", "detail": "d"}, "d"),
+        ({"error": {"message": "inner"}, "title": "T"}, "inner"),
+        ({"error": "e", "msg": "m"}, "e"),
+        ({"detail": "", "message": 7, "msg": "m"}, "m"),
+        ({"title": "T"}, "T"),
+        ({"code": 1}, "the target answered 500"),
+        ([1], "the target answered 500"),
+        (None, "the target answered 500"),
+        (b"\xd6\xd0", "the target answered 500"),
+        (b"\n  no stock \r\nTraceback", "no stock"),
+        ({"detail": "x" * 5000}, "x" * 4095 + "…"),
+    ],
+)
+def test_the_message_of_a_failure_is_the_targets_own(body: object, message: str) -> None:
+    """A member of its JSON object, else the first line of its text, cut (SPEC section 5)."""
+    rig = Rig().create()
+    rig.deliver(Triggered())
+    rig.answer(500, body)
+    assert [one.message for one in rig.records if isinstance(one, AttemptEnded)] == [message]
