@@ -22,6 +22,10 @@ from tests.sidecar.stage import (
 JOBS, ASYNC = 50, 200
 BEFORE, AFTER = 6.0, 25.0
 PAUSE = 30.0
+AWAY = 25.0
+GIVEN_UP = 10_000
+LATEST = 10_000
+"""ms: so long after its heartbeat a dead node is given up, and by so much more a firing may be late."""
 CLOCKS_DIFFER = 100
 """ms: a node's clock runs on from its start and is cut to whole ms; the target's is the machine's."""
 
@@ -58,6 +62,12 @@ def freeze(stage: Stage) -> None:
     stage.cluster.apps["two"].send(signal.SIGCONT)
 
 
+def take_placement_away(stage: Stage) -> None:
+    stage.cluster.placement.kill()
+    time.sleep(AWAY)
+    assert until(lambda: comes_up(stage.cluster.placement), 30), stage.cluster.placement.last_lines(20)
+
+
 def join_and_leave(stage: Stage) -> None:
     stage.start_node("three")
     stage.await_ready("three")
@@ -74,9 +84,12 @@ CASES: dict[str, Callable[[Stage], None]] = {
     "scheduler service": restart("scheduler"),
     "placement": restart("placement"),
     "database": restart("postgres"),
+    "placement away for 25 s": take_placement_away,
     "frozen for 30 s": freeze,
     "third node": join_and_leave,
 }
+BOUNDED = ("app", "placement", "placement away for 25 s")
+"""After these no firing is later than 10 s after what was away is back or given up."""
 ON_FILES = ("app and daprd",)
 """Once more without a database, as nodes of one machine may share files."""
 
@@ -96,12 +109,13 @@ def test_nothing_is_lost_or_doubled(
         await_calls_in_flight(stage)
         hit = time.time() * 1000
         CASES[case](stage)
+        back = max(time.time() * 1000, hit + GIVEN_UP)
         time.sleep(AFTER)
         reported = report_all(stage)
         end = time.time() * 1000 - 3_000
         stop_timers(stage)
         time.sleep(5)
-        told = judge(stage, hit, end)
+        told = judge(stage, hit, end, back, LATEST if case in BOUNDED else math.inf)
         with capsys.disabled():
             print(f"\n{case}: {told}, {reported} of {ASYNC} reports taken")
         assert reported == ASYNC
@@ -162,7 +176,7 @@ def stop_timers(stage: Stage) -> None:
         stage.insist("PUT", f"/jobs/tick{number}?active=0&drain=true", name="one")
 
 
-def judge(stage: Stage, hit: float, end: float) -> str:
+def judge(stage: Stage, hit: float, end: float, back: float, latest: float) -> str:
     """Asserts over the ledger, the executions and what the target saw; the figures."""
     rows = stage.rows(
         "SELECT uid, planned_at, started_at, state, error FROM executions WHERE job_id LIKE 'tick%'"
@@ -180,6 +194,7 @@ def judge(stage: Stage, hit: float, end: float) -> str:
         missing += sum(
             at not in known and not any(first <= at <= last for first, last in ledger) for at in expected
         )
+    after = max(started - max(planned, back) for _, planned, started, _, _ in rows if started)
     late = sorted(started - planned for _, planned, started, _, _ in rows if started and planned >= hit)
     lost = sum(error == "lost" for *_, error in rows)
     resent = {attempt: times for attempt, times in stage.target.arrivals.items() if len(times) > 1}
@@ -191,9 +206,11 @@ def judge(stage: Stage, hit: float, end: float) -> str:
     }
     figures = (
         f"{len(rows)} firings, latest {late[-1] if late else 0} ms late, p50 {late[len(late) // 2]} ms, "
-        f"p99 {late[len(late) * 99 // 100]} ms, {lost} of qos 0 lost, {len(resent)} steps sent again, "
+        f"p99 {late[len(late) * 99 // 100]} ms, {after:.0f} ms after the return, {lost} of qos 0 lost, "
+        f"{len(resent)} steps sent again, "
         f"{doubled} doubled, {missing} missing"
     )
     assert (doubled, missing) == (0, 0), figures
+    assert after <= latest, figures
     assert again == {}, f"recorded, and sent again: {again}; {figures}"
     return figures
