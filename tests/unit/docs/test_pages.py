@@ -18,7 +18,7 @@ from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.language.expression import SYSTEM_VARIABLES
 from scheduler_service.settings import Settings, load_settings
-from tests.unit.docs.pages import PAGES, ROOT, anchors, definitions, fences, prose, read, rows
+from tests.unit.docs.pages import PAGES, ROOT, anchors, definitions, fenced, fences, prose, read, rows
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 NOT_DESCRIBED = {("GET", "/openapi.json"), ("GET", "/docs"), ("GET", "/")}
@@ -180,3 +180,44 @@ def test_every_file_that_is_named_exists(page: Path) -> None:
     product = [f"/{path.relative_to(ROOT)}" for path in ROOT.glob("scheduler_service/**/*.*")]
     missing = {path for path in named if not (ROOT / path).exists()}
     assert {path for path in missing if not any(one.endswith(f"/{path}") for one in product)} == set()
+
+
+COMMANDS = re.compile(
+    r"^(?:\$ |[A-Z_]+=|(?:export|sudo|punctual|curl|docker|kubectl|helm|pipx?|uvicorn|daprd|python3?)\s)",
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_are_run_or_say_why_not(page: Path) -> None:
+    """A block `sh` or `console` is run by tests; commands of another block have the reason in front of it."""
+    text = page.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    for fence in fenced(text):
+        if fence.language in ("", "text") and COMMANDS.search(fence.body):
+            assert lines[fence.line - 3].startswith("<!-- not run: "), f"{page.name}:{fence.line}"
+
+
+def test_commands_that_start_containers_set_what_these_require() -> None:
+    """Each block with `docker compose up` exports all variables without which the file is refused."""
+    required = set(re.findall(r"\$\{(\w+):\?", read("docker-compose.yml")))
+    blocks = [
+        body
+        for page in PAGES
+        for body in fences(page.read_text(encoding="utf-8"), "text")
+        if "compose up" in body
+    ]
+    assert len(blocks) >= 2
+    assert "REDIS_PASSWORD" in required
+    for body in blocks:
+        assert required <= set(re.findall(r"(\w+)=", body))
+
+
+def test_the_contract_names_every_command() -> None:
+    """Section 16.1, `GROUP a|b|c` for the commands of a group."""
+    section = read("docs/spec.md").partition("### 16.1 ")[2].partition("\n### ")[0]
+    named = set()
+    for span in re.findall(r"`([a-z][^`]*)`", section):
+        group, _, words = span.partition(" ")
+        named |= {group, *(f"{group} {word}" for word in re.split(r"[| ]", words))}
+    assert {name.removeprefix("punctual ") for name, _ in _commands()} - named == set()
