@@ -44,7 +44,8 @@ class Part:
 
     def samples(self, now: float) -> list[Sample] | None:
         """The last answer while it stands; None: there is none."""
-        stands = max(STANDS_SECONDS, 3 * ASKED_SHARE * self._took)
+        # Longer than it is kept: a gap between two questions would begin every `for:` of a rule anew.
+        stands = max(STANDS_SECONDS, 3 * self._keep, 3 * ASKED_SHARE * self._took)
         return None if now - self._answered_at > stands else self._samples
 
     def cancel(self) -> None:
