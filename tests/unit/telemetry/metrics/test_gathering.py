@@ -150,4 +150,4 @@ async def test_a_kept_answer_is_in_every_scrape(keep_seconds: float) -> None:
     gathering.ask("store", store.ask, keep_seconds=keep_seconds)
     for _ in range(20):
         assert value(await gathering.collect(), families.JOBS_HELD) == 3
-        moment[0] += 15
+        moment[0] += 20
