@@ -47,7 +47,7 @@ async def put_service(request: ApiRequest) -> Response:
         address=await check_address(deps, posted.address) or None,
         route=posted.route,
         tags=tuple(posted.tags or ()),
-        keeps=posted.on_change == "keep",
+        keeps=deps.registry.keeps if posted.on_change is None else posted.on_change == "keep",
         grace=GRACE if grace is None else round(grace * SECOND),
         rate_limit=None if limit is None else RateLimit(limit.count, round(limit.per_seconds * SECOND)),
     )

@@ -19,6 +19,7 @@ from scheduler_service.timing.preview import Preview, Shown
 OPTIONS = (
     "checkRateSeconds",
     "timeoutSeconds",
+    "retry",
     "maxRetries",
     "qos",
     "maxConcurrency",
@@ -87,8 +88,8 @@ def options_of(definition: object, defaults: Mapping[str, object]) -> dict[str, 
     shown: dict[str, Any] = {}
     for name in OPTIONS:
         own = getattr(definition, name)
-        value = own if own is not None else defaults.get(name, _FIELDS[name].default)
-        shown[name] = {"value": value, "source": "default" if own is None else "job"}
+        product = {"value": _FIELDS[name].default, "source": "product"}
+        shown[name] = defaults.get(name, product) if own is None else {"value": own, "source": "job"}
     return shown
 
 

@@ -212,6 +212,7 @@ class Container:
         return ServiceRegistry(
             database=self.database,
             settings=base.loaded.settings.services,
+            keeps=base.loaded.settings.defaults.on_change == "keep",
             clock=base.clock,
             tenant=DEFAULT_TENANT,
             log=base.log,

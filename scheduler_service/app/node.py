@@ -125,7 +125,7 @@ def _make_compiler(loaded: Loaded, served: str) -> tuple[Surroundings, Compiler]
     compiler = Compiler(
         defaults=settings.defaults,
         surroundings=surroundings,
-        history_detail=settings.history.detail,
+        history=settings.history,
         secrets=Secrets(headers=headers_of(settings), urls=urls_of(settings)),
     )
     return surroundings, compiler

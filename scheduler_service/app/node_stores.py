@@ -78,6 +78,7 @@ def make_services(
     services = ServiceRegistry(
         database=stores.database,
         settings=settings.services,
+        keeps=settings.defaults.on_change == "keep",
         clock=stores.clock,
         tenant=DEFAULT_TENANT,
         log=log,

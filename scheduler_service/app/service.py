@@ -183,7 +183,7 @@ async def _open_base(
     compiler = Compiler(
         defaults=settings.defaults,
         surroundings=surroundings,
-        history_detail=settings.history.detail,
+        history=settings.history,
         secrets=Secrets(headers=headers_of(settings), urls=urls_of(settings)),
     )
     watch = StoreWatch(log=log)

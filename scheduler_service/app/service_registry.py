@@ -39,7 +39,8 @@ Share = Callable[[Instances], SharedView]
 class ServiceRegistry:
     """The room of one process. Before `attach` there is nobody to deliver to: the host needs the sender, the
     sender the directory. `share` makes the view of a cluster's registry; without it every instance registers
-    with this process. `rates` holds rate limits over all nodes; without it calls of this process count.
+    with this process. `keeps` as in `Registry`. `rates` holds rate limits over all nodes; without it
+    calls of this process count.
     """
 
     scan: Reconcile
@@ -50,6 +51,7 @@ class ServiceRegistry:
         *,
         database: HistoryDatabase,
         settings: Services,
+        keeps: bool,
         clock: Timekeeper,
         tenant: str,
         log: Log,
@@ -58,18 +60,20 @@ class ServiceRegistry:
         share: Share | None = None,
         rates: RateSharing | None = None,
     ) -> None:
-        self.queues = queues
-        self._queue_watch = queue_watch
+        self.queues, self._queue_watch = queues, queue_watch
         self._table = SqlServiceTable(database=database, working=short_turns)
-        self._clock = clock
-        self._tenant = tenant
-        self._log = log
+        self._clock, self._tenant, self._log = clock, tenant, log
         self._fallback: Callable[[str], str | None] = lambda _: None
         instances = self._instances = Instances(offline_after=round(settings.offline_seconds * SECOND))
         self._view = None if share is None else share(instances)
         self._room = DeclaredRoom(table=self._table, most=settings.declared_bytes)
         self.registry = Registry(
-            table=self._table, instances=instances, clock=clock, sharing=self._view, room=self._room
+            table=self._table,
+            instances=instances,
+            clock=clock,
+            sharing=self._view,
+            room=self._room,
+            keeps=keeps,
         )
         self._losses = Losses(
             instances=instances,
@@ -78,10 +82,8 @@ class ServiceRegistry:
             complete_at=lambda: self.registry.complete_at,
             log=log,
         )
-        self._wait = round(settings.wait_seconds * SECOND)
-        static = {name: bases[0] for name, bases in settings.static.items() if bases}
         self._fixed = {name: tuple(bases) for name, bases in settings.static.items()}
-        self._rates = rates
+        self._rates, self._wait = rates, round(settings.wait_seconds * SECOND)
         self.router = MemoryRouter(
             instances=instances,
             terms=self._terms,
@@ -90,11 +92,16 @@ class ServiceRegistry:
             others=self._view,
             windows=None if rates is None else rates.window,
         )
-        if rates is not None:
-            rates.bind(self._go_on)
+        self._bind()
+        self.directory = RegistryDirectory(
+            registry=self.registry, static=_first_of(settings), clock=clock, tenant=tenant
+        )
+
+    def _bind(self) -> None:
+        if self._rates is not None:
+            self._rates.bind(self._go_on)
         if self._view is not None:
             self._view.bind(open_here=self.router.open_calls, on_notices=self.registry.take_notices)
-        self.directory = RegistryDirectory(registry=self.registry, static=static, clock=clock, tenant=tenant)
 
     async def attach(
         self,
@@ -217,3 +224,8 @@ def _lost_after(settings: Services) -> int:
     """In ms: how long an instance is offline before its work is ended; 0: for ever."""
     seconds = settings.lost_after_seconds
     return round((settings.offline_seconds if seconds is None else seconds) * SECOND)
+
+
+def _first_of(settings: Services) -> dict[str, str]:
+    """The first address of each service that the settings have."""
+    return {name: bases[0] for name, bases in settings.static.items() if bases}

@@ -20,11 +20,11 @@ from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.settings import Settings
-from scheduler_service.settings.model import Defaults
+from scheduler_service.settings.model import Defaults, History
 from scheduler_service.settings.sources import read_env_file
 
 # A job that comes back from the store was checked when it was posted; these belong to the platform instead.
-NO_JOB_FIELDS = frozenset({"timezone", "http_timeout_seconds"})
+NO_JOB_FIELDS = frozenset({"timezone", "http_timeout_seconds", "on_change"})
 
 
 class Secrets(msgspec.Struct, frozen=True):
@@ -35,6 +35,7 @@ class Secrets(msgspec.Struct, frozen=True):
 
 
 NO_SECRETS = Secrets()
+NO_HISTORY = History()
 
 
 def make_surroundings(
@@ -81,14 +82,14 @@ class Compiler:
         *,
         defaults: Defaults,
         surroundings: Surroundings,
-        history_detail: str = "all",
+        history: History = NO_HISTORY,
         secrets: Secrets = NO_SECRETS,
     ) -> None:
-        self._values = {
-            name: value for name, value in defaults.model_dump().items() if name not in NO_JOB_FIELDS
-        }
+        self._defaults = defaults
+        names = [name for name in Defaults.model_fields if name not in NO_JOB_FIELDS]
+        self._values = {name: getattr(defaults, name) for name in names} | {"retry": list(defaults.retry)}
         self._surroundings = surroundings
-        self._history_detail = history_detail
+        self._history = history
         self._secrets = secrets
         self.compile_cache = CompileCache(default_zone=surroundings.default_zone)
 
@@ -144,10 +145,14 @@ class Compiler:
 
     @property
     def options(self) -> dict[str, object]:
-        """The effective defaults by their names on the wire."""
-        fields = JobDefinition.model_fields
-        own = {fields[name].alias or name: value for name, value in self._values.items()}
-        return {**own, "historyDetail": self._history_detail}
+        """The effective defaults by their names on the wire, each with its `value` and its `source`."""
+        fields, dumped, given = JobDefinition.model_fields, self._defaults.model_dump(), self._defaults
+        own = {
+            fields[name].alias or name: _option(dumped[name], name in given.model_fields_set)
+            for name in self._values
+        }
+        detail = _option(self._history.detail, "detail" in self._history.model_fields_set)
+        return {**own, "historyDetail": detail}
 
     def _fill(self, definition: JobDefinition) -> JobDefinition:
         absent = {name: value for name, value in self._values.items() if self._is_absent(definition, name)}
@@ -158,3 +163,7 @@ class Compiler:
     @staticmethod
     def _is_absent(definition: JobDefinition, name: str) -> bool:
         return name not in definition.model_fields_set or getattr(definition, name) is None
+
+
+def _option(value: object, is_set: bool) -> dict[str, object]:
+    return {"value": value, "source": "platform" if is_set else "product"}

@@ -321,6 +321,6 @@ def _make_compiler(loaded: Loaded, config: WorkerConfig) -> Compiler:
     return Compiler(
         defaults=settings.defaults,
         surroundings=surroundings,
-        history_detail=settings.history.detail,
+        history=settings.history,
         secrets=Secrets(headers=config.secret_headers, urls=config.secret_urls),
     )

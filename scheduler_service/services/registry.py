@@ -42,6 +42,7 @@ class Registry:
     `load` reads the table at the start, `refresh` again. Changes are written to the table before memory, and
     with `sharing` they count at all nodes. Whoever is told StoreUnavailable or StoreUncertain may repeat the
     call: what is done already stays, and the rest is then. After DeclarationsFull (`room`) nothing is done.
+    `keeps`: whether stored edits win at a service whose registration does not say.
     """
 
     def __init__(
@@ -52,8 +53,10 @@ class Registry:
         clock: Clock,
         sharing: Sharing | None = None,
         room: DeclaredRoom | None = None,
+        keeps: bool = False,
     ) -> None:
         self.instances = instances
+        self.keeps = keeps
         self._sharing: Sharing = Alone() if sharing is None else sharing
         self._table = table
         self.texts = TimerTexts(table=table)
@@ -227,7 +230,7 @@ class Registry:
         async with self._writing:
             service = self.find(instance.tenant, instance.service)
             if service is None:
-                new = Service(tenant=given.tenant, name=given.service)
+                new = Service(tenant=given.tenant, name=given.service, keeps=self.keeps)
                 await self._keep(new, timers if timers is not None and timers.text is not None else None)
             elif timers is not None and timers.text is not None and self._is_new(service, given):
                 await self._keep(service, timers)

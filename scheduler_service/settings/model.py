@@ -8,9 +8,11 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    field_serializer,
 )
 
-from client_sdk.models import JOB_ID_FORM
+from client_sdk.models import JOB_ID_FORM, RetryPolicy
+from client_sdk.models.definition import MAX_ENTRIES
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.persistence.redis.address import read_address
 from scheduler_service.settings.alerts import Alerts
@@ -76,6 +78,12 @@ def _check_file(path: str) -> None:
         raise ValueError("write sqlite:///PATH for a file, or sqlite:// for a history in memory")
 
 
+def _check_policy(policy: RetryPolicy) -> RetryPolicy:
+    if not policy.errors or "" in policy.errors:
+        raise ValueError('errorEquals names no error; write a code such as "500", a list of codes, or "*"')
+    return policy
+
+
 def _read_bases(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
@@ -86,6 +94,10 @@ Origin = Annotated[str, AfterValidator(_check_origin)]
 Base = Annotated[str, AfterValidator(_check_base)]
 Bit = Annotated[Literal[0, 1], BeforeValidator(_read_whole)]
 Bases = Annotated[tuple[Base, ...], BeforeValidator(_read_bases), Field(min_length=1, max_length=100)]
+
+Policies = Annotated[
+    tuple[Annotated[RetryPolicy, AfterValidator(_check_policy)], ...], Field(max_length=MAX_ENTRIES)
+]
 
 ServiceName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
 JobId = Annotated[str, Field(pattern=rf"^{JOB_ID_FORM.pattern}$")]
@@ -118,7 +130,10 @@ class Database(Group):
 
 
 class Defaults(Group):
-    """The platform's defaults of a definition (SPEC section 2)."""
+    """The platform's defaults of a definition (SPEC section 2).
+
+    `retry` is written as in a definition. `on_change` is that of a service whose registration does not say.
+    """
 
     timezone: Zone = "UTC"
     http_timeout_seconds: Positive = 60
@@ -131,6 +146,13 @@ class Defaults(Group):
     queue_limit: Count = 100
     lead_seconds: Annotated[float, Field(ge=0, le=3_600)] = 0
     start_policy: Literal["auto", "manual"] = "auto"
+    retry: Policies = ()
+    on_change: Literal["update", "keep"] = "update"
+
+    @field_serializer("retry")
+    def _write_policies(self, policies: Policies) -> list[dict[str, object]]:
+        """As they were given."""
+        return [policy.model_dump(mode="json", by_alias=True, exclude_unset=True) for policy in policies]
 
 
 class Egress(Group):

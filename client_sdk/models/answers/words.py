@@ -46,7 +46,7 @@ FailureType = Annotated[
 ]
 KeptDetail = Annotated[Literal["kept", "dropped", "partial"], _OPEN]
 TriggeredBy = Annotated[Literal["timer", "manual", "replay", "trial"], _OPEN]
-OptionSource = Annotated[Literal["default", "tenant", "service", "job"], _OPEN]
+OptionSource = Annotated[Literal["product", "platform", "tenant", "service", "job"], _OPEN]
 ItemStatus = Annotated[Literal["created", "updated", "unchanged", "refused"], _OPEN]
 FiringOutcome = Annotated[Literal["fired", "late", "skipped"], _OPEN]
 RetryJitter = Annotated[JitterKind, _OPEN]

@@ -91,7 +91,7 @@ async def test_options_name_their_source(client: httpx.AsyncClient) -> None:
     await client.post("/jobs/j1", json=definition(timeoutSeconds=5))
     options = (await client.get("/jobs/j1")).json()["data"]["options"]
     assert options["timeoutSeconds"] == {"value": 5, "source": "job"}
-    assert options["maxRetries"] == {"value": 5, "source": "default"}
+    assert options["maxRetries"] == {"value": 5, "source": "product"}
 
 
 async def test_the_same_definition_again_is_200_another_409(client: httpx.AsyncClient) -> None:

@@ -35,6 +35,7 @@ async def test_calls_and_claims_go_on_when_the_shared_limit_allows_more() -> Non
     services = ServiceRegistry(
         database=cast(Any, None),
         settings=Services(),
+        keeps=False,
         clock=clock,
         tenant=TENANT,
         log=lambda event, /, **keys: None,

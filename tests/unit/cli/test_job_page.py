@@ -41,7 +41,7 @@ JOB: dict[str, Any] = {
         ],
         "checkUrl": {"url": "http://x/c"},
     },
-    "options": {"qos": {"value": 1, "source": "job"}, "maxRetries": {"value": 5, "source": "default"}},
+    "options": {"qos": {"value": 1, "source": "job"}, "maxRetries": {"value": 5, "source": "product"}},
 }
 PREVIEW = {"kind": "cron", "dialect": "quartz", "normalForm": "0 30 2 * * ?", "description": "At 02:30"}
 EXECUTION = {

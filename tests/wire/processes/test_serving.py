@@ -106,8 +106,9 @@ def test_the_effective_options_of_a_job_are_shown(tmp_path: Path) -> None:
         step = {"url": "http://127.0.0.1:9/"}
         own = definition | {"request": [step], "maxRetries": 0}
         options = httpx.post(f"{url}/jobs/a", json=own).json()["data"]["options"]
-        assert options["historyDetail"] == {"value": "failures", "source": "default"}
-        assert options["qos"] == {"value": 1, "source": "default"}
+        assert options["historyDetail"] == {"value": "failures", "source": "platform"}
+        assert options["qos"] == {"value": 1, "source": "platform"}
+        assert options["queueLimit"] == {"value": 100, "source": "product"}
         assert options["maxRetries"] == {"value": 0, "source": "job"}
 
 
