@@ -15,7 +15,6 @@ from client_sdk.models.fields import (
     JobId,
     LeadSeconds,
     PositiveCount,
-    PositiveSeconds,
     Seconds,
     Text,
     WireModel,
@@ -89,7 +88,8 @@ class JobDefinition(WireModel):
     """A job as posted.
 
     `creator` and `creatorName` None: the service names who posts it (SPEC section 2).
-    `leadSeconds` None: 0, or 3 if a step goes to a queue.
+    `leadSeconds` None: 0, or 3 if a step goes to a queue. `timeoutSeconds` 0: no limit, where the chain ends
+    in asynchronous or claimed work.
     """
 
     job_id: JobId | None = None
@@ -111,7 +111,7 @@ class JobDefinition(WireModel):
         BeforeValidator(_read_check, json_schema_input_type=CheckUrl | str | None),
     ] = None
     check_rate_seconds: Annotated[float, Field(ge=0.1, le=1_000_000_000)] = 1
-    timeout_seconds: PositiveSeconds = 60
+    timeout_seconds: Seconds = 60
     cancel_url: CancelUrl | None = None
     retry: list[RetryPolicy] = Field([], max_length=MAX_ENTRIES)
     max_retries: Count = 5

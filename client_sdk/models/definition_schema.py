@@ -27,7 +27,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "async": "The target answers at once, and reports or is asked for the end later.",
         "checkUrl": "Asked again and again for the end of asynchronous work. A string is its url.",
         "checkRateSeconds": "Seconds between two checks.",
-        "timeoutSeconds": "The limit of one attempt in seconds.",
+        "timeoutSeconds": "The limit of one attempt in seconds; 0: none, for asynchronous or claimed work.",
         "cancelUrl": "Called when an execution in flight ends early.",
         "retry": "Policies of retries; the first one that matches an error decides.",
         "maxRetries": "How often an execution is retried at most, over all policies.",

@@ -33,6 +33,8 @@ NOT_DUMPED: Any = {
     "active": True, "job_id": True, "timer": True, "request": _EACH_BODY, "notification": _EACH_BODY,
 }  # fmt: skip
 
+NO_LIMIT_SECONDS = 1_000_000_000
+"""What `timeoutSeconds` 0 means: the longest limit that can be given, 31 years."""
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -300,7 +302,7 @@ def _assemble(
         max_retries=definition.max_retries,
         asynchronous=definition.asynchronous,
         check_rate=round(definition.check_rate_seconds * SECOND),
-        timeout=max(round(definition.timeout_seconds * SECOND), 1),
+        timeout=max(round((definition.timeout_seconds or NO_LIMIT_SECONDS) * SECOND), 1),
         qos=definition.qos,
         max_concurrency=definition.max_concurrency,
         overlap=definition.overlap_policy,

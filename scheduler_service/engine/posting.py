@@ -49,6 +49,7 @@ def find_refused(definition: JobDefinition, surroundings: Surroundings) -> Itera
     yield from _check_methods(definition)
     yield from _check_queues(definition)
     yield from _check_numbers(definition)
+    yield from _check_limit(definition)
     judge = surroundings.judge_target
     if judge is None:
         return
@@ -56,6 +57,18 @@ def find_refused(definition: JobDefinition, surroundings: Surroundings) -> Itera
         reason = judge(url)
         if reason is not None:
             yield Problem(pointer, "egress", f"no request to {url} is let through: {reason}")
+
+
+def _check_limit(definition: JobDefinition) -> Iterator[Problem]:
+    """No limit is for work that leases, heartbeats or `cancel` end."""
+    last = definition.request[-1].url.lower()
+    if definition.timeout_seconds or definition.asynchronous or last.startswith("queue:"):
+        return
+    text = (
+        "timeoutSeconds 0 (no limit) is for asynchronous work (async true) and claimed work (a last step "
+        "to queue://); give the seconds that an attempt may take"
+    )
+    yield Problem("/timeoutSeconds", "no_limit", text)
 
 
 def find_too_many(value: Mapping[str, object]) -> Iterator[Problem]:

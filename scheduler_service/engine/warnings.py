@@ -102,6 +102,8 @@ def _about_final(definition: JobDefinition) -> Iterator[Problem]:
 def _about_claims(definition: JobDefinition) -> Iterator[Problem]:
     """The limit and the first lease both begin with the first claim: a retry needs what is left after it."""
     limit = definition.timeout_seconds
+    if not limit:
+        return
     for index, step in enumerate(definition.request):
         if not step.url.lower().startswith("queue:"):
             continue

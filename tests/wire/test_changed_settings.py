@@ -29,7 +29,7 @@ ELSEWHERE = frozenset({
 """Where a service listens and stores, and what it calls with: other folders, other processes, other tests."""
 OTHERS: tuple[object, ...] = (
     "http://else.test", "else", "UTC", "203.0.113.1", ("203.0.113.1",), ("http://else.test",), ("else",),
-    {"else": "x"}, {"else": ("http://else.test",)}, 1, 0, None, (), {},
+    {"else": "x"}, {"else": ("http://else.test",)}, ({"errorEquals": "500"},), 1, 0, None, (), {},
 )  # fmt: skip
 CALL = {"url": "http://${SHOP}/run"}
 HERE = {"url": "${BASE}/run"}

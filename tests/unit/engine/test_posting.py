@@ -7,7 +7,13 @@ import pytest
 from client_sdk.models import parse_definition
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.engine.compile import compile_definition, compile_stored
-from scheduler_service.engine.posting import METHODS, find_too_many, literal_targets, read_stored
+from scheduler_service.engine.posting import (
+    METHODS,
+    find_refused,
+    find_too_many,
+    literal_targets,
+    read_stored,
+)
 from scheduler_service.engine.program import Surroundings
 from tests.unit.engine.rig import definition
 
@@ -195,3 +201,19 @@ def test_what_a_version_no_longer_reads_is_left_out(
     targets |= {f"/notification/{place}": one.target for place, one in enumerate(program.notifications)}
     assert [place for place, target in targets.items() if target.refused] == ([unsent] if unsent else [])
     assert bool(program.timer.trouble) is ("timer" in members)
+
+
+@pytest.mark.parametrize(
+    ("members", "is_refused"),
+    [
+        ({}, True),
+        ({"async": True, "checkUrl": "http://t.test/check"}, False),
+        ({"request": [{"url": "queue://work"}]}, False),
+        ({"request": [{"url": "queue://work"}, {"url": "http://t.test/"}]}, True),
+    ],
+)
+def test_no_limit_is_for_asynchronous_and_claimed_work(members: dict[str, Any], is_refused: bool) -> None:
+    """Elsewhere `timeoutSeconds` 0 says what to give instead (SPEC section 2)."""
+    posted = parse_definition(definition(timeoutSeconds=0, **members))
+    found = [(one.pointer, one.code) for one in find_refused(posted, Surroundings())]
+    assert found == [("/timeoutSeconds", "no_limit")] * is_refused

@@ -8,6 +8,7 @@ from scheduler_service.domain.events import (
     Adopted,
     AlarmRang,
     CallEnded,
+    CancelRequested,
     FeedbackArrived,
     Resumed,
     Triggered,
@@ -310,3 +311,16 @@ def test_nothing_ends_before_it_has_started() -> None:
     assert ended.ended_at == started
     moments = [one.at for one in rig.records if isinstance(one, (AttemptStarted, AttemptEnded))]
     assert moments == sorted(moments)
+
+
+def test_work_without_a_limit_goes_on_for_years() -> None:
+    """`timeoutSeconds` 0: after a restart too; a cancel ends it."""
+    rig = Rig(timeoutSeconds=0, qos=1, **{"async": True}).create()
+    rig.deliver(Triggered())
+    rig.answer()
+    for _ in range(2):
+        rig.pass_time(3 * 365 * 86_400_000)
+        rig.restart()
+    assert rig.states() == [S.PROCESSING]
+    rig.deliver(CancelRequested(1, "enough"))
+    assert rig.states() == [S.CANCELLED]

@@ -144,7 +144,7 @@ def test_fields_of_queues_and_routing_parse() -> None:
         ({"async": 1}, "/async", "type"),
         ({"timeoutSeconds": "5"}, "/timeoutSeconds", "type"),
         ({"timeoutSeconds": True}, "/timeoutSeconds", "type"),
-        ({"timeoutSeconds": 0}, "/timeoutSeconds", "range"),
+        ({"timeoutSeconds": -1}, "/timeoutSeconds", "range"),
         ({"timeoutSeconds": float("nan")}, "/timeoutSeconds", "range"),
         ({"timeoutSeconds": float("inf")}, "/timeoutSeconds", "range"),
         ({"timeoutSeconds": 10**30}, "/timeoutSeconds", "range"),
