@@ -1,6 +1,6 @@
 """One command for many jobs or executions, as an operation with its progress (SPEC section 10)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from http import HTTPStatus
 from secrets import token_hex
@@ -11,12 +11,29 @@ from client_sdk.models import BulkExecutions, BulkJobs, WireModel
 from scheduler_service.api.authentication import check_role
 from scheduler_service.api.bodies import read_json_by_size, read_model
 from scheduler_service.api.bulk_work import ExecutionWork, JobWork
+from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.idempotency import key_reused
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import ApiProblem, absent, invalid, refuse, succeed
+from scheduler_service.api.responses import (
+    ApiProblem,
+    Flaw,
+    absent,
+    invalid,
+    refuse,
+    succeed,
+    write_flaw,
+)
 from scheduler_service.api.selection import select_executions, select_jobs
+from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.hosts.operations.operation import EXECUTIONS, INTERRUPTED, JOBS, RUNNING, Operation
+from scheduler_service.hosts.operations.operation import (
+    EXECUTIONS,
+    INTERRUPTED,
+    JOBS,
+    RUNNING,
+    Operation,
+    read_piece,
+)
 from scheduler_service.hosts.operations.operations import NoRoom
 from scheduler_service.hosts.operations.run import Work
 from scheduler_service.security.callers import Role
@@ -25,6 +42,10 @@ MOST_SHOWN = 100
 FEW = 100
 """Work on so many is waited for."""
 PATIENCE_SECONDS = 2.0
+NOT_KEPT = (
+    "the operation of this key was begun by an earlier version, which did not keep what its filter found; "
+    "look at what is left, and send a new request with a new key"
+)
 EDITING = frozenset({"label", "destroy"})
 """What needs the role of an editor, as the routes of one job do."""
 ACTIONS_WITH = {
@@ -51,7 +72,9 @@ async def change_many_jobs(request: ApiRequest) -> Response:
         return _show_selected(await select_jobs(request, posted.select, is_checked=True))
     if (begun := await asked.find_begun()) is not None:
         return _show_begun(begun)
-    ids = await select_jobs(request, posted.select)
+    ids = await asked.find_choice(is_by_filter=posted.select.filter is not None)
+    if ids is None:
+        ids = await select_jobs(request, posted.select)
     return await asked.begin(ids, JobWork(request, posted, asked.key).do)
 
 
@@ -62,11 +85,15 @@ async def change_many_executions(request: ApiRequest) -> Response:
     _check_members(posted, posted.action)
     asked = _Asked(request, EXECUTIONS, posted.action, raw)
     if posted.dry_run:
-        return _show_selected((await select_executions(request, posted))[0])
+        return _show_selected(*await select_executions(request, posted))
     if (begun := await asked.find_begun()) is not None:
         return _show_begun(begun)
-    ids, behind = await select_executions(request, posted)
-    return await asked.begin(ids, ExecutionWork(request, posted, asked.key, behind).do)
+    ids = await asked.find_choice(is_by_filter=posted.select.filter is not None)
+    if ids is None:
+        ids, behind = await select_executions(request, posted)
+    else:
+        behind = await catch_up(request)
+    return await asked.begin(ids, ExecutionWork(request, posted, asked.key, behind).do, behind)
 
 
 async def read_operation(request: ApiRequest) -> Response:
@@ -85,7 +112,7 @@ async def cancel_operation(request: ApiRequest) -> Response:
 class _Asked:
     """The operation that a request asks for: under an Idempotency-Key its id follows from that.
 
-    `key`: the Idempotency-Key of each of its commands; None: the request has none.
+    `key`: that of each of its commands.
     """
 
     def __init__(self, request: ApiRequest, kind: str, action: str, raw: bytes) -> None:
@@ -95,11 +122,12 @@ class _Asked:
         self._action = action
         self._digest = sha256(raw).digest()
         self._id = token_hex(16)
-        self.key: str | None = None
+        self._is_repeatable = remembered is not None
+        self._left: Operation | None = None
         if remembered is not None:
             name = "\n".join((request.caller.tenant, remembered.scope, remembered.key))
             self._id = sha256(name.encode()).hexdigest()[:32]
-            self.key = f"bulk:{self._id}"
+        self.key = f"bulk:{self._id}"
 
     async def find_begun(self) -> Operation | None:
         """The operation, if it was begun under this key and was not interrupted: it is not done again.
@@ -107,7 +135,7 @@ class _Asked:
         Raises ApiProblem (422) for a key that came with another body, (429); StoreUnavailable.
         """
         operations, tenant = self._request.deps.operations, self._request.caller.tenant
-        known = None if self.key is None else await operations.find(tenant, self._id)
+        known = await operations.find(tenant, self._id) if self._is_repeatable else None
         if known is not None and known.digest != self._digest:
             raise key_reused()
         if known is not None and known.state != INTERRUPTED:
@@ -116,9 +144,22 @@ class _Asked:
             operations.check_room()
         except NoRoom as error:
             raise _no_room(error) from None
+        self._left = known
         return None
 
-    async def begin(self, ids: Sequence[str], work: Work) -> Response:
+    async def find_choice(self, *, is_by_filter: bool) -> Sequence[str] | None:
+        """What the interrupted operation is about, which goes on with that; None: there is none, choose.
+
+        Raises ApiProblem (409) where a filter chose it and that was not kept; StoreUnavailable.
+        """
+        if self._left is None:
+            return None
+        ids = await self._request.deps.operations.choice(self._left)
+        if ids is None and is_by_filter:
+            raise refuse(HTTPStatus.CONFLICT, "/Idempotency-Key", "conflict", NOT_KEPT)
+        return ids
+
+    async def begin(self, ids: Sequence[str], work: Work, behind: Sequence[Flaw] = ()) -> Response:
         """Begins with `work` on each of `ids`; waits for a short one. Raises ApiProblem (429), StoreError."""
         operations, now = self._request.deps.operations, rfc3339(self._request.deps.clock.now().wall)
         operation = Operation(
@@ -131,7 +172,9 @@ class _Asked:
             updated_at=now,
             tenant=self._request.caller.tenant,
             digest=self._digest,
-            first=list(ids[:MOST_SHOWN]),
+            first=[read_piece(one)[0] if self._kind == JOBS else one for one in ids[:MOST_SHOWN]],
+            warnings=[write_flaw(flaw) for flaw in behind] if self._left is None else self._left.warnings,
+            is_repeatable=self._is_repeatable,
         )
         try:
             operation = await operations.start(operation, ids, work)
@@ -150,8 +193,9 @@ def _check_members(posted: WireModel, action: str) -> None:
             raise invalid(f"/{alias}", "contradiction", message)
 
 
-def _show_selected(ids: Sequence[str]) -> Response:
-    return succeed({"dryRun": True, "count": len(ids), "first": ids[:MOST_SHOWN], "operation": None})
+def _show_selected(ids: Sequence[str], behind: Sequence[Flaw] = ()) -> Response:
+    data = {"dryRun": True, "count": len(ids), "first": ids[:MOST_SHOWN], "operation": None}
+    return succeed(data, warnings=behind)
 
 
 def _show_begun(operation: Operation) -> Response:
@@ -163,7 +207,12 @@ def _show_begun(operation: Operation) -> Response:
         "operation": operation.wire(),
     }
     status = HTTPStatus.ACCEPTED if operation.state == RUNNING else HTTPStatus.OK
-    return succeed(data, {"location": f"/operations/{operation.operation_id}"}, status=status)
+    location = {"location": f"/operations/{operation.operation_id}"}
+    return succeed(data, location, status=status, warnings=map(_read_flaw, operation.warnings))
+
+
+def _read_flaw(wire: Mapping[str, str]) -> Flaw:
+    return Problem(wire["pointer"], wire["code"], wire["message"])
 
 
 def _no_room(error: NoRoom) -> ApiProblem:

@@ -2,65 +2,78 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
+from http import HTTPStatus
 
 from client_sdk.models import BulkExecutions, BulkJobs, ReplayRequest
 from scheduler_service.api.executions import cancel_one, replay_one
+from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.job_labels import relabel
+from scheduler_service.api.jobs import find_job
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import ApiProblem, Flaw, store_problem
+from scheduler_service.api.responses import ApiProblem, Flaw, no_job, store_problem
 from scheduler_service.domain.events import Activated, Destroyed, Event, Paused, Triggered
 from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.replies import Started as ExecutionStarted
-from scheduler_service.hosts.operations.operation import Outcome, Started
+from scheduler_service.hosts.operations.operation import Outcome, Started, read_piece
 from scheduler_service.language.values import as_json
 from scheduler_service.ports.delivery import Command
-from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.errors import StateUnreadable, StoreError
 from scheduler_service.ports.state import Remembered
 
 
 class JobWork:
-    """The command for each of many jobs; under `key`, if it is given, a trigger has its effect once."""
+    """The command for each of many jobs, in the life in which it was chosen; under `key` it is given once."""
 
-    def __init__(self, request: ApiRequest, posted: BulkJobs, key: str | None) -> None:
+    def __init__(self, request: ApiRequest, posted: BulkJobs, key: str) -> None:
         self._request = request
         self._posted = posted
         self._key = key
         self._params = as_json(posted.params or {})
 
-    async def do(self, job_id: str) -> Outcome:
+    async def do(self, piece: str) -> Outcome:
         """Does it for one job."""
-        return await _outcome(self._do(job_id))
+        return await _outcome(self._do(*read_piece(piece)))
 
-    async def _do(self, job_id: str) -> Started | None:
+    async def _do(self, job_id: str, life: str) -> Started | None:
+        try:
+            return await self._do_to(job_id, life)
+        except ApiProblem as problem:
+            # Gone is what `destroy` wants: it was destroyed meanwhile, maybe by an earlier try of this one.
+            if self._posted.action == "destroy" and life and problem.status is HTTPStatus.NOT_FOUND:
+                return None
+            raise
+
+    async def _do_to(self, job_id: str, life: str) -> Started | None:
         posted, job_key = self._posted, write_job_key(self._request.caller.tenant, job_id)
+        if (await find_job(self._request, job_key)).uid != life:
+            raise no_job(job_key)
+        remembered = remember(self._request, f"jobs/{job_id}/{posted.action}", self._key, self._params)
         if posted.action == "label":
-            await relabel(self._request, job_key, posted.labels or {})
+            await relabel(self._request, job_key, posted.labels or {}, remembered)
             return None
-        command = self._command(f"jobs/{job_id}/trigger")
+        # The answer of a destruction would end with the life that it ends.
+        kept = None if posted.action == "destroy" else remembered
+        command = Command(self._event(), remembered=kept)
         return show_started(job_id, await run_command(self._request, job_key, command))
 
-    def _command(self, subject: str) -> Command:
+    def _event(self) -> Event:
         posted = self._posted
-        if posted.action == "trigger":
-            event: Event = Triggered(params=self._params, trace=self._request.trace)
-            return Command(event, remembered=remember(self._request, subject, self._key, self._params))
         events: dict[str, Callable[[], Event]] = {
             "pause": lambda: Paused(drain=posted.drain),
             "resume": lambda: Activated(misfire=posted.misfire),
             "destroy": Destroyed,
+            "trigger": lambda: Triggered(params=self._params, trace=self._request.trace),
         }
-        return Command(events[posted.action]())
+        return events[posted.action]()
 
 
 class ExecutionWork:
     """The command for each of many executions; `behind` as in `executions.find_execution`."""
 
-    def __init__(
-        self, request: ApiRequest, posted: BulkExecutions, key: str | None, behind: Sequence[Flaw]
-    ) -> None:
+    def __init__(self, request: ApiRequest, posted: BulkExecutions, key: str, behind: Sequence[Flaw]) -> None:
         self._request = request
         self._posted = posted
         self._key = key
@@ -74,8 +87,12 @@ class ExecutionWork:
     async def _do(self, execution_id: str) -> Started | None:
         request, posted = self._request, self._posted
         if posted.action == "cancel":
-            await cancel_one(request, execution_id, posted.reason, None)
+            subject, body = f"executions/{execution_id}/cancel", (posted.reason or "").encode()
+            remembered = remember(request, subject, self._key, body)
+            await cancel_one(request, execution_id, posted.reason, remembered)
             return None
+        if self._behind:
+            self._behind = await catch_up(request)
         subject, body = f"executions/{execution_id}/replay", as_json(self._replay.model_dump())
         remembered = remember(request, subject, self._key, body)
         return show_started(*await replay_one(request, execution_id, self._replay, remembered, self._behind))
@@ -87,13 +104,12 @@ async def _outcome(done: Awaitable[Started | None]) -> Outcome:
     except ApiProblem as problem:
         return Outcome(problem=problem.body())
     except StoreError as error:
-        return Outcome(problem=store_problem(error).body(), is_store_fault=True)
+        is_passing = not isinstance(error, StateUnreadable)
+        return Outcome(problem=store_problem(error).body(), is_passing=is_passing)
 
 
-def remember(request: ApiRequest, subject: str, key: str | None, body: bytes) -> Remembered | None:
-    """What makes a command have its effect once under `key`; None without one."""
-    if key is None:
-        return None
+def remember(request: ApiRequest, subject: str, key: str, body: bytes) -> Remembered:
+    """What makes a command have its effect once under `key`."""
     return Remembered(subject, key, sha256(body).digest(), b"", request.deps.clock.now().wall)
 
 

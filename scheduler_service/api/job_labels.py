@@ -14,14 +14,18 @@ from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.trials import TRIALS
 from scheduler_service.engine.compile_cache import read_members
 from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.state import Remembered
 
 _LABELS = msgspec.json.Decoder(dict[str, str] | None)
 
 
-async def relabel(request: ApiRequest, job_key: str, labels: Mapping[str, str | None]) -> None:
+async def relabel(
+    request: ApiRequest, job_key: str, labels: Mapping[str, str | None], remembered: Remembered
+) -> None:
     """Sets the labels that have a value, and removes those with None; a job that has them so stays as it is.
 
-    The definition gets a new revision. Raises ApiProblem (404, 412: it was changed meanwhile), StoreError.
+    Under `remembered` it is done once. The definition gets a new revision.
+    Raises ApiProblem (404, 412: it was changed meanwhile), StoreError.
     """
     entry = await find_job(request, job_key)
     members = read_members(await read_definition(request, entry)) or {}
@@ -33,4 +37,4 @@ async def relabel(request: ApiRequest, job_key: str, labels: Mapping[str, str | 
     by, is_trial = request.creator, entry.parent_job == TRIALS
     checked = await check_posted(request.deps, text, read_job_key(job_key)[1], by, is_trial=is_trial)
     event = Updated(revision=0, if_match=frozenset({entry.revision}), keeps_schedule=True)
-    await run_command(request, job_key, Command(event, checked.definition))
+    await run_command(request, job_key, Command(event, checked.definition, remembered))

@@ -18,7 +18,7 @@ from scheduler_service.persistence.history.answer_room import AnswerRoom
 from scheduler_service.persistence.history.queries import Wire
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command
-from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import StoreError, StoreUncertain
 
 PAGE = 500
 
@@ -62,14 +62,14 @@ async def destroy_family(request: ApiRequest) -> Response:
         try:
             if await _destroy(request, job_id):
                 destroyed.append(job_id)
-        except StoreUnavailable as error:
+        except StoreError as error:
             raise half_done(error, destroyed) from error
     if not destroyed:
         raise absent("/parentJobId", f"there is no job {parent[:140]!r}, and none that it started")
     return succeed({"jobs": destroyed})
 
 
-def half_done(error: StoreUnavailable, done: Sequence[str]) -> StoreError:
+def half_done(error: StoreError, done: Sequence[str]) -> StoreError:
     """The error of a store that failed midway; if jobs are destroyed, it does not say that none was."""
     if not done:
         return error

@@ -13,6 +13,7 @@ from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, Flaw, invalid
 from scheduler_service.domain.execution import ExecutionState, JobState
 from scheduler_service.domain.job_key import read_job_key, write_job_key
+from scheduler_service.hosts.operations.operation import write_piece
 from scheduler_service.persistence.history.queries import ExecutionQuery
 
 PAGE = 500
@@ -34,19 +35,22 @@ PLACE = "/select/filter"
 async def select_jobs(
     request: ApiRequest, select: JobSelection, *, is_checked: bool = False
 ) -> Sequence[str]:
-    """The jobIds, each once; `is_checked`: of those named only the ones that exist.
+    """The jobs, each once, in its present life (`write_piece`); `is_checked`: the jobIds of those that exist.
 
     Raises ApiProblem (422): none or both of the ways to select, a wrong filter, too many; StoreError.
     """
     _check_way(select.job_ids, select.filter, "jobIds")
     if select.job_ids is not None:
         named = list(dict.fromkeys(select.job_ids))
-        return await _existing(request, named) if is_checked else named
+        lives = await _lives(request, named)
+        return list(lives) if is_checked else [write_piece(name, lives.get(name, "")) for name in named]
     query = job_query(request.caller.tenant, read_filter(select.filter or {}, JOB_FILTERS))
     query, found = msgspec.structs.replace(query, limit=PAGE), list[str]()
     while True:
         page = await request.deps.catalogue.list(query)
-        found.extend(read_job_key(entry.job_id)[1] for entry in page.items)
+        for entry in page.items:
+            job_id = read_job_key(entry.job_id)[1]
+            found.append(job_id if is_checked else write_piece(job_id, entry.uid))
         _check_number(found, MOST_JOBS)
         if page.next_cursor is None:
             return found
@@ -116,18 +120,16 @@ def _check_number(found: Sequence[str], most: int) -> None:
         raise invalid(PLACE, "too_many", message)
 
 
-async def _existing(request: ApiRequest, job_ids: Sequence[str]) -> list[str]:
-    """Those of the jobs that live, in their order."""
-    found: list[str] = []
+async def _lives(request: ApiRequest, job_ids: Sequence[str]) -> dict[str, str]:
+    """Those of the jobs that live, in their order, with their uids."""
+    found: dict[str, str] = {}
     for start in range(0, len(job_ids), READ_AT_ONCE):
         some = job_ids[start : start + READ_AT_ONCE]
         keys = {write_job_key(request.caller.tenant, job_id): job_id for job_id in some}
         entries = await request.deps.catalogue.some(list(keys))
-        found += [
-            job_id
-            for key, job_id in keys.items()
-            if key in entries and entries[key].state is not JobState.DESTROYED
-        ]
+        for key, job_id in keys.items():
+            if key in entries and entries[key].state is not JobState.DESTROYED:
+                found[job_id] = entries[key].uid
     return found
 
 

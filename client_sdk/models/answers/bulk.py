@@ -1,8 +1,8 @@
 """Work on many jobs or executions: what it will do, its progress, its report (SPEC section 10)."""
 
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, Field
 
-from client_sdk.models.answers.form import AnswerModel, ProblemDetails
+from client_sdk.models.answers.form import AnswerModel, ProblemDetails, ProblemError
 from client_sdk.models.answers.words import OperationAction, OperationKind, OperationState
 
 
@@ -25,7 +25,8 @@ class Operation(AnswerModel):
     """A command on many things, and how far it is: `done` of `total`. `node` runs it, or ran it.
 
     `state` `interrupted`: the service ended, or its store was away, before all was done. The first 100
-    problems and started executions are listed; `moreProblems` and `moreStarted` count the others.
+    problems and started executions are listed; `moreProblems` and `moreStarted` count the others. `warnings`:
+    what was to be said of the choice, as that the history was behind.
     """
 
     operation_id: str
@@ -40,6 +41,7 @@ class Operation(AnswerModel):
     more_problems: int
     started: list[StartedExecution]
     more_started: int
+    warnings: list[ProblemError] = Field([])
     created_by: str
     node: str
     started_at: AwareDatetime

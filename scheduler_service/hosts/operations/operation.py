@@ -25,20 +25,23 @@ class Started(msgspec.Struct, frozen=True, rename="camel"):
 class Outcome(msgspec.Struct, frozen=True):
     """What became of one piece: `problem` None: it is done, and `started` is the execution that it began.
 
-    A problem has the members of RFC 9457. `is_store_fault`: the store failed it, or a defect, which the next
-    ones may meet as well.
+    A problem has the members of RFC 9457. `is_passing`: nothing was done, or doing it again does no more,
+    so it is asked again. `is_defect`: of this service, which the next ones may meet as well.
     """
 
     started: Started | None = None
     problem: Mapping[str, Any] | None = None
-    is_store_fault: bool = False
+    is_passing: bool = False
+    is_defect: bool = False
 
 
 class Operation(msgspec.Struct, kw_only=True, rename="camel"):
     """How far an operation is; times are those of the wire.
 
     `digest` is that of the request, `first` are the first ids that it is about. `node` runs it, in its start
-    `boot`. A record of an earlier version lacks what that did not know.
+    `boot`. `is_repeatable`: what it is about is kept for a repetition of its request, in `parts`; 0: it was
+    not. `is_given_up`: the store did not take the last of it. A record of an earlier version lacks what that
+    did not know.
     """
 
     operation_id: str
@@ -59,8 +62,12 @@ class Operation(msgspec.Struct, kw_only=True, rename="camel"):
     more_problems: int = 0
     started: list[Started] = msgspec.field(default_factory=list)
     more_started: int = 0
+    warnings: list[dict[str, str]] = msgspec.field(default_factory=list)
     ended_at: str | None = None
     is_stopped: bool = False
+    is_repeatable: bool = False
+    parts: int = 0
+    is_given_up: bool = False
     node: str = ""
     boot: str = ""
 
@@ -87,7 +94,7 @@ class Operation(msgspec.Struct, kw_only=True, rename="camel"):
         is_job = self.kind == JOBS
         self.problems.append(
             {
-                "jobId": piece if is_job else None,
+                "jobId": read_piece(piece)[0] if is_job else None,
                 "executionId": None if is_job else piece,
                 "problem": problem,
             }
@@ -99,7 +106,7 @@ class Operation(msgspec.Struct, kw_only=True, rename="camel"):
 
     def at_end(self, now: int) -> "Operation":
         """As it is once it has ended, at `now` (wall ms)."""
-        is_whole = self.done >= self.total
+        is_whole = self.done >= self.total and not self.is_given_up
         state = DONE if is_whole else CANCELLED if self.is_stopped else INTERRUPTED
         return msgspec.structs.replace(self, state=state, ended_at=rfc3339(now))
 
@@ -122,9 +129,22 @@ class Operation(msgspec.Struct, kw_only=True, rename="camel"):
         return Remembered(scope_of(self.tenant), self.operation_id, self.digest, _ENCODER.encode(self), now)
 
 
-_INTERNAL = frozenset({"tenant", "digest", "first", "isStopped", "boot"})
+_INTERNAL = frozenset(
+    {"tenant", "digest", "first", "isStopped", "boot", "isRepeatable", "parts", "isGivenUp"}
+)
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Operation)
+
+
+def write_piece(job_id: str, life: str) -> str:
+    """A job that was chosen, in the life (uid) that it had then; empty: there was none."""
+    return f"{job_id} {life}"
+
+
+def read_piece(piece: str) -> tuple[str, str]:
+    """The job and its life of a piece of `write_piece`."""
+    job_id, _, life = piece.partition(" ")
+    return job_id, life
 
 
 def scope_of(tenant: str) -> str:

@@ -1,7 +1,10 @@
 """The operations of this process, and through the store those of other ones and of earlier starts."""
 
 import asyncio
+import zlib
 from collections.abc import Sequence
+
+import msgspec
 
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.moments import DAY, SECOND
@@ -13,7 +16,7 @@ from scheduler_service.hosts.operations.operation import (
     scope_of,
 )
 from scheduler_service.hosts.operations.pace import Pace
-from scheduler_service.hosts.operations.run import Run, Work, name_of
+from scheduler_service.hosts.operations.run import PATIENCE_SECONDS, Run, Work, name_of
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
@@ -27,6 +30,8 @@ SAVE_SECONDS = 2.0
 SILENCE_MS = 10_000
 """A running operation that was not saved for so long has ended with its process."""
 LEAVING = "this process ends; ask again once it is back"
+PART = 5_000
+"""So many of the ids that an operation is about are kept in one row, about 100 KB."""
 RECORD_SECONDS = 1.0
 """So much of the time of a stop is kept for the record of the end."""
 
@@ -38,7 +43,8 @@ class NoRoom(PunctualError):
 class Operations:
     """Begins operations, attends to them until their end is durable, and finds them.
 
-    Their records are kept for 24 hours. `holder` is this process. `at_once` and `save_seconds` are for tests.
+    Their records are kept for 24 hours. `holder` is this process. `at_once`, `save_seconds` and `patience`
+    (seconds, see `Run`) are for tests.
     """
 
     def __init__(
@@ -50,6 +56,7 @@ class Operations:
         log: Log,
         at_once: int = AT_ONCE,
         save_seconds: float = SAVE_SECONDS,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -57,6 +64,7 @@ class Operations:
         self._log = log
         self._at_once = at_once
         self._save_seconds = save_seconds
+        self._patience = patience
         self._pace = Pace()
         self._runs: dict[tuple[str, str], Run] = {}
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
@@ -98,15 +106,32 @@ class Operations:
         self.check_room()
         operation.node, operation.boot = self._holder.node, self._holder.boot
         run = Run(
-            operation=operation, ids=ids, work=work, at_once=self._at_once, pace=self._pace, log=self._log
+            operation=operation,
+            ids=ids,
+            work=work,
+            at_once=self._at_once,
+            pace=self._pace,
+            log=self._log,
+            patience=self._patience,
         )
         self._runs[name] = run
         saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._attend(run, saved))
+        task = asyncio.create_task(self._attend(run, ids, saved))
         self._tasks[name] = task
         task.add_done_callback(lambda ended: self._forget(name, ended, saved))
         await asyncio.shield(saved)
         return operation
+
+    async def choice(self, operation: Operation) -> list[str] | None:
+        """What the operation is about, as it was chosen; None: that was not kept. Raises StoreUnavailable."""
+        chosen, since = list[str](), self._clock.now().wall - DAY
+        for part in range(operation.parts):
+            key = f"{operation.operation_id}/{part}"
+            kept = await self._store.recall(_choices(operation.tenant), key, since)
+            if kept is None:
+                return None
+            chosen += _DECODER.decode(zlib.decompress(kept.answer))
+        return chosen if operation.parts else None
 
     async def wait(self, operation: Operation, seconds: float) -> None:
         """Returns when the operation has ended, or after `seconds`."""
@@ -157,9 +182,11 @@ class Operations:
         elif not task.cancelled():
             self._log("operation_failed", operationId=name[1], error=name_of(error))
 
-    async def _attend(self, run: Run, saved: "asyncio.Future[None]") -> None:
+    async def _attend(self, run: Run, ids: Sequence[str], saved: "asyncio.Future[None]") -> None:
         """Runs the operation and keeps its record up to date."""
         operation = run.operation
+        if operation.is_repeatable:
+            await self._keep_choice(operation, ids)
         await self._store.remember(operation.kept(self._clock.now().wall))
         saved.set_result(None)
         running = asyncio.create_task(run.work_off())
@@ -172,6 +199,15 @@ class Operations:
             running.cancel()
             await self._keep_end(operation)
         running.result()
+
+    async def _keep_choice(self, operation: Operation, ids: Sequence[str]) -> None:
+        """Keeps what the operation is about, before its record says that it was begun. Raises StoreError."""
+        scope, now = _choices(operation.tenant), self._clock.now().wall
+        operation.parts = max(1, -(-len(ids) // PART))
+        for part in range(operation.parts):
+            some = msgspec.json.encode(ids[part * PART : (part + 1) * PART])
+            key, packed = f"{operation.operation_id}/{part}", zlib.compress(some, 1)
+            await self._store.remember(Remembered(scope, key, operation.digest, packed, now))
 
     async def _exchange(self, operation: Operation) -> None:
         """Keeps the record, and learns whether the operation is to end; nothing while the store is away."""
@@ -203,6 +239,13 @@ class Operations:
 
 def _wish(operation: Operation, now: int) -> Remembered:
     return Remembered(_wishes(operation.tenant), operation.operation_id, operation.digest, b"{}", now)
+
+
+_DECODER = msgspec.json.Decoder(list[str])
+
+
+def _choices(tenant: str) -> str:
+    return f"{scope_of(tenant)}/chosen"
 
 
 def _wishes(tenant: str) -> str:

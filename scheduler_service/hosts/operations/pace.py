@@ -28,6 +28,14 @@ class Pace:
         """An operation begins: its first pieces need no rest before them."""
         self._rested_at = self._timer()
 
+    def now(self) -> float:
+        """The seconds of its timer."""
+        return self._timer()
+
+    async def pause(self, seconds: float) -> None:
+        """Waits before something is asked again."""
+        await self._sleep(seconds)
+
     async def wait(self) -> None:
         """Returns when a piece may begin, in the order of the calls; the loop does other things before."""
         await asyncio.sleep(0)

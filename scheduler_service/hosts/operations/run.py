@@ -1,6 +1,7 @@
 """One operation under way: its pieces, a few at a time."""
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from http import HTTPStatus
 
@@ -9,17 +10,32 @@ from scheduler_service.hosts.operations.pace import Pace
 from scheduler_service.ports.log import Log
 
 MOST_FAULTS = 20
-"""After so many pieces in a row that the store or a defect failed, the operation is interrupted."""
+"""After so many pieces in a row that a defect failed, the operation is interrupted."""
+PATIENCE_SECONDS = 30.0
+"""What the store does not take is asked again; so long without one piece done, and it is interrupted."""
+AGAIN_SECONDS = 0.2
 
 Work = Callable[[str], Awaitable[Outcome]]
 """Does one piece, named by its id; what it raises is a defect of this service."""
 
 
 class Run:
-    """The pieces of `operation` that are not done yet, which are done `at_once` at a time, with rests."""
+    """The pieces of `operation` that are not done yet, which are done `at_once` at a time, with rests.
+
+    Those that meet a store or a process that is away are asked again behind the others, for
+    `patience` seconds.
+    """
 
     def __init__(
-        self, *, operation: Operation, ids: Sequence[str], work: Work, at_once: int, pace: Pace, log: Log
+        self,
+        *,
+        operation: Operation,
+        ids: Sequence[str],
+        work: Work,
+        at_once: int,
+        pace: Pace,
+        log: Log,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         self.operation = operation
         self._ids: Iterator[str] = iter(ids)
@@ -27,7 +43,10 @@ class Run:
         self._at_once = at_once
         self._pace = pace
         self._log = log
-        self._faults = 0
+        self._patience = patience
+        self._again: deque[tuple[str, Outcome]] = deque()
+        self._failing_since: float | None = None
+        self._defects = 0
         self._is_leaving = False
 
     def leave(self) -> None:
@@ -35,20 +54,46 @@ class Run:
         self._is_leaving = True
 
     async def work_off(self) -> None:
-        """Does them all, until the operation is stopped, the store is away, or the process ends."""
+        """Does them all, until the operation is stopped, the store stays away, or the process ends."""
         self._pace.begin()
         async with asyncio.TaskGroup() as group:
             for _ in range(self._at_once):
                 group.create_task(self._take())
+        if self.operation.is_given_up:
+            for piece, outcome in self._again:
+                self.operation.take(piece, outcome)
 
     async def _take(self) -> None:
-        for piece in self._ids:
+        while not self._is_over() and (piece := self._next()) is not None:
             await self._pace.wait()
             outcome = await self._do(piece)
-            self._faults = self._faults + 1 if outcome.is_store_fault else 0
+            if outcome.is_passing:
+                await self._put_off(piece, outcome)
+                continue
+            self._failing_since = None
+            self._defects = self._defects + 1 if outcome.is_defect else 0
             self.operation.take(piece, outcome)
-            if self._is_leaving or self.operation.is_stopped or self._faults >= MOST_FAULTS:
-                return
+
+    def _is_over(self) -> bool:
+        is_ended = self.operation.is_stopped or self.operation.is_given_up
+        return is_ended or self._is_leaving or self._defects >= MOST_FAULTS
+
+    def _next(self) -> str | None:
+        piece = next(self._ids, None)
+        if piece is None and self._again:
+            return self._again.popleft()[0]
+        return piece
+
+    async def _put_off(self, piece: str, outcome: Outcome) -> None:
+        """Has the piece asked again, or gives the operation up where nothing was done for too long."""
+        self._again.append((piece, outcome))
+        now = self._pace.now()
+        if self._failing_since is None:
+            self._failing_since = now
+        if now - self._failing_since >= self._patience:
+            self.operation.is_given_up = True
+        else:
+            await self._pace.pause(AGAIN_SECONDS)
 
     async def _do(self, piece: str) -> Outcome:
         """What became of the piece; of a defect the log and the report say so, and the next one is done."""
@@ -56,7 +101,7 @@ class Run:
             return await self._work(piece)
         except Exception as error:  # noqa: BLE001 - whatever it is, the other pieces go on and the end is kept
             self._log("operation_failed", operationId=self.operation.operation_id, error=name_of(error))
-            return Outcome(problem=_DEFECT, is_store_fault=True)
+            return Outcome(problem=_DEFECT, is_defect=True)
 
 
 def name_of(error: BaseException) -> str:
