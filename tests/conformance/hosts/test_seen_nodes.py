@@ -134,6 +134,7 @@ async def scene() -> AsyncIterator[Scene]:
             read_job=host.read,
             catalogue=house.catalogue,
             compiler=compiler,
+            surroundings=Surroundings(),
             clock=house.clock,
             occurrences=Occurrences(),
             is_online=lambda service, instance: True,

@@ -139,7 +139,8 @@ def run(
 
 def serve(data: Path, *further: str, **environ: str) -> Process:
     """`punctual serve` on a free port."""
-    arguments = [*COMMAND, "serve", "--port", "0", "--data", str(data), *further]
+    port = [] if "--port" in further else ["--port", "0"]
+    arguments = [*COMMAND, "serve", *port, "--data", str(data), *further]
     return Process(arguments, cwd=data.parent, environ=bare_environment(**environ))
 
 

@@ -408,7 +408,7 @@ def test_a_job_and_an_execution_have_pages(terminal: Terminal) -> None:
     job = terminal.make("/nothing/here", timer={"dueTime": "0s", "period": "0 30 2 * * ?"})
     ended = terminal.enter("jobs", "trigger", job, "--wait")
     assert ended.code == 5
-    assert "error        404 (http): the target answered 404" in ended.out
+    assert "error        404 (http): there is nothing at '/nothing/here'" in ended.out
     assert "GET http" in ended.out
     assert not ended.out.startswith("{")
     shown = terminal.done("jobs", "get", job).out

@@ -89,10 +89,12 @@ def _token(serial: int) -> Token:
 async def opened() -> AsyncIterator[Scene]:
     scene = Scene()
     await scene.open()
-    yield scene
-    scene.connection.close()
-    scene.service.close()
-    await scene.lost.wait()
+    try:
+        yield scene
+    finally:
+        scene.connection.close()
+        scene.service.close()
+        await scene.lost.wait()
 
 
 async def test_a_place_is_held_for_a_shard_and_given_back() -> None:
@@ -171,7 +173,7 @@ async def test_a_draining_instance_is_left_out_for_all() -> None:
     """What one shard learns of an instance counts for every shard."""
     async with opened() as scene:
         scene.router.mark_draining("default", "shop", "i1")
-        assert await scene.search(1) == ((), "random")
+        assert await scene.search(1) == ((), "random", 0)
 
 
 async def test_who_drains_is_not_called_by_another_shard() -> None:
