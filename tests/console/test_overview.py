@@ -37,11 +37,8 @@ def test_what_waits_is_counted(console: Console, started: Starter) -> None:
 
 def test_a_job_that_needs_attention_is_listed_once(browser: Browser) -> None:
     """However many alerts are open for it; a failing job without one beside it."""
-    told = {"on": "finalFailed", "url": "http://127.0.0.1:9/"}
-    alerts = [
-        told | {"name": "one", "jobId": "broken"},
-        told | {"name": "two", "jobId": "broken", "on": "failing", "failingCount": 1},
-    ]
+    told = {"on": "failing", "failingCount": 1, "url": "http://127.0.0.1:9/", "jobId": "broken"}
+    alerts = [told | {"name": "one"}, told | {"name": "two"}]
     with ConsoleService(alerts=alerts) as service:
         service.target.always("/down", 500)
         starter, console = Starter(service), Console(browser=browser, url=service.url)
