@@ -7,6 +7,7 @@ a start without a change looks at none, and one that is cut off is repeated by t
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from importlib.metadata import version
 
 from scheduler_service import __version__
@@ -19,7 +20,7 @@ from scheduler_service.engine.program import Surroundings
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry, JobQuery
 from scheduler_service.ports.delivery import Command, Definition, Deliver
-from scheduler_service.ports.errors import explain
+from scheduler_service.ports.errors import StoreError, explain
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
 from scheduler_service.timing.timer import TimerKind
@@ -32,7 +33,7 @@ MOST_TOLD = 100
 WAIT_SECONDS = 0.5
 """So long a start waits for the review; a longer one goes on beside the work."""
 INCOMPLETE = "!"
-"""Behind what is noted where jobs cannot run: the next start looks at them again."""
+"""Behind what is noted where jobs cannot run or be reached: the next start looks at them again."""
 
 
 def basis_of(surroundings: Surroundings, settings: Settings) -> str:
@@ -140,11 +141,23 @@ class Review:
                 are_fit = await self._is_fit(entry, text) and are_fit
                 if entry.state is JobState.ACTIVE and entry.kind != TimerKind.EXTERNAL:
                     again.append(entry)
-            # Together, so that their turns share a commit.
-            await asyncio.gather(*(self._deliver(one.job_id, Command(Replanned())) for one in again))
+            are_fit = await self._replan(again) and are_fit
             cursor = page.next_cursor
             if cursor is None:
                 return are_fit
+
+    async def _replan(self, entries: Sequence[CatalogueEntry]) -> bool:
+        """Whether all could be planned again; one that cannot be read or reached keeps out no other."""
+        # Together, so that their turns share a commit.
+        asked = (self._deliver(one.job_id, Command(Replanned())) for one in entries)
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        errors = [one for one in answers if isinstance(one, BaseException)]
+        unknown = next((one for one in errors if not isinstance(one, StoreError)), None)
+        if unknown is not None:
+            raise unknown
+        for error in errors[:1]:
+            self._log("review_not_completed", error=str(error))
+        return not errors
 
     async def _is_fit(self, entry: CatalogueEntry, text: bytes) -> bool:
         problems = (await self._compiler.stored(text)).problems if text else ()
