@@ -12,7 +12,7 @@ from scheduler_service.domain.records import (
     FiringRecord,
 )
 from scheduler_service.ports.history import Batch
-from scheduler_service.telemetry.log_text import safe_message
+from scheduler_service.telemetry.log_text import told_message
 
 Take = Callable[[Occurrence], None]
 """Takes an occurrence: at once, on the event loop's thread; never raises, never waits."""
@@ -124,7 +124,7 @@ def _execution(batch: Batch, record: ExecutionRecord) -> Occurrence | None:
         planned_at=record.planned_at,
         lateness_ms=None if started is None else max(0, started - record.planned_at),
         count=record.attempt_count,
-        message=None if record.error is None else safe_message(_failure_of(batch, record)),
+        message=None if record.error is None else told_message(_failure_of(batch, record)),
     )
 
 
@@ -149,7 +149,7 @@ def _failed_attempt(batch: Batch, record: AttemptEnded) -> Occurrence | None:
         request_counts=record.request_counts,
         error=record.error,
         failure_type=record.failure_type,
-        message=safe_message(record),
+        message=told_message(record),
     )
 
 

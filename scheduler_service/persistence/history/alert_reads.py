@@ -10,7 +10,7 @@ from scheduler_service.persistence.history.failures import read_failures
 from scheduler_service.persistence.history.schema import ENDED_BADLY, GIVEN_UP, deliveries, executions
 from scheduler_service.persistence.history.shapes import last_answer
 from scheduler_service.ports.alerts import Run
-from scheduler_service.telemetry.log_text import safe_message
+from scheduler_service.telemetry.log_text import told_message
 
 BESIDE = 100
 """Of a job's newest executions so many may be live, skipped or cancelled without hiding the others."""
@@ -44,7 +44,7 @@ def read_ended_badly(connection: sa.Connection, since: int, limit: int, skip: in
             error=row.error,
             failure_type=None if row.failure_type is None else FailureType(row.failure_type),
             planned_at=row.planned_at,
-            message=safe_message(failures.get((row.uid, row.execute_number))),
+            message=told_message(failures.get((row.uid, row.execute_number))),
         )
         for row in rows
     ]

@@ -2,7 +2,9 @@
 
 import pytest
 
-from scheduler_service.telemetry.log_text import LONGEST, host_of, shorten
+from scheduler_service.domain.execution import FailureType
+from scheduler_service.domain.records import AttemptEnded
+from scheduler_service.telemetry.log_text import LONGEST, host_of, safe_message, shorten, told_message
 
 
 @pytest.mark.parametrize(
@@ -30,3 +32,17 @@ def test_a_text_is_one_line_without_paths() -> None:
     )
     assert len(shorten("é" * 1_000_000)) == LONGEST
     assert shorten("") == ""
+
+
+def test_what_a_target_said_with_its_status_is_told_and_not_logged() -> None:
+    """Alerts and events lead with it (SPEC section 5); the log has no part of a body."""
+    failure = AttemptEnded(
+        execute_number=1,
+        request_counts=1,
+        at=0,
+        error="500",
+        failure_type=FailureType.HTTP,
+        message="warehouse of ada@a.test is on fire",
+    )
+    assert told_message(failure) == "warehouse of ada@a.test is on fire"
+    assert safe_message(failure) == "the target answered 500"
