@@ -28,6 +28,8 @@ from scheduler_service.telemetry.outage import Outage
 STATE_FILE, HISTORY_FILE = "state.db", "history.db"
 MAX_NAMED = 100
 """Of so many jobs the log names each."""
+MIGRATE = "run 'punctual db migrate'"
+NOT_USED = "no service has used this folder: name another one (--data), or start the service, which makes it"
 
 
 def history_address(settings: Settings, folder: Path | None) -> str:
@@ -118,7 +120,10 @@ def migrate_history(folder: Path, history: str) -> None:
 
 
 def check_folder(folder: Path, history: str) -> list[str]:
-    """What differs from this version's formats; changes nothing. Raises StoreError: damaged, or too new."""
+    """What differs from this version's formats, each with its remedy; changes nothing.
+
+    Raises StoreError: damaged, or too new.
+    """
     check_kinds(folder / LOCK, folder / STATE_FILE, *history_files(history))
     shards = count_shards(folder)
     check_beginning(folder, history)
@@ -127,12 +132,14 @@ def check_folder(folder: Path, history: str) -> list[str]:
     names = name_files(folder, shards)
     missing = [line for name in names for line in _missing(folder / name)] + _missing_history(history)
     wrong = [line for name in names if not missing for line in _check_state(folder / name)]
-    return missing or [*wrong, *_check_history(history)]
+    if missing:
+        return [f"{', '.join(missing)}: {MIGRATE if (folder / STATE_FILE).is_file() else NOT_USED}"]
+    return [*wrong, *_check_history(history)]
 
 
 def check_history(history: str) -> list[str]:
     """The same where the jobs' state is kept elsewhere."""
-    return _missing_history(history) or _check_history(history)
+    return [f"{line}: {MIGRATE}" for line in _missing_history(history)] or _check_history(history)
 
 
 def history_files(history: str) -> list[Path]:
@@ -152,13 +159,18 @@ def _missing(place: Path) -> list[str]:
 def _check_state(place: Path) -> list[str]:
     kept, known = inspect_state(str(place))
     of = "" if place.name == STATE_FILE else f" in {place.name}"
-    return [] if kept == known else [f"the jobs' state{of} has format {kept}, this program {known}"]
+    return (
+        [] if kept == known else [f"the jobs' state{of} has format {kept}, this program {known}: {MIGRATE}"]
+    )
 
 
 def _check_history(history: str) -> list[str]:
     found = inspect(url=history)
     if found.up_to_date:
-        return [*found.differences]
+        return []
+    what = list(found.differences)
     if found.current is None:
-        return ["the history has no tables yet"]
-    return [f"the history has version {found.current}, this program {found.head}", *found.differences]
+        what = ["it has no tables yet"]
+    elif found.current != found.head:
+        what = [f"it has version {found.current}, this program {found.head}", *what]
+    return [f"the history: {', '.join(what)}: {found.remedy}"]

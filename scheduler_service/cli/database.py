@@ -58,7 +58,7 @@ def check(data: Data = None, config: Config = None) -> None:
     except PunctualError as error:
         raise CommandError(str(error), Exit.UNREACHABLE) from error
     if wrong:
-        raise CommandError("; ".join(wrong) + f"; {_remedy(settings, folder)}")
+        raise CommandError("; ".join(wrong))
     if settings.store.url is None and (damage := _find_damage(folder, history)):
         remedy = "restore a backup ('punctual db restore'), or save what can be read ('punctual db repair')"
         raise CommandError("; ".join(damage) + f"; {remedy}")
@@ -170,16 +170,6 @@ def _check_redis(url: str) -> None:
     if damage:
         raise CommandError(damage)
     note(f"the rows and heads of {count} jobs in Redis are whole")
-
-
-def _remedy(settings: "Settings", folder: Path) -> str:
-    from scheduler_service.app.data_folder import STATE_FILE
-
-    if settings.store.url is None and not (folder / STATE_FILE).is_file():
-        return (
-            "no service has used this folder: name another one (--data), or start the service, which makes it"
-        )
-    return "run 'punctual db migrate'"
 
 
 def _megabytes(size: int) -> str:

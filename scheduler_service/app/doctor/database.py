@@ -65,12 +65,12 @@ def _judge_tables(url: str) -> Finding:
         return DATABASE.fail("tables", str(error), "'punctual db check' says more")
     if found.current is None:
         return DATABASE.well("tables", "none yet: the service makes them")
+    if found.up_to_date:
+        return DATABASE.well("tables", f"version {found.current}")
+    detail = f"they have version {found.current}, this program {found.head}"
     if found.current > found.head:
-        detail = f"they have version {found.current}, this program {found.head}"
-        return DATABASE.fail("tables", detail, "use the newer program")
-    if not found.up_to_date:
-        detail = f"they have version {found.current}, this program {found.head}"
-        differing = f"; {len(found.differences)} differences" if found.differences else ""
-        remedy = "the service migrates them at its start, or 'punctual db migrate'; make a backup before"
-        return DATABASE.warn("tables", detail + differing, remedy)
-    return DATABASE.well("tables", f"version {found.current}")
+        return DATABASE.fail("tables", detail, found.remedy)
+    if found.current == found.head:
+        return DATABASE.warn("tables", ", ".join(found.differences), found.remedy)
+    remedy = "the service migrates them at its start, or 'punctual db migrate'; make a backup before"
+    return DATABASE.warn("tables", detail, remedy)

@@ -1,7 +1,8 @@
 """Brings the tables of a database up to date, and reports what is not (`punctual db migrate|check`)."""
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import sqlalchemy as sa
@@ -39,7 +40,10 @@ class Migrations(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """What `check` found: the version of the tables (None: there are none yet), and this program's."""
+    """What `check` found: the version of the tables (None: there are none yet), and this program's.
+
+    `differences` from the tables that this program has are sentences.
+    """
 
     current: str | None
     head: str
@@ -49,6 +53,18 @@ class Check(msgspec.Struct, frozen=True):
     def up_to_date(self) -> bool:
         """Whether nothing is left to do."""
         return self.current == self.head and not self.differences
+
+    @property
+    def remedy(self) -> str:
+        """What makes the tables those of this program."""
+        if self.current is None or self.current < self.head:
+            return "run 'punctual db migrate'"
+        if self.current > self.head:
+            return "start the newer program, which made them"
+        return (
+            "no version of Punctual made the tables so, and 'punctual db migrate' leaves them: undo what was "
+            "changed there, or restore a backup"
+        )
 
 
 def upgrade(dialect: Dialect, migrations: Migrations) -> None:
@@ -92,7 +108,7 @@ def check(engine: sa.Engine, migrations: Migrations) -> Check:
         opts = {"version_table": migrations.version_table, "include_name": is_own}
         context = MigrationContext.configure(connection, opts=opts)
         found = compare_metadata(context, list(migrations.metadata))  # type: ignore[arg-type]
-        return Check(current, migrations.head, tuple(str(difference) for difference in found))
+        return Check(current, migrations.head, tuple(_describe_all(found, engine.dialect)))
 
 
 def current_version(connection: sa.Connection, migrations: Migrations) -> str | None:
@@ -113,6 +129,60 @@ def script_config(migrations: Migrations) -> "Config":
     config.set_main_option("version_locations", migrations.scripts)
     config.set_main_option("path_separator", "newline")
     return config
+
+
+def _describe_all(found: list[Any], dialect: sa.Dialect) -> Iterator[str]:
+    """What Alembic found, as tuples and as lists of such for one column."""
+    found = [one for group in found for one in (group if isinstance(group, list) else [group])]
+    removed = {one[1].name for one in found if one[0] == "remove_index"}
+    added = {one[1].name for one in found if one[0] == "add_index"}
+    missing = {one[1].name for one in found if one[0] == "add_table"}
+    for one in found:
+        kind, subject = one[:2]
+        if kind == "add_index" and subject.table.name in missing:
+            continue
+        if kind == "add_index" and subject.name in removed:
+            yield f"{_of_table(subject, 'index')} is not ({_columns(subject)}) as this program makes it"
+        elif not (kind == "remove_index" and subject.name in added):
+            yield from _describe(one, dialect)
+
+
+def _describe(difference: tuple[Any, ...], dialect: sa.Dialect) -> Iterator[str]:
+    """The sentence for one difference; comments are none."""
+    match difference:
+        case ("add_table", table):
+            yield f"the table {table.name} is missing"
+        case ("remove_table", table):
+            yield f"the table {table.name} is unknown"
+        case ("add_column", _, table, column):
+            yield f"the column {table}.{column.name} is missing"
+        case ("remove_column", _, table, column):
+            yield f"the column {table}.{column.name} is unknown"
+        case ("add_index", index):
+            yield f"{_of_table(index, 'index')} is missing: it is of ({_columns(index)})"
+        case ("remove_index", index):
+            yield f"{_of_table(index, 'index')} is unknown"
+        case ("add_constraint" | "add_fk", constraint):
+            yield f"{_of_table(constraint, 'constraint')} is missing: it is of ({_columns(constraint)})"
+        case ("remove_constraint" | "remove_fk", constraint):
+            yield f"{_of_table(constraint, 'constraint')} of ({_columns(constraint)}) is unknown"
+        case ("modify_type", _, table, column, _, old, new):
+            types = f"{old.compile(dialect)} instead of {new.compile(dialect)}"
+            yield f"the column {table}.{column} has the type {types}"
+        case ("modify_nullable", _, table, column, _, old, _):
+            rule = "may be NULL and must not" if old else "must not be NULL and may"
+            yield f"the column {table}.{column} {rule}"
+        case ("modify_default", _, table, column, *_):
+            yield f"the column {table}.{column} has another default"
+
+
+def _of_table(item: sa.Index | sa.Constraint, noun: str) -> str:
+    table = getattr(item, "table", None)
+    return " ".join([f"the {noun}", *([str(item.name)] if item.name else []), f"of the table {table}"])
+
+
+def _columns(item: Any) -> str:
+    return ", ".join(getattr(one, "name", None) or str(one) for one in item.columns)
 
 
 def _add_version(connection: sa.Connection, migrations: Migrations) -> str:

@@ -34,8 +34,9 @@ def beside(folder: Path) -> str:
 
 def test_a_migrated_folder_is_up_to_date(tmp_path: Path) -> None:
     """`db migrate` leaves nothing for `db check` to find (SPEC section 16)."""
-    missing = check_folder(tmp_path, beside(tmp_path))
-    assert missing == [f"{tmp_path / name} is missing" for name in (STATE_FILE, HISTORY_FILE)]
+    (missing,) = check_folder(tmp_path, beside(tmp_path))
+    said = f"{tmp_path}/state.db is missing, {tmp_path}/history.db is missing: no service has used this"
+    assert missing.startswith(said)
     migrate_folder(tmp_path, beside(tmp_path))
     assert check_folder(tmp_path, beside(tmp_path)) == []
 
@@ -82,7 +83,7 @@ def test_a_state_of_another_format_is_told(tmp_path: Path) -> None:
     """An older state is to be migrated; a newer one, or no database at all, is refused in words."""
     migrate_folder(tmp_path, beside(tmp_path))
     place = tmp_path / STATE_FILE
-    older = [f"the jobs' state has format 0, this program {len(MIGRATIONS)}"]
+    older = [f"the jobs' state has format 0, this program {len(MIGRATIONS)}: run 'punctual db migrate'"]
     for version, found in ((0, older), (99, None)):
         connection = sqlite3.connect(place)
         connection.execute(f"PRAGMA user_version = {version}")
@@ -109,7 +110,7 @@ def test_a_history_in_postgresql_is_checked_and_migrated_there(tmp_path: Path, p
     migrate_folder(tmp_path, beside(tmp_path))
     (tmp_path / HISTORY_FILE).unlink()
     history = history_address(Settings.model_validate({"database": {"url": postgres_url}}), tmp_path)
-    assert check_folder(tmp_path, history) == ["the history has no tables yet"]
+    assert check_folder(tmp_path, history) == ["the history: it has no tables yet: run 'punctual db migrate'"]
     migrate_folder(tmp_path, history)
     assert check_folder(tmp_path, history) == []
     assert not (tmp_path / HISTORY_FILE).exists()
@@ -119,7 +120,7 @@ def test_a_history_in_another_file_is_looked_for_there(tmp_path: Path) -> None:
     """And not made by looking."""
     other = tmp_path / "other.db"
     migrate_folder(tmp_path, beside(tmp_path))
-    assert check_folder(tmp_path, f"sqlite:///{other}") == [f"{other} is missing"]
+    assert check_folder(tmp_path, f"sqlite:///{other}") == [f"{other} is missing: run 'punctual db migrate'"]
     assert not other.exists()
 
 
@@ -132,7 +133,7 @@ def test_all_files_of_a_divided_folder_count(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "state-2.db", isolation_level=None)) as connection:
         upgrade(connection, place="state-2.db", migrations=MIGRATIONS[:-1])
     told = f"the jobs' state in state-2.db has format {len(MIGRATIONS) - 1}, this program {len(MIGRATIONS)}"
-    assert check_folder(tmp_path, beside(tmp_path)) == [told]
+    assert check_folder(tmp_path, beside(tmp_path)) == [f"{told}: run 'punctual db migrate'"]
     migrate_folder(tmp_path, beside(tmp_path))
     assert check_folder(tmp_path, beside(tmp_path)) == []
     (tmp_path / "state-1.db").unlink()

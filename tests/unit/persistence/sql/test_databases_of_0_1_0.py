@@ -92,7 +92,13 @@ async def check_history(url: str) -> None:
 async def test_a_history_goes_on(old: Old) -> None:
     """It is migrated when it is opened, and then differs in nothing from one that is made now."""
     url = old("history")
-    assert not inspect(url=url).up_to_date
+    found = inspect(url=url)
+    assert found.remedy == "run 'punctual db migrate'"
+    assert {
+        "the table alerts is missing",
+        "the column deliveries.given_up_at is missing",
+        "the index executions_ended_badly of the table executions is missing: it is of (ended_at)",
+    } < set(found.differences), found.differences
     await check_history(url)
     assert inspect(url=url).up_to_date
 
