@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from scheduler_service import how_to_install
 from scheduler_service.app.data_folder import (
     check_beginning,
     history_address,
@@ -164,7 +165,7 @@ async def _open_redis(
         from scheduler_service.persistence.redis.store import Hooks, RedisStateStore
     except ModuleNotFoundError as error:
         raise SettingsError(
-            f"store.url needs the package {error.name}; pip install 'punctual-scheduler[service,redis]'"
+            f"store.url needs the package {error.name}; {how_to_install('service', 'redis')}"
         ) from error
     # The history lies in the folder all the same.
     release = _keep_nothing if folder is None else (await asyncio.to_thread(_claim, folder, log)).release

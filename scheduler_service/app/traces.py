@@ -4,7 +4,7 @@ import os
 import socket
 from importlib.util import find_spec
 
-from scheduler_service import __version__
+from scheduler_service import __version__, how_to_install
 from scheduler_service.domain.tracing import sampling_of
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings, SettingsError
@@ -23,7 +23,7 @@ def open_traces(settings: Settings, *, log: Log) -> Traces | None:
         return None
     if not is_installed():
         raise SettingsError(
-            "traces need the extra otel: pip install 'punctual-scheduler[service,otel]', "
+            f"traces need the extra otel; {how_to_install('service', 'otel')}, "
             "or switch them off by OTEL_TRACES_EXPORTER=none"
         )
     return Traces(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scheduler_service import how_to_install
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Commands, Config
 from scheduler_service.cli.output import note
@@ -164,7 +165,7 @@ def _check_redis(url: str) -> None:
         damage, count = find_redis_damage(url)
     except ModuleNotFoundError as error:
         what = f"the jobs in Redis were not looked at: the package {error.name} is missing"
-        raise CommandError(f"{what}; pip install 'punctual-scheduler[service,redis]'") from None
+        raise CommandError(f"{what}; {how_to_install('service', 'redis')}") from None
     except PunctualError as error:
         raise CommandError(str(error), Exit.UNREACHABLE) from error
     if damage:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from scheduler_service import __version__
+from scheduler_service import __version__, how_to_install
 from scheduler_service.cli import bulk, deliveries, executions, jobs, queues, services, templates, timers
 from scheduler_service.cli.alerts import list_alerts
 from scheduler_service.cli.connection import closing_connections, trust
@@ -113,8 +113,7 @@ def run(arguments: list[str]) -> int:
         extra = EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
-        remedy = f"pip install 'punctual-scheduler[{extra}]'"
-        return _end(f"this command needs the extra {extra}: {remedy}", Exit.USAGE)
+        return _end(f"this command needs the extra {extra}; {how_to_install(extra)}", Exit.USAGE)
     return Exit.DONE
 
 

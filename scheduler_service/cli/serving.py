@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scheduler_service import how_to_install
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Config, Output
 from scheduler_service.cli.output import Format, show
@@ -90,8 +91,7 @@ def _find_node_runner(loaded: "Loaded") -> Callable[[], None]:
         from scheduler_service.app.node import run_node
     except ModuleNotFoundError as error:
         raise CommandError(
-            f"--runtime dapr needs the package {error.name}; "
-            "pip install 'punctual-scheduler[service,dapr,postgres]'",
+            f"--runtime dapr needs the package {error.name}; {how_to_install('service', 'dapr', 'postgres')}",
             Exit.USAGE,
         ) from error
     return lambda: run_node(loaded)

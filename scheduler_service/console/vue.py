@@ -3,11 +3,11 @@
 from importlib.util import find_spec
 from pathlib import Path
 
+from scheduler_service import how_to_install
 from scheduler_service.console.errors import VueMissing
 
 CARRIER = "trame_client"
 PLACE = Path("module/vue3-www/vue.global.js")
-REMEDY = 'pip install "punctual-scheduler[console]"'
 
 
 def read_vue(carrier: str = CARRIER) -> bytes:
@@ -17,4 +17,6 @@ def read_vue(carrier: str = CARRIER) -> bytes:
         file = Path(folder) / PLACE
         if file.is_file():
             return file.read_bytes()
-    raise VueMissing(f"the console needs Vue from the package {carrier}, which is not there: {REMEDY}")
+    raise VueMissing(
+        f"the console needs Vue from the package {carrier}, which is not there; {how_to_install('console')}"
+    )

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 
+from scheduler_service import how_to_install
 from scheduler_service.app.doctor.asking import ask
 from scheduler_service.app.doctor.finding import Finding, Part, Subject
 from scheduler_service.transport.sidecar_token import REFUSED_REMEDY, show_token
@@ -53,7 +54,7 @@ def judge(base: str, health: int, metadata: dict[str, Any]) -> Iterator[Finding]
             is_too_old,
         )
     except ModuleNotFoundError as error:
-        remedy = "pip install 'punctual-scheduler[service,dapr,postgres]'"
+        remedy = how_to_install("service", "dapr", "postgres")
         yield DAPRD.fail("package", f"the package {error.name} is missing", remedy)
         return
     if not metadata:

@@ -1,5 +1,6 @@
 """The Redis server of `store.url`: reached, fit to hold the jobs' state, and its clock."""
 
+from scheduler_service import how_to_install
 from scheduler_service.app.doctor.clock import judge_difference
 from scheduler_service.app.doctor.finding import Finding, Part, Subject
 from scheduler_service.persistence.redis.address import Address, read_address
@@ -16,7 +17,7 @@ async def examine_redis(subject: Subject) -> list[Finding]:
     try:
         from scheduler_service.persistence.redis.connection import ServerConnection
     except ModuleNotFoundError as error:
-        remedy = "pip install 'punctual-scheduler[service,redis]'"
+        remedy = how_to_install("service", "redis")
         return [REDIS.fail("package", f"the package {error.name} is missing", remedy)]
     address = read_address(store.url)
     connection = ServerConnection(address=address)

@@ -5,11 +5,10 @@ import re
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 
-from scheduler_service import __version__
+from scheduler_service import DISTRIBUTION, __version__, how_to_install
 from scheduler_service.app.doctor.finding import Finding, Part, Subject
 
 VERSIONS = Part("versions")
-DISTRIBUTION = "punctual-scheduler"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _LEAST = re.compile(r"[>=]=\s*([0-9.]+)")
 _EXTRA = re.compile(r"extra == ['\"](\w+)['\"]")
@@ -22,12 +21,12 @@ async def examine_versions(subject: Subject) -> list[Finding]:
     try:
         needed = [text for text in metadata.requires(DISTRIBUTION) or () if _is_in(text, extras)]
     except metadata.PackageNotFoundError:
-        remedy = f"pip install '{DISTRIBUTION}[{','.join(extras)}]'"
+        remedy = how_to_install(*extras)
         return [*found, VERSIONS.warn("packages", f"{DISTRIBUTION} is not installed as a package", remedy)]
     wrong = list(find_wrong(needed))
     if not wrong:
         return [*found, VERSIONS.well("packages", f"the {len(needed)} of {', '.join(('base', *extras))}")]
-    remedy = f"pip install --upgrade '{DISTRIBUTION}[{','.join(extras)}]'"
+    remedy = how_to_install(*extras, upgrade=True)
     return [*found, *(VERSIONS.fail("packages", text, remedy) for text in wrong)]
 
 

@@ -4,6 +4,7 @@ A further one is a file beside `sqlite` and `postgres` with a `Dialect` and its 
 `expressions` names, and a line here. It needs ON CONFLICT, RETURNING and comparisons of rows.
 """
 
+from scheduler_service import how_to_install
 from scheduler_service.persistence.sql.dialect import Dialect, Durability
 from scheduler_service.ports.errors import StoreUnavailable
 
@@ -25,7 +26,7 @@ def open_dialect(url: str, *, subject: str, durability: Durability = "full") -> 
         except ModuleNotFoundError as error:
             raise StoreUnavailable(
                 f"{subject} in PostgreSQL needs the package {error.name}; "
-                "pip install 'punctual-scheduler[service,postgres]'"
+                f"{how_to_install('service', 'postgres')}"
             ) from error
         return PostgresDialect(url=url, subject=subject)
     raise StoreUnavailable(

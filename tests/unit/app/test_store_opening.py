@@ -25,7 +25,7 @@ def test_a_package_that_is_missing_is_named() -> None:
         command, cwd=ROOT, capture_output=True, text=True, timeout=60, env={"COLUMNS": "500"}
     )
     assert ended.returncode == 3, ended.stderr
-    assert "pip install 'punctual-scheduler[service,redis]'" in ended.stderr
+    assert "in a checkout of Punctual: pip install '.[service,redis]'" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 

@@ -173,7 +173,7 @@ def test_a_missing_extra_is_named(arguments: tuple[str, ...]) -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert "pip install 'punctual-scheduler[service]'" in done.stderr
+    assert "in a checkout of Punctual: pip install '.[service]'" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -149,7 +149,7 @@ async def test_without_vue_the_page_says_what_to_install() -> None:
     async with browse(read) as client:
         answer = await client.get("/console/")
         assert (answer.status_code, answer.headers["cache-control"]) == (503, "no-store")
-        assert "pip install &quot;punctual-scheduler[console]&quot;" in answer.text
+        assert "pip install &#x27;.[console]&#x27;" in answer.text
         assert answer.headers["content-security-policy"] == POLICY
         assert (await client.get("/console/")).status_code == 200
 

@@ -1,4 +1,4 @@
-"""What texts say about the installation: the distribution is `punctual-scheduler`, the command `punctual`."""
+"""What texts say about the installation: from a checkout, for no index has the distribution."""
 
 import re
 import subprocess
@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_service import DISTRIBUTION, how_to_install
 from tests.unit.docs.pages import ROOT, read
 
-DISTRIBUTION = "punctual-scheduler"
-# In the public index `punctual` alone is another program: to install it, or to upgrade to it, would do harm.
+# In the public index `punctual` alone is another program, and nobody holds the name of the distribution:
+# it would install what whoever takes it puts there.
 OFFERS = re.compile(
-    r"\b(?:pipx?|uv|poetry)\b[^\n|`]*?\b(?:install|add)\b[^\n|`]*?[\s'\"]punctual(?![\w/.-])|(?<![\w-])punctual\["
+    r"\b(?:pipx?|uv|poetry)\b[^\n|`]*?\b(?:install|add)\b[^\n|`]*?[\s'\"]punctual(?:-scheduler)?(?![\w/.-])"
+    r"|(?<![\w-])punctual(?:-scheduler)?\[(?!console\]\",)"
 )
 
 
@@ -32,7 +34,7 @@ def texts() -> Iterator[tuple[str, str]]:
 
 
 def test_no_text_offers_the_program_of_somebody_else() -> None:
-    """No message, page, script or file of a container installs `punctual` alone (SPEC section 16)."""
+    """No message, page, script or file of a container installs it by a name (SPEC section 16)."""
     offers = [f"{name}: {found[0]}" for name, text in texts() for found in OFFERS.finditer(text)]
     assert offers == []
 
@@ -42,9 +44,10 @@ def test_no_text_offers_the_program_of_somebody_else() -> None:
     ["pip install punctual", "pipx install 'punctual'", "uv pip install -U punctual", "punctual[redis]"],
 )
 def test_such_an_offer_is_found(offer: str) -> None:
-    """With blanks, quotes or an extra behind it; the name of the distribution is none."""
+    """With blanks, quotes or an extra behind it; a checkout is none."""
     assert OFFERS.search(offer)
-    assert not OFFERS.search(offer.replace("punctual", DISTRIBUTION))
+    assert OFFERS.search(offer.replace("punctual", DISTRIBUTION))
+    assert not OFFERS.search(how_to_install("service", "redis"))
 
 
 def test_the_distribution_and_its_command_have_their_names() -> None:
