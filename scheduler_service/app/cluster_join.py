@@ -14,6 +14,7 @@ from scheduler_service.hosts.dapr.node import Cluster
 from scheduler_service.persistence.sql.sqlite import address_of
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
+from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS
 from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import ClusterNodes, Node
 from scheduler_service.ports.errors import StoreUnavailable
@@ -30,7 +31,18 @@ async def join_cluster(
     """Registers this node among the others. Raises StoreError."""
     nodes = Nodes(database=shared)
     epoch, now = await nodes.next_epoch(), clock.now()
-    node = Node(name, str(epoch), served, __version__, RUNNING, now.wall - process_age(), now.steady, 0, 0)
+    node = Node(
+        node_id=name,
+        boot=str(epoch),
+        address=served,
+        version=__version__,
+        state=RUNNING,
+        started_at=now.wall - process_age(),
+        seen_at=now.steady,
+        jobs_held=0,
+        running=0,
+        format=MIGRATIONS.head,
+    )
     heartbeat = NodeHeartbeat(nodes=nodes, clock=clock, node=node, log=log)
     await heartbeat.enter()
     return Cluster(store=SharedStore(database=shared), nodes=nodes, heartbeat=heartbeat, epoch=epoch)
@@ -60,6 +72,7 @@ def node_wire(node: Node, now: int, skew: int) -> Mapping[str, object]:
         "running": node.running,
         "processes": [],
         "versions": {"punctual": node.version},
+        "formats": {"cluster": node.format} if node.format else {},
     }
 
 

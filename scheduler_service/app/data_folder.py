@@ -1,11 +1,15 @@
 """The address of the history, and the formats of a data folder, for `punctual db`."""
 
+import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 
 from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.engine.snapshot import SnapshotError, decode
 from scheduler_service.persistence.history.database import count_executions, inspect, migrate
+from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY, address_of, file_of
+from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS as CLUSTER
 from scheduler_service.persistence.sqlite.database import inspect as inspect_state
 from scheduler_service.persistence.sqlite.files import upgrade_folder
 from scheduler_service.persistence.sqlite.folder import (
@@ -19,6 +23,7 @@ from scheduler_service.persistence.sqlite.folder import (
     narrow_files,
 )
 from scheduler_service.persistence.sqlite.journal_page import UNKNOWN, LostTurns, OnDamage
+from scheduler_service.persistence.sqlite.schema import MIGRATIONS as STATE
 from scheduler_service.persistence.sqlite.writer import OnTrouble
 from scheduler_service.ports.errors import StoreDamaged
 from scheduler_service.ports.log import Log
@@ -30,6 +35,16 @@ MAX_NAMED = 100
 """Of so many jobs the log names each."""
 MIGRATE = "run 'punctual db migrate'"
 NOT_USED = "no service has used this folder: name another one (--data), or start the service, which makes it"
+
+
+def known_formats() -> Mapping[str, str]:
+    """The format of each kind of data that this program keeps; `redis` only where its package is there."""
+    found = {"state": str(len(STATE)), "history": HISTORY.head, "cluster": CLUSTER.head}
+    with contextlib.suppress(ModuleNotFoundError):
+        from scheduler_service.persistence.redis.lease import FORMAT
+
+        found["redis"] = str(FORMAT)
+    return found
 
 
 def history_address(settings: Settings, folder: Path | None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from scheduler_service import __version__
+from scheduler_service.app.data_folder import known_formats
 from scheduler_service.app.node_figures import own_status, process_wire, versions_of
 from scheduler_service.app.store_opening import StoreWatch
 from scheduler_service.app.telemetry import Telemetry
@@ -19,11 +20,15 @@ from scheduler_service.telemetry.worker_stores import WorkerStores
 
 
 class OwnNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A service as the only node of its kind; `began` is the wall ms at which its process did."""
+    """A service as the only node of its kind; `began` is the wall ms at which its process did.
+
+    `kept` is what it keeps, as `known_formats` names it.
+    """
 
     node_id: str
     address: str
     began: int
+    kept: Sequence[str]
     host: EmbeddedHost
     remotes: Sequence[RemoteShard]
     database: HistoryDatabase
@@ -58,6 +63,7 @@ class OwnNode(msgspec.Struct, frozen=True, kw_only=True):
                     for shard, one in enumerate(found)
                 ],
                 "versions": versions_of([self.database]),
+                "formats": {name: known_formats()[name] for name in self.kept},
             }
         ]
 

@@ -1,7 +1,9 @@
 """The command line `punctual`: its commands and their exit codes (SPEC section 16)."""
 
+import contextlib
 import os
 import sys
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -15,7 +17,7 @@ from scheduler_service.cli.doctoring import examine
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.following import show_events
 from scheduler_service.cli.linting import lint
-from scheduler_service.cli.operation import list_nodes, list_upcoming, show_statistics
+from scheduler_service.cli.operation import list_nodes, list_upcoming, names_text, show_statistics
 from scheduler_service.cli.options import Commands, Output
 from scheduler_service.cli.output import Format, note, show, spell_out_what_streams_lack
 from scheduler_service.cli.serving import demo, serve, show_settings
@@ -73,11 +75,17 @@ def _print_version(is_asked: bool) -> None:
 
 
 def version(output: Output = Format.TABLE) -> None:
-    """Show the version.
+    """Show the version, and the formats of data that it keeps, if the service is installed.
 
     Example: punctual version
     """
-    show({"punctual": __version__, "python": sys.version.split()[0]}, output)
+    formats: Mapping[str, str] = {}
+    with contextlib.suppress(ModuleNotFoundError):
+        from scheduler_service.app.data_folder import known_formats
+
+        formats = known_formats()
+    found = {"punctual": __version__, "python": sys.version.split()[0], "formats": formats}
+    show(found if output is not Format.TABLE else {**found, "formats": names_text(formats) or "none"}, output)
 
 
 def _punctual(

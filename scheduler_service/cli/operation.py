@@ -1,6 +1,7 @@
 """`punctual nodes`, `stats` and `upcoming`: the scheduler as a whole."""
 
 import math
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -28,6 +29,7 @@ NODES = (
     "state",
     Column("address", free=True),
     Column("version", spare=True),
+    Column("formats", lambda row: names_text(row.get("formats", {})), spare=True),
     "jobsHeld",
     "running",
     at("startedAt", spare=True),
@@ -52,7 +54,7 @@ LAST_MINUTES = 5
 
 
 def list_nodes(url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
-    """List the scheduler's nodes with their state and load, their processes and versions.
+    """List the scheduler's nodes with their state and load, their processes, versions and formats.
 
     Example: punctual nodes
     """
@@ -69,7 +71,13 @@ def _show_inside(node: dict[str, Any]) -> None:
     if processes:
         print(f"\nprocesses of {text_of(node['nodeId'])}:")
         show_rows(processes, PROCESSES, indent=2)
-        print("  versions: " + text_of(", ".join(f"{name} {version}" for name, version in versions.items())))
+        print("  versions: " + text_of(names_text(versions)))
+        print("  formats: " + text_of(names_text(node.get("formats", {}))))
+
+
+def names_text(values: Mapping[str, str]) -> str:
+    """Versions or formats by the names of what has them, in a line."""
+    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 def list_upcoming(

@@ -21,7 +21,8 @@ from scheduler_service.ports.state import NoteDamaged, Remembered, Settlement
 class Node(msgspec.Struct, frozen=True):
     """A scheduler process by its last heartbeat. `started_at` is wall, `seen_at` steady ms.
 
-    `reads_claims` 0: its program does not know that a claim may be the commit of its turn.
+    `reads_claims` 0: its program does not know that a claim may be the commit of its turn. `format` is that
+    of the shared tables which its program knows; "": a program before 0.2.0, which does not say it.
     """
 
     node_id: str
@@ -34,6 +35,7 @@ class Node(msgspec.Struct, frozen=True):
     jobs_held: int
     running: int
     reads_claims: int = 1
+    format: str = ""
 
     @property
     def holder(self) -> Holder:

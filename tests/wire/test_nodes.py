@@ -7,6 +7,7 @@ from datetime import datetime
 
 import pytest
 
+from scheduler_service.app.data_folder import known_formats
 from scheduler_service.telemetry.process_age import process_age
 from tests.wire.service import START, World, data_of
 
@@ -36,3 +37,4 @@ async def test_a_node_shows_its_process_and_what_it_stands_on(world: World) -> N
     assert node["versions"]["python"] == platform.python_version()
     assert node["versions"]["sqlite"] == sqlite3.sqlite_version
     assert node["versions"]["punctual"] == node["version"]
+    assert node["formats"] == {name: known_formats()[name] for name in ("state", "history")}

@@ -51,7 +51,8 @@ class Node(AnswerModel):
     """A node as it last reported; `state` is `running`, `draining`, `cut off` or `offline`.
 
     `processes` and the `versions` of what it stands on are those of the node that answers; of other nodes of
-    a cluster the version of Punctual alone is known.
+    a cluster the version of Punctual alone is known. `formats` are those of the data that it keeps: `state`
+    or `redis`, `history`, `cluster`; of other nodes `cluster` alone, and none of one before 0.2.0.
     """
 
     node_id: str
@@ -64,6 +65,7 @@ class Node(AnswerModel):
     running: int
     processes: list[NodeProcess] = Field([])
     versions: dict[str, str] = Field({})
+    formats: dict[str, str] = Field({})
 
 
 class Session(AnswerModel):

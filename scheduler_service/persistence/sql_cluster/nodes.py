@@ -12,6 +12,8 @@ from scheduler_service.persistence.sql_cluster.schema import marks, nodes
 from scheduler_service.ports.cluster import Node
 
 EPOCH, APP_ID = "epoch", "app_id"
+_FORMAT_SIGN = "+"
+"""In the column `version` the format stands after it: programs of before show both as the version."""
 _BEAT = ("state", "seen_at", "jobs_held", "running", "address")
 _UPDATE = (
     sa.update(nodes)
@@ -30,6 +32,8 @@ class Nodes:
 
     async def enter(self, node: Node, *, alive_since: int) -> bool:
         values = msgspec.structs.asdict(node)
+        if known := values.pop("format"):
+            values["version"] += _FORMAT_SIGN + known
         is_gone = (nodes.c.seen_at <= alive_since) | (nodes.c.state == "offline")
         insert = self._insert(nodes).values(values)
         statement = insert.on_conflict_do_update(
@@ -48,7 +52,7 @@ class Nodes:
     async def list(self) -> list[Node]:
         statement = sa.select(nodes).order_by(nodes.c.node_id)
         rows = await self._database.read(lambda connection: connection.execute(statement).all())
-        return [Node(*row) for row in rows]
+        return [_read(Node(*row)) for row in rows]
 
     async def forget(self, before: int) -> None:
         statement = sa.delete(nodes).where(nodes.c.seen_at < before)
@@ -77,6 +81,11 @@ class Nodes:
         return await self._database.write(
             lambda connection: connection.execute(self._lease, values).first() is not None
         )
+
+
+def _read(row: Node) -> Node:
+    version, _, known = row.version.partition(_FORMAT_SIGN)
+    return msgspec.structs.replace(row, version=version, format=known)
 
 
 def _build_lease(insert: Callable[[sa.Table], Any]) -> sa.Executable:

@@ -1,5 +1,6 @@
 """Commands that need no service, and how commands end (SPEC section 16)."""
 
+import json
 import os
 import re
 import subprocess
@@ -7,6 +8,7 @@ import sys
 
 import pytest
 
+from scheduler_service.app.data_folder import known_formats
 from tests.unit.cli.running import ended
 
 
@@ -151,10 +153,12 @@ def test_completion_is_there() -> None:
 
 
 def test_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    """In every form."""
+    """With the formats of the data that this program keeps, in every form."""
     code, out, err = ended(capsys, "version", "-o", "json")
     assert (code, err) == (0, "")
-    assert '"punctual"' in out
+    assert json.loads(out)["formats"] == known_formats()
+    line = f"state {known_formats()['state']}, history {known_formats()['history']}, cluster"
+    assert line in ended(capsys, "version")[1]
 
 
 @pytest.mark.parametrize("arguments", [("serve", "--data", ":memory:"), ("demo",)])

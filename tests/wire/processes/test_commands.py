@@ -464,6 +464,7 @@ def test_the_scheduler_is_shown_as_a_whole(terminal: Terminal) -> None:
     nodes = terminal.done("nodes").out
     assert "processes of" in nodes
     assert "versions: punctual" in nodes
+    assert "formats: state" in nodes
     assert terminal.done("stats", "-o", "json").data["jobs"]["active"] >= 1
 
 

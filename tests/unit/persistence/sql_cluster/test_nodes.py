@@ -26,7 +26,8 @@ async def test_a_program_that_does_not_know_its_column_adds_no_node(store: Clust
     older = Node("a", "1", "http://a", "1", "running", 1, 100, 0, 0, reads_claims=0)
     assert await store.nodes.enter(older, alive_since=0)
     assert await store.nodes.list() == [older]
-    row = {name: value for name, value in msgspec.structs.asdict(older).items() if name != "reads_claims"}
+    unknown = ("reads_claims", "format")
+    row = {name: value for name, value in msgspec.structs.asdict(older).items() if name not in unknown}
     insert = sa.insert(nodes).values({**row, "node_id": "b"})
     with pytest.raises(StoreUnavailable, match="reads_claims"):
         await store.database.write(lambda connection: connection.execute(insert) and None)
@@ -36,7 +37,7 @@ async def test_nodes_are_listed_and_replaced_when_they_are_gone(store: ClusterSt
     """A name belongs to one living node (SPEC section 14)."""
     first = Node("a", "1", "http://a", "1", "running", 1, 100, 0, 0)
     assert await store.nodes.enter(first, alive_since=0)
-    second = Node("a", "2", "http://a", "1", "running", 2, 150, 3, 1)
+    second = Node("a", "2", "http://a", "1", "running", 2, 150, 3, 1, format="0008")
     assert not await store.nodes.enter(second, alive_since=99)
     assert await store.nodes.enter(second, alive_since=100)
     assert not await store.nodes.beat(first)

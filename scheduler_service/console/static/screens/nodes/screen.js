@@ -45,6 +45,7 @@ function NodePanel({ node }) {
           [t("nodes.started"), html`<${Moment} at=${node.startedAt}/>`],
           [t("nodes.heartbeat"), html`<${Moment} at=${node.lastHeartbeat}/>`],
           ...Object.entries(node.versions ?? { punctual: node.version }).map(([name, version]) => [name, html`<span class="mono">${version}</span>`]),
+          node.formats && [t("nodes.formats"), html`<span class="mono">${Object.entries(node.formats).map((one) => one.join(" ")).join(", ")}</span>`],
         ]}/>
         ${(node.processes ?? []).length > 0 && html`
           <h3 class="inner">${t("nodes.processes")}</h3>
