@@ -1,6 +1,6 @@
 """Punctual: the job-scheduling service."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 DISTRIBUTION = "punctual-scheduler"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service import DISTRIBUTION, how_to_install
+from scheduler_service import DISTRIBUTION, __version__, how_to_install
 from tests.unit.docs.pages import ROOT, read
 
 # In the public index `punctual` alone is another program, and nobody holds the name of the distribution:
@@ -17,6 +17,8 @@ OFFERS = re.compile(
     r"\b(?:pipx?|uv|poetry)\b[^\n|`]*?\b(?:install|add)\b[^\n|`]*?[\s'\"]punctual(?:-scheduler)?(?![\w/.-])"
     r"|(?<![\w-])punctual(?:-scheduler)?\[(?!console\]\",)"
 )
+
+TAG = re.compile(rf"{DISTRIBUTION}:([\w.-]+)")
 
 
 def texts() -> Iterator[tuple[str, str]]:
@@ -58,3 +60,15 @@ def test_the_distribution_and_its_command_have_their_names() -> None:
     section = read("README.md").partition("\n## Install\n")[2].partition("\n## ")[0]
     assert f"`{DISTRIBUTION}`" in section
     assert all(word in section for word in ("pipx install", "pip install", "docker run", "docker compose"))
+
+
+def test_all_places_name_one_version() -> None:
+    """The package, the chart, what is rendered from it, and the tags of images in pages and files."""
+    chart = read("deploy/helm/punctual/Chart.yaml")
+    named = {
+        tomllib.loads(read("pyproject.toml"))["project"]["version"],
+        *re.findall(r"^(?:version|appVersion): (\S+)", chart, re.MULTILINE),
+        *re.findall(r'app\.kubernetes\.io/version: "(.+)"', read("deploy/kubernetes/punctual.yaml")),
+        *(found[1] for _, text in texts() for found in TAG.finditer(text)),
+    }
+    assert named == {__version__}
