@@ -18,12 +18,16 @@ class AlertState(StrEnum):
 
 
 class Noted(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened and that an alert is for; `lasts`: until `recover` says that it is over."""
+    """Something that happened and that an alert is for; `lasts`: until `recover` says that it is over.
+
+    `is_new`: it is known not to be noted yet, whatever the order in which it was found.
+    """
 
     alert: str
     subject: str
     occurrence: Occurrence
     lasts: bool = False
+    is_new: bool = False
 
 
 class AlertLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,11 +54,35 @@ class AlertLine(msgspec.Struct, frozen=True, kw_only=True):
         return self.alert, self.kind.value, self.subject
 
 
-class Waiting(msgspec.Struct, frozen=True):
-    """What of one alert may be said now: the oldest lines, and how many there are with those."""
+class Tallied(msgspec.Struct, frozen=True):
+    """Lines of one kind and state: how many, and the happenings that they stand for."""
+
+    kind: OccurrenceKind
+    state: AlertState
+    lines: int
+    happenings: int
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """What of one alert may be said now: the oldest lines, and sums over all.
+
+    `subjects`: how many different ones; `newest` is the moment of the newest line, or 0.
+    """
 
     lines: tuple[AlertLine, ...]
-    total: int
+    subjects: int
+    newest: int
+    tallied: tuple[Tallied, ...]
+
+    @property
+    def total(self) -> int:
+        """How many lines there are."""
+        return sum(one.lines for one in self.tallied)
+
+    @property
+    def happenings(self) -> int:
+        """How many happenings; of what has recovered since it was said, its end."""
+        return sum(one.happenings for one in self.tallied)
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -75,8 +103,9 @@ class AlertTable(Protocol):
 
         Returns those that were not known.
 
-        What lasts and is open already is left as it is. Of what does not last, a happening that is not
-        newer than the newest one of its line was noted before.
+        What lasts and is open already is left as it is. Of what does not last, a happening that does not
+        come after the newest one of its line, by its moment and its names, was noted before, unless it is
+        known to be new.
         """
 
     async def recover(self, lines: Sequence[AlertLine], at: int) -> None:
@@ -99,8 +128,11 @@ class AlertTable(Protocol):
     async def said(self, lines: Sequence[AlertLine], at: int) -> None:
         """These were said. What happened meanwhile is still to be said."""
 
-    async def said_all(self, alert: str, until: int, at: int) -> None:
-        """All of `waiting` was said, as of `at`; what happened after that is still to be said."""
+    async def said_all(self, alert: str, until: int, at: int, waiting: Waiting) -> None:
+        """All of `waiting` was said at `at`, and what happened later is still to be said.
+
+        Where something else was noted among it meanwhile, all of it is still to be said.
+        """
 
     async def purge(self, before: int, alerts: Sequence[str]) -> None:
         """Removes what was said before `before` and does not last, and the lines of other alerts."""
@@ -111,8 +143,11 @@ class AlertTable(Protocol):
     async def given_up(self, since: int, limit: int, skip: int) -> Sequence[Occurrence]:
         """The same of deliveries that failed or went into the outbox, by the first time that they did."""
 
-    async def late(self, first: int, last: int, bound: int, limit: int) -> Sequence[Occurrence]:
-        """Firings planned in `first` to `last` that began more than `bound` ms late, or not yet."""
+    async def late(self, first: int, last: int, bound: int, limit: int, skip: int) -> Sequence[Occurrence]:
+        """Firings planned in `first` to `last` that began more than `bound` ms late, or not yet.
+
+        By their moment, but the first `skip`.
+        """
 
     async def runs(self, job_ids: Sequence[str], most: int) -> Mapping[str, Sequence[Run]]:
         """The newest executions of each job that succeeded or failed, the newest first."""

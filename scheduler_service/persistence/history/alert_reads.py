@@ -81,7 +81,7 @@ def read_given_up(connection: sa.Connection, since: int, limit: int, skip: int) 
 
 
 def read_late(
-    connection: sa.Connection, tenant: str, first: int, last: int, bound: int, limit: int
+    connection: sa.Connection, tenant: str, first: int, last: int, bound: int, limit: int, skip: int
 ) -> list[Occurrence]:
     """Firings planned in `first` to `last` that began more than `bound` ms late, or not yet."""
     table = executions.c
@@ -96,6 +96,7 @@ def read_late(
         table.triggered_by == TriggeredBy.TIMER.value,
         is_waiting | (table.started_at - table.planned_at > bound),
     )  # fmt: skip
+    ordered = wanted.order_by(table.planned_at, table.uid, table.execute_number).limit(limit).offset(skip)
     return [
         Occurrence(
             kind=OccurrenceKind.OVERDUE,
@@ -108,7 +109,7 @@ def read_late(
             planned_at=row.planned_at,
             lateness_ms=None if row.started_at is None else row.started_at - row.planned_at,
         )
-        for row in connection.execute(wanted.order_by(table.planned_at).limit(limit))
+        for row in connection.execute(ordered)
     ]
 
 

@@ -17,13 +17,21 @@ from scheduler_service.persistence.history.alert_reads import (
 )
 from scheduler_service.persistence.history.alert_tables import alert_marks, alerts
 from scheduler_service.persistence.sql.database import Database
-from scheduler_service.ports.alerts import AlertLine, AlertState, Noted, Run, Waiting
+from scheduler_service.ports.alerts import AlertLine, AlertState, Noted, Run, Tallied, Waiting
 
 T = TypeVar("T")
 Key = tuple[str, str, str]
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Occurrence).decode
 _OPEN, _RECOVERED = AlertState.OPEN.value, AlertState.RECOVERED.value
+# Of a line that was said and has recovered since, its end is one.
+_HAPPENINGS = sa.func.sum(sa.case((alerts.c.unsaid > 1, alerts.c.unsaid), else_=1))
+_TALLIES = (
+    sa.select(alerts.c.kind, alerts.c.state, sa.func.count(), _HAPPENINGS)
+    .group_by(alerts.c.kind, alerts.c.state)
+    .order_by(alerts.c.kind, alerts.c.state)
+)
+_EXTENT = sa.select(sa.func.count(alerts.c.subject.distinct()), sa.func.max(alerts.c.at))
 
 
 class SqlAlertTable:
@@ -91,13 +99,14 @@ class SqlAlertTable:
     async def waiting(self, alert: str, until: int, limit: int) -> Waiting:
         conditions = _waiting(alert, until)
         wanted = sa.select(alerts).where(*conditions).order_by(alerts.c.at, alerts.c.subject).limit(limit)
-        number = sa.select(sa.func.count()).select_from(alerts).where(*conditions)
 
         def read(connection: sa.Connection) -> Waiting:
             found = tuple(_line(row) for row in connection.execute(wanted))
-            if len(found) < limit:
-                return Waiting(found, len(found))
-            return Waiting(found, int(connection.execute(number).scalar_one()))
+            if not found:
+                return Waiting(lines=(), subjects=0, newest=0, tallied=())
+            subjects, newest = connection.execute(_EXTENT.where(*conditions)).one()
+            rows = connection.execute(_TALLIES.where(*conditions)).all()
+            return Waiting(lines=found, subjects=subjects, newest=newest, tallied=tuple(map(_tallied, rows)))
 
         return await self._read(read)
 
@@ -114,13 +123,16 @@ class SqlAlertTable:
 
         await self._write(write)
 
-    async def said_all(self, alert: str, until: int, at: int) -> None:
-        statement = (
-            sa.update(alerts)
-            .where(*_waiting(alert, until), alerts.c.at <= at)
-            .values(said_at=at, unsaid=0, waits=0)
-        )
-        await self._write(lambda connection: connection.execute(statement).rowcount)
+    async def said_all(self, alert: str, until: int, at: int, waiting: Waiting) -> None:
+        conditions = (*_waiting(alert, until), alerts.c.at <= waiting.newest)
+        now = sa.select(sa.func.count(), _HAPPENINGS).where(*conditions)
+        statement = sa.update(alerts).where(*conditions).values(said_at=at, unsaid=0, waits=0)
+
+        def write(connection: sa.Connection) -> None:
+            if tuple(connection.execute(now).one()) == (waiting.total, waiting.happenings):
+                connection.execute(statement)
+
+        await self._write(write)
 
     async def purge(self, before: int, names: Sequence[str]) -> None:
         table = alerts.c
@@ -134,9 +146,9 @@ class SqlAlertTable:
     async def given_up(self, since: int, limit: int, skip: int) -> Sequence[Occurrence]:
         return await self._read(lambda connection: read_given_up(connection, since, limit, skip))
 
-    async def late(self, first: int, last: int, bound: int, limit: int) -> Sequence[Occurrence]:
+    async def late(self, first: int, last: int, bound: int, limit: int, skip: int) -> Sequence[Occurrence]:
         return await self._read(
-            lambda connection: read_late(connection, self._tenant, first, last, bound, limit)
+            lambda connection: read_late(connection, self._tenant, first, last, bound, limit, skip)
         )
 
     async def runs(self, job_ids: Sequence[str], most: int) -> Mapping[str, Sequence[Run]]:
@@ -195,11 +207,27 @@ def _first(one: Noted) -> dict[str, Any]:
 
 def _next(known: Any, one: Noted) -> dict[str, Any] | None:
     """What changes with one more happening; None: it is known."""
-    if known.state == _OPEN or one.occurrence.at <= known.at:
+    is_next = _place(one.occurrence) > _place(_decode(bytes(known.payload))) and one.occurrence.at >= known.at
+    if known.state == _OPEN or not (is_next or (one.is_new and not one.lasts)):
         return None
-    values = _first(one) | {"unsaid": known.unsaid + 1, "total": known.total + 1, "said_at": known.said_at}
+    more = {"unsaid": known.unsaid + 1, "total": known.total + 1}
     is_more = known.unsaid > 0 and not one.lasts and known.state != _RECOVERED
+    if not is_next:
+        since = min(known.since, one.occurrence.at) if is_more else one.occurrence.at
+        kept = {name: getattr(known, name) for name in ("state", "at", "said_at", "payload")}
+        return kept | more | {"waits": 1, "since": since}
+    values = _first(one) | more | {"said_at": known.said_at}
     return values | {"since": known.since} if is_more else values
+
+
+def _place(one: Occurrence) -> tuple[int, str, str, int]:
+    """Its place among those of its line, as they are read."""
+    return one.at, one.subject or "", one.uid or "", one.execute_number or 0
+
+
+def _tallied(row: Any) -> Tallied:
+    kind, state, lines, happenings = row
+    return Tallied(OccurrenceKind(kind), AlertState(state), lines, int(happenings))
 
 
 def _waiting(alert: str, until: int) -> Iterable[sa.ColumnElement[bool]]:

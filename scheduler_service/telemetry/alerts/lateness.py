@@ -74,19 +74,27 @@ class LatenessWatch:
         first = min(mark, self._settled(rule)) + 1
         if last < first:
             return
-        found = await self._table.late(first, last, rule.overdue, PAGE)
+        skip = 0
+        while True:
+            found = await self._table.late(first, last, rule.overdue, PAGE, skip)
+            if len(found) < PAGE:
+                break
+            await self._note(rule, found, mark)
+            planned = found[-1].planned_at or first
+            skip = skip + PAGE if planned == first else 0
+            first = planned
+        mark = max(last, mark)
+        await self._note(rule, found, mark)
+        self._marks[rule.name] = mark
+
+    async def _note(self, rule: AlertRule, found: Sequence[Occurrence], mark: int) -> None:
         fresh = [one for one in found if (rule.name, one.uid, one.execute_number) not in self._seen]
         labels = await find_labels(self._catalogue, self._rules, fresh)
         began = [one for one in fresh if one.lateness_ms is not None]
         waits = [one for one in fresh if one.lateness_ms is None]
         noted = [*note_all(rule, began, labels), *note_all(rule, waits, labels, lasts=True)]
-        if len(found) == PAGE and found[-1].planned_at is not None:
-            last = max(found[-1].planned_at - 1, first)
-            self._passed[rule.name].clear()  # of so many the rest comes first
-        last = max(last, mark)
-        await self._table.note(noted, {MARK + rule.name: last} if noted else {})
+        await self._table.note(noted, {MARK + rule.name: mark} if noted else {})
         self._remember(rule, fresh)
-        self._marks[rule.name] = last
 
     def _settled(self, rule: AlertRule) -> int:
         """The mark of `SETTLED` ago; notes the present one."""
@@ -103,13 +111,20 @@ class LatenessWatch:
             self._seen.popitem(last=False)
 
     async def _look_at_jobs(self, rule: AlertRule, now: int) -> None:
-        stuck = await self._catalogue.upcoming(0, now - rule.overdue, PAGE, tenant=self._tenant)
-        noted: list[Noted] = []
-        for entry in stuck:
-            if rule.is_for(entry.job_id, entry.labels):
-                one = _overdue(entry, now)
-                noted.append(Noted(alert=rule.name, subject=entry.job_id, occurrence=one, lasts=True))
-        await self._table.note(noted, {})
+        first, limit, last = 0, PAGE, now - rule.overdue
+        while True:
+            stuck = await self._catalogue.upcoming(first, last, limit, tenant=self._tenant)
+            noted = [
+                Noted(alert=rule.name, subject=entry.job_id, occurrence=_overdue(entry, now), lasts=True)
+                for entry in stuck
+                if rule.is_for(entry.job_id, entry.labels)
+            ]
+            await self._table.note(noted, {})
+            if len(stuck) < limit:
+                return
+            planned = stuck[-1].next_fire or first
+            limit = 2 * limit if planned == first else PAGE
+            first = planned
 
 
 def is_over(entry: CatalogueEntry, latest: int) -> bool:

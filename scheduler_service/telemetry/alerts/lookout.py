@@ -6,6 +6,7 @@ there, behind marks that move in the same transaction as what is noted.
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 
 import msgspec
 
@@ -27,7 +28,8 @@ LOOK_BACK = 10 * SECOND
 SEEN_MOST = 50_000
 
 Read = Callable[[int, int, int], Awaitable[Sequence[Occurrence]]]
-Name = tuple[object, ...]
+Name = tuple[OccurrenceKind, str | None, int | None, str | None, int]
+"""What one happening is known by; the last one is its moment."""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -69,6 +71,8 @@ class Lookout:
         self._made_at = now.wall
         self._back_at = self._kept_at = now.steady
         self._rewound: int | None = None
+        # From this moment on (wall ms) all that was noted is in `_seen`; inf: that is not known.
+        self._complete_since = inf
 
     def rewind(self, moment: int) -> None:
         """The history may have been behind since `moment` (wall ms): the next look begins before it."""
@@ -83,11 +87,13 @@ class Lookout:
         await self._table.note((), new)
         for mark in self._marks.keys() - new.keys():
             self.rewind(self._marks[mark])
+        self._complete_since = inf
 
     async def look(self) -> None:
         """Raises StoreUnavailable: what was not noted is found by the next look."""
         now = self._clock.now()
         start, self._rewound = self._rewound, None
+        read_since = min(self._marks.values(), default=inf) if start is None else start
         if start is None and now.steady - self._back_at >= LOOK_BACK:
             start, self._back_at = now.wall - BEHIND, now.steady
         for source in self._sources:
@@ -98,6 +104,8 @@ class Lookout:
                 if start is not None:
                     self.rewind(start + BEHIND)
                 raise
+        if self._complete_since == inf and self._rewound is None:
+            self._complete_since = read_since
         if now.steady - self._kept_at >= MINUTE:
             self._kept_at = now.steady
             await self._keep_marks(now.wall - BEHIND)
@@ -133,7 +141,7 @@ class Lookout:
                 if kind is OccurrenceKind.FAILING:
                     noted += await self._find_failing(rule, fresh, labels)
                 else:
-                    noted += note_all(rule, fresh, labels)
+                    noted += note_all(rule, fresh, labels, new_since=self._complete_since)
         await self._table.note(noted, marks)
         self._marks.update(marks)
         self._remember(fresh)
@@ -161,7 +169,8 @@ class Lookout:
         for one in fresh:
             self._seen[_name(one)] = None
         while len(self._seen) > SEEN_MOST:
-            self._seen.popitem(last=False)
+            (*_, at), _ = self._seen.popitem(last=False)
+            self._complete_since = max(self._complete_since, at + 1)
 
 
 def _name(one: Occurrence) -> Name:

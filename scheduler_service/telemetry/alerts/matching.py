@@ -1,6 +1,7 @@
 """Which rules are for a job: by its id and by its labels."""
 
 from collections.abc import Mapping, Sequence
+from math import inf
 
 from scheduler_service.domain.occurrences import Occurrence
 from scheduler_service.ports.alerts import Noted
@@ -22,11 +23,22 @@ async def find_labels(
 
 
 def note_all(
-    rule: AlertRule, found: Sequence[Occurrence], labels: Labels, *, lasts: bool = False
+    rule: AlertRule,
+    found: Sequence[Occurrence],
+    labels: Labels,
+    *,
+    lasts: bool = False,
+    new_since: float = inf,
 ) -> list[Noted]:
-    """Those that the rule is for."""
+    """Those that the rule is for; what happened from `new_since` on is known not to be noted yet."""
     return [
-        Noted(alert=rule.name, subject=str(one.job_id), occurrence=one, lasts=lasts)
+        Noted(
+            alert=rule.name,
+            subject=str(one.job_id),
+            occurrence=one,
+            lasts=lasts,
+            is_new=one.at >= new_since,
+        )
         for one in found
         if rule.is_for(one.job_id, labels.get(str(one.job_id), NONE))
     ]

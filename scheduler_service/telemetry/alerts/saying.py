@@ -1,6 +1,6 @@
 """Says what was noted: at most so many messages a minute of each alert, the rest in one of them."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
 
 import msgspec
@@ -37,7 +37,7 @@ class Saying:
         left = budget.left(now.steady)
         if not left:
             return
-        waiting = await self._table.waiting(rule.name, until, MOST_A_MINUTE + NAMED)
+        waiting = await self._table.waiting(rule.name, until, MOST_A_MINUTE)
         # The last message that is left is for all that remain.
         alone = waiting.lines if waiting.total <= left else waiting.lines[: left - 1]
         for line in alone:
@@ -45,15 +45,19 @@ class Saying:
                 return
             budget.spend(now.steady)
             await self._table.said((line,), now.wall)
-        if waiting.total > len(alone):
-            await self._say_rest(rule, waiting, len(alone), now.wall)
+        if waiting.total > len(alone) and await self._say_rest(rule, until, now.wall):
             budget.spend(now.steady)
 
-    async def _say_rest(self, rule: AlertRule, waiting: Waiting, said: int, now: int) -> None:
-        lines, total = waiting.lines[said:], waiting.total - said
-        body = body_of_many(rule.name, lines, total, now)
-        if await self._send(rule.name, _key_of_many(lines, total), _encode(body)):
-            await self._table.said_all(rule.name, now - rule.interval, now)
+    async def _say_rest(self, rule: AlertRule, until: int, now: int) -> bool:
+        """Says in one message what waits; False: nothing does, or not now."""
+        rest = await self._table.waiting(rule.name, until, NAMED)
+        if not rest.total:
+            return False
+        body = _encode(body_of_many(rule.name, rest, now))
+        if not await self._send(rule.name, _key_of_many(rest), body):
+            return False
+        await self._table.said_all(rule.name, until, now, rest)
+        return True
 
 
 class Budget:
@@ -83,8 +87,8 @@ def _key(line: AlertLine) -> str:
     return _digest([*line.key, line.state.value, line.since, line.at, line.total])
 
 
-def _key_of_many(lines: Sequence[AlertLine], total: int) -> str:
-    return _digest([_key(lines[0]), total])
+def _key_of_many(waiting: Waiting) -> str:
+    return _digest([_key(waiting.lines[0]), waiting.total, waiting.happenings])
 
 
 def _digest(parts: list[object]) -> str:

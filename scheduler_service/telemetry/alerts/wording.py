@@ -1,12 +1,12 @@
 """An alert as it is sent: members for programs, and one plain sentence for a chat."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.domain.texts import cut
-from scheduler_service.ports.alerts import AlertLine, AlertState
+from scheduler_service.ports.alerts import AlertLine, AlertState, Waiting
 from scheduler_service.telemetry.alerts.rules import SERVICE
 
 SAID_CHARACTERS = 500
@@ -16,15 +16,29 @@ NAMED = 10
 
 Body = dict[str, object]
 
-_GENERAL: Mapping[OccurrenceKind, str] = {
-    OccurrenceKind.FINAL_FAILED: "executions failed",
-    OccurrenceKind.FAILING: "jobs are failing",
-    OccurrenceKind.OVERDUE: "jobs are overdue",
-    OccurrenceKind.UNDELIVERABLE: "notifications could not be delivered",
-    OccurrenceKind.INSTANCE_LOST: "instances were lost",
-    OccurrenceKind.WORKER_LOST: "worker processes were lost",
-    OccurrenceKind.NODE_LOST: "nodes were lost",
-    OccurrenceKind.STORE_LOST: "stores were lost",
+_COUNTED: Mapping[OccurrenceKind, tuple[str, str]] = {
+    OccurrenceKind.FINAL_FAILED: ("execution failed", "executions failed"),
+    OccurrenceKind.UNDELIVERABLE: (
+        "notification could not be delivered",
+        "notifications could not be delivered",
+    ),
+}
+"""What is counted by happenings; of all else the subjects are."""
+_GENERAL: Mapping[OccurrenceKind, tuple[str, str]] = {
+    OccurrenceKind.FAILING: ("job is failing", "jobs are failing"),
+    OccurrenceKind.OVERDUE: ("job is overdue", "jobs are overdue"),
+    OccurrenceKind.INSTANCE_LOST: ("instance was lost", "instances were lost"),
+    OccurrenceKind.WORKER_LOST: ("worker process was lost", "worker processes were lost"),
+    OccurrenceKind.NODE_LOST: ("node was lost", "nodes were lost"),
+    OccurrenceKind.STORE_LOST: ("store was lost", "stores were lost"),
+}
+_OVER: Mapping[OccurrenceKind, tuple[str, str]] = {
+    OccurrenceKind.FAILING: ("job succeeds again", "jobs succeed again"),
+    OccurrenceKind.OVERDUE: ("job is on time again", "jobs are on time again"),
+    OccurrenceKind.INSTANCE_LOST: ("instance is back", "instances are back"),
+    OccurrenceKind.WORKER_LOST: ("worker process is back", "worker processes are back"),
+    OccurrenceKind.NODE_LOST: ("node is back", "nodes are back"),
+    OccurrenceKind.STORE_LOST: ("store is back", "stores are back"),
 }
 
 
@@ -53,30 +67,42 @@ def body_of(line: AlertLine) -> Body:
     }
 
 
-def body_of_many(alert: str, lines: Sequence[AlertLine], total: int, at: int) -> Body:
-    """One message in place of `total`; `lines` are the first of them, at least one."""
-    subjects = list(dict.fromkeys(line.subject for line in lines))[:NAMED]
-    more = total - len(subjects)
-    first = lines[0]
-    kinds = {line.kind for line in lines if line.state is not AlertState.RECOVERED}
-    kind = kinds.pop() if len(kinds) == 1 else None
-    said = _GENERAL[kind] if kind else "happenings"
+def body_of_many(alert: str, waiting: Waiting, at: int) -> Body:
+    """One message about all that waits, at least one line."""
+    subjects = list(dict.fromkeys(line.subject for line in waiting.lines))[:NAMED]
+    more = waiting.subjects - len(subjects)
+    sums: dict[tuple[OccurrenceKind, bool], tuple[int, int]] = {}
+    for one in waiting.tallied:
+        group = one.kind, one.state is AlertState.RECOVERED
+        of_lines, of_happenings = sums.get(group, (0, 0))
+        sums[group] = of_lines + one.lines, of_happenings + one.happenings
+    of = {OccurrenceKind.RECOVERED if is_over else kind for kind, is_over in sums}
+    said = ", ".join(_sum(*group, *numbers) for group, numbers in sums.items())
     named = ", ".join(subjects)
-    rest = f" and {more:,} more" if more > 0 else ""
+    rest = f" and {more:,} more" if more else ""
     return {
-        **body_of(first),
+        **body_of(waiting.lines[0]),
         "alert": alert,
         "kind": "many",
-        "of": None if kind is None else kind.value,
+        "of": of.pop().value if len(of) == 1 else None,
         "at": rfc3339(at),
-        "count": total,
+        "count": waiting.happenings,
         "subject": None,
         "jobId": None,
         "executionId": None,
-        "more": max(more, 0),
+        "more": more,
         "subjects": subjects,
-        "text": f"[{alert}] {total:,} {said}: {named}{rest}.",
+        "text": f"[{alert}] {said}: {named}{rest}.",
     }
+
+
+def _sum(kind: OccurrenceKind, is_over: bool, lines: int, happenings: int) -> str:
+    words = _COUNTED.get(kind)
+    if words is None:
+        words = (_OVER if is_over else _GENERAL)[kind]
+        return f"{lines:,} {words[lines > 1]}"
+    of_jobs = f" ({lines:,} jobs)" if 1 < lines < happenings else ""
+    return f"{happenings:,} {words[happenings > 1]}{of_jobs}"
 
 
 def _sentence(line: AlertLine) -> str:

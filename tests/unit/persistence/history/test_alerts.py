@@ -107,7 +107,7 @@ async def test_a_flood_is_said_in_one_statement(table: SqlAlertTable) -> None:
     waiting = await table.waiting("ops", 0, 11)
     assert (len(waiting.lines), waiting.total) == (11, 50)
     await table.note([noted(200, job="later")], {})
-    await table.said_all("ops", 0, 100)
+    await table.said_all("ops", 0, 100, waiting)
     (line,) = (await table.waiting("ops", 1_000, 11)).lines
     assert line.subject == "later"
 
@@ -184,9 +184,9 @@ async def test_what_began_late_or_not_yet(room: Room, table: SqlAlertTable) -> N
     waits = execution(3, "enqueued", planned_at=START)
     room.writer.append(batch(3, waits, uid="u-job", job_id="job"), durable=False)
     await room.writer.flush()
-    found = await table.late(START, START, 1_000, 10)
+    found = await table.late(START, START, 1_000, 10, 0)
     assert sorted((one.execute_number, one.lateness_ms) for one in found) == [(1, 5_000), (3, None)]
-    assert await table.late(START + 1, START + 2, 1_000, 10) == []
+    assert await table.late(START + 1, START + 2, 1_000, 10, 0) == []
 
 
 async def test_what_was_given_up(room: Room, table: SqlAlertTable) -> None:

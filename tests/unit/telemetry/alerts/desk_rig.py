@@ -44,7 +44,7 @@ class Jobs:
     def put(self, job_id: str, **members: Any) -> None:
         """A job with these members of its entry."""
         values: dict[str, Any] = dict.fromkeys(CatalogueEntry.__struct_fields__[:19], 0)
-        names = {"job_id": job_id, "uid": f"u-{job_id}", "tenant": "default", "state": JobState.IDLE}
+        names = {"job_id": job_id, "uid": f"u-{job_id}", "tenant": "default", "state": JobState.ACTIVE}
         base = {**names, "labels": {}, "next_fire": None, "latest": b""}
         self.entries[job_id] = CatalogueEntry(**{**values, **base, **members})
 
@@ -55,7 +55,8 @@ class Jobs:
     async def upcoming(self, start: int, end: int, limit: int, *, tenant: str) -> Sequence[CatalogueEntry]:
         """Those that fire next in `start` to `end`."""
         fire = [one for one in self.entries.values() if one.next_fire is not None]
-        return [one for one in fire if start <= (one.next_fire or 0) <= end][:limit]
+        found = [one for one in fire if start <= (one.next_fire or 0) <= end]
+        return sorted(found, key=lambda one: (one.next_fire, one.job_id))[:limit]
 
 
 class Cut:

@@ -146,3 +146,57 @@ async def test_a_round_that_is_cut_off_is_the_last(tmp_path: Path) -> None:
         assert not rig.desk.is_idle
         await rig.desk.stop()
         assert rig.clock.next_call() is None
+
+
+async def test_each_failure_is_counted_in_some_message(tmp_path: Path) -> None:
+    """Of jobs that one message names together, of one moment, found out of order, and those of later."""
+    async with at_a_desk(tmp_path, rule("finalFailed", interval=30_000)) as rig:
+        for number in range(1, 11):
+            for job in range(60):
+                await rig.end(f"job-{job:02}", number)
+        await rig.rounds(2)
+        moment = rig.clock.now().wall
+        for number, ended in ((11, moment), (12, moment), (14, moment - 10), (13, moment - 20)):
+            await rig.end("job-59", number, ended_at=ended)
+            await rig.rounds()
+        await rig.end("job-00", 11)
+        (many,) = (one for one in rig.sent.values() if one["kind"] == "many")
+        assert (many["of"], many["count"], many["more"]) == ("finalFailed", 510, 41)
+        assert many["text"].startswith("[ops] 510 executions failed (51 jobs): job-09, job-10, ")
+        assert many["text"].endswith(", job-18 and 41 more.")
+        assert sum(count for _, _, count in rig.told()) == 600
+        await rig.rounds(60)
+        assert sum(count for _, _, count in rig.told()) == 605
+        assert len(rig.sent) == 12
+
+
+async def test_a_message_about_many_names_each_kind(tmp_path: Path) -> None:
+    """How many jobs still fail and how many do not, however few lines it reads; a job counts once."""
+    async with at_a_desk(tmp_path, rule("failing", "finalFailed", failing=1)) as rig:
+        for job in range(40):
+            rig.jobs.put(f"job-{job:02}")
+            await rig.end(f"job-{job:02}", 1)
+        await rig.rounds()
+        many = list(rig.sent.values())[-1]
+        assert many["text"].endswith(" and 30 more.") or many["text"].endswith(" and 31 more.")
+        assert (many["kind"], many["of"], many["count"]) == ("many", None, 71)
+        assert len(rig.sent) == 10
+        rig.clock.advance(120_000)
+        for job in range(40):
+            await rig.end(f"job-{job:02}", 2, state="succeeded")
+        await rig.rounds(4)
+        over = list(rig.sent.values())[-1]
+        assert (over["kind"], over["of"], over["count"]) == ("many", "recovered", 31)
+        assert over["text"].startswith("[ops] 31 jobs succeed again: job-")
+
+
+async def test_any_number_of_firings_of_one_moment_is_overdue(tmp_path: Path) -> None:
+    """More than a page of those that began late, and of jobs that did not begin."""
+    async with at_a_desk(tmp_path, rule("overdue", overdue=5_000)) as rig:
+        moment = rig.clock.now().wall
+        for number in range(1_203):
+            await rig.end("late", number, planned_at=moment, started_at=moment + 6_000)
+            rig.jobs.put(f"job-{number:04}", next_fire=moment)
+        await rig.rounds(7)
+        assert sum(count for _, _, count in rig.told()) == 1_203 + 1_203
+        assert [one["text"] for one in rig.sent.values()][-1].startswith("[ops] 1,")
