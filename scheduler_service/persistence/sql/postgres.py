@@ -50,6 +50,8 @@ CONNECTION = {
     "tcp_user_timeout": 15_000,
     "application_name": "punctual",
 }
+# Every text fits. In others a character has no place, or lengths are those of bytes.
+ENCODING = "UTF8"
 # So many rows make a statement: what one holds in memory stays far from the protocol's 1 GiB.
 CHUNK_ROWS = 1_000
 # What a row takes beside its values of variable length, with its part of the indexes, roughly.
@@ -72,9 +74,13 @@ class PostgresDialect:
         address = _read_address(url)
         self._subject = f"{subject} in PostgreSQL at {address.host or 'this machine'}:{address.port or 5432}"
         given = {name: value for name, value in CONNECTION.items() if name not in address.query}
+        # Whatever PGCLIENTENCODING says.
+        given |= {"client_encoding": ENCODING}
         self.engine = sa.create_engine(
             address.set(drivername=DRIVER), connect_args=given, hide_parameters=True
         )
+        # Before what SQLAlchemy asks of the first connection: without an encoding it gets bytes for texts.
+        sa.event.listen(self.engine, "connect", self._check_encoding, insert=True)
         sa.event.listen(self.engine, "connect", prepare)
         sa.event.listen(self.engine, "checkout", replace_ended)
         self._reader = self.engine.execution_options(
@@ -179,6 +185,18 @@ class PostgresDialect:
         return (
             f"{self._subject} cannot be reached: {said}; "
             "check that the server runs and database.url names its user and database"
+        )
+
+    def _check_encoding(self, raw: psycopg.Connection[Any], _record: object) -> None:
+        """Raises StoreUnavailable for a database in which not every text can be kept."""
+        kept, name = raw.info.parameter_status("server_encoding"), raw.info.dbname
+        if kept in (ENCODING, None):  # None: a pooler between them does not say it
+            return
+        raw.close()
+        raise StoreUnavailable(
+            f"{self._subject} cannot be kept in the database {name!r}, whose encoding is {kept}: make another"
+            f" one (CREATE DATABASE name TEMPLATE template0 ENCODING '{ENCODING}') and name it in "
+            f"database.url; what {name!r} holds comes along by pg_dump and psql"
         )
 
 

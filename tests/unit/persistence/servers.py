@@ -26,7 +26,7 @@ class PostgresServer:
         self._data = str(self.folder / "data")
         self._port = _free_port()
         self.url = f"postgresql://{USER}@127.0.0.1:{self._port}"
-        _run(self.folder, "initdb", "-D", self._data, "-A", "trust", "-U", USER, "--no-sync")
+        _run(self.folder, "initdb", "-D", self._data, "-A", "trust", "-U", USER, "-E", "UTF8", "--no-sync")
         with (self.folder / "data" / "postgresql.conf").open("a") as settings:
             settings.write("fsync = off\n")  # not an option of its start: a test may set it
 

@@ -4,10 +4,55 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
+import sqlalchemy as sa
 
+from scheduler_service.persistence.history.database import (
+    HistoryDatabase,
+    count_executions,
+    inspect,
+    migrate,
+)
+from scheduler_service.persistence.sql.database import Database
 from scheduler_service.persistence.sql.postgres import PostgresDialect
+from scheduler_service.persistence.sql.report import read_report
+from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS as CLUSTER
+from scheduler_service.ports.errors import StoreUnavailable
+from tests.unit.persistence.servers import make_database
 
 TRIES = 1_000
+ASCII, LATIN = (f"ENCODING '{one}' TEMPLATE template0 LOCALE 'C'" for one in ("SQL_ASCII", "LATIN1"))
+
+
+@pytest.mark.parametrize(("kind", "named"), [(ASCII, "SQL_ASCII"), (LATIN, "LATIN1")])
+def test_a_database_in_which_not_every_text_fits_is_refused(
+    postgres_server: str, kind: str, named: str
+) -> None:
+    """With its name, its encoding and the remedy: by a service and by all that `punctual db` does."""
+    url = make_database(postgres_server, kind)
+    said = rf"{url.rpartition('/')[2]}', whose encoding is {named}: .*ENCODING 'UTF8'.*database\.url"
+    for reads in (
+        lambda: HistoryDatabase(url=url),
+        lambda: inspect(url=url),
+        lambda: migrate(url=url),
+        lambda: count_executions(url=url),
+        lambda: read_report(url=url, subject="a test"),
+        lambda: Database(url=url, migrations=CLUSTER),
+    ):
+        with pytest.raises(StoreUnavailable, match=said):
+            reads()
+
+
+def test_texts_do_not_depend_on_what_other_clients_are_told(
+    bare_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PGCLIENTENCODING is for programs that show texts to people."""
+    monkeypatch.setenv("PGCLIENTENCODING", "SQL_ASCII")
+    dialect = PostgresDialect(url=f"{bare_postgres_url}?client_encoding=latin1", subject="a test")
+    try:
+        with dialect.reading() as connection:
+            assert connection.scalar(sa.select(sa.literal("作业 é"))) == "作业 é"
+    finally:
+        dialect.engine.dispose()
 
 
 @pytest.fixture(params=["on", "off"])
