@@ -11,7 +11,7 @@ MOST_NAMED = 5_000
 """So many ids fit into a body of the usual limit."""
 MOST_LABELS = 100
 
-JobAction = Literal["pause", "resume", "trigger", "destroy", "label"]
+JobAction = Literal["pause", "resume", "trigger", "destroy", "label", "disable", "enable"]
 ExecutionAction = Literal["replay", "cancel"]
 
 

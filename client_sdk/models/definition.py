@@ -123,6 +123,7 @@ class JobDefinition(WireModel):
     queue_limit: Count = 100
     lead_seconds: LeadSeconds | None = None
     start_policy: Literal["auto", "manual"] = "auto"
+    disabled: bool = False
     history_detail: Literal["all", "failures", "none"] | None = None
     labels: dict[LabelName, Text] = Field({})
     params_schema: Annotated[

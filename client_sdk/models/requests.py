@@ -10,9 +10,10 @@ from client_sdk.models.timer import Timer
 
 
 class Activation(WireModel):
-    """`PUT /jobs/{jobId}`: whether the job is to fire."""
+    """`PUT /jobs/{jobId}`: whether the job is to fire, or whether nothing of it is to run."""
 
     active: Flag | None = None
+    disabled: Flag | None = None
 
 
 class Cancellation(WireModel):

@@ -1,27 +1,46 @@
 """What an operation does with one job or one execution: the command that its own route would give."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from http import HTTPStatus
+from typing import Any
 
 from client_sdk.models import BulkExecutions, BulkJobs, ReplayRequest
 from scheduler_service.api.executions import cancel_one, replay_one
 from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.job_commands import run_command
-from scheduler_service.api.job_labels import relabel
-from scheduler_service.api.jobs import find_job
+from scheduler_service.api.jobs import edit_definition, find_job
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import ApiProblem, Flaw, no_job, store_problem
+from scheduler_service.api.responses import ApiProblem, Flaw, invalid_all, no_job, store_problem
 from scheduler_service.domain.events import Activated, Destroyed, Event, Paused, Triggered
 from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.replies import Started as ExecutionStarted
+from scheduler_service.engine.posting import find_too_many
 from scheduler_service.hosts.operations.operation import Outcome, Started, read_piece
 from scheduler_service.language.values import as_json
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StateUnreadable, StoreError
 from scheduler_service.ports.state import Remembered
+
+
+def _relabel(posted: BulkJobs, before: Any) -> Any:
+    """The labels of the job with those of the request; None removes one. Raises ApiProblem (422)."""
+    labels = {**(before or {}), **(posted.labels or {})}
+    after = {name: value for name, value in labels.items() if value is not None}
+    if too_many := tuple(find_too_many({"labels": after})):
+        raise invalid_all(too_many)
+    return after or (before and after)
+
+
+EDITS: Mapping[str, tuple[str, Callable[[BulkJobs, Any], object]]] = {
+    "label": ("labels", _relabel),
+    "disable": ("disabled", lambda _, before: True),
+    "enable": ("disabled", lambda _, before: before and False),
+}
+"""The actions that change a member of the definition: its name, and the new value."""
 
 
 class JobWork:
@@ -51,8 +70,9 @@ class JobWork:
         if (await find_job(self._request, job_key)).uid != life:
             raise no_job(job_key)
         remembered = remember(self._request, f"jobs/{job_id}/{posted.action}", self._key, self._params)
-        if posted.action == "label":
-            await relabel(self._request, job_key, posted.labels or {}, remembered)
+        if posted.action in EDITS:
+            name, change = EDITS[posted.action]
+            await edit_definition(self._request, job_key, name, partial(change, posted), remembered)
             return None
         # The answer of a destruction would end with the life that it ends.
         kept = None if posted.action == "destroy" else remembered

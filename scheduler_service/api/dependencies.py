@@ -17,7 +17,7 @@ from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.compile import Compiled
 from scheduler_service.engine.compile_cache import CompileCache
 from scheduler_service.engine.decision import Job
-from scheduler_service.engine.program import Surroundings
+from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.trials import Trials
 from scheduler_service.persistence.history.answer_room import AnswerRoom
@@ -193,7 +193,7 @@ class ApiDependencies:
 
     - `peek`: the catalogue entry of a job as of its latest commit, if it is in memory.
     - `read_job`: a job as of its latest turn that was answered, None where there is none. Raises StoreError.
-    - `compile_definition`: raises DefinitionError with all errors.
+    - `compile_definition`: raises DefinitionError with all errors. `compile_stored`: never refuses.
     - `ready`: the names of what is not ready yet; empty when all is. `parts`: each part with its state.
     - `standstills`: for how long the loop was held lately.
     - `admin_key`: None: only loopback is served (SPEC section 14); callers are then this machine's `user`.
@@ -219,6 +219,7 @@ class ApiDependencies:
     peek: Callable[[str], CatalogueEntry | None]
     read_job: Callable[[str], Awaitable[Job | None]]
     compile_definition: Callable[[JobDefinition, Surroundings], Compiled]
+    compile_stored: Callable[[bytes], Awaitable[Program]]
     compile_cache: CompileCache
     surroundings: Surroundings
     catalogue: Catalogue

@@ -55,7 +55,7 @@ class PlannedPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
 
 async def show_next_firings(request: ApiRequest) -> Response:
-    """`GET /jobs/{jobId}/next`: its coming firings; none while it is paused."""
+    """`GET /jobs/{jobId}/next`: its coming firings; none while it is paused or disabled."""
     entry, query = await find_job(request, request.job_key), request.query
     known = await _timer_of(request, entry.job_id)
     if known is None:
@@ -63,7 +63,7 @@ async def show_next_firings(request: ApiRequest) -> Response:
     timer, cursor = known
     shown = preview(timer, anchor=cursor.anchor, count=0, language=request.language)
     firings: tuple[Shown, ...] = ()
-    if entry.state is JobState.ACTIVE:
+    if entry.state is JobState.ACTIVE and entry.next_fire is not None:
         count, until = query["count"], query["until"]
         firings = await work_by_count(
             count,

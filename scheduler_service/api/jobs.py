@@ -1,6 +1,7 @@
 """Jobs: create, read, list, update, pause, start again, trigger, destroy (SPEC section 10)."""
 
 import re
+from collections.abc import Callable
 from hashlib import sha256
 from http import HTTPStatus
 from typing import Any
@@ -19,7 +20,7 @@ from scheduler_service.api.name_warnings import find_refused_names, warn_of_name
 from scheduler_service.api.ownership import read_owner
 from scheduler_service.api.parameters import LONGEST_TEXT, check_length
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import ApiProblem, Flaw, invalid, no_job, succeed
+from scheduler_service.api.responses import ENCODER, ApiProblem, Flaw, invalid, no_job, refused, succeed
 from scheduler_service.api.shapes import job_in_full
 from scheduler_service.domain.events import (
     Activated,
@@ -34,12 +35,16 @@ from scheduler_service.domain.execution import ExecutionState, JobState, write_e
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.replies import Reactivated, Reply, Started, Taken
+from scheduler_service.domain.trials import is_trial
+from scheduler_service.engine.compile_cache import read_members
+from scheduler_service.engine.machine import OWN_JOB
 from scheduler_service.ports.catalogue import CatalogueEntry, JobSort
-from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.state import Remembered
 
 _STRONG_TAG = re.compile(r'"([1-9][0-9]{0,17})"')
+EDIT_TRIES = 5
 STATE_OF_RESET = {"failed": ExecutionState.TERMINATED, "succeeded": ExecutionState.SUCCEEDED}
 
 
@@ -93,10 +98,12 @@ async def update_job(request: ApiRequest) -> Response:
 
 
 async def switch_job(request: ApiRequest) -> Response:
-    """`PUT /jobs/{jobId}`: `active` 0 pauses the job, 1 starts it again from now."""
-    query = request.query
-    is_active = await _read_active(request)
-    event: Event = Activated(misfire=query["misfire"]) if is_active else Paused(drain=bool(query["drain"]))
+    """`PUT /jobs/{jobId}`: `active` 0 pauses the job, 1 starts it again from now; or switches `disabled`."""
+    query, (name, value) = request.query, await _read_switch(request)
+    if name == "disabled":
+        await edit_definition(request, request.job_key, name, lambda old: value or (old and False))
+        return succeed(*await _show_after(request, request.job_key))
+    event: Event = Activated(misfire=query["misfire"]) if value else Paused(drain=bool(query["drain"]))
     reply = await run_command(request, request.job_key, Command(event))
     data, headers = await _show_after(request, request.job_key)
     return succeed(data | ({"missed": reply.missed} if isinstance(reply, Reactivated) else {}), headers)
@@ -148,6 +155,38 @@ async def read_definition(request: ApiRequest, entry: CatalogueEntry) -> bytes:
         missing = f"revision {entry.revision} of the job {entry.job_id!r} is not in the store"
         raise StoreUnavailable(missing, is_public=True)
     return text
+
+
+async def edit_definition(
+    request: ApiRequest,
+    job_key: str,
+    name: str,
+    change: Callable[[Any], object],
+    remembered: Remembered | None = None,
+) -> None:
+    """Gives the member `name` of the job's definition the value that `change` makes of the present one.
+
+    The schedule stays as it is, and the rest is not judged anew. An equal value makes no new revision. Under
+    `remembered` it is done once. Raises ApiProblem (404; 409: a system job; 412: always changed meanwhile),
+    StoreError.
+    """
+    for tries_left in reversed(range(EDIT_TRIES)):
+        entry = await find_job(request, job_key)
+        if entry.system and not is_trial(job_key, entry.parent_job):
+            raise refused(OWN_JOB)
+        members = read_members(await read_definition(request, entry)) or {}
+        before = msgspec.json.decode(members.get(name, b"null"))
+        if (after := change(before)) == before:
+            return
+        text = ENCODER.encode(members | {name: after})
+        definition = Definition(text, await request.deps.compile_stored(text))
+        event = Updated(revision=0, if_match=frozenset({entry.revision}), keeps_schedule=True)
+        try:
+            await run_command(request, job_key, Command(event, definition, remembered))
+            return
+        except ApiProblem as problem:
+            if problem.status is not HTTPStatus.PRECONDITION_FAILED or not tries_left:
+                raise
 
 
 def show_started(reply: Reply) -> Response:
@@ -222,16 +261,24 @@ def _revisions_of(if_match: str | None) -> frozenset[int] | None:
     return frozenset(int(tag[1]) for tag in tags if tag is not None)
 
 
-async def _read_active(request: ApiRequest) -> bool:
+async def _read_switch(request: ApiRequest) -> tuple[str, bool]:
+    """`active` or `disabled` with its value, from the query or the body."""
     raw = await request.body()
-    in_query = request.query["active"]
-    in_body = read_model(Activation, read_json(raw)).active if raw else None
-    if in_query is not None and in_body is not None and in_query != in_body:
-        raise invalid("/active", "contradiction", "the query and the body have different values of active")
-    active = in_query if in_body is None else in_body
-    if active is None:
-        raise invalid("/active", "required", "give active=0 or active=1, in the query or in the body")
-    return bool(active)
+    posted = read_model(Activation, read_json(raw)) if raw else Activation()
+    found: list[tuple[str, bool]] = []
+    for name in ("active", "disabled"):
+        in_query, in_body = request.query[name], getattr(posted, name)
+        if in_query is not None and in_body is not None and in_query != in_body:
+            message = f"the query and the body have different values of {name}"
+            raise invalid(f"/{name}", "contradiction", message)
+        if (value := in_query if in_body is None else in_body) is not None:
+            found.append((name, bool(value)))
+    if len(found) > 1:
+        raise invalid("/disabled", "contradiction", "give active or disabled, a request for each")
+    if not found:
+        message = "give active=0 or active=1 (or disabled=true or false), in the query or in the body"
+        raise invalid("/active", "required", message)
+    return found[0]
 
 
 def _planned_at(request: ApiRequest) -> int | None:

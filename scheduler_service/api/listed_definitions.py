@@ -26,6 +26,7 @@ _UNREADABLE = (DefinitionError, ModelError, msgspec.DecodeError, RecursionError)
 
 class _Posted(msgspec.Struct, frozen=True):
     timer: msgspec.Raw = msgspec.Raw(b"null")
+    disabled: Any = False
 
 
 class _Texts(msgspec.Struct, frozen=True):
@@ -69,19 +70,27 @@ async def _read_texts(request: ApiRequest, entries: Sequence[CatalogueEntry]) ->
 
 
 def _define(request: ApiRequest, text: bytes | None) -> Mapping[str, Any]:
-    shown: dict[str, Any] = {}
-    if request.query["timers"]:
-        shown["timer"] = _describe(request, text)
-    if request.query["definitions"]:
+    query = request.query
+    if not (query["timers"] or query["definitions"]):
+        return {}
+    posted = _read_posted(text)
+    shown: dict[str, Any] = {"disabled": None if posted is None else bool(posted.disabled)}
+    if query["timers"]:
+        shown["timer"] = None if posted is None else _describe(request, bytes(posted.timer))
+    if query["definitions"]:
         shown["definition"] = None if text is None else msgspec.Raw(text)
     return shown
 
 
-def _describe(request: ApiRequest, text: bytes | None) -> dict[str, Any] | None:
-    if text is None:
-        return None
+def _read_posted(text: bytes | None) -> _Posted | None:
     try:
-        raw = bytes(_POSTED.decode(text).timer)
+        return None if text is None else _POSTED.decode(text)
+    except _UNREADABLE:
+        return None
+
+
+def _describe(request: ApiRequest, raw: bytes) -> dict[str, Any] | None:
+    try:
         timer = request.deps.compile_cache.timer(raw)
         texts = _TEXTS.decode(raw)
     except _UNREADABLE:

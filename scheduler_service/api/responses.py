@@ -21,6 +21,7 @@ STATUSES: Mapping[RefusalCode, HTTPStatus] = {
     RefusalCode.PRECONDITION: HTTPStatus.PRECONDITION_FAILED,
     RefusalCode.FORBIDDEN: HTTPStatus.FORBIDDEN,
     RefusalCode.STALE: HTTPStatus.CONFLICT,
+    RefusalCode.DISABLED: HTTPStatus.CONFLICT,
     RefusalCode.INVALID: HTTPStatus.UNPROCESSABLE_ENTITY,
     RefusalCode.LIMIT: HTTPStatus.TOO_MANY_REQUESTS,
 }

@@ -29,8 +29,9 @@ OPTIONS = (
     "startPolicy",
     "historyDetail",
 )
-_POSTED = msgspec.json.Decoder(msgspec.defstruct("Posted", [(name, Any, None) for name in OPTIONS]))
-"""Reads the options of a definition, and skips the rest of it."""
+_READ = ("disabled", *OPTIONS)
+_POSTED = msgspec.json.Decoder(msgspec.defstruct("Posted", [(name, Any, None) for name in _READ]))
+"""Reads these members of a definition, and skips the rest of it."""
 _LATEST = msgspec.json.Decoder(Latest | None)
 _FIELDS = {field.alias or name: field for name, field in JobDefinition.model_fields.items()}
 
@@ -74,12 +75,14 @@ def job_line(entry: CatalogueEntry) -> dict[str, Any]:
 def job_in_full(
     entry: CatalogueEntry, text: bytes, defaults: Mapping[str, object], *, pause_reason: str | None
 ) -> dict[str, Any]:
-    """A job with its definition as posted, why it is paused, and where each option's value comes from."""
+    """A job with its definition as posted, why it does not run, and where each option's value comes from."""
+    posted: Any = _POSTED.decode(text)
     return {
         **job_line(entry),
         "pauseReason": pause_reason,
+        "disabled": bool(posted.disabled),
         "definition": msgspec.Raw(text),
-        "options": options_of(_POSTED.decode(text), defaults),
+        "options": options_of(posted, defaults),
     }
 
 

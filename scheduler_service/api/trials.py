@@ -104,7 +104,7 @@ async def _run(request: ApiRequest, posted: _Posted, name: str) -> dict[str, obj
     job_id, params = write_trial_id(name), bytes(posted.params)
     changed = {"jobId": job_id, "timer": {"period": "external"}, "parentJob": TRIALS, "active": 1}
     text = posted.definition | {key: _raw(value) for key, value in changed.items()}
-    for member in ("parentJobExecution", "startPolicy"):
+    for member in ("parentJobExecution", "startPolicy", "disabled"):
         text.pop(member, None)
     checked = await _check(request, text, is_trial=True)
     job_key, now = write_job_key(request.caller.tenant, job_id), request.deps.clock.now().wall

@@ -86,6 +86,7 @@ def make_api_parts(rooms: ServedRooms, jobs: ServedJobs) -> ApiDependencies:
         queues=jobs.queues,
         offload=jobs.offload,
         compile_definition=rooms.compiler.posted,
+        compile_stored=rooms.compiler.stored,
         compile_cache=rooms.compiler.compile_cache,
         options=rooms.compiler.options,
         surroundings=rooms.surroundings,

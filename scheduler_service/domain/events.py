@@ -36,7 +36,7 @@ class Updated(Event, frozen=True):
     """The definition of `revision` (numbered by the turn) replaces the current one.
 
     `active` and `owner` None: unchanged. `if_match` has the revisions that the caller accepts.
-    `keeps_schedule`: only labels differ, so that firings, planned or waiting, stay as they are.
+    `keeps_schedule`: at most `labels` and `disabled` differ, so that the plan stays as it is.
     """
 
     revision: int

@@ -52,6 +52,7 @@ class RefusalCode(StrEnum):
     FORBIDDEN = "forbidden"  # a feedback token that does not fit
     STALE = "stale"  # feedback for an attempt that does not wait for it
     INVALID = "invalid"  # a report that cannot be read
+    DISABLED = "disabled"  # nothing of the job runs
     LIMIT = "limit"  # too many triggers are pending
 
 

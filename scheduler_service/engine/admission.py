@@ -9,7 +9,7 @@ from scheduler_service.engine.states import WAITING
 from scheduler_service.engine.turn_state import LATE_AFTER, TurnState, replace
 from scheduler_service.timing.timer import TimerKind
 
-OVERLAP, QUEUE_FULL = "overlap", "queue_full"
+OVERLAP, QUEUE_FULL, DISABLED = "overlap", "queue_full", "disabled"
 # Names of the module: a lookup in an enum costs 0.3 µs, in every firing.
 SCHEDULED, ENQUEUED = ExecutionState.SCHEDULED, ExecutionState.ENQUEUED
 PROCESSING, SKIPPED = ExecutionState.PROCESSING, ExecutionState.SKIPPED
@@ -34,12 +34,14 @@ def line_up(turn: TurnState, run: Open) -> None:
 
 
 def admit(turn: TurnState, run: Open) -> None:
-    """Starts `run` if there is capacity; else the job's `overlapPolicy` decides.
+    """Starts `run` if there is capacity; else the job's `overlapPolicy` decides. A disabled job skips it.
 
     Nothing ends the backlog of a `fire_all`: who would cancel or overlap it waits until it is worked off.
     """
     program = turn.program
-    if has_capacity(turn, run):
+    if program.disabled:
+        skip(turn, run, DISABLED)
+    elif has_capacity(turn, run):
         start(turn, run)
     elif program.overlap == "skip" and not run.queued:
         skip(turn, run, OVERLAP)
@@ -87,9 +89,14 @@ def drop(turn: TurnState, run: Open, reason: str, *, silent: bool = False) -> No
 
 
 def start_queued(turn: TurnState) -> None:
-    """Starts queued executions in order while there is capacity."""
-    while (first := turn.first_queued()) is not None and has_capacity(turn, first):
-        start(turn, first)
+    """Starts queued executions in order while there is capacity; a disabled job skips them."""
+    while (first := turn.first_queued()) is not None:
+        if turn.program.disabled:
+            skip(turn, first, DISABLED)
+        elif has_capacity(turn, first):
+            start(turn, first)
+        else:
+            return
 
 
 def has_capacity(turn: TurnState, run: Open) -> bool:

@@ -310,6 +310,7 @@ def _assemble(
         lead=round(lead_of(definition) * SECOND),
         starts_paused=definition.start_policy == "manual",
         active=definition.active,
+        disabled=definition.disabled,
         job_name=definition.job_name,
         object_id=definition.object_id,
         creator=definition.creator or "",

@@ -6,7 +6,7 @@ from scheduler_service.domain.events import MissedCounted
 from scheduler_service.domain.execution import FiringOutcome, TriggeredBy
 from scheduler_service.domain.records import FiringRecord
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
-from scheduler_service.engine.admission import line_up, new_execution, submit
+from scheduler_service.engine.admission import DISABLED, line_up, new_execution, submit
 from scheduler_service.engine.turn_state import LATE_AFTER, TurnState, replace
 from scheduler_service.language.filters import Unfinished
 from scheduler_service.timing.misfire import DueFirings, MissedRun, plan
@@ -35,7 +35,7 @@ def fire_due(turn: TurnState) -> None:
         raise Unfinished  # those that are found together with the first are queued with it
     turn.change_head(cursor=due.cursor, next_fire=_moment_of(due.following))
     if due.missed is not None:
-        record_missed(turn, due.missed, MISFIRE)
+        record_missed(turn, due.missed, DISABLED if program.disabled else MISFIRE)
     for firing in due.caught_up:
         fire(turn, firing, queued=in_order)
     in_order = in_order and _is_found_late(turn, due)
@@ -49,8 +49,11 @@ def catches_up_many(timer: Timer, policy: str) -> bool:
 
 
 def fire(turn: TurnState, firing: Firing, *, queued: bool = False) -> None:
-    """Starts the execution of a planned firing, unless the debug switch of its kind holds it."""
+    """Starts the execution of a planned firing, unless the job is disabled or a debug switch holds it."""
     around, held = turn.program.surroundings, False
+    if turn.program.disabled:
+        _record_skipped(turn, DISABLED, firing.planned_at)
+        return
     if turn.program.timer.kind not in RECURRING:
         held = around.hold_triggered
     elif around.hold_recurring and not turn.program.system:

@@ -81,6 +81,7 @@ def update(turn: TurnState, event: Updated) -> Reply:
             "/If-Match",
         )
     if event.keeps_schedule:
+        fire_due(turn)  # what is owed has still the old definition
         turn.change_head(revision=event.revision, updated_at=turn.now.wall)
         return Taken()
     owner = turn.head.owner if event.owner is None else event.owner

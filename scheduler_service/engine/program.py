@@ -154,6 +154,7 @@ class Program(msgspec.Struct, frozen=True, gc=False):
     lead: int = 0
     starts_paused: bool = False
     active: bool = True
+    disabled: bool = False
     job_name: str = ""
     object_id: str | None = None
     creator: str = ""

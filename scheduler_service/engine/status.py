@@ -24,7 +24,10 @@ ACTIVE, PAUSED, FINISHED = JobState.ACTIVE, JobState.PAUSED, JobState.FINISHED
 
 
 class Summary(msgspec.Struct, frozen=True, gc=False):
-    """A job as readers see it (SPEC section 10, shape of a job). Times are wall ms."""
+    """A job as readers see it (SPEC section 10, shape of a job). Times are wall ms.
+
+    `next_fire` None: no firing is planned that will be executed.
+    """
 
     state: JobState
     kind: str
@@ -67,7 +70,8 @@ def summarize(job: Job) -> Summary:
     if document is None:
         raise AssertionError("a job that does not exist has no summary")
     head = document.head
-    timer = job.programs[head.revision].timer
+    program = job.programs[head.revision]
+    timer = program.timer
     live = 0
     for run in head.opens:  # a loop: an expression over all of them is a call, in every turn
         live += run.state in LIVE
@@ -75,7 +79,7 @@ def summarize(job: Job) -> Summary:
         _state(head, timer),
         timer.kind,
         head.revision,
-        head.next_fire if head.active else None,
+        head.next_fire if head.active and not program.disabled else None,
         head.execute_number,
         head.request_counts,
         head.missed,

@@ -14,7 +14,13 @@ from scheduler_service.timing.timer import RECURRING
 
 
 def trigger(turn: TurnState, event: Triggered) -> Reply:
-    """Starts an execution, or puts it off until its moment. Refuses one for which there is no room."""
+    """Starts an execution, or puts it off until its moment.
+
+    Refuses one of a disabled job, and one for which there is no room.
+    """
+    if turn.program.disabled:
+        text = f"the job {turn.program.job_id!r} is disabled: nothing of it runs; enable it first"
+        return Refusal(RefusalCode.DISABLED, text, "/jobId")
     around = turn.program.surroundings
     later = event.planned_at is not None and event.planned_at > turn.now.wall
     pending = sum(run.state is ExecutionState.SCHEDULED for run in turn.opens.values())

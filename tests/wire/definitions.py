@@ -145,6 +145,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "queueLimit": st.integers(0, 1_000),
     "leadSeconds": st.floats(0, 60),
     "startPolicy": st.sampled_from(["auto", "manual"]),
+    "disabled": st.booleans(),
     "historyDetail": st.sampled_from(["all", "failures", "none"]),
     "labels": st.dictionaries(FILLED.filter(lambda name: ":" not in name), TEXT, max_size=3),
     "paramsSchema": st.sampled_from([True, {"type": "object"}, {"properties": {"n": {"type": "integer"}}}]),

@@ -57,8 +57,10 @@ JOBS: dict[str, dict[str, Any]] = {
     "child": {"parentJob": "called", "parentJobExecution": 1, "request": [CALL]},
     "asked": {"paramsSchema": {"type": "object"}, "request": [HERE], "historyDetail": "none"},
     "manual": {"startPolicy": "manual", "timer": {"period": "@hourly"}, "request": [CALL]},
+    "disabled": {"disabled": True, "timer": {"period": "@hourly"}, "request": [CALL]},
 }
 DECLARED = {"jobId": "declared", **definition(request=[CALL])}
+SYSTEM = ("alert.ops", "check-timers")
 ALERT = {"name": "ops", "on": ["finalFailed"], "url": "${BASE}/hook", "body": "${TOKEN}"}
 READS = ("", "/next", "/firings", "/revisions", "/executions", "/retry-plan?error=500")
 LISTS = (
@@ -172,7 +174,7 @@ async def test_each_job_answers_each_command(
         await world.settle()
         for path in LISTS:
             assert (await world.client.get(path)).status_code in (200, 404), path
-        for job_id in (*JOBS, "declared", "alert.ops", "check-timers"):
+        for job_id in (*JOBS, "declared", *SYSTEM):
             await _command(world, job_id)
         for job_id in (*JOBS, "declared"):
             await _heal(world, job_id)
@@ -273,6 +275,11 @@ async def test_what_a_newer_program_no_longer_reads_answers_each_command(tmp_pat
 async def _command(world: World, job_id: str) -> None:
     for read in READS:
         await _ask(world, "GET", f"/jobs/{job_id}{read}")
+    own = (409,) if job_id in SYSTEM else (200,)
+    await _ask(world, "PUT", f"/jobs/{job_id}?disabled=true", own)
+    if job_id not in SYSTEM:
+        await _ask(world, "POST", f"/jobs/{job_id}/trigger", (409,))
+    await _ask(world, "PUT", f"/jobs/{job_id}?disabled=false", own)
     shown = data_of(await world.client.get(f"/jobs/{job_id}/executions"))["items"]
     for one in shown[:1]:
         await _ask(world, "GET", f"/executions/{one['executionId']}/log")

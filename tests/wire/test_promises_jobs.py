@@ -275,6 +275,38 @@ async def test_a_pause_counts_what_it_missed(world: World) -> None:
     assert "missed" not in data_of(await world.client.put("/jobs/j?active=1"))
 
 
+async def test_nothing_of_a_disabled_job_runs(world: World) -> None:
+    """Its firings are in the ledger, none is promised, triggers are 409; enabled it goes on (section 2)."""
+    client = world.client
+    await create(client, timer={"dueTime": "10s", "period": "10s"}, disabled=True)
+    later = "/upcoming?to=2026-01-02T00:00:00Z"
+    await world.advance(25)
+    assert world.target.at("/run") == []
+    ledger = data_of(await client.get("/jobs/j/firings"))["items"]
+    assert [(one["outcome"], one["reason"], one["executionId"]) for one in ledger] == [
+        ("skipped", "disabled", None)
+    ] * 2
+    shown = data_of(await client.get("/jobs/j"))
+    assert (shown["state"], shown["disabled"], shown["nextFireTime"]) == ("active", True, None)
+    for path in (later, f"{later}&jobId=j"):
+        assert data_of(await client.get(path))["items"] == []
+    assert data_of(await client.get("/counts/upcoming?bucketSeconds=60&buckets=10"))["total"]["value"] == 0
+    refused = await client.post("/jobs/j/trigger")
+    assert (refused.status_code, pointers(refused)) == (409, [("/jobId", "disabled")])
+    data_of(await client.put("/jobs/j?disabled=false"))
+    assert len(data_of(await client.get(f"{later}&jobId=j&perJob=3"))["items"]) == 3
+    started = data_of(await client.post("/jobs/j/trigger?delaySeconds=2"))
+    await world.advance(1)
+    data_of(await client.put("/jobs/j", json={"disabled": True}))
+    run = await world.advance(1) or await world.ended(started["executionId"])
+    assert (run["state"], run["reason"]) == ("skipped", "disabled")
+    replay = await client.post(f"/executions/{started['executionId']}/replay")
+    assert (replay.status_code, pointers(replay)) == (409, [("/jobId", "disabled")])
+    data_of(await client.put("/jobs/j?disabled=false"))
+    await world.advance(5)
+    assert len(world.target.at("/run")) == 1
+
+
 async def test_an_update_runs_a_one_time_job_at_once(world: World) -> None:
     """The source: update and execute. A live execution keeps its definition (SPEC section 10)."""
     data_of(await world.client.post("/jobs/j", json=definition(timer=None)), 201)

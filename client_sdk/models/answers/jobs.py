@@ -34,7 +34,10 @@ class JobTimer(AnswerModel):
 
 
 class JobLine(AnswerModel):
-    """A job in a list; `timer` and `definition` where they were asked for, and that has 64 KiB at most."""
+    """A job in a list; `timer` and `definition` where they were asked for, and that has 64 KiB at most.
+
+    `disabled` comes with either of them; None: it was not read.
+    """
 
     job_id: str
     uid: str
@@ -54,6 +57,7 @@ class JobLine(AnswerModel):
     missed_count: int
     created_at: AwareDatetime
     updated_at: AwareDatetime
+    disabled: bool | None = None
     timer: JobTimer | None = None
     definition: dict[str, Any] | None = None
 
@@ -66,6 +70,7 @@ class Job(JobLine):
     """
 
     pause_reason: str | None = None
+    disabled: bool = False
     definition: dict[str, Any]
     options: dict[str, Option]
     missed: int | None = None

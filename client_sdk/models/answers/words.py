@@ -104,7 +104,7 @@ EventKind = Annotated[
 ]
 OperationKind = Annotated[Literal["jobs", "executions"], _OPEN]
 OperationAction = Annotated[
-    Literal["pause", "resume", "trigger", "destroy", "label", "replay", "cancel"], _OPEN
+    Literal["pause", "resume", "disable", "enable", "trigger", "destroy", "label", "replay", "cancel"], _OPEN
 ]
 OperationState = Annotated[Literal["running", "done", "cancelled", "interrupted"], _OPEN]
 DayNote = Annotated[Literal["gap", "overlap"], _OPEN]

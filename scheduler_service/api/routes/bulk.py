@@ -15,7 +15,7 @@ BULK = group(
         route="POST /bulk/jobs",
         handler=bulk.change_many_jobs,
         role=Role.OPERATOR,
-        summary="Pause, resume, trigger, label or destroy many jobs",
+        summary="Pause, resume, disable, enable, trigger, label or destroy many jobs",
         body=Body(BulkJobs, examples.BULK_JOBS, required=True),
         data=answers.Bulk,
         success=(200, 202),

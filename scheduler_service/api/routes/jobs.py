@@ -99,9 +99,10 @@ JOBS = group(
         route="PUT /jobs/{jobId}",
         handler=jobs.switch_job,
         role=Role.OPERATOR,
-        summary="Pause a job, or start it again",
+        summary="Pause a job, or start it again; disable or enable it",
         query=(
             flag("active", "0: take it offline; 1: start it again from now."),
+            flag("disabled", "true: nothing of it runs any more; false: it runs again as planned."),
             flag("drain", "Let live executions end by themselves.", default=False),
             choice(
                 "misfire",

@@ -432,6 +432,36 @@ async def test_a_pause_holds_over_a_crash(house: AnyHouse) -> None:
     assert reply.missed >= 5
 
 
+async def test_nothing_of_a_disabled_job_runs(house: AnyHouse) -> None:
+    """Over a crash too; what runs already ends. Enabled, it goes on with its plan (SPEC section 2)."""
+    house.sender.hold(URL)
+    await house.create(timer=SECONDLY)
+    await house.advance(1_000)
+    await disable(house, disabled=True)
+    house.sender.release(URL)
+    await house.advance(2_000)
+    assert house.executions() == {1: State.SUCCEEDED}
+    await house.crash()
+    await house.recover()
+    reply = await house.trigger()
+    assert isinstance(reply, Refusal)
+    assert reply.code is RefusalCode.DISABLED
+    await house.advance(2_000)
+    assert house.executions() == {1: State.SUCCEEDED}
+    await disable(house, disabled=False)
+    await house.advance(2_000)
+    assert house.executions() == dict.fromkeys((1, 2, 3), State.SUCCEEDED)
+    ledger = [one for batch in house.batches() for one in batch.records if isinstance(one, FiringRecord)]
+    moments = {one.planned_at: one.reason for one in ledger}
+    assert list(moments.values()).count("disabled") >= 4
+
+
+async def disable(house: AnyHouse, *, disabled: bool) -> None:
+    """As PUT does it."""
+    changed = describe(timer=SECONDLY, disabled=disabled)
+    assert await house.host("job", Command(Updated(0, keeps_schedule=True), definition=changed)) == Taken()
+
+
 async def test_missed_firings_become_one(house: AnyHouse) -> None:
     """`fire_once` after downtime: one late firing and the run before it (SPEC section 3)."""
     await house.create(timer={"dueTime": "10s", "period": "10s", "misfire": {"graceSeconds": 5}})

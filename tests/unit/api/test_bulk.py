@@ -56,6 +56,22 @@ async def test_jobs_are_paused_and_resumed_by_a_filter(client: httpx.AsyncClient
     assert (await states(client))["j1"] == "active"
 
 
+async def test_jobs_are_disabled_and_enabled_by_a_filter(client: httpx.AsyncClient) -> None:
+    """Those that are so already keep their revision; the rest of each definition stays."""
+    await fill(client, 2, labels={"team": "ops"})
+    await client.put("/jobs/j0?disabled=true")
+    select = {"filter": {"label": "team:ops"}}
+    for action, disabled in (("disable", True), ("enable", False)):
+        done = await ask(client, {"action": action, "select": select})
+        assert done["operation"]["succeeded"] == 2
+        jobs = [(await client.get(f"/jobs/{name}")).json()["data"] for name in ("j0", "j1")]
+        assert [job["disabled"] for job in jobs] == [disabled, disabled]
+        assert [job["revision"] for job in jobs] == ([2, 2] if disabled else [3, 3])
+    again = await ask(client, {"action": "enable", "select": select})
+    assert again["operation"]["succeeded"] == 2
+    assert (await client.get("/jobs/j1")).json()["data"]["revision"] == 3
+
+
 async def test_many_named_jobs_are_looked_up_few_at_a_time(client: httpx.AsyncClient, world: World) -> None:
     """Each may have labels of a MiB."""
     names = await fill(client, 45)

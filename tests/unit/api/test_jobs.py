@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -227,9 +228,55 @@ async def test_a_job_is_paused_and_started_again(client: httpx.AsyncClient) -> N
     assert "missed" not in again.json()["data"]
 
 
+async def test_a_job_is_disabled_and_enabled(client: httpx.AsyncClient) -> None:
+    """In the definition, in the query or a body of PUT; the schedule and all else stay (SPEC section 2)."""
+    timer = {"dueTime": "0s", "period": "0 * * * * ?"}
+    created = (await client.post("/jobs/j1", json=definition(timer=timer))).json()["data"]
+    assert created["disabled"] is False
+    answer = (await client.put("/jobs/j1?disabled=true")).json()["data"]
+    assert (answer["disabled"], answer["state"], answer["nextFireTime"]) == (True, "active", None)
+    assert answer["definition"] == created["definition"] | {"disabled": True}
+    assert (await client.get("/jobs/j1/next")).json()["data"]["firings"] == []
+    for body in ("/jobs/j1/trigger", "/jobs/j1/trigger?delaySeconds=60"):
+        refused = await client.post(body, json={})
+        assert (refused.status_code, pointers(refused)) == (409, [("/jobId", "disabled")])
+    again = (await client.put("/jobs/j1", json={"disabled": 1})).json()["data"]
+    assert (again["revision"], answer["revision"]) == (2, 2)
+    lines = (await client.get("/jobs?timers=true")).json()["data"]["items"]
+    assert [line["disabled"] for line in lines] == [True]
+    edited = answer["definition"] | {"jobName": "other"}
+    assert (await client.post("/jobs/j1/update", json=edited)).json()["data"]["disabled"] is True
+    back = (await client.put("/jobs/j1", json={"disabled": False})).json()["data"]
+    assert (back["disabled"], back["nextFireTime"]) == (False, created["nextFireTime"])
+    assert (await client.post("/jobs/j1/trigger", json={})).is_success
+    other = await client.post("/jobs/j1", json=back["definition"] | {"disabled": True})
+    assert (other.status_code, pointers(other)) == (409, [("/jobId", "conflict")])
+
+
+async def test_a_switch_that_was_overtaken_is_made_again(client: httpx.AsyncClient, world: World) -> None:
+    """What another one changed meanwhile stays."""
+    await client.post("/jobs/j1", json=definition())
+    read, renamed = world.deps.store.definition, definition(jobName="other")
+
+    async def overtaken(uid: str, revision: int) -> bytes | None:
+        text = await read(uid, revision)
+        if revision == 1:
+            assert (await client.post("/jobs/j1/update", json=renamed)).is_success
+        return text
+
+    world.api = create_api(replace(world.deps, store=SimpleNamespace(definition=overtaken)))
+    async with world.client() as late:
+        answer = (await late.put("/jobs/j1?disabled=true")).json()["data"]
+    assert (answer["revision"], answer["jobName"], answer["disabled"]) == (3, "other", True)
+
+
 @pytest.mark.parametrize(
     ("query", "body", "pointer"),
     [
+        ("?active=0&disabled=true", None, "/disabled"),
+        ("?disabled=true", {"disabled": False}, "/disabled"),
+        ("?disabled=maybe", None, "/disabled"),
+        ("", {"disabled": "yes"}, "/disabled"),
         ("", None, "/active"),
         ("", {}, "/active"),
         ("?active=2", None, "/active"),

@@ -32,8 +32,11 @@ async def ids(client: httpx.AsyncClient, **query: Any) -> list[str]:
 
 
 async def test_a_definition_is_run_once(client: httpx.AsyncClient, world: World) -> None:
-    """With its parameters, whatever its timer; it is followed by the usual reads, and is in no list."""
-    data = await attempt(client, jobId="a", timer={"period": "@daily"}, active=0)
+    """With its parameters, whatever its timer, also where it is disabled; it is followed by the usual reads.
+
+    It is in no list.
+    """
+    data = await attempt(client, jobId="a", timer={"period": "@daily"}, active=0, disabled=True)
     assert data["executeNumber"] == 1
     await world.answer_calls()
     execution = (await client.get(f"/executions/{data['executionId']}")).json()["data"]

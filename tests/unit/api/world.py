@@ -219,6 +219,7 @@ class World:
                 "peek": lambda _job_id: None,
                 "read_job": self.read_job,
                 "compile_definition": compile_definition,
+                "compile_stored": _compile_stored,
                 "compile_cache": CompileCache(default_zone="UTC"),
                 "surroundings": Surroundings(),
                 "catalogue": self.catalogue,

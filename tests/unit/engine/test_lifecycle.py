@@ -27,6 +27,7 @@ from scheduler_service.domain.records import FiringRecord
 from scheduler_service.domain.replies import Reactivated, Refusal, RefusalCode, Taken, Unchanged
 from scheduler_service.domain.wire import Answer, CallKind, Token
 from scheduler_service.engine.decision import Decision
+from scheduler_service.engine.program import Surroundings
 from tests.unit.engine.rig import START, Rig, program
 
 EVERY_10 = {"dueTime": "10s", "period": "10s"}
@@ -487,3 +488,112 @@ def test_new_labels_run_no_one_time_job_again() -> None:
     rig.programs[2] = program(timer={"dueTime": "10s"}, labels={"team": "ops"})
     rig.deliver(Updated(2, keeps_schedule=True))
     assert rig.states() == [S.SUCCEEDED]
+
+
+def disable(rig: Rig, *, disabled: bool = True, **members: Any) -> None:
+    """The definition gets another revision, which differs in `disabled`."""
+    assert rig.document is not None
+    revision = rig.document.head.revision + 1
+    rig.programs[revision] = program(disabled=disabled, **{"timer": EVERY_10, **members})
+    assert rig.deliver(Updated(revision, keeps_schedule=True)).reply == Taken()
+
+
+def test_a_disabled_job_skips_its_firings() -> None:
+    """It stays active with its timer; each firing is in the ledger, none is promised, no number is used."""
+    rig = ticking(disabled=True)
+    rig.pass_time(20_000)
+    assert rig.ledger() == [(10_000, "skipped", "disabled"), (20_000, "skipped", "disabled")]
+    assert (rig.summary.state, rig.summary.next_fire, rig.summary.execute_number) == (
+        JobState.ACTIVE,
+        None,
+        0,
+    )
+    disable(rig, disabled=False)
+    assert rig.summary.next_fire == START + 30_000
+    rig.pass_time(10_000)
+    assert rig.states() == [S.PROCESSING]
+
+
+@pytest.mark.parametrize("policy", ["fire_once", "fire_all", "skip"])
+def test_a_downtime_of_a_disabled_job_is_no_misfire(policy: str) -> None:
+    """Nothing is caught up, also where the job is enabled before the alarm rings."""
+    timer = {**EVERY_10, "misfire": {"policy": policy, "graceSeconds": 0}}
+    rig = ticking(disabled=True, timer=timer)
+    rig.wall, rig.steady = rig.wall + 65_000, rig.steady + 65_000
+    disable(rig, disabled=False, timer=timer)
+    assert {one[1:] for one in rig.ledger()} == {("skipped", "disabled")}
+    assert (rig.states(), rig.summary.next_fire) == ([], START + 70_000)
+
+
+def test_what_is_owed_when_a_job_becomes_disabled_is_run() -> None:
+    """A firing belongs to the definition of its moment."""
+    rig = ticking()
+    rig.wall, rig.steady = rig.wall + 10_000, rig.steady + 10_000
+    disable(rig)
+    assert (rig.states(), rig.ledger()) == ([S.PROCESSING], [(10_000, "fired", None)])
+
+
+@pytest.mark.parametrize(
+    "event", [Triggered(), Triggered(planned_at=START + 5_000), Triggered(replay=Replay(1))]
+)
+def test_triggers_of_a_disabled_job_are_refused(event: Event) -> None:
+    """Also one for later, and a replay; none uses up a number."""
+    rig = Rig(disabled=True).create()
+    refusal = rig.deliver(event).reply
+    assert isinstance(refusal, Refusal)
+    assert (refusal.code, refusal.pointer) == (RefusalCode.DISABLED, "/jobId")
+    assert "'job'" in refusal.message
+    assert rig.summary.execute_number == 0
+
+
+def test_what_waits_in_a_disabled_job_is_skipped_and_what_runs_goes_on() -> None:
+    """Queued ones at once, delayed ones at their moment; what runs ends by itself, retries included."""
+    rig = ticking(overlapPolicy="queue", retry=[{"errorEquals": "*"}])
+    for event in (Triggered(), Triggered(), Triggered(planned_at=START + 9_000)):
+        rig.deliver(event)
+    disable(rig)
+    assert rig.states() == [S.PROCESSING, S.SKIPPED, S.SCHEDULED]
+    rig.answer(500)
+    rig.pass_time(9_000)
+    rig.answer(200)
+    assert rig.states() == [S.SUCCEEDED, S.SKIPPED, S.SKIPPED]
+    assert [rig.execution(number).reason for number in (2, 3)] == ["disabled", "disabled"]
+
+
+def test_a_delayed_trigger_runs_where_the_job_is_enabled_again_before() -> None:
+    """What is not due yet is not lost."""
+    rig = Rig().create()
+    rig.deliver(Triggered(planned_at=START + 5_000))
+    disable(rig, timer={"period": "external"})
+    disable(rig, disabled=False, timer={"period": "external"})
+    rig.pass_time(5_000)
+    assert rig.states() == [S.PROCESSING]
+
+
+def test_a_held_trigger_of_a_disabled_job_is_skipped_when_it_is_released() -> None:
+    """`debug.hold_triggered` holds it until then."""
+    rig = Rig(Surroundings(hold_triggered=True)).create()
+    rig.deliver(Triggered())
+    disable(rig, timer={"period": "external"})
+    rig.deliver(Released(1))
+    assert (rig.states(), rig.execution(1).reason) == ([S.SKIPPED], "disabled")
+
+
+def test_a_disabled_one_time_job_has_no_firing_left() -> None:
+    """Its one planned firing is skipped, at its creation and at an update."""
+    rig = Rig(timer=None, disabled=True).create()
+    rig.programs[2] = program(timer=None, disabled=True, jobName="other")
+    rig.deliver(Updated(2))
+    assert rig.ledger() == [(0, "skipped", "disabled")] * 2
+    assert rig.summary.state is JobState.FINISHED
+
+
+def test_a_disabled_job_is_paused_and_resumed_like_any_other() -> None:
+    """The two are independent of each other: resuming enables nothing."""
+    rig = ticking(disabled=True)
+    rig.deliver(Paused())
+    assert rig.summary.state is JobState.PAUSED
+    rig.pass_time(15_000)
+    assert rig.deliver(Activated(misfire="fire_once")).reply == Reactivated(1)
+    assert rig.summary.state is JobState.ACTIVE
+    assert rig.ledger() == [(10_000, "skipped", "disabled")]

@@ -141,6 +141,7 @@ class Fleet:
             deliver=jobs.deliver,
             create_all=jobs.create_all,
             compile_definition=own.compiler.posted,
+            compile_stored=own.compiler.stored,
             compile_cache=own.compiler.compile_cache,
             offload=processes.offload,
             **settings,

@@ -82,6 +82,18 @@ async def test_what_nobody_knows_is_compiled_and_known_from_then_on(service: Fle
     assert [shard.asked[2:] for shard in service.shards[1:]] == [[rpc_methods.OFFER.name]] * 2
 
 
+async def test_jobs_are_disabled_wherever_they_live(service: Fleet) -> None:
+    """The second half from the caches; a trigger is refused there, until an update (SPEC section 2)."""
+    for ids in (IDS[:6], IDS[6:]):
+        assert told(await service.post(*(named(job_id, disabled=True) for job_id in ids))) == ["created"] * 6
+    async with service.world.client() as client:
+        for job_id in IDS:
+            refused = await client.post(f"/jobs/{job_id}/trigger", json={})
+            assert (refused.status_code, pointers(refused)) == (409, [("/jobId", "disabled")])
+            assert (await client.post(f"/jobs/{job_id}/update", json=definition())).is_success
+            assert (await client.post(f"/jobs/{job_id}/trigger", json={})).is_success
+
+
 async def test_two_of_one_job_are_taken_in_their_order(service: Fleet) -> None:
     """Wherever it lives: the second one meets the first (SPEC section 10)."""
     for job_id in IDS[:6]:
