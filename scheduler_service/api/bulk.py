@@ -175,11 +175,15 @@ class _Asked:
             first=[read_piece(one)[0] if self._kind == JOBS else one for one in ids[:MOST_SHOWN]],
             warnings=[write_flaw(flaw) for flaw in behind] if self._left is None else self._left.warnings,
             is_repeatable=self._is_repeatable,
+            choice=(self._left.choice if self._left else "") or token_hex(16),
+            kept_at=self._left.kept_at if self._left else None,
         )
         try:
             operation = await operations.start(operation, ids, work)
         except NoRoom as error:
             raise _no_room(error) from None
+        if operation.digest != self._digest:
+            raise key_reused()
         if len(ids) <= FEW:
             await operations.wait(operation, PATIENCE_SECONDS)
         return _show_begun(operation)

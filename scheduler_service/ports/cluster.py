@@ -176,6 +176,9 @@ class ClusterStore(Protocol):
     async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
         """The answer kept under this Idempotency-Key since `since` (wall ms)."""
 
+    async def remember_first(self, answer: Remembered, since: int) -> bool:
+        """Keeps the answer; False: one of its key was kept at `since` (wall ms) or later, and stays."""
+
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
         """Durable deliveries that are not done, in order of id."""
 

@@ -108,6 +108,12 @@ class RequestStore(Protocol):
     def remember(self, remembered: Remembered) -> Awaitable[None]:
         """Keeps an answer that belongs to no single job, for 24 h. Raises StoreError."""
 
+    def remember_first(self, remembered: Remembered, since: int) -> Awaitable[bool]:
+        """As `remember`; False: one of its key was kept at `since` (wall ms) or later, and stays as it is.
+
+        Of several nodes that do so at one moment one has True.
+        """
+
 
 class ServiceStore(RequestStore, Protocol):
     """What the service uses of a store outside of turns."""

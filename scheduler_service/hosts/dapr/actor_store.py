@@ -149,6 +149,10 @@ class ActorStore(NoBacklog):
         """Keeps an answer that belongs to no single job. Raises StoreError."""
         await self._store.keep((), (remembered,), self._holder)
 
+    async def remember_first(self, remembered: Remembered, since: int) -> bool:
+        """As the port says. Raises StoreError."""
+        return await self._store.remember_first(remembered, since)
+
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
         """Durable deliveries of all nodes in order of id. Raises StoreUnavailable."""
         return await self._store.deliveries(after, limit)

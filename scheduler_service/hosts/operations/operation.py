@@ -39,9 +39,9 @@ class Operation(msgspec.Struct, kw_only=True, rename="camel"):
     """How far an operation is; times are those of the wire.
 
     `digest` is that of the request, `first` are the first ids that it is about. `node` runs it, in its start
-    `boot`. `is_repeatable`: what it is about is kept for a repetition of its request, in `parts`; 0: it was
-    not. `is_given_up`: the store did not take the last of it. A record of an earlier version lacks what that
-    did not know.
+    `boot`. `is_repeatable`: what it is about is kept for a repetition of its request, in `parts` under the
+    name `choice`; 0: it was not. `is_given_up`: the store did not take the last of it. `kept_at` (wall ms) is
+    the moment of its record; None: it has none. A record of an earlier version lacks what that did not know.
     """
 
     operation_id: str
@@ -66,10 +66,12 @@ class Operation(msgspec.Struct, kw_only=True, rename="camel"):
     ended_at: str | None = None
     is_stopped: bool = False
     is_repeatable: bool = False
+    choice: str = ""
     parts: int = 0
     is_given_up: bool = False
     node: str = ""
     boot: str = ""
+    kept_at: int | None = None
 
     def take(self, piece: str, outcome: Outcome) -> None:
         """One more piece, named by its id, is done or was refused."""
@@ -125,12 +127,23 @@ class Operation(msgspec.Struct, kw_only=True, rename="camel"):
 
     def kept(self, now: int) -> Remembered:
         """Its record in the store as of `now` (wall ms)."""
-        self.updated_at = rfc3339(now)
+        self.updated_at, self.kept_at = rfc3339(now), now
         return Remembered(scope_of(self.tenant), self.operation_id, self.digest, _ENCODER.encode(self), now)
 
 
 _INTERNAL = frozenset(
-    {"tenant", "digest", "first", "isStopped", "boot", "isRepeatable", "parts", "isGivenUp"}
+    {
+        "tenant",
+        "digest",
+        "first",
+        "isStopped",
+        "boot",
+        "isRepeatable",
+        "choice",
+        "parts",
+        "isGivenUp",
+        "keptAt",
+    }
 )
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Operation)
@@ -155,5 +168,5 @@ def scope_of(tenant: str) -> str:
 def read_kept(tenant: str, kept: Remembered) -> Operation:
     """The operation whose record this is."""
     operation = _DECODER.decode(kept.answer)
-    operation.tenant, operation.digest = tenant, kept.digest
+    operation.tenant, operation.digest, operation.kept_at = tenant, kept.digest, kept.created_at
     return operation

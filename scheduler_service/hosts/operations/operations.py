@@ -97,8 +97,9 @@ class Operations:
     async def start(self, operation: Operation, ids: Sequence[str], work: Work) -> Operation:
         """Begins with `operation`, which does `work` on each of `ids`; returns when its record is durable.
 
-        Returns the one that runs already under this id, where there is one. Raises NoRoom, StoreError, and
-        whatever else the store raises: nothing was begun.
+        Its `kept_at` is that of the record which it goes on with. Returns the one that was begun under this
+        id since, here or at another node, where there is one. Raises NoRoom, StoreError, and whatever else
+        the store raises: nothing was begun.
         """
         name = (operation.tenant, operation.operation_id)
         if name in self._runs:
@@ -115,18 +116,17 @@ class Operations:
             patience=self._patience,
         )
         self._runs[name] = run
-        saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        saved: asyncio.Future[Operation] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(self._attend(run, ids, saved))
         self._tasks[name] = task
         task.add_done_callback(lambda ended: self._forget(name, ended, saved))
-        await asyncio.shield(saved)
-        return operation
+        return await asyncio.shield(saved)
 
     async def choice(self, operation: Operation) -> list[str] | None:
         """What the operation is about, as it was chosen; None: that was not kept. Raises StoreUnavailable."""
         chosen, since = list[str](), self._clock.now().wall - DAY
         for part in range(operation.parts):
-            key = f"{operation.operation_id}/{part}"
+            key = _part(operation, part)
             kept = await self._store.recall(_choices(operation.tenant), key, since)
             if kept is None:
                 return None
@@ -168,7 +168,7 @@ class Operations:
         await asyncio.wait(tasks, timeout=min(RECORD_SECONDS, seconds / 2))
 
     def _forget(
-        self, name: tuple[str, str], task: "asyncio.Task[None]", saved: "asyncio.Future[None]"
+        self, name: tuple[str, str], task: "asyncio.Task[None]", saved: "asyncio.Future[Operation]"
     ) -> None:
         """It may have begun anew since its end was shown; who waits for `saved` hears what happened."""
         if self._tasks.get(name) is task:
@@ -182,13 +182,15 @@ class Operations:
         elif not task.cancelled():
             self._log("operation_failed", operationId=name[1], error=name_of(error))
 
-    async def _attend(self, run: Run, ids: Sequence[str], saved: "asyncio.Future[None]") -> None:
-        """Runs the operation and keeps its record up to date."""
+    async def _attend(self, run: Run, ids: Sequence[str], saved: "asyncio.Future[Operation]") -> None:
+        """Runs the operation and keeps its record up to date; does nothing where another began it."""
         operation = run.operation
         if operation.is_repeatable:
             await self._keep_choice(operation, ids)
-        await self._store.remember(operation.kept(self._clock.now().wall))
-        saved.set_result(None)
+        if (begun := await self._begin(operation)) is not None:
+            saved.set_result(begun)
+            return
+        saved.set_result(operation)
         running = asyncio.create_task(run.work_off())
         try:
             while not running.done():
@@ -206,8 +208,23 @@ class Operations:
         operation.parts = max(1, -(-len(ids) // PART))
         for part in range(operation.parts):
             some = msgspec.json.encode(ids[part * PART : (part + 1) * PART])
-            key, packed = f"{operation.operation_id}/{part}", zlib.compress(some, 1)
-            await self._store.remember(Remembered(scope, key, operation.digest, packed, now))
+            packed = zlib.compress(some, 1)
+            await self._store.remember(
+                Remembered(scope, _part(operation, part), operation.digest, packed, now)
+            )
+
+    async def _begin(self, operation: Operation) -> Operation | None:
+        """Writes its first record, or that with which it goes on; the operation of who did so before.
+
+        A request that comes twice at one moment, at two nodes or here, may have chosen twice: the first
+        record decides which choice counts. Raises StoreError.
+        """
+        now, before = self._clock.now().wall, operation.kept_at
+        since = now - DAY if before is None else before + 1
+        if await self._store.remember_first(operation.kept(max(now, since)), since):
+            return None
+        del self._runs[operation.tenant, operation.operation_id]
+        return await self.find(operation.tenant, operation.operation_id)
 
     async def _exchange(self, operation: Operation) -> None:
         """Keeps the record, and learns whether the operation is to end; nothing while the store is away."""
@@ -242,6 +259,11 @@ def _wish(operation: Operation, now: int) -> Remembered:
 
 
 _DECODER = msgspec.json.Decoder(list[str])
+
+
+def _part(operation: Operation, part: int) -> str:
+    """The key of a part of its choice; an earlier version had no name for that."""
+    return f"{operation.choice or operation.operation_id}/{part}"
 
 
 def _choices(tenant: str) -> str:

@@ -34,6 +34,7 @@ class MergedStore:
         self.queues = MergedQueues(shards=[store.queues for store in self._stores], clock=clock)
         self.recall = own.recall
         self.remember = own.remember
+        self.remember_first = own.remember_first
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
         """A definition as posted, or None. A uid does not name its shard, so all are asked.

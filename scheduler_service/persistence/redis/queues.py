@@ -55,7 +55,7 @@ Arguments = list[bytes]
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
-    """One conditional write of the queues: its arguments, and how its verdict is read."""
+    """One conditional write: its arguments, and how its verdict is read."""
 
     arguments: tuple[bytes, ...]
     read: Callable[[bytes], object]

@@ -1,7 +1,7 @@
 """The state store of the embedded host over one Redis database."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Self
 
 import msgspec
@@ -31,10 +31,11 @@ from scheduler_service.persistence.redis.encoding import (
     read_number,
 )
 from scheduler_service.persistence.redis.lease import LeaseKeeper, Taken, take_lease
-from scheduler_service.persistence.redis.queues import RedisQueues
+from scheduler_service.persistence.redis.queues import RedisQueues, Step
 from scheduler_service.persistence.redis.reader import Range, Reader
 from scheduler_service.persistence.redis.server import check, inspect
 from scheduler_service.persistence.redis.session import Session
+from scheduler_service.persistence.redis.write_arguments import answer_arguments
 from scheduler_service.persistence.redis.writer import Writer
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import OpenJob, Remembered, StoredJob
@@ -153,6 +154,10 @@ class RedisStateStore(StoreWrites[Writer]):
         row = await self._reader.command("HGET", "answers", answer_key(scope, key))
         found = None if row is None else read_answer(scope, key, row)
         return found if found is not None and found.created_at >= since else None
+
+    def remember_first(self, remembered: Remembered, since: int) -> Awaitable[bool]:
+        step = Step((b"remember_first", *answer_arguments(remembered), number(since)), b"yes".__eq__)
+        return self.writer.put(step)
 
     async def due_wall(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
         return await self._due(DUE_WALL, before, limit, after)

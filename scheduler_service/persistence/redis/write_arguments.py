@@ -47,7 +47,7 @@ def write_arguments(write: Write) -> Arguments:
         case Written(keys):
             return [b"written", _count(keys), *(batch_key(uid, sequence) for uid, sequence in keys)]
         case Remembered():
-            return [b"remember", *_answer(write)]
+            return [b"remember", *answer_arguments(write)]
         case Forget(job_id):
             return [b"forget", job_id.encode()]
         case Keep(key, value):
@@ -77,7 +77,7 @@ def _commit(commit: Commit) -> Arguments:
     if commit.remembered is None:
         found.append(_NO)
     else:
-        found += (_YES, *_answer(commit.remembered))
+        found += (_YES, *answer_arguments(commit.remembered))
     return found
 
 
@@ -131,7 +131,7 @@ def _settle(write: Settle) -> Arguments:
     return found
 
 
-def _answer(kept: Remembered) -> Arguments:
+def answer_arguments(kept: Remembered) -> Arguments:
     """The answer, and the moment before which others are deleted: they are kept for a day."""
     return [answer_key(kept.scope, kept.key), pack_answer(kept), number(kept.created_at - DAY)]
 

@@ -142,6 +142,14 @@ class SharedStore:
         )
         return None if row is None else Remembered(**row._mapping)
 
+    async def remember_first(self, answer: Remembered, since: int) -> bool:
+        row = msgspec.structs.asdict(answer)
+        insert = self._database.dialect.insert(remembered).values(row)
+        keys, is_older = list(remembered.primary_key), remembered.c.created_at < since
+        statement = insert.on_conflict_do_update(index_elements=keys, set_=row, where=is_older)
+        kept = statement.returning(remembered.c.key)
+        return await self._database.write(lambda connection: connection.execute(kept).first() is not None)
+
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
         table = outbox.c
         columns = sa.select(table.delivery_id, table.content)

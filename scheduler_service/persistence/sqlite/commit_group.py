@@ -53,7 +53,7 @@ MAX_SPENT_PAGES = 256
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
-    """One conditional write of the queues, run in the writer's transaction; its result is the verdict."""
+    """One conditional write, run in the writer's transaction; its result is the verdict."""
 
     make: Callable[[sqlite3.Connection], object]
 

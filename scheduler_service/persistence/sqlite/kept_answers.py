@@ -4,6 +4,7 @@ import sqlite3
 
 from scheduler_service.domain.moments import DAY
 from scheduler_service.persistence.sqlite.statements import (
+    ADD_REMEMBERED,
     DROP_REMEMBERED,
     PRUNE_REMEMBERED,
     PUT_REMEMBERED,
@@ -33,10 +34,15 @@ class KeptAnswers:
         put_rows(connection, DROP_REMEMBERED, [(job_id,) for job_id in self._ended])
         if not self._added:
             return
-        rows = [
-            (*key, kept.created_at, kept.digest, kept.answer, kept.job_id)
-            for key, kept in self._added.items()
-        ]
-        put_rows(connection, PUT_REMEMBERED, rows)
+        put_rows(connection, PUT_REMEMBERED, [_row_of(kept) for kept in self._added.values()])
         newest = max(kept.created_at for kept in self._added.values())
         connection.execute(PRUNE_REMEMBERED, (newest - DAY,))
+
+
+def add_first(connection: sqlite3.Connection, kept: Remembered, since: int) -> bool:
+    """Writes it into the open transaction; False: one of its key was kept at `since` or later."""
+    return connection.execute(ADD_REMEMBERED, (*_row_of(kept), since)).rowcount > 0
+
+
+def _row_of(kept: Remembered) -> tuple[object, ...]:
+    return kept.scope, kept.key, kept.created_at, kept.digest, kept.answer, kept.job_id

@@ -132,6 +132,11 @@ DROP_BATCHES = _drop_pairs("unwritten", "sequence")
 PUT_REMEMBERED = _put_into(
     "remembered", ("scope", "key", "created_at", "digest", "answer", "job_id"), "answer"
 )
+ADD_REMEMBERED = (
+    "INSERT INTO remembered (scope, key, created_at, digest, answer, job_id) VALUES (?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (scope, key) DO UPDATE SET created_at = excluded.created_at, digest = excluded.digest, "
+    "answer = excluded.answer, job_id = excluded.job_id WHERE remembered.created_at < ?"
+)
 DROP_REMEMBERED = Shape("DELETE FROM remembered WHERE job_id IN (VALUES", 1, ")")
 PUT_PAGES = _put_into("journal", ("page", "content"), "content", "INSERT")
 DROP_PAGES = Shape("DELETE FROM journal WHERE page IN (VALUES", 1, ")")

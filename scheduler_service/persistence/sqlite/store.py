@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,11 +11,12 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.common.writes import CLOCK_SKEW, StoreWrites, read_deliveries
 from scheduler_service.persistence.sqlite.catalogue import SqliteCatalogue
-from scheduler_service.persistence.sqlite.commit_group import Fold
+from scheduler_service.persistence.sqlite.commit_group import Fold, Step
 from scheduler_service.persistence.sqlite.files import Files, open_memory, open_shard
 from scheduler_service.persistence.sqlite.folder import LOCK_WAIT_SECONDS, FolderLock
 from scheduler_service.persistence.sqlite.journal import Journal
 from scheduler_service.persistence.sqlite.journal_page import OnDamage
+from scheduler_service.persistence.sqlite.kept_answers import add_first
 from scheduler_service.persistence.sqlite.queues import SqliteQueues
 from scheduler_service.persistence.sqlite.reader import Reader
 from scheduler_service.persistence.sqlite.rows import read_batch, select, select_page
@@ -122,6 +124,9 @@ class SqliteStateStore(StoreWrites[Writer]):
             lambda connection: connection.execute(text, (scope, key, since)).fetchone()
         )
         return None if row is None else Remembered(*row)
+
+    def remember_first(self, remembered: Remembered, since: int) -> Awaitable[bool]:
+        return self.writer.put(Step(partial(add_first, kept=remembered, since=since)))
 
     async def due_wall(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
         return await self._due("due_wall", before, limit, after)

@@ -1,7 +1,7 @@
 """Operations on the nodes of a cluster, one of which dies amid one (SPEC section 10)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -35,18 +35,20 @@ def operations_of(cluster: DaprHouse, node: DaprNode, *, save_seconds: float = 0
     )
 
 
-def operation_of(cluster: DaprHouse) -> Operation:
-    """One on all jobs."""
+def operation_of(cluster: DaprHouse, ids: Sequence[str] = IDS, choice: str = "") -> Operation:
+    """One on all jobs, or on these, which are kept as `choice`."""
     now = rfc3339(cluster.clock.now().wall)
     return Operation(
         operation_id="all",
         kind="jobs",
         action="trigger",
-        total=len(IDS),
+        total=len(ids),
         created_by="a",
         started_at=now,
         updated_at=now,
         tenant=TENANT,
+        choice=choice,
+        is_repeatable=bool(choice),
     )
 
 
@@ -58,7 +60,7 @@ def work_of(cluster: DaprHouse, node: DaprNode, event: Callable[[], Event], key:
         try:
             reply = await node.host(job_id, Command(event(), remembered=remembered, answer=lambda _: b"{}"))
         except StoreError as error:
-            return Outcome(problem={"detail": str(error)}, is_store_fault=True)
+            return Outcome(problem={"detail": str(error)}, is_passing=True)
         assert not isinstance(reply, Refusal)
         return Outcome()
 
@@ -101,7 +103,9 @@ async def test_an_operation_of_a_dead_node_goes_on_at_another(cluster: DaprHouse
     left = await second.find(TENANT, "all")
     assert left is not None
     assert left.state == "interrupted"
-    await second.start(operation_of(cluster), IDS, work_of(cluster, two, Triggered, "k"))
+    again = operation_of(cluster)
+    again.kept_at = left.kept_at
+    await second.start(again, IDS, work_of(cluster, two, Triggered, "k"))
     assert (await finished(cluster, second)).succeeded == len(IDS)
     await cluster.settle()
     for job_id in IDS:
@@ -118,9 +122,39 @@ async def test_a_command_reaches_all_jobs_of_a_cluster(cluster: DaprHouse) -> No
     two = await cluster.add("two")
     operations = operations_of(cluster, two)
     for event, state in ((Paused, JobState.PAUSED), (Destroyed, JobState.DESTROYED)):
-        await operations.start(operation_of(cluster), IDS, work_of(cluster, two, event, state))
+        operation, known = operation_of(cluster), await operations.find(TENANT, "all")
+        operation.kept_at = known and known.kept_at
+        await operations.start(operation, IDS, work_of(cluster, two, event, state))
         assert (await finished(cluster, operations)).succeeded == len(IDS)
         for job_id in IDS:
             entry = await cluster.catalogue.get(job_id)
             assert entry is not None
             assert entry.state is state
+
+
+async def test_of_two_nodes_that_begin_one_at_a_moment_one_does(cluster: DaprHouse) -> None:
+    """A request that comes twice under a key chooses twice: the first record decides, for both."""
+    for job_id in IDS[:20]:
+        await cluster.create(job_id)
+    nodes = (cluster.nodes["one"], await cluster.add("two"))
+    choices = {"a": IDS[:10], "b": IDS[5:20]}
+    parts = [
+        (operations_of(cluster, node), work_of(cluster, node, Triggered, "k"), name)
+        for node, name in zip(nodes, choices, strict=True)
+    ]
+    begun = await asyncio.gather(
+        *(
+            operations.start(operation_of(cluster, choices[name], name), choices[name], work)
+            for operations, work, name in parts
+        )
+    )
+    assert begun[0].choice == begun[1].choice
+    chosen = choices[begun[0].choice]
+    for operations, _, _ in parts:
+        ended = await finished(cluster, operations)
+        assert (ended.total, ended.succeeded) == (len(chosen), len(chosen))
+        assert await operations.choice(ended) == chosen
+    await cluster.settle()
+    entries = [await cluster.catalogue.get(job_id) for job_id in IDS[:20]]
+    triggered = [entry.job_id for entry in entries if entry is not None and entry.execute_number]
+    assert triggered == chosen

@@ -53,6 +53,12 @@ class MemoryStore:
     async def remember(self, remembered: Remembered) -> None:
         self.kept[remembered.scope, remembered.key] = remembered
 
+    async def remember_first(self, remembered: Remembered, since: int) -> bool:
+        if await self.recall(remembered.scope, remembered.key, since) is not None:
+            return False
+        await self.remember(remembered)
+        return True
+
 
 class MemoryCatalogue:
     """The catalogue: entries by job id."""

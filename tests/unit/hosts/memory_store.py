@@ -129,6 +129,12 @@ class MemoryStore(StateStore):
         self._check()
         self.disk.remembered[remembered.scope, remembered.key] = remembered
 
+    async def remember_first(self, remembered: Remembered, since: int) -> bool:
+        if await self.recall(remembered.scope, remembered.key, since) is not None:
+            return False
+        await self.remember(remembered)
+        return True
+
     async def due_wall(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
         found = [(job.due.wall, name) for name, job in self.disk.jobs.items() if job.due.wall is not None]
         return await self._select(found, before, limit, after)

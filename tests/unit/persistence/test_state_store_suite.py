@@ -1,5 +1,6 @@
 """What every ports.StateStore promises of turns, alarms, deliveries and records."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -302,6 +303,19 @@ async def test_an_answer_is_recalled_for_a_day(store: OpenStore) -> None:
     await store.remember(Remembered("x", "y", b"", b"", created_at=DAY + 1_500))
     assert await store.recall("POST /jobs", "key", 0) is None
     assert await store.recall("trigger", "key", 0) == of_turn
+
+
+async def test_the_first_of_a_key_stays(store: OpenStore) -> None:
+    """Until it is older than is asked for; of several at one moment one is kept (SPEC section 10)."""
+    some = [Remembered("operations/a", "key", b"", b"%d" % n, created_at=1_000) for n in range(5)]
+    kept = await asyncio.gather(*(store.remember_first(one, 500) for one in some))
+    assert kept.count(True) == 1
+    assert await store.recall("operations/a", "key", 0) == some[kept.index(True)]
+    later = Remembered("operations/a", "key", b"", b"later", created_at=2_000)
+    assert not await store.remember_first(later, 1_000)
+    assert await store.remember_first(later, 1_001)
+    assert await store.recall("operations/a", "key", 0) == later
+    assert await store.remember_first(Remembered("operations/a", "other", b"", b"", created_at=1), 0)
 
 
 async def test_a_life_takes_its_answers_along(store: OpenStore) -> None:

@@ -175,6 +175,14 @@ function writes.remember()
   return ''
 end
 
+function writes.remember_first()
+  local field, value, oldest, since = take(), take(), take(), take()
+  local known = redis.call('HGET', key('answers'), field)
+  if known and string.sub(known, 1, #since) >= since then return 'no' end
+  keep_answer(field, value, oldest)
+  return 'yes'
+end
+
 function writes.forget()
   local job = take()
   local head = read_head(job)

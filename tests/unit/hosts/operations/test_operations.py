@@ -1,11 +1,13 @@
 """Operations: progress, cancellation, bounds, and what a crash leaves of one (SPEC section 10)."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from scheduler_service.domain.moments import DAY
 from scheduler_service.domain.replies import Reply
@@ -47,6 +49,10 @@ class SlowStore(MemoryStore):
             raise self.defect
         await self.may_write.wait()
         await super().remember(remembered)
+
+    async def remember_first(self, remembered: Remembered, since: int) -> bool:
+        await self.may_write.wait()
+        return await super().remember_first(remembered, since)
 
 
 class HeldWorld(World):
@@ -373,6 +379,80 @@ async def test_a_repetition_goes_on_with_what_was_chosen(
             assert (found["state"] != "destroyed", found["executeNumber"]) == (True, 0)
         left = (await back.get("/jobs?limit=500")).json()["data"]["items"]
         assert len(left) == (2 if action == "destroy" else MANY + 1)
+
+
+async def test_a_request_that_comes_twice_at_a_moment_begins_one(
+    client: httpx.AsyncClient, world: HeldWorld
+) -> None:
+    """Though both chose before either began, at two nodes or at one; one with another body is refused."""
+    key, other = {"Idempotency-Key": "k"}, HeldWorld(node="other")
+    other.store.kept = other.records.kept = world.store.kept
+    other.documents, other.catalogue.entries = world.documents, world.catalogue.entries
+    world.records.may_write.clear()
+    other.records.may_write.clear()
+    async with other.client() as elsewhere:
+        callers = (client, client, elsewhere)
+        asking = [asyncio.create_task(one.post("/bulk/jobs", json=ALL, headers=key)) for one in callers]
+        pause = ALL | {"action": "pause"}
+        asking.append(asyncio.create_task(elsewhere.post("/bulk/jobs", json=pause, headers=key)))
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        for records in (world.records, other.records):
+            records.may_write.set()
+        *answers, refused = await asyncio.gather(*asking)
+        begun = {one.json()["data"]["operation"]["operationId"] for one in answers}
+        assert len(begun) == 1
+        assert (refused.status_code, pointers(refused)) == (422, [("/Idempotency-Key", "key_reused")])
+        whole = await ended(client, begun.pop())
+        assert (whole["state"], whole["succeeded"]) == ("done", MANY)
+    assert len(world.history.runs) + len(other.history.runs) == MANY
+
+
+async def test_the_warnings_of_a_choice_stay_with_it(client: httpx.AsyncClient, world: HeldWorld) -> None:
+    """That the history was behind is said by the answer, by every read, and after a repetition."""
+    for number in range(3):
+        assert (await client.post(f"/jobs/j{number}/trigger")).is_success
+    world.is_history_stuck = True
+    key, body = {"Idempotency-Key": "k"}, {"action": "cancel", "select": {"filter": {}}}
+    world.go.clear()
+    asking = asyncio.create_task(client.post("/bulk/executions", json=body, headers=key))
+    await until(lambda: world.waiting > 0)
+    after = world.restart(boot="second")
+    world.go.set()
+    said = (await asking).json()
+    operation_id = said["data"]["operation"]["operationId"]
+    assert [one["code"] for one in said["warnings"]] == ["history_behind"]
+    assert (await ended(client, operation_id))["warnings"] == said["warnings"]
+    async with after.client() as back:
+        assert (await read(back, operation_id))["warnings"] == said["warnings"]
+        again = (await back.post("/bulk/executions", json=body, headers=key)).json()
+        assert again["warnings"] == again["data"]["operation"]["warnings"] == said["warnings"]
+
+
+@pytest.mark.parametrize("select", [{"filter": {}}, {"jobIds": ["j0", "j1"]}], ids=["filter", "ids"])
+async def test_what_an_earlier_version_did_not_keep_is_not_chosen_again(
+    client: httpx.AsyncClient, world: HeldWorld, select: dict[str, Any]
+) -> None:
+    """409 for a filter, for it may find others now; what the request names goes on."""
+    key, body = {"Idempotency-Key": "k"}, {"action": "trigger", "select": select}
+    begun = (await client.post("/bulk/jobs", json=body, headers=key)).json()["data"]["operation"]
+    operation_id = begun["operationId"]
+    await ended(client, operation_id)
+    after = world.restart(boot="second")
+    place = ("operations/default", operation_id)
+    record = json.loads(after.store.kept[place].answer)
+    of_today = ("choice", "parts", "isRepeatable", "isGivenUp", "keptAt", "warnings")
+    older = {name: value for name, value in record.items() if name not in of_today} | {"state": "running"}
+    after.store.kept[place] = replace(after.store.kept[place], answer=json.dumps(older).encode())
+    async with after.client() as back:
+        assert (await read(back, operation_id))["state"] == "interrupted"
+        again = await back.post("/bulk/jobs", json=body, headers=key)
+        if "filter" not in select:
+            assert (await ended(back, operation_id))["succeeded"] == 2
+            return
+        assert (again.status_code, pointers(again)) == (409, [("/Idempotency-Key", "conflict")])
+        assert "an earlier version" in again.json()["detail"]
+        assert (await read(back, operation_id))["state"] == "interrupted"
 
 
 async def test_a_defect_in_a_piece_is_named(client: httpx.AsyncClient, world: HeldWorld) -> None:

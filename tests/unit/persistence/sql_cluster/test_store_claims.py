@@ -391,3 +391,15 @@ REFUSAL = (
     "CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON jobs DEFERRABLE INITIALLY DEFERRED "
     "FOR EACH ROW EXECUTE FUNCTION refuse()",
 )
+
+
+async def test_one_node_is_the_first_of_a_key(store: ClusterStore) -> None:
+    """Of several at one moment; it stays until it is older than is asked for (SPEC section 10)."""
+    some = [Remembered("operations/a", "key", b"", b"%d" % n, created_at=NOW) for n in range(5)]
+    kept = await asyncio.gather(*(store.shared.remember_first(one, NOW) for one in some))
+    assert kept.count(True) == 1
+    assert await store.shared.recall("operations/a", "key", NOW) == some[kept.index(True)]
+    later = msgspec.structs.replace(some[0], answer=b"later", created_at=NOW + 5)
+    assert not await store.shared.remember_first(later, NOW)
+    assert await store.shared.remember_first(later, NOW + 1)
+    assert await store.shared.recall("operations/a", "key", NOW) == later
