@@ -87,6 +87,7 @@ class WriteThread(Generic[Item]):
         """Of the group that is served, the sum by `weights`; 0 in `on_idle`. For `serve`."""
         self._is_last = False
         self._answering: deque[Iterator[None]] = deque()  # the loop's own, in the order of the groups
+        self._asked: set[asyncio.Future[Any]] = set()  # the loop's own: those that readers wait for
         self._ended: asyncio.Future[None] = loop.create_future()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -95,6 +96,13 @@ class WriteThread(Generic[Item]):
     def put(self, item: Item, *, may_wait: bool = False) -> asyncio.Future[Any]:
         """Returns at once; the future has the verdict. It raises StoreUnavailable after `close`."""
         return self._put((item,), is_alone=True, may_wait=may_wait)
+
+    def ask(self, item: Item) -> asyncio.Future[Any]:
+        """The same for a reader: the outcomes of others, thousands of turns in a burst, do not go first."""
+        future = self._put((item,), is_alone=True)
+        if not future.done():
+            self._asked.add(future)
+        return future
 
     def put_all(self, items: Sequence[Item]) -> asyncio.Future[list[Verdict]]:
         """The same for items that stay in one group; the future has their verdicts, errors among them."""
@@ -147,8 +155,8 @@ class WriteThread(Generic[Item]):
                 began = time.perf_counter()
                 verdicts = self._serve([item for items, _, _ in entries for item in items])
                 self.groups.note(verdicts, time.perf_counter() - began)
-                self._call_loop(answer(entries, verdicts))
-        self._call_loop(_end(self._ended))
+                self._call_loop(entries, verdicts)
+        self._call_loop([((), self._ended, False)], [])
 
     def _take(self) -> tuple[list[Entry[Item]], bool]:
         """The next group, and whether it is the last one. Calls `on_idle` while there is nothing."""
@@ -200,17 +208,27 @@ class WriteThread(Generic[Item]):
         if not self._fetched:
             self._fetched.extend(self._handed_over.get(timeout=timeout))
 
-    def _call_loop(self, answering: Iterator[None]) -> None:
+    def _call_loop(self, entries: Sequence[Entry[Item]], verdicts: Sequence[Verdict]) -> None:
         try:
-            self._loop.call_soon_threadsafe(self._begin_to_answer, answering)
+            self._loop.call_soon_threadsafe(self._begin_to_answer, entries, verdicts)
         except RuntimeError:
             # The loop was closed before the store: nothing can wait for the result any more.
             return
 
-    def _begin_to_answer(self, answering: Iterator[None]) -> None:
-        self._answering.append(answering)
+    def _begin_to_answer(self, entries: Sequence[Entry[Item]], verdicts: Sequence[Verdict]) -> None:
+        if self._asked:
+            self._answer_asked(entries, verdicts)
+        self._answering.append(answer(entries, verdicts))
         if len(self._answering) == 1:
             self._answer_some()
+
+    def _answer_asked(self, entries: Sequence[Entry[Item]], verdicts: Sequence[Verdict]) -> None:
+        start = 0
+        for items, future, _ in entries:
+            if future in self._asked:
+                self._asked.discard(future)
+                _settle(future, verdicts[start])
+            start += len(items)
 
     def _answer_some(self) -> None:
         while self._answering:
@@ -231,17 +249,16 @@ def answer(entries: Sequence[Entry[Any]], verdicts: Sequence[Verdict]) -> Iterat
             yield
         some = verdicts[start : start + len(items)]
         start += len(items)
-        if future.done():
-            continue
-        if not is_alone:
+        if is_alone:
+            _settle(future, some[0])
+        elif not future.done():
             future.set_result(some)
-        elif isinstance(some[0], Exception):
-            future.set_exception(some[0])
-        else:
-            future.set_result(some[0])
 
 
-def _end(ended: asyncio.Future[None]) -> Iterator[None]:
-    if not ended.done():
-        ended.set_result(None)
-    yield from ()
+def _settle(future: asyncio.Future[Any], verdict: Verdict) -> None:
+    if future.done():
+        return
+    if isinstance(verdict, Exception):
+        future.set_exception(verdict)
+    else:
+        future.set_result(verdict)

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
+from scheduler_service.pacing.short_turns import short_turns
 from scheduler_service.persistence.history.buffer import Load
 from scheduler_service.persistence.history.coalesce import Rows, coalesce
 from scheduler_service.persistence.history.database import HistoryDatabase
@@ -132,7 +133,8 @@ class HistoryWriter:
             self._waiters.append((self._load.ticket, waiter))
             self._flush_requested = True
             self._changed.notify()
-        await asyncio.wrap_future(waiter)
+        with short_turns():
+            await asyncio.wrap_future(waiter)
 
     async def perform(self, work: Work[T]) -> T:
         """Runs `work` in a transaction of its own on the writer's thread; for clean-up in small batches.
@@ -237,15 +239,17 @@ class HistoryWriter:
     def _gather_load(self) -> None:
         """Waits for more of the load: for longer after much, and as soon as it turns out to be much itself.
 
-        Otherwise the first load of a burst would be written in pieces.
+        Otherwise the first load of a burst would be written in pieces. A reader ends it: under load not
+        before the usual interval, or many readers would have each execution written twice.
         """
-        waited = flush_interval_after(self._last_batches, self._flush_seconds)
-        if not self._changed.wait_for(self._is_due, timeout=waited):
-            interval = flush_interval_after(len(self._load.batches), self._flush_seconds)
-            self._changed.wait_for(self._is_due, timeout=max(interval - waited, 0))
+        is_busy = self._last_batches >= BUSY_BATCHES
+        if self._changed.wait_for(lambda: self._is_due(is_asked=not is_busy), timeout=self._flush_seconds):
+            return
+        interval = flush_interval_after(max(self._last_batches, len(self._load.batches)), self._flush_seconds)
+        self._changed.wait_for(lambda: self._is_due(is_asked=True), timeout=interval - self._flush_seconds)
 
-    def _is_due(self) -> bool:
-        is_asked = self._flush_requested and self._last_batches < BUSY_BATCHES
+    def _is_due(self, *, is_asked: bool) -> bool:
+        is_asked = is_asked and self._flush_requested
         return is_asked or self._closing or len(self._load.batches) >= FULL_BATCHES
 
     def _write_load(self) -> None:

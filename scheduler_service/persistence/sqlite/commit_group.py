@@ -52,6 +52,10 @@ MAX_SPENT_PAGES = 256
 """So many pages that are not needed any more are left until something else is written."""
 
 
+FEW_FOLDS = 256
+"""So many jobs are written within 5 ms, for which the commits of the group wait too."""
+
+
 class Step(msgspec.Struct, frozen=True, gc=False):
     """One conditional write, run in the writer's transaction; its result is the verdict."""
 
@@ -64,7 +68,7 @@ class Fold(msgspec.Struct, frozen=True, gc=False):
     `is_awaited`: a reader waits for the rows that are behind for longest, also of jobs that move on with it.
     """
 
-    count: int = 256
+    count: int = FEW_FOLDS
     is_whole: bool = False
     is_awaited: bool = False
 

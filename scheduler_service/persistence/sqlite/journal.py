@@ -143,6 +143,11 @@ class Journal:
         return self.is_in_doubt or (first is not None and first <= page)
 
     @property
+    def behind(self) -> int:
+        """How many jobs have rows that lack a turn. For any thread."""
+        return len(self._behind)
+
+    @property
     def has_folds(self) -> bool:
         """Whether something may be folded or deleted."""
         return bool(self._pending or self.spent or self.is_in_doubt)

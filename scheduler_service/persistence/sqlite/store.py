@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from scheduler_service.domain.effects import Delivery
+from scheduler_service.pacing.short_turns import short_turns
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.common.writes import CLOCK_SKEW, StoreWrites, read_deliveries
 from scheduler_service.persistence.sqlite.catalogue import SqliteCatalogue
-from scheduler_service.persistence.sqlite.commit_group import Fold, Step
+from scheduler_service.persistence.sqlite.commit_group import FEW_FOLDS, Fold, Step
 from scheduler_service.persistence.sqlite.files import Files, open_memory, open_shard
 from scheduler_service.persistence.sqlite.folder import LOCK_WAIT_SECONDS, FolderLock
 from scheduler_service.persistence.sqlite.journal import Journal
@@ -24,6 +25,9 @@ from scheduler_service.persistence.sqlite.writer import OnTrouble, Writer
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import OpenJob, Remembered, StoredJob
+
+FOLDS_AWAITED, MOST_AWAITED = 4, 1_024
+"""A reader waits for about so many folds, each of at most so many jobs: 20 ms, for which commits wait too."""
 
 
 class SqliteStateStore(StoreWrites[Writer]):
@@ -172,9 +176,11 @@ class SqliteStateStore(StoreWrites[Writer]):
 
     async def _catch_up(self) -> None:
         """Returns when the tables have everything that was answered before the call. Raises StoreError."""
-        newest = self._journal.newest
-        while self._journal.holds(newest):
-            await self.writer.put(Fold(is_awaited=True))
+        newest, most = self._journal.newest, self._journal.behind // FOLDS_AWAITED
+        fold = Fold(min(max(FEW_FOLDS, most), MOST_AWAITED), is_awaited=True)
+        with short_turns():
+            while self._journal.holds(newest):
+                await self.writer.ask(fold)
 
     async def _close(self) -> None:
         with contextlib.suppress(StoreError):  # the next start does it

@@ -88,6 +88,7 @@ class Writer:
             on_idle=self._fold_some, idle_seconds=IDLE_SECONDS,
             weights=Weights(weigh, LARGE_BYTES, LARGE_GROUP_BYTES),
         )  # fmt: skip
+        self.ask = self._thread.ask
         self.put, self.put_all, self.close = self._thread.put, self._thread.put_all, self._thread.close
         self.count_waiting = lambda: self._thread.waiting
         self.groups = self._thread.groups

@@ -1,6 +1,7 @@
 """The writer: merging, repetition, confirmation, and what it does when the disk is full."""
 
 import asyncio
+import sys
 import threading
 import time
 from pathlib import Path
@@ -145,7 +146,7 @@ async def test_readers_at_the_same_time_share_one_write(tmp_path: object) -> Non
 
 
 async def test_a_reader_hurries_a_writer_at_rest_alone(tmp_path: object) -> None:
-    """Under load its records come with the load that is gathered anyway: readers cost firings nothing."""
+    """Under load its records wait for the usual interval: each execution is not written twice for readers."""
     room = Room(f"sqlite:///{tmp_path}/history.db", flush_seconds=600)
     for number in range(1, BUSY_BATCHES + 1):
         room.writer.append(batch(number, execution(number)), durable=False)
@@ -159,6 +160,25 @@ async def test_a_reader_hurries_a_writer_at_rest_alone(tmp_path: object) -> None
     await room.writer.close()
     assert [one["executeNumber"] for one in (await room.reads.executions(newest)).items] == [1_000]
     await room.close()
+
+
+async def test_a_reader_under_load_waits_for_no_long_gathering(tmp_path: object) -> None:
+    """Of two busy writers the one that is asked writes first, and need not wait for the interpreter."""
+    usual = sys.getswitchinterval()
+    asked, other = (Room(f"sqlite:///{tmp_path}/{name}.db", flush_seconds=1) for name in ("asked", "other"))
+    for room in (other, asked):
+        append_load(room)
+        await room.writer.flush()
+        room.writer.append(batch(2_000, execution(2_000)), durable=True)
+    flushing = asyncio.create_task(asked.writer.flush())
+    await asyncio.sleep(0)
+    assert sys.getswitchinterval() < usual
+    await flushing
+    assert ("u1", 2_000) in asked.confirmed
+    assert ("u1", 2_000) not in other.confirmed
+    assert sys.getswitchinterval() == usual
+    await asked.close()
+    await other.close()
 
 
 async def test_under_load_an_execution_waits_for_its_end(tmp_path: object) -> None:

@@ -20,7 +20,7 @@ from scheduler_service.persistence.sqlite.journal_page import LostTurns, OnDamag
 from scheduler_service.persistence.sqlite.reader import Reader
 from scheduler_service.persistence.sqlite.rows import LARGE_BYTES
 from scheduler_service.persistence.sqlite.schema import upgrade
-from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.persistence.sqlite.store import FOLDS_AWAITED, SqliteStateStore
 from scheduler_service.ports.catalogue import CatalogueEntry, JobPage, JobQuery
 from scheduler_service.ports.errors import StoreConflict, StoreDamaged, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Commit, StoredJob
@@ -174,6 +174,19 @@ async def test_a_list_ends_while_jobs_move_on(folder: Path) -> None:
         await store.commit(turn("a", over=over))
     assert over < 50
     await listing
+    await store.close()
+
+
+async def test_a_list_waits_for_few_folds_after_a_burst(folder: Path) -> None:
+    """However many turns it left; and no commit waits for more than some of them at once."""
+    breaking = Breaking()
+    store = await SqliteStateStore.open(folder=folder, faults=breaking)
+    names = [f"job-{number}" for number in range(4 * 600)]
+    await store.commit_all([commit(name) for name in names])
+    await store.commit_all([turn(name, batch=None) for name in names])
+    page = await store.catalogue.list(JobQuery(tenant=None, limit=500))
+    assert {one.execute_number for one in page.items} == {1}
+    assert breaking.folds == FOLDS_AWAITED
     await store.close()
 
 
