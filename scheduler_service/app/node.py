@@ -19,7 +19,7 @@ from scheduler_service.app.node_parts import NodeParts
 from scheduler_service.app.node_service import LISTENERS, NodeService
 from scheduler_service.app.node_stores import make_events, make_services, open_stores
 from scheduler_service.app.process_log import process_log
-from scheduler_service.app.server import serve
+from scheduler_service.app.server import serve, through_hangups
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler, Secrets, make_surroundings
 from scheduler_service.app.telemetry import Telemetry
@@ -58,7 +58,8 @@ class ClusterJobs:
 def run_node(loaded: Loaded) -> None:
     """`punctual serve --runtime dapr`. Raises SettingsError and StoreError where it cannot start."""
     with process_log(loaded.settings) as log:
-        uvloop.run(serve(loaded, log=log, opening=open_node, listeners=LISTENERS))
+        serving = serve(loaded, log=log, opening=open_node, listeners=LISTENERS)
+        uvloop.run(through_hangups(serving, log=log))
 
 
 async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:

@@ -66,7 +66,16 @@ def run_service(loaded: Loaded, *, begins_anew: bool = False) -> None:
     Raises SettingsError and StoreError where it cannot start.
     """
     with process_log(loaded.settings) as log:
-        uvloop.run(serve(loaded, log=log, opening=partial(open_service, begins_anew=begins_anew)))
+        opening = partial(open_service, begins_anew=begins_anew)
+        uvloop.run(through_hangups(serve(loaded, log=log, opening=opening), log=log))
+
+
+async def through_hangups(work: Awaitable[None], *, log: Log) -> None:
+    """Awaits `work`; SIGHUP, of a terminal that closes or of a supervisor, is a line of the log meanwhile."""
+    note = "the service goes on; settings are read at its start alone: restart it to change them"
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGHUP, lambda: log("hangup_ignored", note=note))
+    await work
 
 
 async def serve(

@@ -5,7 +5,6 @@
 
 import asyncio
 import os
-import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
@@ -67,9 +66,6 @@ DONE = rpc_methods.START.write_result(None)
 
 def main() -> None:
     """Works until the connection to the service is cut."""
-    # Signals of a terminal reach all processes: the service alone acts on them, and stops the others.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     uvloop.run(work(socket.socket(fileno=int(sys.argv[1])), open_log=_open_log, end=os._exit))
 
 

@@ -22,9 +22,16 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
+def ignore_terminal() -> None:
+    """Signals of a terminal reach all processes: the service alone acts on them, and stops the others."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
 def main() -> None:
     """Works until the connection to the service is cut."""
     end_with_parent()
+    ignore_terminal()
     from scheduler_service.app.worker_main import main as work  # its imports take a third of a second
 
     work()

@@ -216,6 +216,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         part.tie()
     # Not by SIGINT, which is ignored where a script started this in the background.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # not under nohup
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
         return _run(cluster)
     except KeyboardInterrupt:

@@ -89,6 +89,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "firings_missed": Word(WARNING, "Planned firings passed while nothing could fire them."),
         "handover_failed": Word(WARNING, "A running execution could not be handed to another node."),
         "handover_missed": Word(WARNING, "A job came back before its execution was handed over."),
+        "hangup_ignored": Word(INFO, "The process was told to hang up (SIGHUP), and goes on."),
         "heartbeat_not_written": Word(ERROR, "The heartbeat of this node could not be written."),
         "heartbeat_written_again": Word(INFO, "The heartbeat of this node is written again."),
         "history_not_awaited": Word(WARNING, "A command was answered before the history had its records."),

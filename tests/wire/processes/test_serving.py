@@ -1,17 +1,20 @@
 """`punctual serve`, `punctual demo` and `punctual db` as processes (SPEC sections 14, 15 and 16)."""
 
+import contextlib
 import os
+import shlex
 import signal
 import socket
 import subprocess
 import time
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from tests.wire.processes.process import COMMAND, Process, bare_environment, run, serve
+from tests.wire.processes.process import COMMAND, PATIENCE, Process, bare_environment, free_port, run, serve
 
 KEY = "0123456789abcdef"
 
@@ -78,6 +81,58 @@ def test_a_signal_ends_it_well(tmp_path: Path, number: signal.Signals) -> None:
     with serve(tmp_path / "data") as process:
         found = httpx.get(f"{process.wait_for_url()}/jobs/a").json()["data"]
         assert found["uid"] == created.json()["data"]["uid"]
+
+
+def test_a_hangup_ends_nothing(tmp_path: Path) -> None:
+    """Of a terminal that closes, to all processes; a line says that settings are read at the start (14)."""
+    with serve(tmp_path / "data", "--workers", "2") as process:
+        url = process.wait_for_url()
+        [node] = httpx.get(f"{url}/nodes", timeout=20).json()["data"]["items"]
+        pids = [one["pid"] for one in node["processes"]]
+        for pid in pids:
+            os.kill(pid, signal.SIGHUP)
+        assert "read at its start" in process.wait_for_line('"hangup_ignored"').string
+        [node] = httpx.get(f"{url}/nodes", timeout=20).json()["data"]["items"]
+        assert [(one["pid"], one["state"]) for one in node["processes"]] == [(pid, "running") for pid in pids]
+        assert process.stop() == 0
+        assert sum('"hangup_ignored"' in line for line in process.err) == 1
+
+
+def test_closed_descriptors_are_no_place_for_a_database(tmp_path: Path) -> None:
+    """0 to 2 are /dev/null then, in worker processes too: no line of the log lands in a file (14)."""
+    port, data = free_port(), tmp_path / "data"
+    command = shlex.join([*COMMAND, "serve", "--port", port, "--data", str(data), "--workers", "2"])
+    shell = ["sh", "-c", f"exec {command} <&- >&- 2>&-"]
+    with subprocess.Popen(shell, cwd=tmp_path, env=bare_environment()) as process:
+        try:
+            [node] = answered(process, f"http://127.0.0.1:{port}/nodes")["data"]["items"]
+            pids = [one["pid"] for one in node["processes"]]
+            named = {str(Path(f"/proc/{pid}/fd/{number}").readlink()) for pid in pids for number in range(3)}
+            assert named == {"/dev/null"}
+        finally:
+            process.terminate()
+        assert process.wait(60) == 0
+    assert not [one.name for one in data.iterdir() if b'"timestamp"' in one.read_bytes()]
+
+
+def answered(process: "subprocess.Popen[bytes]", url: str) -> Any:
+    """What a process answers that cannot say when it listens."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        with contextlib.suppress(httpx.TransportError):
+            return httpx.get(url, timeout=20).json()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            raise AssertionError(f"it ended with {process.wait(0.05)}")
+    raise AssertionError(f"{url} does not answer")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"])
+def test_commands_work_without_their_streams(tmp_path: Path, closed: str) -> None:
+    """Each of them may be closed; what was to be said there is lost (16)."""
+    command = shlex.join([*COMMAND, "db", "migrate", "--data", "data"])
+    for line in (f"exec {command} {closed}", f"exec {shlex.join(COMMAND)} settings {closed}"):
+        assert subprocess.call(["sh", "-c", line], cwd=tmp_path, env=bare_environment()) == 0
+    assert punctual("db", "check", "--data", "data", cwd=tmp_path).returncode == 0
 
 
 def test_a_second_signal_ends_the_waiting(tmp_path: Path) -> None:
