@@ -115,6 +115,9 @@ async def _serve(
     settings = loaded.settings
     check_exposure(settings)
     log_egress(loaded, log)
+    if loaded.passed_over:
+        note = "an orchestrator's, for a Service of this name: no settings, which have two underscores"
+        log("variables_ignored", variables=list(loaded.passed_over), note=note)
     shares = divide(raise_limit(log), listeners=listeners, connections=settings.limits.connections)
     listener = listen(settings.server.host, settings.server.port)
     served = address_of(settings, listener, log=log)

@@ -10,7 +10,7 @@ import typer
 from scheduler_service import how_to_install
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Config, Output
-from scheduler_service.cli.output import Format, show
+from scheduler_service.cli.output import Format, note, show
 from scheduler_service.domain.errors import PunctualError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def serve(
         "log.format": log_format,
         "log.access": log_access,
     }
-    loaded = read_settings(given, config)
+    loaded = load_own(given, config)
     _check_runtime(loaded, runtime)
     if runtime == "dapr":
         _run(_find_node_runner(loaded))
@@ -113,7 +113,7 @@ def demo(
 
     Example: punctual demo --port 8000
     """
-    loaded = read_settings({"server.host": host, "server.port": port, "store.data": data}, config)
+    loaded = load_own({"server.host": host, "server.port": port, "store.data": data}, config)
     if loaded.settings.store.url is not None:
         raise CommandError("the demo stores its jobs in --data; leave store.url out", Exit.USAGE)
     if loaded.settings.server.workers > 1:
@@ -136,6 +136,14 @@ def show_settings(config: Config = None, output: Output = Format.TABLE) -> None:
 
 
 def read_settings(arguments: Mapping[str, object], config: Path | None) -> "Loaded":
+    """The settings of a command that has no log. Raises CommandError."""
+    loaded = load_own(arguments, config)
+    if loaded.passed_over:
+        note(f"passed over as an orchestrator's, no settings: {', '.join(loaded.passed_over)}")
+    return loaded
+
+
+def load_own(arguments: Mapping[str, object], config: Path | None) -> "Loaded":
     """The settings of this process. Raises CommandError."""
     from scheduler_service.settings import SettingsError, load_settings
     from scheduler_service.settings.sources import read_env_file

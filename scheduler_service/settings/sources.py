@@ -4,6 +4,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,14 @@ NOT_SETTINGS = frozenset(
         "PUNCTUAL_BENCH_CACHE",
     }
 )
+SERVICE_LINK = re.compile(
+    r"PUNCTUAL(_[A-Z0-9]+)*_("
+    r"(SERVICE_HOST|PORT_\d+_[A-Z]+_ADDR)=[0-9a-f.:]+"
+    r"|(SERVICE_PORT(_[A-Z0-9]+)*|PORT_\d+_[A-Z]+_PORT)=\d+"
+    r"|PORT_\d+_[A-Z]+_PROTO=(tcp|udp|sctp)"
+    r"|PORT(_\d+_[A-Z]+)?=(tcp|udp|sctp)://\S+)"
+)
+"""`NAME=VALUE` that Kubernetes sets for each Service whose name begins with `punctual`."""
 NOT_AVAILABLE = frozenset({"signing", "secrets"})
 CASE_SENSITIVE = frozenset({"env", "secrets"})
 SECRET = frozenset({"server.key", "dapr.app_token", "dapr.api_token"})
@@ -49,11 +58,15 @@ class SettingsError(PunctualError):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """The settings, and the source of each given one (`egress.allow`). `has_file`: one source is a file."""
+    """The settings, and the source of each given one (`egress.allow`). `has_file`: one source is a file.
+
+    `passed_over` are the variables that look like settings, and that Kubernetes sets for a Service.
+    """
 
     settings: Settings
     sources: dict[str, str]
     has_file: bool = False
+    passed_over: tuple[str, ...] = ()
 
     def allowing(self, host: str) -> "Loaded":
         """The same settings with `host` in `egress.allow`, if they have a group `egress` or come from a file.
@@ -106,7 +119,9 @@ def load_settings(
             sources[".".join(path)] = source
         # After each source, so that a wrong value is refused even if a later source overrides it.
         settings = _validate(tree, sources)
-    return Loaded(settings, sources, config is not None)
+    return Loaded(
+        settings, sources, config is not None, tuple(filter(partial(_is_link, environ), sorted(environ)))
+    )
 
 
 def read_env_file(path: Path) -> dict[str, str]:
@@ -173,7 +188,7 @@ def _leaves(value: object) -> Iterator[tuple[Name, object]]:
 def _read_environment(environ: Mapping[str, str]) -> list[tuple[Name, object]]:
     found: list[tuple[Name, object]] = []
     for name, text in sorted(environ.items()):
-        if not name.startswith(PREFIX) or name in NOT_SETTINGS:
+        if not name.startswith(PREFIX) or name in NOT_SETTINGS or _is_link(environ, name):
             continue
         group, *rest = name.removeprefix(PREFIX).split("__")
         lowered = group.lower()
@@ -184,6 +199,10 @@ def _read_environment(environ: Mapping[str, str]) -> list[tuple[Name, object]]:
         else:
             found.append(((lowered, *(part.lower() for part in rest)), _read_text(text)))
     return found
+
+
+def _is_link(environ: Mapping[str, str], name: str) -> bool:
+    return SERVICE_LINK.fullmatch(f"{name}={environ[name]}") is not None
 
 
 def _read_otel(environ: Mapping[str, str]) -> list[tuple[Name, object]]:

@@ -177,6 +177,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "turn_failed": Word(ERROR, "A turn of a job met a defect, or a state that cannot be read."),
         "turns_lost": Word(ERROR, "A damaged page of the journal lost turns; jobs repeat their last."),
         "unsent_not_reported": Word(WARNING, "A job could not be told that its request was held back."),
+        "variables_ignored": Word(INFO, "Variables that look like settings are an orchestrator's."),
         "worker_answered": Word(INFO, "A worker process that was silent answers again."),
         "worker_lost": Word(ERROR, "A worker process has ended and is started again."),
         "worker_not_started": Word(ERROR, "A worker process could not be started; it is tried again."),

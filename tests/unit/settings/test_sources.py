@@ -31,6 +31,9 @@ def test_the_first_place_that_has_a_setting_wins(tmp_path: Path) -> None:
         ("PUNCTUAL_SERVER__PROT", "unknown setting server.prot (environment)"),
         ("PUNCTUAL_SREVER__PORT", "unknown setting srever"),
         ("PUNCTUAL_TEST_THING", "unknown setting test_thing"),
+        ("PUNCTUAL_PORT", "unknown setting port"),
+        ("PUNCTUAL_SERVER_PORT", "unknown setting server_port"),
+        ("PUNCTUAL_SERVER__SERVICE_PORT", "unknown setting server.service_port"),
         ("PUNCTUAL_EGRESS__ALOW", "known in its group: allow, deny, follow"),
     ],
 )
@@ -193,12 +196,38 @@ def test_what_others_put_into_the_environment_is_left_alone() -> None:
     assert load_settings({}, environ).sources == {}
 
 
+LINKS = {
+    f"{name}_{rest}": value
+    for name in ("PUNCTUAL", "PUNCTUAL_HEADLESS", "PUNCTUAL_2")
+    for rest, value in {
+        "SERVICE_HOST": "10.96.0.17",
+        "SERVICE_PORT": "8000",
+        "SERVICE_PORT_HTTP": "8000",
+        "SERVICE_PORT_HTTP_2": "8001",
+        "PORT": "tcp://10.96.0.17:8000",
+        "PORT_8000_TCP": "tcp://10.96.0.17:8000",
+        "PORT_8000_TCP_PROTO": "tcp",
+        "PORT_8000_TCP_PORT": "8000",
+        "PORT_8000_TCP_ADDR": "fd00::17",
+        "PORT_53_UDP": "udp://[fd00::17]:53",
+    }.items()
+}
+
+
+def test_what_kubernetes_sets_for_a_service_is_passed_over() -> None:
+    """All of it, whatever the Service is called beyond `punctual`, and it is named (16)."""
+    loaded = load_settings({}, {**LINKS, "PUNCTUAL_SERVER__PORT": "9000", "PATH": "/bin"})
+    assert loaded.passed_over == tuple(sorted(LINKS))
+    assert loaded.sources == {"server.port": "environment"}
+
+
 def test_every_name_that_the_documents_give_is_taken() -> None:
     """What they say is no setting, but read by the command line, a script or a benchmark (16)."""
     texts = " ".join(page.read_text(encoding="utf-8") for page in PAGES)
     named = set(re.findall(r"PUNCTUAL_[A-Z]+(?:_[A-Z]+)*(?![A-Z_])", texts)) - {
         "PUNCTUAL_ALERTS",
         "PUNCTUAL_ENV_FILE",
+        "PUNCTUAL_PORT",
     }
     assert {"PUNCTUAL_BENCH_CACHE", "PUNCTUAL_DAPR_BIN", "PUNCTUAL_URL"} <= named
     assert load_settings({}, dict.fromkeys(named, "x")).sources == {}

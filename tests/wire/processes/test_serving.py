@@ -1,6 +1,7 @@
 """`punctual serve`, `punctual demo` and `punctual db` as processes (SPEC sections 14, 15 and 16)."""
 
 import contextlib
+import json
 import os
 import shlex
 import signal
@@ -81,6 +82,19 @@ def test_a_signal_ends_it_well(tmp_path: Path, number: signal.Signals) -> None:
     with serve(tmp_path / "data") as process:
         found = httpx.get(f"{process.wait_for_url()}/jobs/a").json()["data"]
         assert found["uid"] == created.json()["data"]["uid"]
+
+
+def test_variables_of_an_orchestrator_are_named_in_a_line(tmp_path: Path) -> None:
+    """By a service and a command, which go on (16)."""
+    links = {"PUNCTUAL_PORT": "tcp://10.0.0.1:8000", "PUNCTUAL_SERVICE_HOST": "10.0.0.1"}
+    with serve(tmp_path / "data", **links) as process:
+        process.wait_for_url()
+        [line] = [one for one in process.err if '"variables_ignored"' in one]
+        assert json.loads(line)["variables"] == sorted(links)
+        assert process.stop() == 0
+    done = punctual("db", "check", "--data", "data", cwd=tmp_path, **links)
+    assert done.returncode == 0
+    assert done.stderr.count("PUNCTUAL_PORT, PUNCTUAL_SERVICE_HOST") == 1
 
 
 def test_a_hangup_ends_nothing(tmp_path: Path) -> None:
