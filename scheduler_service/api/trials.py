@@ -9,7 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from client_sdk.models import TrialRequest
-from scheduler_service.api.bodies import read_json_by_size, read_model
+from scheduler_service.api.bodies import header, read_json_by_size, read_model
 from scheduler_service.api.definitions import CheckedDefinition, check_posted
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.name_warnings import find_refused_names, warn_of_names
@@ -19,13 +19,14 @@ from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.events import Created, Triggered
 from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.job_key import write_job_key
-from scheduler_service.domain.replies import Started
+from scheduler_service.domain.replies import Reply, Started
 from scheduler_service.domain.trials import TRIALS, write_trial_id
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.state import Remembered
 
 MOST_LIVING = 100
-"""Trials that are not destroyed yet; a further one is refused."""
+"""Trials that are not destroyed yet; a further one is refused. Nodes of a cluster that begin trials at one
+moment may pass it by one each."""
 SUBJECT = "definitions/try"
 PLACE = "/definition"
 
@@ -51,11 +52,7 @@ async def try_definition(request: ApiRequest) -> Response:
     text = checked.definition.text
     names = await warn_of_names(text, await find_refused_names(request.deps, text))
 
-    async def work() -> object:
-        await _check_room(request)
-        return await _run(request, posted, name)
-
-    data = await request.run_once(SUBJECT, raw, work)
+    data = await request.run_once(SUBJECT, raw, lambda: _run(request, posted, name))
     return succeed(data, status=HTTPStatus.CREATED, warnings=_below((*checked.warnings, *names)))
 
 
@@ -102,16 +99,15 @@ async def _check_room(request: ApiRequest) -> None:
 async def _run(request: ApiRequest, posted: _Posted, name: str) -> dict[str, object]:
     """Creates the trial and triggers it; both have their effect once. Raises ApiProblem, StoreError."""
     job_id, params = write_trial_id(name), bytes(posted.params)
-    changed = {"jobId": job_id, "timer": {"period": "external"}, "parentJob": TRIALS, "active": 1}
-    text = posted.definition | {key: _raw(value) for key, value in changed.items()}
-    for member in ("parentJobExecution", "startPolicy", "disabled"):
-        text.pop(member, None)
-    checked = await _check(request, text, is_trial=True)
-    job_key, now = write_job_key(request.caller.tenant, job_id), request.deps.clock.now().wall
-    await run_command(request, job_key, Command(Created(uid="", key=b""), checked.definition))
-    remembered = Remembered(f"jobs/{job_id}/trigger", "trial", sha256(params).digest(), b"", now)
-    event = Triggered(params=params, trace=request.trace)
-    started = await run_command(request, job_key, Command(event, remembered=remembered))
+    now = request.deps.clock.now().wall
+    # Of no job, so that it outlives the trial: else a repetition after its end would run it again.
+    remembered = Remembered(f"jobs/{job_id}/trigger", "trial", sha256(params).digest(), b"", now, SUBJECT)
+    trigger = Command(Triggered(params=params, trace=request.trace), remembered=remembered)
+    job_key = write_job_key(request.caller.tenant, job_id)
+    started = await _find_begun(request, job_key, trigger)
+    if started is None:
+        await _create(request, posted, job_id, job_key)
+        started = await run_command(request, job_key, trigger)
     assert isinstance(started, Started)
     return {
         "jobId": job_id,
@@ -119,6 +115,29 @@ async def _run(request: ApiRequest, posted: _Posted, name: str) -> dict[str, obj
         "executeNumber": started.execute_number,
         "state": started.state,
     }
+
+
+async def _find_begun(request: ApiRequest, job_key: str, trigger: Command) -> Reply | None:
+    """What an earlier request under this key began, also where the trial has gone; None: nothing."""
+    if header(request.scope, b"idempotency-key") is None:
+        return None
+    try:
+        return await run_command(request, job_key, trigger)
+    except ApiProblem as problem:
+        if problem.status is HTTPStatus.NOT_FOUND:
+            return None
+        raise
+
+
+async def _create(request: ApiRequest, posted: _Posted, job_id: str, job_key: str) -> None:
+    changed = {"jobId": job_id, "timer": {"period": "external"}, "parentJob": TRIALS, "active": 1}
+    text = posted.definition | {key: _raw(value) for key, value in changed.items()}
+    for member in ("parentJobExecution", "startPolicy", "disabled"):
+        text.pop(member, None)
+    checked = await _check(request, text, is_trial=True)
+    async with request.deps.trials.beginning:
+        await _check_room(request)
+        await run_command(request, job_key, Command(Created(uid="", key=b""), checked.definition))
 
 
 def _raw(value: object) -> msgspec.Raw:

@@ -168,12 +168,13 @@ def remember_reply(
 ) -> Remembered | None:
     """What is kept under the Idempotency-Key. A refusal is not: it did nothing, and may be repeated.
 
-    Of a message nothing is kept that did nothing.
+    It ends with the job's life, where `remembered` does not say of what else it is. Of a message nothing is
+    kept that did nothing.
     """
     if isinstance(reply, Refusal) or (remembered.is_of_message and isinstance(reply, Unchanged)):
         return None
     said = remembered.answer if answer is None else answer(reply)
-    return replace(remembered, answer=said, job_id=job_id)
+    return replace(remembered, answer=said, job_id=remembered.job_id or job_id)
 
 
 def has_large_bodies(decision: Decision) -> bool:

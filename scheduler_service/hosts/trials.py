@@ -31,12 +31,16 @@ class TrialStore(Protocol):
 
 
 class Trials:
-    """All trials of this service or cluster."""
+    """All trials of this service or cluster.
+
+    `beginning` is held from the count of those that live to the creation of one more.
+    """
 
     def __init__(self, *, store: TrialStore, deliver: Deliver, clock: Clock) -> None:
         self._store = store
         self._deliver = deliver
         self._clock = clock
+        self.beginning = asyncio.Lock()
 
     async def sweep(self) -> int:
         """Destroys those that are over and older than `KEPT_MS`; how many live on. Raises StoreError.

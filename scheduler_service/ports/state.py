@@ -16,7 +16,8 @@ from scheduler_service.ports.queues import Queues
 class Remembered(msgspec.Struct, frozen=True, gc=False):
     """An answer kept under an Idempotency-Key: `scope` is the route's subject, `digest` that of the body.
 
-    `job_id`: the job whose turn it guards; it is deleted when that life of the job ends. Empty: of no job.
+    `job_id`: the job whose turn it guards; it is deleted when that life of the job ends. Empty, or no id: of
+    no job.
     """
 
     scope: str

@@ -1,5 +1,7 @@
 """A definition is run once, without a job that stays (SPEC section 10)."""
 
+import asyncio
+from collections import Counter
 from typing import Any
 
 import httpx
@@ -159,13 +161,13 @@ async def test_a_key_is_one_trial(client: httpx.AsyncClient, world: World) -> No
 
 
 class Breaking(World):
-    """The store goes before the first event of a kind, or right after its turn."""
+    """The store goes before the first event of a kind for a job, or right after its turn."""
 
     kind: type[Event] | None = None
     is_after = False
 
     async def deliver(self, job_id: str, command: Command) -> Reply:
-        if self.kind is None or not isinstance(command.event, self.kind):
+        if self.kind is None or not isinstance(command.event, self.kind) or job_id not in self.documents:
             return await super().deliver(job_id, command)
         self.kind = None
         if self.is_after:
@@ -252,3 +254,36 @@ async def test_there_are_not_too_many(client: httpx.AsyncClient, world: World) -
     world.wall += KEPT_MS
     await attempt(client)
     assert len(world.documents) == 1
+
+
+async def test_callers_at_one_moment_pass_no_limit(client: httpx.AsyncClient, world: World) -> None:
+    """As many as may live begin, and no further one."""
+    body = {"definition": definition()}
+    sent = [client.post("/definitions/try", json=body) for _ in range(MOST_LIVING + 20)]
+    answers = await asyncio.gather(*sent)
+    assert Counter(one.status_code for one in answers) == {201: MOST_LIVING, 429: 20}
+    assert len(world.documents) == MOST_LIVING
+
+
+@pytest.mark.parametrize("end", ["swept", "deleted"])
+async def test_a_key_whose_trial_has_gone_runs_nothing(end: str) -> None:
+    """Where the answer was lost in a crash, the execution is found again, not repeated; also without room."""
+    world = Breaking()
+    async with world.client() as client:
+        world.kind, world.is_after = Triggered, True
+        body = {"definition": definition()}
+        assert (await client.post("/definitions/try", json=body, headers=KEY)).status_code == 503
+        (job_id,) = world.documents
+        await world.answer_calls()
+        if end == "deleted":
+            assert (await client.delete(f"/jobs/{job_id}")).is_success
+        world.wall += KEPT_MS
+        assert await world.deps.trials.sweep() == 0
+        assert world.documents == {}
+        for _ in range(MOST_LIVING):
+            await attempt(client)
+        again = await client.post("/definitions/try", json=body, headers=KEY)
+        data = again.json()["data"]
+        assert (again.status_code, data["jobId"], data["executeNumber"]) == (201, job_id, 1)
+        assert (await client.get(f"/executions/{data['executionId']}")).json()["data"]["state"] == "succeeded"
+        assert [one for one in world.documents if one == job_id] == []

@@ -1,5 +1,7 @@
 """How much all services may declare together, as stored (SPEC section 11)."""
 
+import asyncio
+
 import pytest
 
 from scheduler_service.domain.services import Service
@@ -83,3 +85,12 @@ async def test_more_than_there_is_room_for_is_in_the_log(
     await registry_of(table, clock).register(service("a"), declaration(90))
     await DeclaredRoom(table=table, most=most).report(write)
     assert lines == said
+
+
+async def test_services_at_one_moment_pass_no_limit(table: MemoryTable, clock: StandingClock) -> None:
+    """As many declare as there is room for."""
+    registry = registry_of(table, clock)
+    asked = [registry.register(service(f"s{number}"), declaration(30)) for number in range(9)]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert sum(isinstance(one, DeclarationsFull) for one in answers) == 6
+    assert len(registry.all()) == 3
