@@ -11,8 +11,10 @@ from starlette.types import Scope
 from scheduler_service.api.bodies import header, only_header
 from scheduler_service.api.cookies import check_console, check_origin, session_cookies
 from scheduler_service.api.responses import ApiProblem, refuse
+from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.security.callers import Caller, Role
 from scheduler_service.security.sessions import SESSION_MS, Session, SessionSeal
+from scheduler_service.security.wrong_keys import WrongKeys
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 OF_PROXIES = frozenset({b"forwarded", b"via", b"x-real-ip"})
@@ -42,7 +44,10 @@ class Authentication:
     must be of this machine, no proxy may say that it passes the request on, and one that changes something
     must not come from a web page of another origin. Every caller is an admin of `tenant` and has the name of
     the key, or of this machine's `user`. With a key, pages of `own_url` (server.external_url) are the
-    service's own. `now` is the time in ms since 1970.
+    service's own.
+
+    A wrong key is 401, and 429 where too many were tried from its address, or from all. A right one always
+    gets in: behind a proxy all callers may have one address.
     """
 
     def __init__(
@@ -51,7 +56,7 @@ class Authentication:
         admin_key: str | None,
         tenant: str,
         user: str,
-        now: Callable[[], int],
+        now: Callable[[], Now],
         own_url: str | None = None,
     ) -> None:
         # Without a key no proxy is in front: one that does not say so would let pages of others in.
@@ -60,6 +65,7 @@ class Authentication:
         self._admin = Caller(tenant, Role.ADMIN, name=user if admin_key is None else KEY_NAME)
         self._seal = SessionSeal(key=self._admin_key or b"")
         self._now = now
+        self._wrong_keys = WrongKeys()
 
     def __call__(self, scope: Scope, is_open: bool) -> Caller:
         """The caller of the request. Raises ApiProblem (401, 403)."""
@@ -81,11 +87,25 @@ class Authentication:
             return Identity(self._admin)
         return None if given is not None else self._session_of(scope)
 
-    def open_session(self, key: str) -> tuple[Identity, str] | None:
-        """A session of whoever has this key, with its text for the cookie; None: the key is not known."""
+    def count_wrong_key(self, scope: Scope) -> None:
+        """One more wrong key came with the request. Raises ApiProblem (429) where there were too many.
+
+        Nothing is awaited, so that of many at one moment each is counted.
+        """
+        address, now = _address_of(scope), self._now().steady
+        if wait := self._wrong_keys.wait(address, now):
+            raise _too_many(wait)
+        self._wrong_keys.fail(address, now)
+
+    def open_session(self, key: str, scope: Scope) -> tuple[Identity, str] | None:
+        """A session of whoever has this key, with its text for the cookie; None: the key is not known.
+
+        The wrong keys of its address are forgotten: a person has mistyped.
+        """
         if not self._is_key(key):
             return None
-        caller, expires = self._admin, self._now() + SESSION_MS
+        self._wrong_keys.succeed(_address_of(scope))
+        caller, expires = self._admin, self._now().wall + SESSION_MS
         text = self._seal.write(Session(caller.tenant, caller.role, caller.name, expires))
         return Identity(caller, expires), text
 
@@ -93,6 +113,7 @@ class Authentication:
         given = only_header(scope, b"authorization")
         if given is not None:
             if not self._is_key(_bearer(given)):
+                self.count_wrong_key(scope)
                 raise _unknown_key("this key is not known")
             return self._admin
         identity = self._session_of(scope)
@@ -108,7 +129,7 @@ class Authentication:
         return key is not None and hmac.compare_digest(given.encode("utf-8", "replace"), key)
 
     def _session_of(self, scope: Scope) -> Identity | None:
-        now = self._now()
+        now = self._now().wall
         for text in session_cookies(scope):
             if (session := self._seal.read(text, now=now)) is not None:
                 return Identity(Caller(session.tenant, session.role, name=session.name), session.expires)
@@ -178,6 +199,19 @@ def _not_local(what: str) -> ApiProblem:
 def _bearer(given: str) -> str:
     """The key of an `Authorization` header; empty for another scheme."""
     return given[len(BEARER) :].strip() if given[: len(BEARER)].lower() == BEARER else ""
+
+
+def _address_of(scope: Scope) -> str:
+    client = scope.get("client")
+    return "" if client is None else str(client[0])
+
+
+def _too_many(wait: int) -> ApiProblem:
+    seconds = -(-wait // SECOND)
+    message = f"this key is not known, and too many wrong keys were tried; try again in {seconds} s"
+    problem = refuse(HTTPStatus.TOO_MANY_REQUESTS, "/Authorization", "limit", message)
+    problem.headers = (("retry-after", str(seconds)),)
+    return problem
 
 
 def _unknown_key(message: str) -> ApiProblem:

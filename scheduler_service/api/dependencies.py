@@ -38,7 +38,6 @@ from scheduler_service.ports.delivery import Definition, Deliver
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import RequestStore
-from scheduler_service.security.sign_in_limit import SignInLimit
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile
@@ -272,14 +271,9 @@ class ApiDependencies:
             admin_key=self.admin_key,
             tenant=self.surroundings.tenant,
             user=self.user,
-            now=lambda: self.clock.now().wall,
+            now=self.clock.now,
             own_url=self.own_url,
         )
-
-    @cached_property
-    def sign_in_limit(self) -> SignInLimit:
-        """The failed sign-ins of this process."""
-        return SignInLimit()
 
     @cached_property
     def store_faults(self) -> Tally:

@@ -166,6 +166,6 @@ def _responses(operation: Operation, references: References) -> Schema:
 
 
 def _failures(operation: Operation) -> set[int]:
-    with_key = set() if operation.is_open else {401}
+    with_key = set() if operation.is_open else {401, 429}
     with_body = set() if operation.body is None else {400, 413, 415}
     return {403, 422, 431, 503, *operation.statuses} | with_key | with_body

@@ -6,11 +6,11 @@ from starlette.responses import Response
 
 from client_sdk.models.requests import SignIn
 from scheduler_service.api.authentication import Identity
-from scheduler_service.api.bodies import read_json, read_model
+from scheduler_service.api.bodies import header, read_json, read_model
 from scheduler_service.api.cookies import check_console, check_origin, write_cookie
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import ApiProblem, refuse, succeed
-from scheduler_service.domain.moments import SECOND, rfc3339
+from scheduler_service.api.responses import refuse, succeed
+from scheduler_service.domain.moments import rfc3339
 
 LONGEST_BODY = 4_096
 UNKEPT = {"cache-control": "no-store"}
@@ -18,28 +18,25 @@ UNKEPT = {"cache-control": "no-store"}
 
 async def show_session(request: ApiRequest) -> Response:
     """`GET /session`: who the caller is; 200 with `role` null for who has to sign in."""
-    deps = request.deps
-    return succeed(_wire(deps.authentication.identify(request.scope), request), UNKEPT)
+    authentication = request.deps.authentication
+    identity = authentication.identify(request.scope)
+    if identity is None and header(request.scope, b"authorization") is not None:
+        authentication.count_wrong_key(request.scope)
+    return succeed(_wire(identity, request), UNKEPT)
 
 
 async def sign_in(request: ApiRequest) -> Response:
     """`POST /session`: exchanges a key for a cookie; where none is needed it says who the caller is."""
     check_origin(request.scope, request.deps.authentication.own_url)
     posted = read_model(SignIn, read_json(await request.body(LONGEST_BODY)))
-    authentication, limit = request.deps.authentication, request.deps.sign_in_limit
-    # A right key always gets in: behind a proxy all callers may have one address, and wrong keys of one of
-    # them would keep out all. From here on nothing is awaited, so that many at once are counted.
-    address, now = _address(request), request.deps.clock.now()
+    authentication = request.deps.authentication
     if not authentication.needs_key:
         return succeed(_wire(authentication.identify(request.scope), request), UNKEPT)
-    session = authentication.open_session(posted.key)
+    session = authentication.open_session(posted.key, request.scope)
     if session is None:
-        if wait := limit.wait(address, now.steady):
-            raise _too_many(wait)
-        limit.fail(address, now.steady)
+        authentication.count_wrong_key(request.scope)
         message = "this key is not known; take the one of server.key"
         raise refuse(HTTPStatus.UNAUTHORIZED, "/key", "unauthorized", message)
-    limit.succeed(address)
     identity, text = session
     cookie = write_cookie(request.scope, text, authentication.own_url)
     return succeed(_wire(identity, request), {**UNKEPT, "set-cookie": cookie})
@@ -66,16 +63,3 @@ def _wire(identity: Identity | None, request: ApiRequest) -> dict[str, object]:
         "expiresAt": None if expires is None else rfc3339(expires),
         "needsKey": needs_key,
     }
-
-
-def _address(request: ApiRequest) -> str:
-    client = request.scope.get("client")
-    return "" if client is None else str(client[0])
-
-
-def _too_many(wait: int) -> ApiProblem:
-    seconds = -(-wait // SECOND)
-    message = f"too many wrong keys were tried; try again in {seconds} s"
-    problem = refuse(HTTPStatus.TOO_MANY_REQUESTS, "", "limit", message)
-    problem.headers = (("retry-after", str(seconds)),)
-    return problem

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -70,6 +71,25 @@ async def test_forged_ended_and_foreign_cookies(fleet: Fleet, tmp_path: Path) ->
         assert set().union(*found) == {401}
         own = get("/jobs", f"Cookie: punctual_session={_sealed(KEY, 1)}")
         assert await _send(service, 0, [own]) == {200}
+        await bystander.check()
+
+
+async def test_wrong_keys_at_every_route(fleet: Fleet, tmp_path: Path) -> None:
+    """300 from one address: ten are answered 401; who has the key goes on, also from there."""
+    routes = ("/jobs", "/metrics", "/events", "/queues/work", "/services/a", "/session", "/no")
+    async with (
+        open_service(fleet, tmp_path / "data", settings=SETTINGS) as service,
+        open_bystander(service) as bystander,
+    ):
+        guesses = [get(routes[n % len(routes)], f"Authorization: Bearer guess {n}") for n in range(300)]
+        found = Counter[int]()
+        async with _caller(service, 7) as client:
+            for guess in guesses:
+                await client.say(guess)
+                found[(await client.answer())[0]] += 1
+        assert found[429] == 290, found
+        assert await _send(service, 7, [get("/jobs", f"Authorization: Bearer {KEY}")] * 20) == {200}
+        assert await _send(service, 8, [get("/jobs", "Authorization: Bearer guess")]) == {401}
         await bystander.check()
 
 

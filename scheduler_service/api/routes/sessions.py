@@ -14,6 +14,7 @@ SESSIONS = group(
         role=Role.VIEWER,
         summary="Show who the caller is",
         data=answers.Session,
+        statuses=(429,),
         is_open=True,
     ),
     Operation(

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler_service.security.callers import Role
 from scheduler_service.security.sessions import SESSION_MS, Session, SessionSeal
-from scheduler_service.security.sign_in_limit import PER_ADDRESS
+from scheduler_service.security.wrong_keys import PER_ADDRESS
 from tests.unit.api.stores import START
 from tests.unit.api.world import World, definition, pointers
 
@@ -195,6 +195,31 @@ async def test_wrong_keys_are_limited(world: World) -> None:
         async with browser(world, "192.0.2.2") as other:
             assert (await sign_in(other, "wrong-key-of-somebody")).status_code == 401
         assert (await sign_in(client)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/jobs"), ("POST", "/jobs/a"), ("GET", "/events"), ("GET", "/metrics"), ("GET", "/session"),
+        ("PUT", "/services/a/instances/b"), ("POST", "/queues/q/claim"), ("GET", "/no/such/route"),
+    ],
+)  # fmt: skip
+async def test_wrong_keys_have_one_limit_at_all_routes(world: World, method: str, path: str) -> None:
+    """Whichever were tried before; the right key is neither refused nor does it give others more tries."""
+    wrong, right = ({"Authorization": f"Bearer {key}"} for key in ("wrong-key-of-somebody", KEY))
+    async with browser(world) as client:
+        for number in range(PER_ADDRESS):
+            tried = client.get("/jobs", headers=wrong) if number % 2 else sign_in(client, "wrong-one-too")
+            assert (await tried).status_code == 401
+            assert (await client.get("/jobs", headers=right)).status_code == 200
+        limited = await client.request(method, path, headers=wrong)
+        assert (limited.status_code, pointers(limited)) == (429, [("/Authorization", "limit")])
+        assert limited.headers["retry-after"] == "60"
+        assert (await sign_in(client, "wrong-one-too")).status_code == 429
+        assert (await client.get("/jobs", headers=right)).status_code == 200
+        assert (await client.get("/jobs")).status_code == 401, "no key is no wrong key"
+        world.wall += 60_000
+        assert (await client.get("/jobs", headers=wrong)).status_code == 401
 
 
 async def test_no_foreign_page_signs_a_browser_in(world: World) -> None:

@@ -1,4 +1,4 @@
-"""How often somebody may try to sign in with a wrong key: per address, and all together."""
+"""How often a wrong key is answered as such, wherever it is tried: per address, and all together."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class _Window:
     failures: int = 0
 
 
-class SignInLimit:
+class WrongKeys:
     """Counts failures in windows of a minute. Times are in ms, of a clock that is never set back.
 
     Of an IPv6 address the first 64 bits count: one caller has all the others. At most 1,000 addresses are

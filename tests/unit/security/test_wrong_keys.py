@@ -1,22 +1,22 @@
 """Wrong keys are counted per address and all together, in bounded memory."""
 
-from scheduler_service.security.sign_in_limit import (
+from scheduler_service.security.wrong_keys import (
     IN_ALL,
     MOST_ADDRESSES,
     PER_ADDRESS,
     WINDOW_MS,
-    SignInLimit,
+    WrongKeys,
 )
 
 
-def fail(limit: SignInLimit, address: str, times: int, now: int = 0) -> None:
+def fail(limit: WrongKeys, address: str, times: int, now: int = 0) -> None:
     for _ in range(times):
         limit.fail(address, now)
 
 
 def test_an_address_waits_for_the_end_of_its_minute() -> None:
     """After ten failures; others go on."""
-    limit = SignInLimit()
+    limit = WrongKeys()
     fail(limit, "192.0.2.1", PER_ADDRESS - 1, now=5)
     assert limit.wait("192.0.2.1", 10) == 0
     limit.fail("192.0.2.1", 10)
@@ -29,7 +29,7 @@ def test_an_address_waits_for_the_end_of_its_minute() -> None:
 
 def test_who_had_the_key_begins_anew() -> None:
     """A person who mistypes is not kept waiting the next time."""
-    limit = SignInLimit()
+    limit = WrongKeys()
     fail(limit, "192.0.2.1", PER_ADDRESS - 1)
     limit.succeed("192.0.2.1")
     fail(limit, "192.0.2.1", PER_ADDRESS - 1)
@@ -39,7 +39,7 @@ def test_who_had_the_key_begins_anew() -> None:
 
 def test_one_caller_has_one_count() -> None:
     """Whichever of its IPv6 addresses it takes, and in whichever form IPv4 comes."""
-    limit = SignInLimit()
+    limit = WrongKeys()
     for last in range(PER_ADDRESS):
         limit.fail(f"2001:db8::{last:x}:1", 0)
     assert limit.wait("2001:db8::ffff:2", 1) > 0
@@ -50,12 +50,12 @@ def test_one_caller_has_one_count() -> None:
 
 def test_many_addresses_meet_the_limit_of_all() -> None:
     """And no more of them are kept than the limit of memory says."""
-    limit = SignInLimit()
+    limit = WrongKeys()
     for number in range(IN_ALL):
         limit.fail(f"198.51.{number // 256}.{number % 256}", 0)
     assert limit.wait("203.0.113.1", 1) == WINDOW_MS - 1
     assert limit.wait("203.0.113.1", WINDOW_MS) == 0
-    own = SignInLimit()
+    own = WrongKeys()
     fail(own, "a name", PER_ADDRESS)
     for number in range(MOST_ADDRESSES):
         own.fail(f"198.{number // 256}.0.{number % 256}", WINDOW_MS)
