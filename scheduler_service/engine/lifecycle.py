@@ -144,7 +144,8 @@ def activate(turn: TurnState, event: Activated) -> Reply:
 
 
 def destroy(turn: TurnState) -> Decision:
-    """Ends the job: stops its executions and leaves only the counters."""
+    """Ends the job: stops its executions and leaves only the counters, and in the ledger what it owed."""
+    _record_owed(turn, DESTROYED)
     for run in list(turn.opens.values()):
         drop(turn, run, DESTROYED, silent=True)
     turn.effects.append(Retire())
@@ -155,12 +156,17 @@ def destroy(turn: TurnState) -> Decision:
 def _close_schedule(turn: TurnState) -> None:
     """Records what the old schedule still owes: every planned firing ends in the ledger (SPEC section 3)."""
     fire_due(turn)
+    _record_owed(turn, SUPERSEDED)
+
+
+def _record_owed(turn: TurnState, reason: str) -> None:
+    """Records planned firings that have passed and did not fire: `reason`, or that the job was paused."""
     head, timer = turn.head, turn.program.timer
     if head.active and head.next_fire is None:
         return  # it has ended; a version that reads the timer otherwise must not find more in it
     owed = resume(timer, head.cursor, seed=head.uid, now=turn.now.wall)
     if owed.missed is not None:
-        record_missed(turn, owed.missed, SUPERSEDED if head.active else PAUSED)
+        record_missed(turn, owed.missed, reason if head.active else PAUSED)
 
 
 def _last_firing(turn: TurnState, revision: int) -> int | None:

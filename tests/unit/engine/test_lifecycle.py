@@ -22,7 +22,7 @@ from scheduler_service.domain.events import (
     Triggered,
     Updated,
 )
-from scheduler_service.domain.execution import ExecutionState, JobState, TriggeredBy
+from scheduler_service.domain.execution import ExecutionState, FiringOutcome, JobState, TriggeredBy
 from scheduler_service.domain.records import FiringRecord
 from scheduler_service.domain.replies import Reactivated, Refusal, RefusalCode, Taken, Unchanged
 from scheduler_service.domain.wire import Answer, CallKind, Token
@@ -205,6 +205,20 @@ def test_destroy_stops_everything_silently() -> None:
     assert len(rig.of(Inform, rig.effects)) == 1
     assert rig.deliveries() == []
     assert [rig.execution(number).reason for number in (1, 2)] == ["destroyed", "destroyed"]
+
+
+@pytest.mark.parametrize(("paused", "reason"), [(False, "destroyed"), (True, "paused")])
+def test_destruction_leaves_in_the_ledger_what_was_owed(paused: bool, reason: str) -> None:
+    """Moments that passed while nobody rang, or in a pause that did not end, are one entry."""
+    rig = ticking()
+    began = rig.wall
+    if paused:
+        rig.deliver(Paused())
+    rig.wall += 35_000
+    rig.deliver(Destroyed())
+    assert rig.of(FiringRecord, rig.records) == [
+        FiringRecord(began + 10_000, FiringOutcome.SKIPPED, until=began + 30_000, count=3, reason=reason)
+    ]
 
 
 def test_cancel_url_that_cannot_be_rendered_is_noted() -> None:
