@@ -1,0 +1,63 @@
+"""Plays seeds: `python -m tests.simulation 726`, or `0..1000`; `-v` tells what happened."""
+
+import argparse
+import gc
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+from tests.simulation.judge import Finding, judge
+from tests.simulation.trace import shrink, tell
+from tests.simulation.world import World, WorldPlan, draw, play
+
+MEMORY = Path("/dev/shm")
+
+
+def live(plan: WorldPlan) -> tuple[World, list[Finding]]:
+    """The world of a plan, and what is wrong with it."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        world = play(plan, Path(folder))
+    return world, judge(world)
+
+
+def main(arguments: list[str]) -> int:
+    """0: every promise is kept in every world."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("seeds", help="a seed, or FIRST..LAST")
+    parser.add_argument("--placement", choices=["alone"], default="alone")
+    parser.add_argument("-v", "--verbose", action="store_true", help="tell what happened")
+    parser.add_argument("--shrink", action="store_true", help="leave out what a failure does not need")
+    chosen = parser.parse_args(arguments)
+    first, _, last = chosen.seeds.partition("..")
+    failed = 0
+    kinds: Counter[str] = Counter()
+    began = time.process_time()
+    gc.freeze()
+    for seed in range(int(first), int(last or first) + 1):
+        world, findings = live(draw(seed))
+        if findings and chosen.shrink:
+            world, findings = _shrink(world.plan, findings[0].promise)
+        if chosen.verbose:
+            print(*tell(world), sep="\n")
+            print(msgspec.json.format(msgspec.json.encode(world.plan)).decode())
+        for finding in findings:
+            print(f"seed {seed}: {finding.promise} {finding.text}")
+            kinds[finding.promise] += 1
+        failed += bool(findings)
+    print(f"{failed} failed {dict(kinds)}, {time.process_time() - began:.1f} s of CPU")
+    return 1 if failed else 0
+
+
+def _shrink(plan: WorldPlan, promise: str) -> tuple[World, list[Finding]]:
+    def fails(smaller: WorldPlan) -> bool:
+        return any(one.promise == promise for one in live(smaller)[1])
+
+    return live(shrink(plan, fails))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,185 @@
+"""The placement `alone`: one process at a time over one folder, the embedded host in it."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Protocol
+
+from scheduler_service.domain.moments import Now
+from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.wire import Holder
+from scheduler_service.hosts.clock import SystemClock
+from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
+from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST_LEAD_MS, EARLY_COMMIT_MS
+from scheduler_service.hosts.embedded.host import EmbeddedHost
+from scheduler_service.hosts.host_parts import HostLimits
+from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.security.masking import Masking
+from scheduler_service.services.instances import Instances
+from scheduler_service.services.losses import Losses
+from scheduler_service.services.router import MemoryRouter, Terms
+from scheduler_service.timing.misfire import count_missed
+from tests.simulation.callers import NoAnswer
+from tests.simulation.disk import Disk, SimulatedHistory, SimulatedStore
+from tests.simulation.faults import KillingPoints, Troubles
+from tests.simulation.loop import SimulatedProcess, VirtualLoop, set_once
+from tests.simulation.target import SimulatedSender, SimulatedTargets
+from tests.unit.hosts.house import CORE
+
+OUTBOX_SECONDS = 30.0
+LIMITS = HostLimits(early_commit=EARLY_COMMIT_MS, batch_window=BATCH_WINDOW_MS, burst_lead=BURST_LEAD_MS)
+
+
+class Surroundings(Protocol):
+    """What the processes of a world have in common; chances by name come from the one seed."""
+
+    loop: VirtualLoop
+    disk: Disk
+    points: KillingPoints
+    troubles: Troubles
+    targets: SimulatedTargets
+
+    def chance(self, name: str) -> Random:
+        """Chances of their own for what has this name."""
+
+    def wall(self) -> float:
+        """The wall clock of the machine, in seconds."""
+
+    def new_identity(self) -> tuple[str, bytes]:
+        """A uid and a key for a new life of a job."""
+
+    def note(self, who: str, what: str) -> None:
+        """One more line of the trace."""
+
+
+class Life:
+    """One process, from its start to its end."""
+
+    host: EmbeddedHost | None = None
+    is_begun = False
+
+    def __init__(self, around: Surroundings, number: int) -> None:
+        self._around = around
+        self.process = SimulatedProcess(around.loop, f"node.{number}")
+        self._chance = around.chance(f"node {number}")
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it takes requests."""
+        return self.host is not None and self.host.is_ready and not self.process.is_dead
+
+    async def serve(self) -> None:
+        """Opens the store, and begins. Raises StoreError: it does not come up."""
+        around, process = self._around, self.process
+        store = SimulatedStore(
+            inner=await around.disk.open(around.loop),
+            disk=around.disk,
+            process=process,
+            points=around.points,
+            troubles=around.troubles,
+            chance=self._chance,
+            loop=around.loop,
+        )
+        clock = SystemClock(
+            skew=await store.clock_skew(),
+            on_step=store.save_clock_skew,
+            wall=around.wall,
+            monotonic=around.loop.time,
+        )
+        history = SimulatedHistory(
+            archive=around.disk.archive,
+            store=store,
+            process=process,
+            points=around.points,
+            troubles=around.troubles,
+            chance=self._chance,
+        )
+        parts = EmbeddedParts(
+            store=store,
+            history=history,
+            sender=self._sender(clock.now),
+            router=self._router(clock),
+            clock=clock,
+            redact=Masking().redact_all,
+            count=count_missed,
+            log=lambda event, /, **keys: around.note(process.name, f"log {event} {keys}"),
+            holder=Holder("node", str(store.boot)),
+            boot=store.boot,
+            new_identity=around.new_identity,
+            core=CORE,
+            limits=LIMITS,
+        )
+        self.host = build_embedded_host(parts)
+        await self.host.start()
+        around.note(process.name, f"up, boot {store.boot}")
+        await self._resend()
+
+    async def deliver(self, job_id: str, command: Command) -> Reply:
+        """The reply of a turn; called from outside. Raises NoAnswer."""
+        answer: asyncio.Future[Reply | None] = self._around.loop.create_future()
+        self.process.start(self._take(job_id, command, answer))
+        self.process.tell_of_death(lambda: set_once(answer, None))
+        try:
+            reply = await asyncio.wait_for(answer, 5.0)
+        except TimeoutError:
+            raise NoAnswer from None
+        if reply is None:
+            raise NoAnswer
+        return reply
+
+    async def stop(self, grace: int) -> None:
+        """As on SIGTERM; returns when the process has ended, or is dead."""
+        ended: asyncio.Future[None] = self._around.loop.create_future()
+        self.process.start(self._stop(grace, ended))
+        self.process.tell_of_death(lambda: set_once(ended, None))
+        await ended
+
+    async def _take(self, job_id: str, command: Command, answer: "asyncio.Future[Reply | None]") -> None:
+        assert self.host is not None
+        await asyncio.sleep(self._chance.uniform(0.0, 0.003))
+        reply: Reply | None
+        try:
+            reply = await self.host(job_id, command)
+        except StoreError:
+            reply = None
+        await asyncio.sleep(self._chance.uniform(0.0, 0.003))
+        set_once(answer, reply)
+
+    async def _stop(self, grace: int, ended: "asyncio.Future[None]") -> None:
+        assert self.host is not None
+        await self.host.stop(grace)
+        ended.set_result(None)
+
+    async def _resend(self) -> None:
+        """What the system job `outbox` does."""
+        assert self.host is not None
+        while True:
+            await asyncio.sleep(OUTBOX_SECONDS)
+            try:
+                await self.host.notifications.resend_outbox()
+            except StoreError:
+                continue
+
+    def _sender(self, now: Callable[[], Now]) -> SimulatedSender:
+        around = self._around
+        return SimulatedSender(
+            targets=around.targets,
+            process=self.process,
+            points=around.points,
+            troubles=around.troubles,
+            now=now,
+            chance=self._chance,
+            loop=around.loop,
+        )
+
+    def _router(self, clock: SystemClock) -> MemoryRouter:
+        instances = Instances()
+        losses = Losses(
+            instances=instances, clock=clock, lost_after=10_000, complete_at=lambda: 0, log=_no_log
+        )
+        return MemoryRouter(instances=instances, terms=lambda _, __: Terms(), clock=clock, losses=losses)
+
+
+def _no_log(event: str, /, **keys: object) -> None:
+    """There are no instances."""

@@ -1,0 +1,327 @@
+"""The promises, held against what was seen of a world: at the targets, by the callers, and in the history.
+
+I1  each planned firing stands in the ledger, and once (SPEC section 3)
+I2  nothing of qos 1 is lost, and what runs comes to its end (section 8)
+I3  nothing is early: no firing, no delayed trigger, no retry (sections 3 and 6)
+I4  no step with a recorded answer is sent again, none of qos 0 twice (section 8)
+I5  what is sent again under its key is equal byte by byte (section 4)
+I6  each notification with a guarantee is delivered (section 7)
+I7  no number is used twice: of executions, attempts and turns (section 8)
+I8  what was answered to a caller is so (section 8)
+I9  the world comes to rest, and nothing in it breaks
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+import msgspec
+
+from scheduler_service.domain.execution import ExecutionState, TriggeredBy
+from scheduler_service.domain.records import (
+    AttemptEnded,
+    ExecutionRecord,
+    FiringRecord,
+    StepEnded,
+)
+from scheduler_service.domain.replies import Started, Taken, Unchanged
+from scheduler_service.ports.history import Batch
+from tests.simulation.callers import Asked
+from tests.simulation.disk import Written
+from tests.simulation.jobs import BEGIN, JobPlan
+from tests.simulation.target import HOOK, Seen
+from tests.simulation.world import World
+
+TERMINAL = (
+    ExecutionState.SUCCEEDED,
+    ExecutionState.TERMINATED,
+    ExecutionState.CANCELLED,
+    ExecutionState.SKIPPED,
+)
+CHANGES = ("pause", "activate", "update", "destroy")
+LONGEST_HALT_SECONDS = 90.0
+"""What was decided may be sent so long after; a clock that was set back meanwhile makes it look early."""
+
+Found = Iterator["Finding"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """A promise that was not kept."""
+
+    promise: str
+    text: str
+
+
+class Evidence:
+    """What was seen of one job."""
+
+    def __init__(self, world: World, plan: JobPlan) -> None:
+        self.world = world
+        self.plan = plan
+        self.records = world.disk.archive.records(plan.job_id)
+        self.seen = [one for one in world.targets.seen if one.job_id == plan.job_id]
+        self.asked = [one for one in world.callers.asked if one.job_id == plan.job_id]
+        self.written = [one for one in world.disk.written if one.commit.entry.job_id == plan.job_id]
+        self.executions: dict[int, list[tuple[Batch, ExecutionRecord]]] = defaultdict(list)
+        for batch, record in self.records:
+            if isinstance(record, ExecutionRecord):
+                self.executions[record.execute_number].append((batch, record))
+
+    def last(self, number: int) -> ExecutionRecord:
+        """What the history says of an execution."""
+        return self.executions[number][-1][1]
+
+    def asked_for(self, *what: str) -> list[Asked]:
+        """What callers have asked for, in this order."""
+        return [one for one in self.asked if one.ask.what in what]
+
+
+def judge(world: World) -> list[Finding]:
+    """All promises that were not kept."""
+    findings = [Finding("I9", text) for text in world.broken]
+    if world.rest:
+        findings.append(Finding("I9", f"no rest at {world.now() / 1_000:.0f} s: {world.rest[:300]}"))
+    for known, again in world.disk.archive.torn:
+        findings.append(Finding("I7", f"{known.job_id}: turn {known.sequence} twice: {known} {again}"))
+    for plan in world.plan.jobs:
+        evidence = Evidence(world, plan)
+        for promise in (_ledger, _ends, _early, _sent_again, _bytes, _told, _numbers, _answers):
+            findings += promise(evidence)
+    return findings
+
+
+def _ledger(evidence: Evidence) -> Found:
+    lives: dict[str, list[FiringRecord]] = defaultdict(list)
+    for batch, record in evidence.records:
+        if isinstance(record, FiringRecord):
+            lives[batch.uid].append(record)
+    first: dict[str, Written] = {}
+    for written in evidence.written:
+        first.setdefault(written.commit.entry.uid, written)
+    for uid, written in first.items():
+        yield from _ledger_of_life(evidence, written, lives[uid])
+
+
+def _ledger_of_life(evidence: Evidence, first: Written, firings: list[FiringRecord]) -> Found:
+    job_id = evidence.plan.job_id
+    entries: dict[int, FiringRecord] = {}
+    for one in firings:
+        known = entries.get(one.planned_at)
+        if known is not None and known.count is not None:
+            yield Finding("I1", f"{job_id}: twice in the ledger: {known} {one}")
+        entries[one.planned_at] = one
+    covered: Counter[int] = Counter()
+    period = evidence.plan.period
+    for one in entries.values():
+        if one.until is None or one.until == one.planned_at or not period:
+            covered[one.planned_at] += 1
+            continue
+        covered.update(range(one.planned_at, one.until + 1, period))
+        if one.count != (one.until - one.planned_at) // period + 1:
+            yield Finding("I1", f"{job_id}: miscounted: {one}")
+    for moment, times in covered.items():
+        if times > 1:
+            yield Finding("I1", f"{job_id}: {moment - BEGIN} stands {times} times in the ledger")
+    planned = _planned(evidence, first)
+    missing = sorted(planned - covered.keys())
+    if missing:
+        yield Finding("I1", f"{job_id}: missing in the ledger: {[one - BEGIN for one in missing]}")
+    started = {one.execute_number for one in entries.values() if one.execute_number is not None}
+    for number in sorted(started - evidence.executions.keys()):
+        yield Finding("I1", f"{job_id}: firing of execution {number}, which is not there")
+    for number, found in evidence.executions.items():
+        batch, record = found[-1]
+        is_of_life = batch.uid == first.commit.entry.uid and record.triggered_by is TriggeredBy.TIMER
+        if is_of_life and record.state in TERMINAL and number not in started:
+            yield Finding("I1", f"{job_id}: execution {number} stands in no ledger: {record}")
+
+
+def _planned(evidence: Evidence, first: Written) -> set[int]:
+    """The moments that were certainly planned: until somebody changes the job."""
+    plan, created = evidence.plan, first.commit.entry.created_at
+    timer = plan.definition.get("timer")
+    later = [one.wall for one in evidence.asked_for(*CHANGES) if one.asked_at + 1 >= first.at * 1_000]
+    if later and evidence.world.steps:
+        return set()
+    until = min([BEGIN + evidence.world.plan.horizon, *later])
+    if timer is None:
+        return {created} if not later else set()
+    if not plan.period:
+        return set()
+    if timer["period"].startswith("*/"):
+        begin = created // plan.period * plan.period + plan.period
+    else:
+        begin = created + int(timer["dueTime"].removesuffix("s")) * 1_000
+    count = None
+    if timer["period"].startswith("R"):
+        count = int(timer["period"][1:].partition("/")[0])
+        until = until if later else 1 << 60
+    moments = range(begin, until + (not later), plan.period)
+    return set(moments if count is None else moments[:count])
+
+
+def _ends(evidence: Evidence) -> Found:
+    job_id, world = evidence.plan.job_id, evidence.world
+    for number in evidence.executions:
+        last = evidence.last(number)
+        if last.state not in TERMINAL:
+            yield Finding("I2", f"{job_id}: execution {number} does not end: {last}")
+        elif last.error == "lost" and (evidence.plan.qos == 1 or not world.deaths):
+            yield Finding("I2", f"{job_id}: execution {number} is lost")
+        elif last.state is ExecutionState.SUCCEEDED:
+            done = {
+                one.path
+                for one in evidence.seen
+                if one.execution == number and one.is_step and 200 <= one.status < 300
+            }
+            if len(done) < len(evidence.plan.definition["request"]):
+                yield Finding("I2", f"{job_id}: execution {number} succeeded with {sorted(done)} alone")
+
+
+def _early(evidence: Evidence) -> Found:
+    job_id, world = evidence.plan.job_id, evidence.world
+    ended = {
+        (record.execute_number, record.request_counts): record
+        for _, record in evidence.records
+        if isinstance(record, AttemptEnded)
+    }
+    met: dict[int, int] = {}
+    for seen in evidence.seen:
+        if not seen.is_step or met.get(seen.execution) == seen.attempt:
+            continue
+        before = met.get(seen.execution)
+        met[seen.execution] = seen.attempt
+        if before is None:
+            if seen.execution not in evidence.executions:
+                yield Finding("I2", f"{job_id}: execution {seen.execution} is sent, and not in the history")
+                continue
+            planned = evidence.last(seen.execution).planned_at
+            set_back = any(
+                by < 0 and 0 <= seen.at - at / 1_000 <= LONGEST_HALT_SECONDS for at, by in world.steps
+            )
+            if seen.now.wall < planned and not set_back:
+                early = planned - seen.now.wall
+                yield Finding("I3", f"{job_id}: execution {seen.execution}, {early} ms early")
+        elif (end := ended.get((seen.execution, before))) and end.retry_in and not world.steps:
+            early = end.at + end.retry_in - seen.now.wall
+            if early > 0:
+                yield Finding("I3", f"{job_id}: attempt {seen.attempt}, {early} ms early")
+
+
+def _sent_again(evidence: Evidence) -> Found:
+    job_id = evidence.plan.job_id
+    durable: dict[tuple[int, int, str], int] = {}
+    for written in evidence.written:
+        for record in () if written.commit.batch is None else written.commit.batch.records:
+            if isinstance(record, StepEnded):
+                place = (record.execute_number, record.request_counts, f"step{record.index}")
+                durable.setdefault(place, written.order)
+    sent: dict[tuple[int, int, str], list[Seen]] = defaultdict(list)
+    for seen in evidence.seen:
+        if seen.is_step:
+            sent[seen.execution, seen.attempt, seen.path].append(seen)
+    for place, found in sent.items():
+        known = durable.get(place)
+        if known is not None and found[-1].order > known:
+            yield Finding("I4", f"{job_id}: {place} is sent at {found[-1].at:.3f}, with its answer recorded")
+        lives = [one.life for one in found]
+        if len(set(lives)) < len(lives):
+            yield Finding("I4", f"{job_id}: {place} is sent twice by one process: {lives}")
+        if len(found) > 1 and evidence.plan.qos == 0:
+            yield Finding("I4", f"{job_id}: {place} is sent {len(found)} times at qos 0")
+
+
+def _bytes(evidence: Evidence) -> Found:
+    job_id = evidence.plan.job_id
+    said: dict[tuple[str, int], object] = {}
+    owners: dict[str, tuple[int, str]] = {}
+    for seen in evidence.seen:
+        request = seen.request
+        headers = tuple(one for one in request.headers if one[0] != "traceparent")
+        text = (request.method, request.url, headers, request.body)
+        if said.setdefault((seen.key, seen.attempt), text) != text:
+            yield Finding("I5", f"{job_id}: {seen.key} of {seen.path} changes its words: {text}")
+        owner = (seen.execution, seen.path)
+        if owners.setdefault(seen.key, owner) != owner:
+            yield Finding("I5", f"{job_id}: {seen.key} is that of {owners[seen.key]} and {owner}")
+
+
+def _told(evidence: Evidence) -> Found:
+    plan = evidence.plan
+    entries = plan.definition["notification"]
+    if not entries or not (plan.qos == 1 or "guarantee" in entries[0]):
+        return
+    told: set[tuple[int, int, str]] = set()
+    for seen in evidence.seen:
+        if seen.path == HOOK and seen.status == 200:
+            body = json.loads(seen.request.body or b"{}")
+            told.add((body["executeNumber"], body["requestCounts"] or 0, body["response"]["status"]))
+    finals = {(number, status) for number, _, status in told}
+    for number in evidence.executions:
+        last = evidence.last(number)
+        if last.state in (ExecutionState.SKIPPED, *set(ExecutionState) - set(TERMINAL)):
+            continue
+        expected = "finalSucceed" if last.state is ExecutionState.SUCCEEDED else "finalFailed"
+        if (number, expected) not in finals and last.reason != "destroyed":
+            yield Finding("I6", f"{plan.job_id}: {expected} of execution {number} is not told: {last}")
+    if plan.is_asynchronous or "stateEquals" in entries[0]:
+        return
+    for _, record in evidence.records:
+        if isinstance(record, AttemptEnded) and record.error not in ("cancelled", "lost", "template"):
+            status = "succeed" if record.error is None else "failed"
+            if (record.execute_number, record.request_counts, status) not in told:
+                yield Finding("I6", f"{plan.job_id}: {status} is not told: {record}")
+
+
+def _numbers(evidence: Evidence) -> Found:
+    job_id = evidence.plan.job_id
+    for number, found in evidence.executions.items():
+        origins = {(b.uid, one.triggered_by, one.planned_at, one.created_at) for b, one in found}
+        if len(origins) > 1:
+            yield Finding("I7", f"{job_id}: number {number} is used twice: {origins}")
+    owners: dict[int, int] = {}
+    for seen in evidence.seen:
+        if seen.attempt and owners.setdefault(seen.attempt, seen.execution) != seen.execution:
+            both = f"{owners[seen.attempt]} and {seen.execution}"
+            yield Finding("I7", f"{job_id}: attempt {seen.attempt} of {both}")
+    fired: dict[int, str] = {}
+    for seen in evidence.seen:
+        if seen.path == "step0":
+            moment = json.loads(seen.request.body or b"{}")["fired"]
+            if fired.setdefault(seen.execution, moment) != moment:
+                yield Finding("I7", f"{job_id}: execution {seen.execution} of two moments")
+
+
+def _answers(evidence: Evidence) -> Found:
+    job_id = evidence.plan.job_id
+    yield from _triggers(evidence)
+    changing = evidence.asked_for("create", "destroy")
+    for asked, following in zip(changing, [*changing[1:], None], strict=True):
+        is_done = isinstance(asked.reply, Taken | Unchanged)
+        if not is_done or asked.answered_at is None:
+            continue
+        if asked.ask.what == "create" and following is None:
+            left = evidence.world.left.get(job_id)
+            if left is None or left.document is None:
+                yield Finding("I8", f"{job_id}: created at {asked.answered_at}, and not there")
+        if asked.ask.what == "destroy":
+            until = 1 << 60 if following is None else following.asked_at
+            for seen in evidence.seen:
+                if seen.is_step and asked.answered_at < seen.at * 1_000 < until:
+                    yield Finding("I8", f"{job_id}: destroyed at {asked.answered_at}, sent at {seen.at:.3f}")
+
+
+def _triggers(evidence: Evidence) -> Found:
+    job_id = evidence.plan.job_id
+    manual = {
+        number for number in evidence.executions if evidence.last(number).triggered_by is TriggeredBy.MANUAL
+    }
+    triggers = evidence.asked_for("trigger")
+    answered = {one.number for one in triggers if one.number is not None}
+    if len(answered) < sum(isinstance(one.reply, Started) for one in triggers):
+        yield Finding("I7", f"{job_id}: two triggers got one number")
+    for number in sorted(answered - evidence.executions.keys()):
+        yield Finding("I8", f"{job_id}: trigger answered as execution {number}, which is not there")
+    unanswered = sum(one.reply is None for one in triggers)
+    if len(manual - answered) > unanswered:
+        yield Finding("I8", f"{job_id}: {sorted(manual - answered)} run, {unanswered} triggers unanswered")

@@ -1,0 +1,255 @@
+"""A world in a box: from one seed, in one process and in given time, all that happens around a scheduler.
+
+`draw` makes a plan of the seed: jobs, what their callers ask for, faults. `play` lives through it and gives
+all that was seen: requests at the targets, answers to callers, what became durable and when, the history. The
+judge (`judge.py`) knows only that, and the promises.
+
+The horizon is when firings end and trouble with them. After it everything is well, and the world goes on
+until nothing is left to be done, or for as long as it may take.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+
+from scheduler_service.domain.replies import Reply
+from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.state import StoredJob
+from tests.simulation.alone import Life
+from tests.simulation.callers import Callers, NoAnswer
+from tests.simulation.disk import Disk
+from tests.simulation.faults import (
+    Freeze,
+    HistoryTrouble,
+    Kill,
+    KillAt,
+    KillingPoints,
+    SimulatedFault,
+    Step,
+    Stop,
+    StoreTrouble,
+    TargetTrouble,
+    TimedFault,
+    Troubles,
+    draw_faults,
+)
+from tests.simulation.jobs import BEGIN, JobPlan, draw_jobs
+from tests.simulation.loop import SimulatedProcess, VirtualLoop, outside, run_virtually
+from tests.simulation.target import SimulatedTargets
+
+HORIZON = 60_000
+PATIENCE = 400_000
+"""So long after the horizon (ms) everything is done that is ever done."""
+FAR = 1 << 60
+
+
+class WorldPlan(msgspec.Struct, frozen=True):
+    """What is to happen in a world."""
+
+    seed: int
+    jobs: tuple[JobPlan, ...]
+    faults: tuple[SimulatedFault, ...]
+    horizon: int = HORIZON
+
+
+def draw(seed: int) -> WorldPlan:
+    """The plan of a seed."""
+    jobs = draw_jobs(Random(f"{seed} jobs"), HORIZON)
+    return WorldPlan(seed, jobs, draw_faults(Random(f"{seed} faults"), HORIZON))
+
+
+def play(plan: WorldPlan, folder: Path) -> "World":
+    """The world after all of the plan has happened; it keeps its files in `folder`."""
+
+    async def live(loop: VirtualLoop) -> World:
+        world = World(plan, folder, loop)
+        await world.live()
+        return world
+
+    return run_virtually(live)
+
+
+class World:
+    """What its processes have in common, and how these come and go."""
+
+    def __init__(self, plan: WorldPlan, folder: Path, loop: VirtualLoop) -> None:
+        self.plan = plan
+        self.loop = loop
+        self.disk = Disk(folder)
+        self.troubles = Troubles(self.chance("troubles"))
+        kills = tuple(one for one in plan.faults if isinstance(one, KillAt))
+        self.points = KillingPoints(kills, self._die_at)
+        self.callers = Callers(
+            deliver=self._deliver,
+            now=self.now,
+            wall=lambda: BEGIN + self.now() + self.shift,
+            note=self.note,
+        )
+        self.targets = SimulatedTargets(
+            loop=loop, chance=self.chance, troubles=self.troubles, report=self.callers.report
+        )
+        self.trace: list[tuple[int, str]] = []
+        self.broken: list[str] = []
+        self.deaths: list[tuple[int, str]] = []
+        self.shift = 0
+        self.steps: list[tuple[int, int]] = []
+        self.life: Life
+        self.left: dict[str, StoredJob | None] = {}
+        self.rest = ""
+        self._lives = 0
+        self._identities = self.chance("identities")
+        self._begun: set[asyncio.Task[Any]] = set()
+        loop.set_exception_handler(self._note_broken)
+
+    def chance(self, name: str) -> Random:
+        """Chances of their own for what has this name: more of something else changes nothing of them."""
+        return Random(f"{self.plan.seed} {name}")
+
+    def now(self) -> int:
+        """Milliseconds since the world began."""
+        return round(self.loop.time() * 1_000)
+
+    def wall(self) -> float:
+        """The wall clock of the machine, in seconds."""
+        return (BEGIN + self.shift) / 1_000 + self.loop.time()
+
+    def new_identity(self) -> tuple[str, bytes]:
+        """A uid and a key for a new life of a job."""
+        return f"{self._identities.getrandbits(64):032x}", self._identities.randbytes(32)
+
+    def note(self, who: str, what: str) -> None:
+        """One more line of the trace."""
+        self.trace.append((self.loop.tick(), f"{self.loop.time():9.3f} {who:8} {what}"))
+
+    async def live(self) -> None:
+        """All of the plan, to its end."""
+        self._start_node(0)
+        playing = [self._begin(self.callers.play(job)) for job in self.plan.jobs]
+        for fault in self.plan.faults:
+            if not isinstance(fault, KillAt):
+                self._begin(self._happen(fault))
+        await asyncio.sleep(self.plan.horizon / 1_000)
+        self.points.is_over = True
+        self.targets.is_calm = True
+        if self.shift:
+            self._step(-self.shift)
+        end = (self.plan.horizon + PATIENCE) / 1_000
+        await asyncio.wait(playing)
+        while self.loop.time() < end and not await self._is_over():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(1)
+        await self._end()
+
+    async def _is_over(self) -> bool:
+        """Whether nothing is left to do, as the durable state says."""
+        life, store = self.life, self.disk.store
+        if not life.is_up or life.process.is_frozen or self.targets.is_at_work or store is None:
+            return False
+        reads: list[Callable[[], Awaitable[Sequence[object]]]] = [
+            lambda: store.due_wall(FAR, 1),
+            lambda: store.due_steady(FAR, 1),
+            lambda: store.open_jobs("", 1, ()),
+            lambda: store.deliveries("", 1),
+            lambda: store.unwritten(("", 0), 1),
+        ]
+        for read in reads:
+            if found := await self.loop.foreign(read()):
+                self.rest = str(found[0])
+                return False
+        self.rest = ""
+        return True
+
+    async def _end(self) -> None:
+        """The last process is gone; what it has left is looked at."""
+        store = self.disk.store
+        self.life.process.kill()
+        if store is not None:
+            for job in self.plan.jobs:
+                self.left[job.job_id] = await self.loop.foreign(store.load(job.job_id))
+        await self.disk.close(self.loop)
+
+    def _start_node(self, down: int) -> None:
+        self._lives += 1
+        life = self.life = Life(self, self._lives)
+        self.loop.call_later(down / 1_000, lambda: self._serve(life))
+
+    def _serve(self, life: Life) -> None:
+        life.is_begun = True
+        serving = life.process.start(life.serve())
+        serving.add_done_callback(lambda task: self._ended(life, task))
+
+    def _ended(self, life: Life, serving: "asyncio.Task[None]") -> None:
+        """A process that does not come up is started again, as its supervisor does."""
+        error = None if serving.cancelled() else serving.exception()
+        if isinstance(error, StoreError) and life is self.life and not life.process.is_dead:
+            self.note(life.process.name, f"does not come up: {error}")
+            self._kill(1_000)
+        elif error is not None:
+            self.broken.append(f"{life.process.name}: {error!r}")
+
+    async def _deliver(self, job_id: str, command: Command) -> Reply:
+        if not self.life.is_up:
+            raise NoAnswer
+        return await self.life.deliver(job_id, command)
+
+    async def _happen(self, fault: TimedFault) -> None:
+        await asyncio.sleep(fault.at / 1_000)
+        self.note("fault", str(fault))
+        match fault:
+            case Kill(down=down):
+                self._kill(down)
+            case Freeze(during=during):
+                process = self.life.process
+                process.freeze()
+                await asyncio.sleep(during / 1_000)
+                process.thaw()
+            case Stop(grace=grace, down=down):
+                await self._stop(grace, down)
+            case Step(by=by):
+                self._step(by)
+            case StoreTrouble() | HistoryTrouble() | TargetTrouble():
+                self.troubles.begin(fault)
+                await asyncio.sleep(fault.during / 1_000)
+                self.troubles.end(fault)
+        self.note("fault", f"over: {type(fault).__name__}")
+
+    async def _stop(self, grace: int, down: int) -> None:
+        life = self.life
+        if life.is_up and not life.process.is_frozen:
+            await life.stop(grace)
+            if life is self.life:
+                self._kill(down)
+
+    def _step(self, by: int) -> None:
+        self.shift += by
+        self.steps.append((self.now(), by))
+
+    def _die_at(self, process: SimulatedProcess, fault: KillAt) -> None:
+        self.note("fault", f"{fault} in {process.name}")
+        if process is self.life.process:
+            outside(lambda: self._kill(fault.down))
+
+    def _kill(self, down: int) -> None:
+        if not self.life.is_begun:
+            return  # nobody is there
+        self.deaths.append((self.now(), self.life.process.name))
+        self.life.process.kill()
+        self._start_node(down)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = self.loop.create_task(work)
+        self._begun.add(task)
+        task.add_done_callback(self._note_failed)
+        return task
+
+    def _note_failed(self, task: "asyncio.Task[None]") -> None:
+        self._begun.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self.broken.append(repr(task.exception()))
+
+    def _note_broken(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self.broken.append(f"{context.get('message')}: {context.get('exception')!r}")
