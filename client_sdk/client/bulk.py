@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
+
+from pydantic import PrivateAttr
 
 from client_sdk.client.connection import Connection, parse
 from client_sdk.client.jobs import write_key
@@ -13,6 +15,24 @@ from client_sdk.models import ExecutionAction, JobAction, answers
 FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.05, 2.0
 LONGER_SECONDS = 60.0
 """A filter that finds many takes a while."""
+MOST_ROUNDS = 10
+"""An operation that is interrupted is gone on with so often."""
+
+
+class _Asked(NamedTuple):
+    """A request as it is sent, and sent again."""
+
+    what: str
+    body: Mapping[str, Any]
+    key: str
+
+
+class Begun(answers.Bulk):
+    """What a call began. It knows its request and the Idempotency-Key of it: see `BulkWork.wait_for`."""
+
+    _asked: _Asked = PrivateAttr()
+
+
 SomeOperation = str | answers.Operation
 
 
@@ -39,7 +59,7 @@ class BulkWork:
         params: Mapping[str, Any] | None = None,
         labels: Mapping[str, str | None] | None = None,
         idempotency_key: str | None = None,
-    ) -> answers.Bulk:
+    ) -> Begun:
         """Pauses, resumes, triggers, labels or destroys many jobs; `labels` with None are removed.
 
         `dry_run` only counts. The operation of the answer may go on: see `wait_for`. With the same
@@ -60,7 +80,7 @@ class BulkWork:
         from_step: int | None = None,
         params: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
-    ) -> answers.Bulk:
+    ) -> Begun:
         """Cancels or replays many executions; with `where`, `cancel` finds those that have not ended."""
         members = {"reason": reason, "fromStep": from_step, "params": params}
         select = {"executionIds": execution_ids, "filter": where}
@@ -75,14 +95,26 @@ class BulkWork:
         envelope = await self._connection.send("POST", f"{_path(operation)}/cancel", body={})
         return parse(answers.Operation, envelope.data)
 
-    async def wait_for(self, operation: SomeOperation, *, timeout: float | None = None) -> answers.Operation:
+    async def wait_for(
+        self, operation: SomeOperation | Begun, *, timeout: float | None = None
+    ) -> answers.Operation:
         """The operation once it has ended, in whatever state. `timeout` in seconds; None: no limit.
 
-        Raises WaitTimedOut; the operation continues.
+        Given what `jobs` or `executions` returned, it goes on with one that was interrupted, at most ten
+        times: the same request under the same key does the rest, and nothing twice. Raises ValueError for a
+        dry run, WaitTimedOut; then the operation continues.
         """
+        asked, rounds = (operation._asked, MOST_ROUNDS) if isinstance(operation, Begun) else (None, 0)
+        name = operation.operation if isinstance(operation, Begun) else operation
+        if name is None:
+            raise ValueError("a dry run has no operation to wait for")
         began, pause = time.monotonic(), FIRST_POLL_SECONDS
         while True:
-            found = await self.get(operation)
+            found = await self.get(name)
+            if found.state == "interrupted" and asked is not None and rounds:
+                rounds -= 1
+                await self._ask(asked)
+                continue
             if found.state != "running":
                 return found
             if timeout is not None and time.monotonic() - began + pause > timeout:
@@ -99,18 +131,26 @@ class BulkWork:
         members: Mapping[str, Any],
         dry_run: bool,
         key: str | None,
-    ) -> answers.Bulk:
+    ) -> Begun:
         body = {
             "action": action,
             "select": {name: _plain(value) for name, value in select.items() if value is not None},
             "dryRun": dry_run,
             **{name: value for name, value in members.items() if value is not None},
         }
-        headers = {"Idempotency-Key": write_key(key)}
+        return await self._ask(_Asked(what, body, write_key(key)))
+
+    async def _ask(self, asked: _Asked) -> Begun:
         envelope = await self._connection.send(
-            "POST", f"/bulk/{what}", body=body, headers=headers, longer=LONGER_SECONDS
+            "POST",
+            f"/bulk/{asked.what}",
+            body=asked.body,
+            headers={"Idempotency-Key": asked.key},
+            longer=LONGER_SECONDS,
         )
-        return parse(answers.Bulk, envelope.data)
+        begun = parse(Begun, envelope.data)
+        begun._asked = asked
+        return begun
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,8 @@
 
 import sys
 import time
+from collections.abc import Callable
+from http.client import TOO_MANY_REQUESTS
 from typing import Annotated, Any
 
 import typer
@@ -20,13 +22,34 @@ from scheduler_service.cli.options import (
     read_ago,
     read_pairs,
 )
-from scheduler_service.cli.output import Column, Format, note, show, show_fields, show_rows, text_of
+from scheduler_service.cli.output import (
+    Column,
+    Format,
+    note,
+    note_warnings,
+    show,
+    show_fields,
+    show_rows,
+    text_of,
+)
 
 app = Commands(no_args_is_help=True, help="Commands for many jobs or executions, while they run.")
 POLL_SECONDS = 0.2
+AWAY_SECONDS = 60.0
+"""A service that went away amid an operation is awaited so long."""
+MOST_ROUNDS = 10
+"""An operation that is interrupted is gone on with so often."""
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count them.")]
 All = Annotated[bool, typer.Option("--all", help="All that no other filter leaves out.")]
+OperationKey = Annotated[
+    str | None,
+    typer.Option(
+        "--idempotency-key", help="Goes on with the operation that was begun under it.", metavar="KEY"
+    ),
+]
 OperationId = Annotated[str, typer.Argument(help="The operation's id.", metavar="OPERATION_ID")]
+SPAN = {"from": "--since", "to": "--until"}
+"""The options of a filter that may be given from now, by the members of the request."""
 PROBLEMS = (
     Column("what", lambda row: row["jobId"] or row["executionId"], free=True),
     Column("status", lambda row: row["problem"]["status"]),
@@ -62,6 +85,7 @@ def bulk_jobs(
     remove: Annotated[
         list[str] | None, typer.Option(metavar="KEY", help="label: remove this one; may be given again.")
     ] = None,
+    idempotency_key: OperationKey = None,
     timeout: Timeout = 3600,
 ) -> None:
     """Pause, resume, trigger, label or destroy many jobs: those named, or those that fit the filters.
@@ -80,7 +104,8 @@ def bulk_jobs(
         "labels": labels or None,
     }
     body = {"action": action, "select": _select("jobIds", job_ids, filters, everything), "dryRun": dry_run}
-    _carry_out(connect(url, key), "/bulk/jobs", _given(body | members), output, timeout)
+    asked = _Asked(connect(url, key), "/bulk/jobs", _given(body | members), idempotency_key)
+    _carry_out(asked, output, timeout)
 
 
 def bulk_executions(
@@ -109,6 +134,7 @@ def bulk_executions(
     param: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="replay: parameters; may be given again.")
     ] = None,
+    idempotency_key: OperationKey = None,
     timeout: Timeout = 3600,
 ) -> None:
     """Cancel or replay many executions: those named by executionId, or those that fit the filters.
@@ -127,7 +153,8 @@ def bulk_executions(
     select = _select("executionIds", execution_ids, filters, everything)
     members = {"reason": reason, "fromStep": from_step, "params": read_pairs(param) if param else None}
     body = {"action": action, "select": select, "dryRun": dry_run} | members
-    _carry_out(connect(url, key), "/bulk/executions", _given(body), output, timeout)
+    asked = _Asked(connect(url, key), "/bulk/executions", _given(body), idempotency_key)
+    _carry_out(asked, output, timeout)
 
 
 @app.command("get")
@@ -173,33 +200,101 @@ def _read_label(given: str) -> tuple[str, str]:
     return name, value
 
 
-def _carry_out(
-    connection: ApiConnection, path: str, body: dict[str, Any], output: Format, timeout: float
-) -> None:
-    """Sends the request and waits for its end. Raises CommandError where not all was done in time."""
-    answer = connection.send("POST", path, body=body)
+class _Asked:
+    """A bulk request under its Idempotency-Key, with which it can be sent again: nothing is done twice."""
+
+    def __init__(self, connection: ApiConnection, path: str, body: dict[str, Any], key: str | None) -> None:
+        from client_sdk.client.jobs import write_key
+
+        self.connection = connection
+        self.action = body["action"]
+        self._path = path
+        self._body = body
+        try:
+            self._key = write_key(key)
+        except ValueError as error:
+            raise CommandError(str(error), Exit.USAGE) from error
+
+    def begin(self) -> dict[str, Any]:
+        """The answer; where one was lost it is asked for again. Raises CommandError."""
+        try:
+            return self._send()
+        except CommandError as error:
+            if error.code is not Exit.UNREACHABLE or not getattr(error.__cause__, "was_sent", True):
+                raise
+        return self.go_on()
+
+    def go_on(self) -> dict[str, Any]:
+        """The answer once the service is there, or there again. Raises CommandError."""
+        return self.patiently(self._send)
+
+    def patiently(self, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What `ask` gives, asked again while no service answers. Raises CommandError: how to go on."""
+        deadline = time.monotonic() + AWAY_SECONDS
+        while True:
+            try:
+                return ask()
+            except CommandError as error:
+                if not _is_passing(error):
+                    raise
+                if time.monotonic() >= deadline:
+                    raise CommandError(f"{error.message}; {self.advice()}", error.code) from error
+            time.sleep(POLL_SECONDS)
+
+    def advice(self) -> str:
+        """How a person goes on: moments that the command counted from its start have to be the same."""
+        given = self._body["select"].get("filter", {})
+        options = [f"--idempotency-key {self._key}"]
+        options += [f"{option} {given[name]}" for name, option in SPAN.items() if name in given]
+        return f"to go on with it give the same command with {' '.join(options)}"
+
+    def _send(self) -> dict[str, Any]:
+        headers = {"Idempotency-Key": self._key}
+        answer = self.connection.exchange("POST", self._path, body=self._body, headers=headers)
+        if self._body["dryRun"]:
+            note_warnings(answer.warnings)
+        data: dict[str, Any] = answer.data
+        return data
+
+
+def _is_passing(error: CommandError) -> bool:
+    """Whether no service answered, or it had no time or no store now."""
+    return error.code is Exit.UNREACHABLE or getattr(error.__cause__, "status", None) == TOO_MANY_REQUESTS
+
+
+def _carry_out(asked: _Asked, output: Format, timeout: float) -> None:
+    """Sends the request and has it done to its end. Raises CommandError where not all was done in time."""
+    deadline = time.monotonic() + timeout
+    answer = asked.begin()
     operation = answer["operation"]
     if operation is None:
-        _show_dry(answer, body["action"], output)
+        _show_dry(answer, asked.action, output)
         return
-    operation = _wait(connection, operation, timeout)
+    operation = _wait(asked, operation, deadline)
+    for _ in range(MOST_ROUNDS):
+        if operation["state"] != "interrupted":
+            break
+        note(f"the service ended at {operation['done']} of {operation['total']}; the command goes on with it")
+        operation = _wait(asked, asked.go_on()["operation"], deadline)
     _show(operation, output)
     if operation["state"] != "done" or operation["failed"]:
         text = f"{operation['failed']} of {operation['total']} were refused; it is {operation['state']}"
-        raise CommandError(text, Exit.REFUSED)
+        further = f"; {asked.advice()}" if operation["state"] == "interrupted" else ""
+        raise CommandError(text + further, Exit.REFUSED)
 
 
-def _wait(connection: ApiConnection, operation: dict[str, Any], timeout: float) -> dict[str, Any]:
-    deadline = time.monotonic() + timeout
+def _wait(asked: _Asked, operation: dict[str, Any], deadline: float) -> dict[str, Any]:
+    name = operation["operationId"]
     while operation["state"] == "running":
         if time.monotonic() >= deadline:
-            name = operation["operationId"]
-            text = f"after {timeout:g} s {operation['done']} of {operation['total']} are done; it goes on"
+            text = (
+                f"{operation['done']} of {operation['total']} are done in the time of --timeout; it goes on"
+            )
             raise CommandError(f"{text}: 'punctual operations get {name}'", Exit.TIMED_OUT)
         if sys.stderr.isatty():
             note(f"… {operation['done']} of {operation['total']}")
         time.sleep(POLL_SECONDS)
-        operation = connection.get(_path(operation["operationId"]))
+        operation = asked.patiently(lambda: asked.connection.get(_path(name)))
     return operation
 
 
@@ -213,6 +308,7 @@ def _show_dry(answer: dict[str, Any], action: str, output: Format) -> None:
 
 
 def _show(operation: dict[str, Any], output: Format) -> None:
+    note_warnings(operation.get("warnings", ()))
     if output is not Format.TABLE:
         show(operation, output)
         return

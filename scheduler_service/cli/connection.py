@@ -57,10 +57,11 @@ class ApiConnection:
         *,
         query: dict[str, Any] | None = None,
         body: Any = None,
+        headers: Mapping[str, str] | None = None,
         part: Part | None = None,
         options: Mapping[str, str] = OPTIONS,
     ) -> "Envelope":
-        """The `data` of an answer and its warnings. Raises CommandError.
+        """The `data` of an answer and its warnings. Raises CommandError, its cause that of the SDK.
 
         `part` says from which file the body is: its errors are shown with their places in it. `options` has
         the names of parameters that are others here than in `cli.wording.OPTIONS`.
@@ -68,7 +69,8 @@ class ApiConnection:
         from client_sdk.errors import Problem, Unreachable, Unreadable
 
         try:
-            envelope = self._runner.run(self._connection.send(method, path, query=query, body=body))
+            sending = self._connection.send(method, path, query=query, body=body, headers=headers)
+            envelope = self._runner.run(sending)
         except Problem as problem:
             raise _refusal(problem, part, options) from problem
         except Unreachable as error:

@@ -1,10 +1,11 @@
 """client.bulk against the whole service (SPEC section 10)."""
 
+import httpx
 import pytest
 
 from client_sdk import Client
 from client_sdk.errors import Absent, Invalid
-from tests.wire.service import definition
+from tests.wire.service import SERVED, World, definition
 
 pytestmark = pytest.mark.anyio
 
@@ -69,3 +70,42 @@ async def test_no_ids_select_nothing(client: Client) -> None:
     assert (await client.bulk.jobs("destroy", [])).count == 0
     assert (await client.bulk.executions("replay", [])).count == 0
     assert (await client.jobs.get("one")).job_id == "one"
+
+
+class Interrupting(httpx.AsyncBaseTransport):
+    """Passes calls on; the operation is said to be interrupted by the first `times` reads."""
+
+    def __init__(self, world: World, times: int) -> None:
+        self.asked: list[tuple[str, bytes]] = []
+        self._next = httpx.ASGITransport(world.service.api)
+        self._times = times
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "POST":
+            self.asked.append((request.headers["Idempotency-Key"], await request.aread()))
+        answer = await self._next.handle_async_request(request)
+        if request.method == "POST" or not self._times:
+            return answer
+        self._times -= 1
+        body = (await answer.aread()).replace(b'"state":"done"', b'"state":"interrupted"')
+        return httpx.Response(200, content=body)
+
+
+@pytest.mark.parametrize(("times", "rounds", "state"), [(2, 2, "done"), (99, 10, "interrupted")])
+async def test_what_is_interrupted_goes_on_under_its_key(
+    world: World, client: Client, times: int, rounds: int, state: str
+) -> None:
+    """A key of its own, which nobody had to give; at most ten times. One that is named is only awaited."""
+    await client.jobs.create(definition(), job_id="one")
+    transport = Interrupting(world, times)
+    async with Client(SERVED, transport=transport) as other:
+        begun = await other.bulk.jobs("trigger", ["one"])
+        ended = await other.bulk.wait_for(begun, timeout=10)
+        assert (ended.state, len(transport.asked)) == (state, 1 + rounds)
+        assert transport.asked == [transport.asked[0]] * (1 + rounds)
+        assert begun.operation is not None
+        await other.bulk.wait_for(begun.operation)
+        assert len(transport.asked) == 1 + rounds
+        with pytest.raises(ValueError, match="a dry run"):
+            await other.bulk.wait_for(await other.bulk.jobs("trigger", ["one"], dry_run=True))
+    assert (await client.jobs.get("one")).execute_number == 1
