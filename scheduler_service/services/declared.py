@@ -21,6 +21,8 @@ class _Named(msgspec.Struct, rename="camel"):
     job_id: str
 
 
+UNDECLARED = "undeclared"
+"""The reason of a pause by the scan."""
 _NAMED = msgspec.json.Decoder(_Named)
 _CANONICAL = msgspec.json.Encoder(order="sorted")
 
@@ -46,7 +48,8 @@ class StoredJob(msgspec.Struct, frozen=True, gc=False):
     """A job that exists. `owner` is the service that created it; empty: it was created in another way.
 
     `equal`: its definition equals the declared one; determined only if `must_compare` is true. `is_gone`: it
-    is paused because no instance knew it, and is declared anew since.
+    is paused because no instance knew it, or by a scan because nothing declared it, of which a crash may have
+    left no note; determined only where it is declared anew, or undeclared for the first time.
     """
 
     uid: str
@@ -228,7 +231,7 @@ def _judge_undeclared(case: Case) -> Verdict:
         return Verdict(DriftKind.SAME)
     if done.removed_at is None:
         is_running = stored.state is JobState.ACTIVE
-        noted = msgspec.structs.replace(done, removed_at=case.now, paused=is_running)
+        noted = msgspec.structs.replace(done, removed_at=case.now, paused=is_running or stored.is_gone)
         return Verdict(DriftKind.REMOVED, Action.PAUSE if is_running else Action.NONE, noted=noted)
     if case.now >= done.removed_at + case.service.grace:
         return Verdict(DriftKind.EXPIRED, Action.DESTROY)

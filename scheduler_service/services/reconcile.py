@@ -15,7 +15,7 @@ from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.services import ServiceTable
-from scheduler_service.services.declared import Action, DriftKind
+from scheduler_service.services.declared import UNDECLARED, Action, DriftKind
 from scheduler_service.services.instances import FORGOTTEN_AFTER
 from scheduler_service.services.reconcile_inputs import Finding, ReconcileInputs
 from scheduler_service.services.registry import Registry
@@ -24,7 +24,7 @@ BATCH_SIZE = 50
 """Jobs whose results are stored together, before the next batch."""
 TURNS_AT_ONCE = 10
 """Turns that run at once and share a commit; in one round of the loop as many begin as fit a slice."""
-UNDECLARED, PAUSED = "undeclared", "paused"
+PAUSED = "paused"
 COUNTED = {
     Action.CREATE: "created",
     Action.UPDATE: "updated",

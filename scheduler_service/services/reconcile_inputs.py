@@ -17,6 +17,7 @@ from scheduler_service.ports.delivery import Compile, Definition
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.services import ServiceTable
 from scheduler_service.services.declared import (
+    UNDECLARED,
     Action,
     Case,
     Declarations,
@@ -93,7 +94,8 @@ class ReconcileInputs:
             for job_id in some:
                 await slices.pause()
                 wanted, done = declared.get(job_id), applied.get(job_id)
-                stored = await self._describe(entries.get(job_id), done, anew=anew)
+                asks = anew if wanted is not None else done is not None and done.removed_at is None
+                stored = await self._describe(entries.get(job_id), done, asks_reason=asks)
                 yield await self._judge(Case(service, job_id, wanted, done, stored, now, force), texts)
 
     async def stored_text(self, finding: Finding) -> bytes | None:
@@ -107,16 +109,17 @@ class ReconcileInputs:
         return None if entry is None or entry.state is JobState.DESTROYED else entry.uid
 
     async def _describe(
-        self, entry: CatalogueEntry | None, done: Applied | None, *, anew: bool
+        self, entry: CatalogueEntry | None, done: Applied | None, *, asks_reason: bool
     ) -> StoredJob | None:
         if entry is None or entry.state is JobState.DESTROYED:
             return None
         asks_owner = done is None or done.uid != entry.uid
-        asks_reason = anew and entry.state is JobState.PAUSED
+        asks_reason = asks_reason and entry.state is JobState.PAUSED
         job = await self._read_job(entry.job_id) if asks_owner or asks_reason else None
         head = None if job is None or job.document is None else job.document.head
         owner = head.owner if head is not None and asks_owner else ""
-        is_gone = asks_reason and head is not None and head.uid == entry.uid and head.pause_reason == GONE
+        reason = head.pause_reason if asks_reason and head is not None and head.uid == entry.uid else ""
+        is_gone = reason in (GONE, UNDECLARED)
         return StoredJob(entry.uid, entry.revision, entry.state, owner, is_gone=is_gone)
 
     async def _judge(self, case: Case, texts: "_DeclaredTexts") -> Finding:

@@ -236,6 +236,24 @@ async def test_one_that_is_declared_again_goes_on(world: World, client: httpx.As
     assert (job["uid"], job["state"], await drift(client)) == (uid, "active", [])
 
 
+@pytest.mark.parametrize("is_scanned_again", [True, False])
+async def test_one_that_a_crash_left_paused_is_still_the_scan_s_own(
+    world: World, client: httpx.AsyncClient, is_scanned_again: bool
+) -> None:
+    """Paused by the scan, which ended before it noted that: declared again, it runs (SPEC section 11)."""
+    await leave(world, client, declared("a"), status=201)
+    await scan(world)
+    notes = dict(world.table.notes)
+    await leave(world, client)
+    assert await scan(world) == {"paused": 1}
+    world.table.notes = notes
+    if is_scanned_again:
+        assert await scan(world) == {}
+    await leave(world, client, declared("a"))
+    assert await scan(world) == {"activated": 1}
+    assert (await client.get("/jobs/a")).json()["data"]["state"] == "active"
+
+
 async def test_a_job_destroyed_behind_its_back_comes_again(world: World, client: httpx.AsyncClient) -> None:
     """A job destroyed or lost is created again, with a new life (SPEC section 11)."""
     await put(client, declared("a"), status=201)
