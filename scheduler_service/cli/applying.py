@@ -1,8 +1,10 @@
 """Sends the definitions of files: one for creation, or all of them; errors have their places in the files."""
 
 import json
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from http.client import SERVICE_UNAVAILABLE
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 RESULTS = (Column("jobId", free=True), "status")
 MAX_DEFINITIONS = 1_000
+AWAY_SECONDS, AGAIN_SECONDS = 30.0, 0.5
+"""A process of the service that starts again is awaited so long, and asked so often."""
 PAGE_BYTES = 4 << 20
 """Of one request: fewer and less than the API takes (SPEC section 10), so that each is answered in time."""
 
@@ -82,9 +86,7 @@ def apply_definitions(connection: ApiConnection, files: Iterable[Path], output: 
     items: list[dict[str, Any]] = []
     try:
         for page in _pages(definitions):
-            answer = connection.exchange("POST", "/jobs", query={"onExisting": "update"}, body=page)
-            note_warnings(answer.warnings)
-            items += answer.data["items"]
+            items += _apply_page(connection, page)
     except CommandError as error:
         if not items:
             raise
@@ -96,6 +98,27 @@ def apply_definitions(connection: ApiConnection, files: Iterable[Path], output: 
     refused = sum(item["status"] == "refused" for item in items)
     if refused:
         raise CommandError(f"{refused} of {len(items)} jobs were refused, {_describe_others(items)}")
+
+
+def _apply_page(connection: ApiConnection, page: Sequence[Any]) -> list[dict[str, Any]]:
+    """A result for each; those that the service could not take now, as where one of its processes starts
+    again, are asked for again for `AWAY_SECONDS`: what was done after all is left unchanged."""
+    items: list[dict[str, Any]] = [{} for _ in page]
+    left, deadline = list(range(len(page))), time.monotonic() + AWAY_SECONDS
+    while True:
+        body = [page[index] for index in left]
+        answer = connection.exchange("POST", "/jobs", query={"onExisting": "update"}, body=body)
+        note_warnings(answer.warnings)
+        for index, item in zip(left, answer.data["items"], strict=True):
+            items[index] = item
+        left = [index for index in left if _is_passing(items[index])]
+        if not left or time.monotonic() >= deadline:
+            return items
+        time.sleep(AGAIN_SECONDS)
+
+
+def _is_passing(item: dict[str, Any]) -> bool:
+    return item["problem"] is not None and item["problem"]["status"] == SERVICE_UNAVAILABLE
 
 
 def _pages(definitions: "Iterable[Definition]") -> Iterator[list[Any]]:

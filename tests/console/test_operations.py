@@ -28,10 +28,14 @@ SEEN_LAST = "10 done, 0 failed"
 
 
 class Scripted:
-    """A service whose operation gives these answers, one by one; `begun` are the requests that began it."""
+    """A service whose operation gives these answers, one by one; `begun` are the requests that began it.
 
-    def __init__(self, page: Page, answers: list[Callable[[Route], None]]) -> None:
+    The answers to the first `lost` of these are lost.
+    """
+
+    def __init__(self, page: Page, answers: list[Callable[[Route], None]], *, lost: int = 0) -> None:
         self.begun: list[tuple[str | None, str | None]] = []
+        self._lost = lost
         self._answers: Iterator[Callable[[Route], None]] = iter(answers)
         page.route("**/bulk/jobs", self._begin)
         page.route("**/operations/*", lambda route: next(self._answers)(route))
@@ -40,6 +44,9 @@ class Scripted:
         is_dry = route.request.post_data_json["dryRun"]
         if not is_dry:
             self.begun.append((route.request.headers.get("idempotency-key"), route.request.post_data))
+            if len(self.begun) <= self._lost:
+                silent(route)
+                return
         data = {"dryRun": is_dry, "count": 1, "first": ["nightly"], "operation": None if is_dry else RUNNING}
         route.fulfill(json={"data": data})
 
@@ -110,3 +117,18 @@ def test_an_operation_that_cannot_be_read_is_told_in_words(console: Console, sta
     report = run_nightly(page)
     expect(report).to_contain_text(f"{words}; seen last: {SEEN_LAST}")
     expect(report).not_to_contain_text(re.compile(r"[{}]"))
+
+
+def test_an_action_whose_answer_is_lost_is_asked_for_again_under_its_key(console: Console) -> None:
+    """It may have begun: *Go on* does not begin another one. What was to be said of its choice is shown."""
+    console.expect("Failed to load resource", "net::ERR")
+    page = console("#/jobs?text=nightly")
+    behind = {"pointer": "", "code": "history_behind", "message": "the history is behind"}
+    service = Scripted(page, [answer(state="done", succeeded=4000, warnings=[behind])], lost=2)
+    report = run_nightly(page)
+    for _ in range(2):
+        expect(report).to_contain_text("No answer came; Go on asks for it again")
+        report.get_by_role("button", name="Go on").click()
+    expect(report).to_contain_text("4,000 done, 0 failed")
+    expect(report).to_contain_text("the history is behind")
+    assert service.begun == [service.begun[0]] * 3

@@ -15,6 +15,7 @@ from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.output import Format
 from tests.unit.cli.running import ended
 
+BUSY = {"status": 503, "detail": "a process starts again", "errors": []}
 NOBODY = ("--url", "http://127.0.0.1:1")
 
 
@@ -50,8 +51,11 @@ def test_a_file_that_cannot_be_read_keeps_all_from_being_sent(
     assert (code, err) == (2, "punctual: none.json cannot be read: No such file or directory\n")
 
 
-def apply_to(pages: list[int], files: list[Path]) -> list[int]:
-    """The lengths of the arrays that are sent to a service that answers so many, and then no more."""
+def apply_to(pages: list[int], files: list[Path], *, busy: int = 0) -> list[int]:
+    """The lengths of the arrays that are sent to a service that answers so many, and then no more.
+
+    The first `busy` answers refuse the last two of their items for now.
+    """
     sent = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -62,7 +66,10 @@ def apply_to(pages: list[int], files: list[Path]) -> list[int]:
                 503, json={"title": "x", "detail": "it stops", "resp_code": 1, "errors": []}
             )
         done = {"status": "created", "problem": None, "warnings": []}
-        return httpx.Response(200, json={"data": {"items": [done | {"jobId": one["jobId"]} for one in body]}})
+        items = [done | {"jobId": one["jobId"]} for one in body]
+        if len(sent) <= busy:
+            items[-2:] = [one | {"status": "refused", "problem": BUSY} for one in items[-2:]]
+        return httpx.Response(200, json={"data": {"items": items}})
 
     connection = ApiConnection(
         Connection(
@@ -90,6 +97,17 @@ def test_files_of_any_number_of_definitions_are_sent_in_pages(tmp_path: Path) ->
     large = "x" * (PAGE_BYTES // 3)
     two.write_text(json.dumps([{"jobId": f"b{n}", "x": large} for n in range(5)]), encoding="utf-8")
     assert apply_to([2, 2, 1], [two]) == [2, 2, 1]
+
+
+def test_what_a_process_that_starts_again_did_not_take_is_sent_again(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """That alone; its results stand in order with the others (10, 16)."""
+    file = tmp_path / "one.json"
+    file.write_text(json.dumps([{"jobId": f"a{n}"} for n in range(5)]), encoding="utf-8")
+    assert apply_to([5, 2], [file], busy=1) == [5, 2]
+    shown = capsys.readouterr().out
+    assert [line.split() for line in shown.splitlines()[1:]] == [[f"a{n}", "created"] for n in range(5)]
 
 
 def test_results_are_shown_where_the_service_goes_away(

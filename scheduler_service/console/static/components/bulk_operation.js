@@ -3,7 +3,7 @@
 import { get, pathOf, post } from "../core/api.js";
 import { formatNumber } from "../core/formats.js";
 import { t } from "../core/language.js";
-import { attempt } from "../core/notices.js";
+import { attempt, sayFailed } from "../core/notices.js";
 import { onUnmounted, shallowReactive } from "../core/vue.js";
 import { confirm } from "./dialogs.js";
 
@@ -13,6 +13,7 @@ const SLOWEST_RETRY_MS = 5_000;
 const SLOWER_BY = 1.5;
 const SHOWN_IDS = 10;
 const KEY_BYTES = 16;
+const NOTHING_SEEN = { state: "unheard", total: 0, done: 0, succeeded: 0, failed: 0, problems: [], moreProblems: 0, started: [], moreStarted: 0, warnings: [] };
 
 /**
  * Bulk actions at `path` (bulk/jobs or bulk/executions). Members: `operation` (the API's, of the last action; null: none), `isRunning`,
@@ -20,7 +21,8 @@ const KEY_BYTES = 16;
  * body under the same Idempotency-Key. `start` sends `body` (`{action, select, …}`) as a dry run, asks, and carries it out;
  * `asked` has `title(count)`, `text` and `action` of the question, and `isDangerous`, where the count must be typed. It gives whether the action was
  * begun; `onDone(operation)` is called at its end. A service that does not answer, or not now, is asked again until it does, while the page is there; of an
- * operation that cannot be read any more the `state` is `gone` (404) or `unseen`, with the figures of the last answer. For `setup` of a component.
+ * operation that cannot be read any more the `state` is `gone` (404) or `unseen`, with the figures of the last answer; of one whose first answer did not
+ * come it is `unheard`: `goOn` asks for it again, too. For `setup` of a component.
  */
 export function useBulk(path, onDone = () => {}) {
   const state = shallowReactive({ operation: null, isRunning: false, start, goOn, cancel, close: () => (state.operation = null) });
@@ -35,17 +37,25 @@ export function useBulk(path, onDone = () => {}) {
   async function start(body, asked) {
     const found = await attempt(() => post(path, { ...body, dryRun: true }));
     if (found === undefined || !(await ask(found, asked))) return false;
-    return send({ body: { ...body, dryRun: false }, key: makeKey() });
+    const request = { body: { ...body, dryRun: false }, key: makeKey() };
+    return send(request, { ...NOTHING_SEEN, action: body.action });
   }
 
   function goOn() {
-    return send(sent);
+    return send(sent, state.operation);
   }
 
-  async function send(request) {
+  /** `unheard`: the operation that is shown where nobody answers, or not now. */
+  async function send(request, unheard) {
     const headers = { "Idempotency-Key": request.key };
-    const answer = await attempt(() => post(path, request.body, { headers }));
-    if (answer === undefined) return false;
+    let answer;
+    try {
+      answer = await post(path, request.body, { headers });
+    } catch (error) {
+      sayFailed(error);
+      if (!isUnheard(error)) return false;
+      answer = { operation: unheard };
+    }
     sent = request;
     take(answer.operation, FIRST_FOLLOW_MS);
     return true;
@@ -85,6 +95,11 @@ export function useBulk(path, onDone = () => {}) {
 function makeKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES));
   return `console-${Array.from(bytes, (one) => one.toString(16).padStart(2, "0")).join("")}`;
+}
+
+/** Whether the operation may have begun: the answer was lost, or the store did not say whether it wrote. */
+function isUnheard({ status }) {
+  return status === 0 || status >= 500;
 }
 
 /** Whether the operation may run on, and tell so later: nobody answered, the session is over, or the service has no time or no store now. */

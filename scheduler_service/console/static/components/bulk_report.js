@@ -28,6 +28,8 @@ export function BulkBar({ chosen, total, isAll, onAll, onClear }, { slots }) {
 
 BulkBar.props = { chosen: Number, total: Object, isAll: Boolean, onAll: Function, onClear: Function };
 
+const GOES_ON = new Set(["interrupted", "unheard"]);
+
 /** The progress of an action while it runs, then its report: `bulk` is that of `useBulk`. */
 export function BulkReport({ bulk }) {
   const { operation } = bulk;
@@ -39,12 +41,13 @@ export function BulkReport({ bulk }) {
       <div class="bulk-line" role="status">
         <strong>${t(`action.${operation.action}`)}</strong>
         <span class="grow">${bulk.isRunning ? t("bulk.running", figures) : endText(operation, ended)}</span>
-        ${operation.state === "interrupted" && html`<${ActionButton} text=${t("action.goOn")} run=${bulk.goOn}/>`}
+        ${GOES_ON.has(operation.state) && html`<${ActionButton} text=${t("action.goOn")} run=${bulk.goOn}/>`}
         ${bulk.isRunning
           ? html`<${ActionButton} text=${t("action.stop")} run=${bulk.cancel}/>`
           : html`<button type="button" class="button bare" aria-label=${t("action.close")} onClick=${bulk.close}><${Icon} name="close" size=${14}/></button>`}
       </div>
       ${bulk.isRunning && html`<progress max=${operation.total} value=${operation.done} aria-label=${t("bulk.running", figures)}></progress>`}
+      ${operation.warnings?.map((one) => html`<p key=${one.code} class="dim">${one.message}</p>`)}
       ${operation.problems.length > 0 && problems(operation)}
       ${!bulk.isRunning && operation.started.length > 0 && started(operation)}
     </section>
