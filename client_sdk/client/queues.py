@@ -19,7 +19,7 @@ class Queues:
         self._connection = connection
 
     def list(self, *, page: int = PAGE) -> AsyncIterator[answers.QueueLine]:
-        """The queues in which parts wait or are held, by name."""
+        """The queues in which parts wait or are held, and those that are paused, by name."""
         return iterate(self._connection, answers.QueueLine, "/queues", page=page)
 
     async def counts(self) -> answers.QueueCounts:
@@ -33,6 +33,16 @@ class Queues:
     def held(self, name: str, *, page: int = PAGE) -> AsyncIterator[answers.HeldPart]:
         """The parts of the queue that instances hold: which instance, and until when."""
         return iterate(self._connection, answers.HeldPart, _queue(name), page=page)
+
+    async def pause(self, name: str) -> answers.QueueLine:
+        """Nothing is claimed from the queue until it is resumed; what waits keeps its place."""
+        envelope = await self._connection.send("POST", f"{_queue(name)}/pause")
+        return parse(answers.QueueLine, envelope.data)
+
+    async def resume(self, name: str) -> answers.QueueLine:
+        """What waits in the queue may be claimed again."""
+        envelope = await self._connection.send("POST", f"{_queue(name)}/resume")
+        return parse(answers.QueueLine, envelope.data)
 
     async def free(self, name: str, part: answers.HeldPart) -> None:
         """Ends the lease of a held part, whoever has it. Raises Conflict where nobody does any more."""

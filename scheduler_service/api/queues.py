@@ -14,11 +14,13 @@ from scheduler_service.api.bodies import ClientGone, read_model
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, invalid, refuse, succeed
+from scheduler_service.api.shapes import pause_members
 from scheduler_service.domain.execution import FailureType, parse_execution_id, write_execution_id
 from scheduler_service.domain.job_key import read_job_key
-from scheduler_service.domain.leases import HeldPart, Leased, QueueFigures, QueueQuery
+from scheduler_service.domain.leases import HeldPart, Leased, QueueFigures, QueueQuery, merge_figures
 from scheduler_service.domain.moments import SECOND, Now, rfc3339
 from scheduler_service.domain.parts import PartEnd, PartName, write_part_id
+from scheduler_service.domain.services import Kind
 from scheduler_service.engine.parts.options import read_queue
 from scheduler_service.language.values import LARGE_BYTES, as_json, parse_json
 from scheduler_service.pacing.slices import Slices
@@ -46,12 +48,15 @@ RESERVED = frozenset(
 
 
 async def list_queues(request: ApiRequest) -> Response:
-    """`GET /queues`: the queues in which parts wait or are leased, by name."""
-    queues, limit = _queues(request.deps), request.query["limit"]
-    mark = mark_list("queues", request.caller.tenant)
+    """`GET /queues`: the queues in which parts wait or are leased, and those that are paused, by name."""
+    queues, limit, tenant = _queues(request.deps), request.query["limit"], request.caller.tenant
+    mark = mark_list("queues", tenant)
     after = _read_place(request, mark)
-    found = await queues.figures(QueueQuery(request.caller.tenant, None, after, limit + 1))
-    items = [_figures(one) for one in found[:limit]]
+    await request.deps.registry.look()
+    paused = [one.name for one in request.deps.registry.pauses.all(Kind.QUEUE) if one.tenant == tenant]
+    known = await queues.figures(QueueQuery(tenant, None, after, limit + 1))
+    found = merge_figures([*known, *(QueueFigures(name) for name in paused if name > after)], limit + 1)
+    items = [_figures(request, one) for one in found[:limit]]
     place = write_cursor(mark, found[limit - 1].name) if len(found) > limit else None
     return succeed({"items": items, "nextCursor": place})
 
@@ -62,12 +67,38 @@ async def read_queue_in_full(request: ApiRequest) -> Response:
     tenant = request.caller.tenant
     mark = mark_list("held", tenant, name)
     after = _read_place(request, mark)
+    await request.deps.registry.look()
     found = await queues.held(QueueQuery(tenant, name, after, limit + 1))
-    figures = await queues.figures(QueueQuery(tenant, name, "", 1)) or [QueueFigures(name)]
     now = request.deps.clock.now()
     items = [_held(one, now) for one in found[:limit]]
     place = write_cursor(mark, found[limit - 1].part_id) if len(found) > limit else None
-    return succeed({**_figures(figures[0]), "items": items, "nextCursor": place})
+    return succeed({**await _show(request, name), "items": items, "nextCursor": place})
+
+
+async def pause_queue(request: ApiRequest) -> Response:
+    """`POST /queues/{name}/pause`: nothing is claimed from it; a queue that is paused stays so.
+
+    It need not have had any part: a queue is there as soon as a step or a worker names it.
+    """
+    _, name, tenant = _queues(request.deps), _read_name(request), request.caller.tenant
+
+    async def work() -> dict[str, object]:
+        await request.deps.registry.pause(Kind.QUEUE, tenant, name)
+        return await _show(request, name)
+
+    return succeed(await request.run_once(f"queues/{name}/pause", await request.body(), work))
+
+
+async def resume_queue(request: ApiRequest) -> Response:
+    """`POST /queues/{name}/resume`: what waits in it may be claimed; one that is not paused goes on."""
+    queues, name, tenant = _queues(request.deps), _read_name(request), request.caller.tenant
+
+    async def work() -> dict[str, object]:
+        await request.deps.registry.catch_up()
+        await queues.resume(tenant, name)
+        return await _show(request, name)
+
+    return succeed(await request.run_once(f"queues/{name}/resume", await request.body(), work))
 
 
 async def claim_work(request: ApiRequest) -> Response:
@@ -199,12 +230,20 @@ def _read_place(request: ApiRequest, mark: str) -> str:
     return "" if cursor is None else read_cursor(mark, cursor, str)
 
 
-def _figures(figures: QueueFigures) -> dict[str, object]:
+async def _show(request: ApiRequest, name: str) -> dict[str, object]:
+    """The figures of a queue, zeros where it has no parts."""
+    found = await _queues(request.deps).figures(QueueQuery(request.caller.tenant, name, "", 1))
+    return _figures(request, *(found or [QueueFigures(name)]))
+
+
+def _figures(request: ApiRequest, figures: QueueFigures) -> dict[str, object]:
+    since = request.deps.registry.pauses.since(Kind.QUEUE, request.caller.tenant, figures.name)
     return {
         "name": figures.name,
         "depth": figures.depth,
         "oldestAt": None if figures.oldest is None else rfc3339(figures.oldest),
         "held": figures.held,
+        **pause_members(since, request.deps.clock.now()),
     }
 
 

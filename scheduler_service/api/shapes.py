@@ -107,6 +107,12 @@ def firing_preview(preview: Preview, firings: Sequence[Shown]) -> dict[str, Any]
     }
 
 
+def pause_members(since: int | None, now: Now) -> dict[str, Any]:
+    """How a pause of a queue or a service since a steady moment is shown; None: it is not paused."""
+    at = None if since is None else rfc3339(now.wall + since - now.steady)
+    return {"paused": since is not None, "pausedAt": at}
+
+
 def service_line(service: Service, instances: Sequence[Instance], online: int) -> dict[str, Any]:
     """A service in a list: without its timers and instances; `online` of these take calls."""
     limit = service.rate_limit

@@ -158,7 +158,7 @@ class ServiceRegistry:
         """Takes up what an earlier process left in them. Raises StoreError."""
         if self.queues is not None:
             rate = ClaimRate(router=self.router, clock=self._clock)
-            await self.queues.start(deliver, self._allowance, rate)
+            await self.queues.start(deliver, self._allowance, rate, self.registry.pauses)
         if self._queue_watch is not None:
             self._queue_watch.start()
 

@@ -20,7 +20,9 @@ from scheduler_service.cli.output import (
     total_text,
 )
 
-app = Commands(no_args_is_help=True, help="What waits in pull queues, and who holds what.")
+app = Commands(
+    no_args_is_help=True, help="What waits in pull queues, and who holds what; pause and resume them."
+)
 Name = Annotated[str, typer.Argument(help="The queue's name.", metavar="NAME")]
 
 
@@ -28,7 +30,7 @@ def _shard(row: Any) -> str | None:
     return None if row["shardIndex"] is None else f"{row['shardIndex']} of {row['shardTotal']}"
 
 
-COLUMNS = (Column("name", free=True), "depth", at("oldestAt"), "held")
+COLUMNS = (Column("name", free=True), "depth", at("oldestAt"), "held", at("pausedAt"))
 HELD = (
     Column("execution", reference_by_id, free=True),
     Column("part", _shard),
@@ -88,9 +90,28 @@ def free_part(
         "step": step,
         "shardIndex": shard,
     }
-    path = f"/queues/{quote_argument('queue', 'NAME', name)}/free"
-    connection.send("POST", path, body=part)
+    connection.send("POST", f"{_path(name)}/free", body=part)
     note(f"the part of {execution} is free again")
+
+
+@app.command("pause")
+def pause_queue(name: Name, url: Url = None, key: Key = None) -> None:
+    """Let nothing be claimed from a queue; what waits keeps its place, and what is held goes on.
+
+    Example: punctual queues pause images
+    """
+    connect(url, key).send("POST", f"{_path(name)}/pause")
+    note(f"nothing is claimed from the queue {name} until: punctual queues resume {name}")
+
+
+@app.command("resume")
+def resume_queue(name: Name, url: Url = None, key: Key = None) -> None:
+    """Let what waits in a queue be claimed again.
+
+    Example: punctual queues resume images
+    """
+    found = connect(url, key).send("POST", f"{_path(name)}/resume")
+    note(f"the queue {name} goes on with {found['depth']} waiting")
 
 
 @app.command("get")
@@ -106,14 +127,18 @@ def get_queue(
 
     Example: punctual queues get images
     """
-    queue = connect(url, key).get(
-        f"/queues/{quote_argument('queue', 'NAME', name)}", limit=limit, cursor=cursor
-    )
+    queue = connect(url, key).get(_path(name), limit=limit, cursor=cursor)
     if output is not Format.TABLE:
         show(queue, output)
         return
     oldest = moment_text(queue["oldestAt"])
-    show_fields([("depth", queue["depth"]), ("oldestAt", oldest), ("held", queue["held"])])
+    fields = [("depth", queue["depth"]), ("oldestAt", oldest), ("held", queue["held"])]
+    paused = [("pausedAt", moment_text(queue["pausedAt"]))] if queue.get("paused") else []
+    show_fields([*fields, *paused])
     if queue["items"]:
         print()
     show_page(queue, output, HELD, empty="no part is held")
+
+
+def _path(name: str) -> str:
+    return f"/queues/{quote_argument('queue', 'NAME', name)}"

@@ -1,5 +1,7 @@
 """A service as it is registered, and the jobs that it declares (SPEC sections 11 and 13)."""
 
+from enum import StrEnum
+
 import msgspec
 
 from scheduler_service.domain.moments import DAY, SECOND
@@ -28,6 +30,22 @@ class Loss(msgspec.Struct, frozen=True, gc=False):
     """
 
     how: str
+    since: int
+
+
+class Kind(StrEnum):
+    """What can be paused: claims from a queue, or requests to a service."""
+
+    QUEUE = "queue"
+    SERVICE = "service"
+
+
+class Pause(msgspec.Struct, frozen=True, gc=False):
+    """That the queue or the service of this name is paused `since` a moment (steady ms)."""
+
+    kind: Kind
+    tenant: str
+    name: str
     since: int
 
 

@@ -5,6 +5,7 @@ from scheduler_service.domain.document import (
     Checking,
     CheckWaiting,
     Open,
+    PartsQueued,
     Retrying,
 )
 from scheduler_service.domain.events import (
@@ -49,7 +50,7 @@ from scheduler_service.engine.notification_events import (
 )
 from scheduler_service.engine.parts.in_hand import handle_loss
 from scheduler_service.engine.parts.instances import handle_instances, handle_part_answer
-from scheduler_service.engine.parts.leases import handle_lease_changes
+from scheduler_service.engine.parts.leases import handle_lease_changes, wait_on
 from scheduler_service.engine.parts.queue import handle_part_end, handle_part_progress
 from scheduler_service.engine.resuming import adopt, hand_over, resume_calls, send_unsent
 from scheduler_service.engine.timeouts import time_out
@@ -186,6 +187,8 @@ def _run_due_execution(turn: TurnState, run: Open) -> None:
         case Retrying(due=due, from_step=step):
             if due <= now:
                 begin_again(turn, run, step)
+        case PartsQueued(claimed_at=None) as phase if context.deadline <= now:
+            wait_on(turn, run, phase)
         case _ if context.deadline <= now:
             time_out(turn, run, context)
         case CheckWaiting(due=due) if due <= now:

@@ -59,6 +59,14 @@ class Queues(Protocol):
         full length from `now`, for the clock may have been set back meanwhile.
         """
 
+    def hold(self, tenant: str, queue: str, now: int) -> Awaitable[None]:
+        """The queue is paused: a queue timeout that has passed by `now` ends nothing until `go_on`."""
+
+    def go_on(self, tenant: str, queue: str, since: int, now: int) -> Awaitable[None]:
+        """A pause since `since` is over: what was not claimed yet may wait for what was left of its queue
+        timeout then, from `now`. Done again it gives more, up to a whole queue timeout, never less.
+        """
+
     def drop(self, part_id: str) -> Awaitable[None]:
         """Deletes an ended part whose job does not wait for it.
 

@@ -5,12 +5,15 @@ from typing import Protocol
 
 from scheduler_service.domain.effects import CallPart, ResolveInstances, WatchInstance
 from scheduler_service.domain.parts import Chosen
-from scheduler_service.domain.services import Applied, Loss, Service
+from scheduler_service.domain.services import Applied, Kind, Loss, Pause, Service
 from scheduler_service.domain.wire import Token
 
 
 class ServiceTable(Protocol):
-    """Services, the timers that they declare, and what was done about them. All raise StoreUnavailable."""
+    """Services, the timers that they declare, what was done about them, and what is paused.
+
+    All raise StoreUnavailable.
+    """
 
     async def services(self) -> Sequence[Service]:
         """All services, removed ones too, by tenant and name."""
@@ -35,6 +38,15 @@ class ServiceTable(Protocol):
 
     async def note(self, kept: Sequence[Applied], dropped: Sequence[Applied]) -> None:
         """Writes what was done: one transaction. A job has one row, whichever service declares it."""
+
+    async def pauses(self) -> Sequence[Pause]:
+        """All that is paused."""
+
+    async def pause(self, pause: Pause) -> None:
+        """Writes that it is paused; where it is already, that stays."""
+
+    async def resume(self, kind: Kind, tenant: str, name: str) -> None:
+        """It is not paused any more."""
 
 
 class Router(Protocol):

@@ -25,6 +25,7 @@ from scheduler_service.domain.leases import (
 )
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import PartEnd, write_part_id
+from scheduler_service.domain.services import Kind
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
@@ -33,6 +34,7 @@ from scheduler_service.ports.queues import Queues
 from scheduler_service.services.claim_rate import ClaimRate
 from scheduler_service.services.claim_waits import ClaimWaits
 from scheduler_service.services.part_delivery import PartDelivery
+from scheduler_service.services.pauses import Pauses
 
 DRAINING_POLL_MS = SECOND
 """How often a draining instance's claim checks for a change: a heartbeat wakes no claim."""
@@ -61,6 +63,7 @@ class PullQueues:
 
     _allowance: Allowance
     _rate: ClaimRate
+    _pauses: Pauses
     _is_stopping = False
     _has_started = False
 
@@ -101,12 +104,14 @@ class PullQueues:
         """The queues (tenant, name) for whose parts claims wait."""
         return self._waits.queues
 
-    async def start(self, deliver: Deliver, allowance: Allowance, rate: ClaimRate) -> None:
+    async def start(self, deliver: Deliver, allowance: Allowance, rate: ClaimRate, pauses: Pauses) -> None:
         """Connects to the jobs; extends the leases and delivers the ends that this process has stored.
 
         Those of other processes are delivered as soon as these answer. Raises StoreError.
         """
         self.delivery.deliver, self._allowance, self._rate = deliver, allowance, rate
+        self._pauses = pauses
+        pauses.subscribe(self._follow_pause)
         self._has_started = True
         for part in self._others:
             self.recover(part)
@@ -128,14 +133,18 @@ class PullQueues:
     async def claim(
         self, tenant: str, queue: str, instance: str, *, most: int, wait: int
     ) -> tuple[Leased, ...]:
-        """Up to `most` parts for the instance; waits up to `wait` ms for the first. Raises StoreError."""
+        """Up to `most` parts for the instance; waits up to `wait` ms for the first. Raises StoreError.
+
+        None while the queue is paused.
+        """
         self._check_open()
         end = self._clock.now().steady + wait
         while not self._is_stopping:
             wakeups = self._waits.wakeups
             allowed = self._allowance(tenant, queue, instance)
-            pause: int | None = DRAINING_POLL_MS
-            if allowed != 0:
+            is_paused = self._pauses.since(Kind.QUEUE, tenant, queue) is not None
+            pause: int | None = None if is_paused else DRAINING_POLL_MS
+            if allowed != 0 and not is_paused:
                 found, pause = await self._lease(tenant, queue, instance, most, allowed)
                 if found:
                     return found
@@ -205,6 +214,16 @@ class PullQueues:
             # job says later, over a crash too. What the job did not want is not known any more.
             is_accepted = bool(await self._table.complete(lease, end, self._clock.now().steady))
         return Completed.ACCEPTED if is_accepted else Completed.STALE
+
+    async def resume(self, tenant: str, queue: str) -> None:
+        """The pause of a queue is over: what waits may be claimed. Raises StoreError; then repeat it."""
+        self._check_open()
+        since = self._pauses.since(Kind.QUEUE, tenant, queue)
+        if since is None:
+            return
+        await self._table.go_on(tenant, queue, since, self._clock.now().steady)
+        await self._pauses.resume(Kind.QUEUE, tenant, queue)
+        self.delivery.start(self._sweep())  # finds when the first queue timeout ends
 
     async def free(self, tenant: str, queue: str, part_id: str) -> bool:
         """Takes a part from whoever holds it: its lease ends as one that was not renewed. Raises StoreError.
@@ -285,6 +304,8 @@ class PullQueues:
 
     async def _claim(self, claim: Claim) -> tuple[Leased, ...]:
         """Claims, and schedules a sweep for when the given leases end. Raises StoreError."""
+        if self._pauses.since(Kind.QUEUE, claim.tenant, claim.queue) is not None:
+            return ()  # since it began to wait for the rate limit
         try:
             found = await self._table.claim(claim)
         except StoreError:
@@ -309,13 +330,20 @@ class PullQueues:
         """Ends leases and queue timeouts, tells the jobs, and wakes claims for parts that are free."""
         self._next_sweep = None
         try:
-            swept = await self._table.sweep(self._clock.now().steady)
+            swept = await self.sweep()
         except StoreError as error:
             self._log("leases_not_swept", error=str(error))
             self.delivery.note_failed_write(error)
             self._sweep_by(self._clock.now().steady + SECOND)
             return
         self.take(swept)
+
+    async def sweep(self) -> Swept:
+        """Ends leases and queue timeouts, those of paused queues left out. Raises StoreError."""
+        now = self._clock.now().steady
+        for one in self._pauses.all(Kind.QUEUE):
+            await self._table.hold(one.tenant, one.name, now)
+        return await self._table.sweep(now)
 
     def take(self, swept: Swept) -> None:
         """What a sweep has found: tells the jobs, and wakes claims for parts that are free."""
@@ -326,6 +354,11 @@ class PullQueues:
         if swept.next_look is not None:
             self._sweep_by(swept.next_look)
         self._waits.wake_all()
+
+    def _follow_pause(self, kind: Kind, tenant: str, name: str) -> None:
+        """Claims that wait look whether there is something for them now."""
+        if kind is Kind.QUEUE:
+            self._waits.wake([(tenant, name)])
 
     async def _resume(self, table: Queues) -> None:
         await table.extend(self._clock.now().steady)

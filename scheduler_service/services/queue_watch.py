@@ -54,7 +54,7 @@ class QueueWatch:
         if not self._queues.has_started:
             return
         now = self._clock.now().steady
-        self._queues.take(await self._table.sweep(now))
+        self._queues.take(await self._queues.sweep())
         await self._deliver_ends(now - LEFT_AFTER_MS)
         await self._deliver_changes(now - LEFT_AFTER_MS)
 

@@ -7,13 +7,14 @@ from hashlib import sha256
 
 import msgspec
 
-from scheduler_service.domain.services import Service
+from scheduler_service.domain.services import Kind, Service
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.services import ServiceTable
 from scheduler_service.ports.shared_registry import ServiceNotice
 from scheduler_service.services.declared_room import DeclaredRoom
 from scheduler_service.services.instances import Instance, Instances
+from scheduler_service.services.pauses import Pauses
 from scheduler_service.services.sharing import Alone, Sharing
 from scheduler_service.services.timer_texts import TimerTexts
 
@@ -37,7 +38,7 @@ NO_TIMERS = TimerDeclaration(digest_of(b"[]"), b"[]")
 
 
 class Registry:
-    """Services and instances as registered. All reads are from memory.
+    """Services and instances as registered, and what is paused. All reads are from memory.
 
     `load` reads the table at the start, `refresh` again. Changes are written to the table before memory, and
     with `sharing` they count at all nodes. Whoever is told StoreUnavailable or StoreUncertain may repeat the
@@ -67,6 +68,7 @@ class Registry:
         self._complete_at = 0
         self._anew: set[tuple[str, str]] = set()
         self._writing = asyncio.Lock()
+        self.pauses = Pauses(table=table, clock=clock, tell=self._tell)
 
     async def load(self) -> None:
         """Reads all services. Raises StoreUnavailable."""
@@ -74,6 +76,7 @@ class Registry:
         self._services = {(one.tenant, one.name): one for one in found}
         self._loaded = frozenset(self._services)
         self._complete_at = self._clock.now().steady + self.instances.offline_after
+        await self.pauses.refresh()
         await self._sharing.catch_up()
 
     async def refresh(self) -> None:
@@ -81,6 +84,7 @@ class Registry:
         async with self._writing:
             found = await self._table.services()
             self._services = {(one.tenant, one.name): self._keep_object(one) for one in found}
+        await self.pauses.refresh()
 
     async def take_notices(self, notices: Sequence[ServiceNotice]) -> None:
         """What a node of the cluster, this one or another, wrote of services. Raises StoreUnavailable."""
@@ -100,6 +104,15 @@ class Registry:
         """As `catch_up`, for reads: they show what is known where the others cannot be asked."""
         with suppress(StoreUnavailable):
             await self._sharing.catch_up()
+
+    async def pause(self, kind: Kind, tenant: str, name: str) -> None:
+        """It is paused, since when it was where another node has paused it. Raises as `Pauses.pause`."""
+        await self._sharing.catch_up()
+        await self.pauses.pause(kind, tenant, name)
+
+    async def _tell(self, tenant: str, name: str) -> None:
+        self._sharing.note(tenant, name, anew=(tenant, name) in self._anew)
+        await self._sharing.flush()
 
     def _keep_object(self, found: Service) -> Service:
         """The object that is known, if it is the same service: `forget` compares objects."""
@@ -169,7 +182,7 @@ class Registry:
         return stored
 
     async def remove(self, tenant: str, name: str) -> bool:
-        """Removes a service and its declaration. False: there is none.
+        """Removes a service, its declaration and its pause. False: there is none.
 
         Raises StoreUnavailable, StoreUncertain. Its instances leave first, so that a repeated call finds the
         service while one of them is there. One that registers again restores the service.
@@ -189,6 +202,7 @@ class Registry:
             await self._table.put(removed, NO_TIMERS.text)
             self._services[tenant, name] = removed
             self._sharing.note(tenant, name, anew=False)
+        await self.pauses.resume(Kind.SERVICE, tenant, name)
         await self._sharing.flush()
         return True
 

@@ -54,12 +54,17 @@ class Renewed(AnswerModel):
 
 
 class QueueLine(AnswerModel):
-    """A queue: `depth` parts wait, the oldest since `oldestAt`, and `held` are under a lease."""
+    """A queue: `depth` parts wait, the oldest since `oldestAt`, and `held` are under a lease.
+
+    `paused` since `pausedAt`: nothing is claimed from it until it is resumed.
+    """
 
     name: str
     depth: int
     oldest_at: AwareDatetime | None = None
     held: int = 0
+    paused: bool = False
+    paused_at: AwareDatetime | None = None
 
 
 class HeldPart(AnswerModel):

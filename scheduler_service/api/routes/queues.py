@@ -28,6 +28,20 @@ QUEUES = group(
         answer_line=AnswerLine.STATE,
     ),
     Operation(
+        route="POST /queues/{name}/pause",
+        handler=queues.pause_queue,
+        role=Role.OPERATOR,
+        summary="Pause a queue: nothing is claimed from it until it is resumed",
+        data=answers.QueueLine,
+    ),
+    Operation(
+        route="POST /queues/{name}/resume",
+        handler=queues.resume_queue,
+        role=Role.OPERATOR,
+        summary="Resume a queue: what waits in it may be claimed again",
+        data=answers.QueueLine,
+    ),
+    Operation(
         route="POST /queues/{name}/free",
         handler=queues.free_part,
         role=Role.OPERATOR,

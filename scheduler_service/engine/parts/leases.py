@@ -9,7 +9,7 @@ from scheduler_service.domain.leases import CLAIMED, DOWNTIME_GRACE_MS, LOST, WI
 from scheduler_service.domain.parts import LeaseChange, PartName, QueueOptions
 from scheduler_service.domain.records import LeaseChanged
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
-from scheduler_service.engine.parts.dispatch import latest_end
+from scheduler_service.engine.parts.dispatch import latest_end, queue_timeout_of
 from scheduler_service.engine.turn_state import TurnState, replace
 
 Value = TypeVar("Value")
@@ -62,6 +62,12 @@ def reconfigure_leases(turn: TurnState, run: Open, phase: PartsQueued, options: 
     if phase.claimed_at is None:
         deadline = max(deadline, latest_end(turn, run, options))
     turn.change_context(run, phase=phase, deadline=deadline)
+
+
+def wait_on(turn: TurnState, run: Open, phase: PartsQueued) -> None:
+    """Waits as long again for a claim: the queue ends what is not claimed, but for the time of its pauses."""
+    patience = queue_timeout_of(turn, run, phase) + turn.program_of(run).timeout
+    turn.change_context(run, deadline=turn.now.steady + patience)
 
 
 def find_queued(turn: TurnState, name: PartName) -> tuple[Open, PartsQueued] | None:

@@ -114,6 +114,16 @@ class MergedQueues:
         """After a downtime: no lease ends sooner than its whole length from `now`."""
         await all_of([shard.extend(now) for shard in self._shards])
 
+    async def hold(self, tenant: str, queue: str, now: int) -> None:
+        """In each shard that is there: one that comes back has given its parts a minute more."""
+        answers = await settle([shard.hold(tenant, queue, now) for shard in self._shards])
+        if all(isinstance(answer, StoreError) for answer in answers):
+            accept(answers)
+
+    async def go_on(self, tenant: str, queue: str, since: int, now: int) -> None:
+        """In all shards. Raises StoreError where one is away: the pause is not over then."""
+        await all_of([shard.go_on(tenant, queue, since, now) for shard in self._shards])
+
     async def drop(self, part_id: str) -> None:
         """Removes an ended part in all shards: a part's id does not name its job, and few are dropped.
 

@@ -252,6 +252,14 @@ class RemoteQueues:
         """Prolongs all leases after a start."""
         return self._worker.call(rpc_methods.EXTEND, now)
 
+    def hold(self, tenant: str, queue: str, now: int) -> Awaitable[None]:
+        """Ends no queue timeout of a paused queue."""
+        return self._worker.call(rpc_methods.HOLD, (tenant, queue, now))
+
+    def go_on(self, tenant: str, queue: str, since: int, now: int) -> Awaitable[None]:
+        """Counts queue timeouts again after a pause."""
+        return self._worker.order(rpc_methods.GO_ON, (tenant, queue, since, now))
+
     def drop(self, part_id: str) -> Awaitable[None]:
         """Removes an ended part."""
         return self._worker.call(rpc_methods.DROP, part_id)

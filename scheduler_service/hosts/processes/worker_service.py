@@ -197,6 +197,8 @@ def _of_queues(queues: ShardQueues) -> list[tuple[str, Handler]]:
         _handler(rpc_methods.FREE, queues.free),
         _handler(rpc_methods.SWEEP, queues.sweep),
         _handler(rpc_methods.EXTEND, queues.extend),
+        _handler(rpc_methods.HOLD, lambda argument: queues.hold(*argument)),
+        _handler(rpc_methods.GO_ON, lambda argument: queues.go_on(*argument)),
         _handler(rpc_methods.DROP, queues.drop),
         _handler(rpc_methods.ENDED, lambda argument: queues.ended(*argument)),
         _handler(rpc_methods.CHANGED, lambda argument: queues.changed(*argument)),

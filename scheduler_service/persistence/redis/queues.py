@@ -113,6 +113,13 @@ class RedisQueues:
     def extend(self, now: int) -> Awaitable[None]:
         return self._put(Step((b"extend", b"%d" % now), _read_nothing))
 
+    def hold(self, tenant: str, queue: str, now: int) -> Awaitable[None]:
+        return self._put(Step((b"hold", _queue_key(tenant, queue), b"%d" % now), _read_nothing))
+
+    def go_on(self, tenant: str, queue: str, since: int, now: int) -> Awaitable[None]:
+        asked = (b"go_on", _queue_key(tenant, queue), b"%d" % since, b"%d" % now)
+        return self._put(Step(asked, _read_nothing))
+
     def drop(self, part_id: str) -> Awaitable[None]:
         return self._put(Step((b"drop", part_id.encode()), _read_nothing))
 

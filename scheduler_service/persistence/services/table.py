@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 import sqlalchemy as sa
 
-from scheduler_service.domain.services import Applied, RateLimit, Service
+from scheduler_service.domain.services import Applied, Kind, Pause, RateLimit, Service
 from scheduler_service.persistence.sql.database import Database
 from scheduler_service.persistence.sql.expressions import text
 
@@ -91,6 +91,21 @@ class SqlServiceTable:
         wanted = sa.select(applied.c.service).where(*own)
         return await self._read(lambda connection: connection.execute(wanted).scalar())
 
+    async def pauses(self) -> Sequence[Pause]:
+        wanted = sa.select(pauses).order_by(*pauses.primary_key.columns)
+        return await self._read(lambda connection: [_read_pause(row) for row in connection.execute(wanted)])
+
+    async def pause(self, pause: Pause) -> None:
+        insert = self._database.dialect.insert(pauses).values(msgspec.structs.asdict(pause))
+        keys = [column.name for column in pauses.primary_key.columns]
+        await self._write(
+            lambda connection: connection.execute(insert.on_conflict_do_nothing(index_elements=keys))
+        )
+
+    async def resume(self, kind: Kind, tenant: str, name: str) -> None:
+        own = (pauses.c.kind == kind, pauses.c.tenant == tenant, pauses.c.name == name)
+        await self._write(lambda connection: connection.execute(sa.delete(pauses).where(*own)))
+
     async def note(self, kept: Sequence[Applied], dropped: Sequence[Applied]) -> None:
         """Writes what was done; nothing to write costs nothing.
 
@@ -136,7 +151,7 @@ class SqlServiceTable:
 
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    async def _write(self, write: Callable[[sa.Connection], None]) -> None:
+    async def _write(self, write: Callable[[sa.Connection], object]) -> None:
         def work() -> None:
             with self._working(), self._database.writing() as connection:
                 write(connection)
@@ -192,6 +207,10 @@ def _read_applied(row: sa.Row[Any]) -> Applied:
     return Applied(**values | flags | {"digest": bytes(row.digest)})
 
 
+def _read_pause(row: sa.Row[Any]) -> Pause:
+    return Pause(Kind(row.kind), row.tenant, row.name, row.since)
+
+
 metadata = sa.MetaData()
 
 # Declared timers are kept as the JSON array that was posted; `digest` identifies it.
@@ -229,3 +248,13 @@ applied = sa.Table(
 )
 sa.Index("declared_timers_of_service", applied.c.tenant, applied.c.service, applied.c.job_id)
 _DROP = sa.delete(applied).where(*(applied.c[name] == sa.bindparam(f"own_{name}") for name in OWN))
+
+# What is paused: `since` is steady.
+pauses = sa.Table(
+    "pauses",
+    metadata,
+    sa.Column("kind", text(8), primary_key=True),
+    sa.Column("tenant", text(128), primary_key=True),
+    sa.Column("name", text(128), primary_key=True),
+    sa.Column("since", sa.BigInteger, nullable=False),
+)

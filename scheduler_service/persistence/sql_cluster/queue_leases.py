@@ -134,6 +134,24 @@ def extend_leases(connection: sa.Connection, now: int) -> None:
         _change(connection, part_id, expires=max(expires, least))
 
 
+def hold_queue(connection: sa.Connection, tenant: str, queue: str, now: int) -> None:
+    is_over = _part.expires.is_not(None) & (_part.expires <= now)
+    held = sa.update(queue_parts).where(is_over, _part.tenant == tenant, _part.queue == queue)
+    connection.execute(held.values(expires=None))
+
+
+def go_on_with_queue(connection: sa.Connection, tenant: str, queue: str, since: int, now: int) -> None:
+    """`published` moves along, since the queue timeout counts from it."""
+    is_unclaimed = _IS_FREE & _part.claimed_at.is_(None) & _part.published.is_not(None)
+    wanted = sa.select(_part.part_id, _part.published, _part.options).where(
+        is_unclaimed, _part.tenant == tenant, _part.queue == queue
+    )
+    for part_id, published, options in connection.execute(wanted.with_for_update()).all():
+        began = now - max(since - published, 0)
+        expires = began + unpack_options(options).queue_timeout
+        _change(connection, part_id, published=began, expires=expires)
+
+
 def drop_part(connection: sa.Connection, part_id: str) -> None:
     is_over = (_part.part_id == part_id) & (_part.state == ENDED)
     row = connection.execute(sa.select(_part.lease).where(is_over).with_for_update()).first()

@@ -27,6 +27,8 @@ from scheduler_service.persistence.sql_cluster.queue_leases import (
     drop_part,
     extend_leases,
     free_part,
+    go_on_with_queue,
+    hold_queue,
     renew_lease,
     sweep_leases,
 )
@@ -93,6 +95,12 @@ class SqlQueues:
                 self._catch_up(connection, now)
 
         await self._write(work)
+
+    async def hold(self, tenant: str, queue: str, now: int) -> None:
+        await self._write(lambda connection: hold_queue(connection, tenant, queue, now))
+
+    async def go_on(self, tenant: str, queue: str, since: int, now: int) -> None:
+        await self._write(lambda connection: go_on_with_queue(connection, tenant, queue, since, now))
 
     async def drop(self, part_id: str) -> None:
         await self._write(lambda connection: drop_part(connection, part_id))

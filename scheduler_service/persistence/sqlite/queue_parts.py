@@ -71,6 +71,7 @@ _TAKE = (
 _CHANGE = "UPDATE parts SET serial = serial + 1, changes = ? WHERE part_id = ?"
 _ACCEPT = "UPDATE parts SET changes = '' WHERE part_id = ? AND serial = ?"
 _LEASED = "SELECT part_id, state, retries, instance, options, content, serial, changes FROM parts"
+_UNCLAIMED = "state = 0 AND claimed_at IS NULL AND published IS NOT NULL"
 _FREE = "SET state = 0, instance = NULL, lease = NULL, until = NULL"
 
 
@@ -223,6 +224,22 @@ def _follow_clock(connection: sqlite3.Connection, now: int) -> None:
         (min(free_at, now + unpack_options(options).delay), part_id) for part_id, free_at, options in delayed
     ]
     connection.executemany("UPDATE parts SET free_at = ? WHERE part_id = ?", sooner)
+
+
+def hold_queue(connection: sqlite3.Connection, tenant: str, queue: str, now: int) -> None:
+    where = "WHERE expires IS NOT NULL AND expires <= ? AND tenant = ? AND queue = ?"
+    connection.execute(f"UPDATE parts SET expires = NULL {where}", (now, tenant, queue))  # noqa: S608
+
+
+def go_on_with_queue(connection: sqlite3.Connection, tenant: str, queue: str, since: int, now: int) -> None:
+    """`published` moves along, since the queue timeout counts from it."""
+    where = f"WHERE {_UNCLAIMED} AND tenant = ? AND queue = ?"
+    text = f"SELECT part_id, published, options FROM parts {where}"  # noqa: S608 - a constant
+    anew: list[tuple[int, int, str]] = []
+    for part_id, published, options in connection.execute(text, (tenant, queue)).fetchall():
+        began = now - max(since - published, 0)
+        anew.append((began, began + unpack_options(options).queue_timeout, part_id))
+    connection.executemany("UPDATE parts SET published = ?, expires = ? WHERE part_id = ?", anew)
 
 
 def drop_part(connection: sqlite3.Connection, part_id: str) -> None:

@@ -26,6 +26,8 @@ from scheduler_service.persistence.sqlite.queue_parts import (
     drop_part,
     extend_leases,
     free_part,
+    go_on_with_queue,
+    hold_queue,
     renew_lease,
     sweep_leases,
 )
@@ -65,6 +67,14 @@ class SqliteQueues:
 
     def extend(self, now: int) -> Awaitable[None]:
         return self._put(Step(partial(extend_leases, now=now)))  # type: ignore[return-value]
+
+    def hold(self, tenant: str, queue: str, now: int) -> Awaitable[None]:
+        holding = partial(hold_queue, tenant=tenant, queue=queue, now=now)
+        return self._put(Step(holding))  # type: ignore[return-value]
+
+    def go_on(self, tenant: str, queue: str, since: int, now: int) -> Awaitable[None]:
+        going_on = partial(go_on_with_queue, tenant=tenant, queue=queue, since=since, now=now)
+        return self._put(Step(going_on))  # type: ignore[return-value]
 
     def drop(self, part_id: str) -> Awaitable[None]:
         return self._put(Step(partial(drop_part, part_id=part_id)))  # type: ignore[return-value]

@@ -10,17 +10,20 @@ import msgspec
 from scheduler_service.domain.leases import Leased, QueueFigures, QueueQuery, Renewed
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.domain.records import StepEnded
+from scheduler_service.domain.services import Kind
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.queues import SqlQueues
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.services.claim_rate import ClaimRate
 from scheduler_service.services.instances import Instances
+from scheduler_service.services.pauses import Pauses
 from scheduler_service.services.pull_queues import Completed, PullQueues
 from scheduler_service.services.queue_watch import DOWNTIME_MS, QueueWatch
 from scheduler_service.services.router import MemoryRouter, Terms
 from tests.conformance.hosts.houses import DaprHouse, DaprNode
 from tests.conformance.hosts.process import Process, ProcessDatabase, T, Work
 from tests.conformance.hosts.stillness import ProcessClock
+from tests.unit.services.tables import MemoryTable
 
 TENANT, QUEUE = "default", "work"
 Reply = TypeVar("Reply")
@@ -58,6 +61,7 @@ class NodeQueues(msgspec.Struct, frozen=True):
 
     queues: PullQueues
     watch: QueueWatch
+    pauses: Pauses
     database: QueueDatabase
 
     async def end(self) -> None:
@@ -73,6 +77,7 @@ class QueueHouse(DaprHouse):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.at: dict[str, NodeQueues] = {}
+        self.table = MemoryTable()
 
     def make_parts(self, process: Process, clock: ProcessClock) -> dict[str, Any]:
         """The queues of a node that comes up."""
@@ -80,7 +85,8 @@ class QueueHouse(DaprHouse):
         table = SqlQueues(database=database, downtime=DOWNTIME_MS)
         queues = PullQueues(table=table, clock=clock, log=self._write_log)
         watch = QueueWatch(queues=queues, table=table, clock=clock, log=self._write_log)
-        self.at[process.name] = NodeQueues(queues, watch, database)
+        pauses = Pauses(table=self.table, clock=clock, tell=self._tell)
+        self.at[process.name] = NodeQueues(queues, watch, pauses, database)
         return {"wake_claimers": queues.wake_for, "tend_queues": watch.tend}
 
     async def add(self, name: str) -> DaprNode:
@@ -88,9 +94,15 @@ class QueueHouse(DaprHouse):
         node = await super().add(name)
         queues = self.at[name]
         rate = ClaimRate(router=self.limit_claims(name), clock=self.clock)
-        await queues.queues.start(node.host, lambda *_: None, rate)
+        await queues.pauses.refresh()
+        await queues.queues.start(node.host, lambda *_: None, rate, queues.pauses)
         queues.watch.start()
         return node
+
+    async def _tell(self, tenant: str, name: str) -> None:
+        """Every node reads what is paused, as it does after a notice."""
+        for node in self.at.values():
+            await node.pauses.refresh()
 
     def limit_claims(self, name: str) -> MemoryRouter:
         """What knows the rate limits of queues at a node."""
@@ -132,6 +144,10 @@ class QueueHouse(DaprHouse):
         died = self.points.died
         if died is not None and died[0] in self.at and self.nodes[died[0]].process.stillness.is_on:
             await self.crash(died[0])
+
+    async def pause(self, name: str) -> None:
+        """A node is told that nothing is claimed any more."""
+        await self.at[name].pauses.pause(Kind.QUEUE, TENANT, QUEUE)
 
     async def claim(
         self, instance: str = "w", *, most: int = 1, wait: int = 0, name: str = ""

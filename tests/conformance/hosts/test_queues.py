@@ -175,3 +175,22 @@ async def test_what_nobody_claims_ends_after_its_queue_timeout(house: QueueHouse
     await house.advance(95_000)
     assert house.executions() == {1: State.TERMINATED}
     assert [error for errors in house.ended_parts(["job"]).values() for error in errors] == ["queue_timeout"]
+
+
+async def test_a_pause_holds_at_every_node(house: QueueHouse) -> None:
+    """Also after the death of the one that was told; no queue timeout ends meanwhile."""
+    await house.add("two")
+    await house.create(**members(queueTimeoutSeconds=60))
+    await house.trigger()
+    await house.pause("one")
+    await house.crash("one")
+    await house.advance(90_000)
+    assert await house.claim(name="two") == ()
+    await house.add("one")
+    await house.advance(2_000)
+    assert await house.claim(name="one") == ()
+    claiming = asyncio.ensure_future(house.claim(wait=20_000, name="one"))
+    await house.settle()
+    await house.ask(lambda queues: queues.resume("default", "work"), "two")
+    (leased,) = await claiming
+    assert await house.complete(leased.lease, DONE) is Completed.ACCEPTED

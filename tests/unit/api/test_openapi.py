@@ -133,6 +133,7 @@ listQueues
 listRevisions
 listServices
 listUpcoming
+pauseQueue
 previewTemplate
 previewTimer
 putInstance
@@ -152,6 +153,7 @@ renewLease
 replayExecution
 reportFeedback
 resendDelivery
+resumeQueue
 sayAlive
 sayReady
 showDailyStatistics

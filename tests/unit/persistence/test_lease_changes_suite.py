@@ -107,6 +107,40 @@ async def test_what_nobody_claims_ends_after_its_queue_timeout(bench: Bench) -> 
     assert await bench.queues.sweep(9_000) == type(await bench.queues.sweep(9_000))((), None)
 
 
+async def test_a_pause_does_not_count_against_the_queue_timeout(bench: Bench) -> None:
+    """What waited before it has what was left, what came meanwhile has all of it; leases go on."""
+    await publish(bench, 1_000, queue_timeout=900)
+    (leased,) = await bench.claim(now=1_100)
+    early = await publish(bench, 1_000, queue_timeout=500)
+    late = await publish(bench, 4_000, queue_timeout=500)
+    for now in (1_500, 4_500, 50_000):
+        await bench.queues.hold("default", "work", now)
+        assert (await bench.queues.sweep(now)).ended == ()
+    await bench.queues.go_on("default", "work", 1_300, 60_000)
+    assert (await bench.queues.sweep(60_199)).next_look == 60_200
+    assert [one.name for one in (await bench.queues.sweep(60_200)).ended] == [early]
+    assert [one.name for one in (await bench.queues.sweep(60_500)).ended] == [late]
+    assert await bench.queues.complete(leased.lease, DONE, 60_600)
+
+
+async def test_the_end_of_a_pause_may_come_twice(bench: Bench) -> None:
+    """As after a crash before it was noted: the wait is no shorter, and no longer than from the start."""
+    await publish(bench, 1_000, queue_timeout=500)
+    await bench.queues.go_on("default", "work", 1_300, 60_000)
+    await bench.queues.go_on("default", "work", 1_300, 61_000)
+    assert (await bench.queues.sweep(61_199)).ended == ()
+    assert len((await bench.queues.sweep(61_500)).ended) == 1
+
+
+async def test_a_pause_of_another_queue_changes_nothing(bench: Bench) -> None:
+    """Nor does one of another tenant's."""
+    await publish(bench, 1_000, queue_timeout=500)
+    await bench.queues.hold("default", "other", 2_000)
+    await bench.queues.hold("other", "work", 2_000)
+    await bench.queues.go_on("default", "other", 1_000, 2_000)
+    assert len((await bench.queues.sweep(2_000)).ended) == 1
+
+
 async def test_a_claim_ends_the_queue_timeout(bench: Bench) -> None:
     """Also where its lease is lost: from then on the limit of the attempt counts."""
     await publish(bench, queue_timeout=500, lease=1_000, delay=0)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from scheduler_service.domain.moments import Now
-from scheduler_service.domain.services import Applied, Service
+from scheduler_service.domain.services import Applied, Kind, Pause, Service
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.services import ServiceTable
 
@@ -20,6 +20,10 @@ class StandingClock:
         return Now(START + self.steady, self.steady)
 
 
+async def tell_nobody(tenant: str, name: str) -> None:
+    """There is one node."""
+
+
 class MemoryTable(ServiceTable):
     """`ports.ServiceTable`; `is_down` makes every call fail.
 
@@ -30,6 +34,7 @@ class MemoryTable(ServiceTable):
         self.rows: dict[tuple[str, str], Service] = {}
         self.texts: dict[tuple[str, str], bytes] = {}
         self.notes: dict[tuple[str, str], Applied] = {}
+        self.paused: dict[tuple[Kind, str, str], Pause] = {}
         self.is_down = False
         self.writes = 0
         self.scans = 0
@@ -80,6 +85,18 @@ class MemoryTable(ServiceTable):
                 self.notes.pop((one.tenant, one.job_id), None)
         for one in kept:
             self.notes[one.tenant, one.job_id] = one
+
+    async def pauses(self) -> Sequence[Pause]:
+        self._check()
+        return list(self.paused.values())
+
+    async def pause(self, pause: Pause) -> None:
+        self._write()
+        self.paused.setdefault((pause.kind, pause.tenant, pause.name), pause)
+
+    async def resume(self, kind: Kind, tenant: str, name: str) -> None:
+        self._write()
+        self.paused.pop((kind, tenant, name), None)
 
     def _check(self) -> None:
         if self.is_down:

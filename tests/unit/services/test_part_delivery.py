@@ -17,10 +17,12 @@ from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.services.claim_rate import ClaimRate
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.part_delivery import LARGE_AT_ONCE
+from scheduler_service.services.pauses import Pauses
 from scheduler_service.services.pull_queues import Completed, PullQueues
 from scheduler_service.services.router import MemoryRouter, Terms
 from tests.manual_clock import ManualClock
 from tests.unit.persistence.queue_bench import Bench
+from tests.unit.services.tables import MemoryTable, tell_nobody
 
 pytestmark = pytest.mark.anyio
 
@@ -58,7 +60,8 @@ class Process:
     async def start(self) -> None:
         router = MemoryRouter(instances=Instances(), terms=lambda *_: Terms(), clock=self.clock)
         rate = ClaimRate(router=router, clock=self.clock)
-        await self.queues.start(self.job, lambda *_: None, rate)
+        pauses = Pauses(table=MemoryTable(), clock=self.clock, tell=tell_nobody)
+        await self.queues.start(self.job, lambda *_: None, rate, pauses)
 
     async def told(self, count: int) -> list[Event]:
         """What the job was told, once that is so much."""

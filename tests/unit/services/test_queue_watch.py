@@ -15,6 +15,7 @@ from scheduler_service.ports.cluster import QueueTurn
 from scheduler_service.ports.delivery import Command
 from scheduler_service.services.claim_rate import ClaimRate
 from scheduler_service.services.instances import Instances
+from scheduler_service.services.pauses import Pauses
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.queue_watch import LEFT_AFTER_MS, QueueWatch
 from scheduler_service.services.router import MemoryRouter, Terms
@@ -22,6 +23,7 @@ from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import until
 from tests.unit.persistence.queue_bench import DONE, REQUEST
 from tests.unit.persistence.sql_cluster.cluster_store import ClusterStore
+from tests.unit.services.tables import MemoryTable, tell_nobody
 
 pytestmark = pytest.mark.anyio
 
@@ -36,6 +38,7 @@ class Node:
         self.gate.set()
         table = SqlQueues(database=store.database)
         self.queues = PullQueues(table=table, clock=self.clock, log=_ignore)
+        self.pauses = Pauses(table=MemoryTable(), clock=self.clock, tell=tell_nobody)
         self.watch = QueueWatch(queues=self.queues, table=table, clock=self.clock, log=_ignore)
 
     async def __call__(self, job_id: str, command: Command) -> Reply:
@@ -46,7 +49,8 @@ class Node:
     async def start(self) -> None:
         """Begins to deliver to the jobs."""
         router = MemoryRouter(instances=Instances(), terms=lambda *_: Terms(), clock=self.clock)
-        await self.queues.start(self, lambda *_: None, ClaimRate(router=router, clock=self.clock))
+        rate = ClaimRate(router=router, clock=self.clock)
+        await self.queues.start(self, lambda *_: None, rate, self.pauses)
 
     async def publish(self, number: int) -> None:
         """Another node does."""

@@ -423,6 +423,27 @@ function writes.extend()
   return ''
 end
 
+function writes.hold()
+  local place, last = take(), '(' .. moment(tonumber(take())) .. '\255'
+  for _, member in ipairs(redis.call('ZRANGE', key('parts:expires'), '-', last, 'BYLEX')) do
+    local part = read_member('parts:expires', member)
+    if part and part.place == place then change(part, { expires = '' }) end
+  end
+  return ''
+end
+
+function writes.go_on()
+  local place, since, now = take(), tonumber(take()), tonumber(take())
+  for _, member in ipairs(redis.call('ZRANGE', key('parts:free:' .. place), 0, -1)) do
+    local part = read_part(string.sub(member, 18))
+    if part and part.published ~= '' and part.claimed == '' then
+      local began = now - math.max(since - part.published, 0)
+      change(part, { published = moment(began), expires = moment(began + part.patience) })
+    end
+  end
+  return ''
+end
+
 function writes.drop()
   local part = read_part(take())
   if part and part.state == 'ended' then

@@ -32,6 +32,16 @@ def test_what_waits_has_no_limit_of_its_own() -> None:
     assert (rig.execution(1).error, rig.execution(1).failure_type) == ("queue_timeout", FailureType.TIMEOUT)
 
 
+def test_what_waits_in_a_paused_queue_waits_on() -> None:
+    """The queue has not ended it by its latest end: the job looks again, and a claim starts the limit."""
+    rig = queued()
+    for _ in "ab":
+        rig.pass_time(DAY + 60_000)
+        assert rig.wait() == DAY + 60_000
+    claimed(rig)
+    assert rig.wait() == 60_000
+
+
 def test_the_first_claim_starts_the_limit() -> None:
     """Whole, whatever earlier steps and the wait have taken; further claims change nothing of it."""
     rig = queued(request=[{"url": "http://target.test/"}, STEP])

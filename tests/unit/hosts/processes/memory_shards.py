@@ -118,6 +118,12 @@ class Calls:
     async def extend(self, now: int) -> None:
         return await self._make("extend", partial(self._queues.extend, now))
 
+    async def hold(self, tenant: str, queue: str, now: int) -> None:
+        return await self._make("hold", partial(self._queues.hold, tenant, queue, now))
+
+    async def go_on(self, tenant: str, queue: str, since: int, now: int) -> None:
+        return await self._make("go_on", partial(self._queues.go_on, tenant, queue, since, now))
+
     async def drop(self, part_id: str) -> None:
         return await self._make("drop", partial(self._queues.drop, part_id))
 
