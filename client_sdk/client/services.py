@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from client_sdk.client.connection import Connection, parse_warned
+from client_sdk.client.connection import Connection, parse, parse_warned
 from client_sdk.client.paging import PAGE, iterate
 from client_sdk.client.paths import quote_name
 from client_sdk.models import Heartbeat, InstanceRegistration, ServiceDeclaration, WireModel, answers
@@ -42,6 +42,16 @@ class Services:
     async def remove(self, name: str) -> None:
         """Removes the service; its jobs are destroyed after its grace period."""
         await self._connection.send("DELETE", _service(name))
+
+    async def pause(self, name: str) -> answers.ServiceLine:
+        """Steps for the service wait until it is resumed; what runs there goes on."""
+        envelope = await self._connection.send("POST", f"{_service(name)}/pause")
+        return parse(answers.ServiceLine, envelope.data)
+
+    async def resume(self, name: str) -> answers.ServiceLine:
+        """The steps that wait for the service are sent."""
+        envelope = await self._connection.send("POST", f"{_service(name)}/resume")
+        return parse(answers.ServiceLine, envelope.data)
 
     def list(self, *, page: int = PAGE) -> AsyncIterator[answers.ServiceLine]:
         """All services."""

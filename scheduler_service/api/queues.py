@@ -83,7 +83,7 @@ async def pause_queue(request: ApiRequest) -> Response:
     _, name, tenant = _queues(request.deps), _read_name(request), request.caller.tenant
 
     async def work() -> dict[str, object]:
-        await request.deps.registry.pause(Kind.QUEUE, tenant, name)
+        await request.deps.registry.pause_queue(tenant, name)
         return await _show(request, name)
 
     return succeed(await request.run_once(f"queues/{name}/pause", await request.body(), work))

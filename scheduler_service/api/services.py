@@ -3,6 +3,7 @@
 Each declared timer is checked like a job, with its problems below `/timers/INDEX`.
 """
 
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
 import msgspec
@@ -16,9 +17,9 @@ from scheduler_service.api.long_answer import LongAnswer
 from scheduler_service.api.registrations import read_registration
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ENCODER, ApiProblem, Flaw, absent, invalid, succeed
-from scheduler_service.api.shapes import instance_line, service_line
+from scheduler_service.api.shapes import instance_line, pause_members, service_line
 from scheduler_service.domain.moments import SECOND, Now
-from scheduler_service.domain.services import GRACE, RateLimit, Service
+from scheduler_service.domain.services import GRACE, Kind, RateLimit, Service
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
@@ -96,6 +97,16 @@ async def remove_service(request: ApiRequest) -> Response:
     if not await request.deps.registry.remove(request.caller.tenant, name):
         raise _no_service(name)
     return succeed({"name": name})
+
+
+async def pause_service(request: ApiRequest) -> Response:
+    """`POST /services/{name}/pause`: steps for it wait; one that is paused stays so."""
+    return await _change_pause(request, "pause", request.deps.registry.pause_service)
+
+
+async def resume_service(request: ApiRequest) -> Response:
+    """`POST /services/{name}/resume`: the steps that wait are sent; one that is not paused goes on."""
+    return await _change_pause(request, "resume", request.deps.registry.resume_service)
 
 
 async def show_drift(request: ApiRequest) -> Response:
@@ -231,11 +242,27 @@ async def _show(
     return succeed(data | {"timers": msgspec.Raw(timers)}, headers, status=status, warnings=warnings)
 
 
+async def _change_pause(
+    request: ApiRequest, verb: str, change: Callable[[str, str], Awaitable[Service | None]]
+) -> Response:
+    name, raw = request.service, await request.body()
+
+    async def work() -> dict[str, object]:
+        service = await change(request.caller.tenant, name)
+        if service is None:
+            raise _no_service(name)
+        return _line(request, service, request.deps.clock.now())
+
+    return succeed(await request.run_once(f"services/{name}/{verb}", raw, work))
+
+
 def _line(request: ApiRequest, service: Service, now: Now) -> dict[str, object]:
     instances = request.deps.registry.instances
     online = instances.online(service.tenant, service.name, now.steady)
     known = instances.known(service.tenant, service.name)
-    return service_line(service, known, sum(not one.draining for one in online))
+    since = request.deps.registry.pauses.since(Kind.SERVICE, service.tenant, service.name)
+    line = service_line(service, known, sum(not one.draining for one in online))
+    return line | pause_members(since, now)
 
 
 def _no_service(name: str) -> ApiProblem:

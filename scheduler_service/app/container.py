@@ -353,6 +353,7 @@ class Container:
             deliveries=self.store,
             queues=self.store.queues,
             instances=self.services.registry.instances,
+            pauses=self.services.registry.pauses,
             clock=base.clock,
             nodes=self._node.list,
             node=self.store.node_id,

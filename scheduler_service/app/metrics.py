@@ -13,11 +13,13 @@ from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key
 from scheduler_service.domain.leases import QueueFigures, QueueQuery
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.services import Kind
 from scheduler_service.hosts.large_work import large_work_samples, work_apart
 from scheduler_service.hosts.stored_deliveries import read_pages
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.clock import Clock
 from scheduler_service.services.instances import Instances
+from scheduler_service.services.pauses import Pauses
 from scheduler_service.settings import Settings
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.exposition import Exposition
@@ -73,6 +75,7 @@ class ShownParts(msgspec.Struct, frozen=True, kw_only=True):
     deliveries: DeliveryStore
     queues: QueueStore | None
     instances: Instances
+    pauses: Pauses
     clock: Clock
     nodes: Callable[[], Awaitable[Sequence[Mapping[str, object]]]]
     node: str
@@ -180,6 +183,9 @@ def add_service(gathering: Gathering, parts: ShownParts) -> None:
     def read_instances() -> Iterator[Sample]:
         return count_instances(parts.instances, parts.clock.now().steady)
 
+    def read_pauses() -> Iterator[Sample]:
+        return time_pauses(parts.pauses, parts.clock.now().steady)
+
     def read_build() -> Iterator[Sample]:
         yield Sample(families.BUILD_INFO.name, (__version__, parts.node, parts.kind), 1)
 
@@ -188,6 +194,7 @@ def add_service(gathering: Gathering, parts: ShownParts) -> None:
         return [Sample(families.NODES.name, (state,), states.count(state)) for state in sorted(set(states))]
 
     gathering.read("instances", read_instances)
+    gathering.read("pauses", read_pauses)
     gathering.read("build", read_build)
     gathering.ask("nodes", count_nodes)
 
@@ -203,6 +210,15 @@ def count_instances(instances: Instances, now: int) -> Iterator[Sample]:
     for service, states in counts.items():
         for state, count in states.items():
             yield Sample(families.INSTANCES.name, (service, state), count)
+
+
+def time_pauses(pauses: Pauses, now: int) -> Iterator[Sample]:
+    """How long the first 100 queues and services by name are paused, at `now` (steady ms)."""
+    of_kind = {Kind.QUEUE: families.QUEUE_PAUSED, Kind.SERVICE: families.SERVICE_PAUSED}
+    for kind, family in of_kind.items():
+        own = [one for one in pauses.all(kind) if one.tenant == DEFAULT_TENANT]
+        for one in own[:MOST_QUEUES]:
+            yield Sample(family.name, (one.name,), max(0, now - one.since) / SECOND)
 
 
 def add_connections(gathering: Gathering, listener: str, connections: Connections) -> None:

@@ -23,6 +23,7 @@ def _make_exposition(parts: NodeParts) -> Exposition | None:
         deliveries=parts.host.store,
         queues=parts.services.queues,
         instances=parts.services.registry.instances,
+        pauses=parts.services.registry.pauses,
         clock=parts.clock,
         nodes=partial(list_nodes, parts),
         node=parts.cluster.heartbeat.holder.node,

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from scheduler_service.domain.effects import QueueWrite
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.services import Kind
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.pacing.short_turns import short_turns
@@ -74,6 +75,7 @@ class ServiceRegistry:
             sharing=self._view,
             room=self._room,
             keeps=keeps,
+            is_reachable=lambda name: name in self._fixed or self._fallback(name) is not None,
         )
         self._losses = Losses(
             instances=instances,
@@ -84,20 +86,26 @@ class ServiceRegistry:
         )
         self._fixed = {name: tuple(bases) for name, bases in settings.static.items()}
         self._rates, self._wait = rates, round(settings.wait_seconds * SECOND)
-        self.router = MemoryRouter(
-            instances=instances,
-            terms=self._terms,
-            clock=clock,
-            losses=self._losses,
-            others=self._view,
-            windows=None if rates is None else rates.window,
-        )
+        self.router = self._make_router()
         self._bind()
         self.directory = RegistryDirectory(
             registry=self.registry, static=_first_of(settings), clock=clock, tenant=tenant
         )
 
+    def _make_router(self) -> MemoryRouter:
+        pauses = self.registry.pauses
+        return MemoryRouter(
+            instances=self._instances,
+            terms=self._terms,
+            clock=self._clock,
+            losses=self._losses,
+            others=self._view,
+            windows=None if self._rates is None else self._rates.window,
+            is_paused=lambda *key: pauses.since(Kind.SERVICE, *key) is not None,
+        )
+
     def _bind(self) -> None:
+        self.registry.pauses.subscribe(self._follow_pause)
         if self._rates is not None:
             self._rates.bind(self._go_on)
         if self._view is not None:
@@ -134,6 +142,10 @@ class ServiceRegistry:
         self.router.retry(*key)
         if self.queues is not None:
             self.queues.wake([key])
+
+    def _follow_pause(self, kind: Kind, tenant: str, name: str) -> None:
+        if kind is Kind.SERVICE:
+            self.router.follow_pause(tenant, name)
 
     def is_online(self, name: str, instance_id: str) -> bool:
         """Whether this instance of a service is online."""

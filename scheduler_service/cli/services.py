@@ -45,6 +45,7 @@ COLUMNS = (
     Column("address", free=True),
     "onlineCount",
     "instanceCount",
+    at("pausedAt"),
     at("updatedAt", spare=True),
 )
 DRIFT = (Column("jobId", free=True), "kind", "action", Column("message", free=True))
@@ -61,7 +62,7 @@ TIMERS = (
     Column("jobName", free=True),
     Column("period", lambda row: _period_of(row.get("timer")), free=True),
 )
-MOMENTS = ("createdAt", "updatedAt")
+MOMENTS = ("createdAt", "updatedAt", "pausedAt")
 
 
 @app.command("list")
@@ -119,6 +120,26 @@ def apply_service(
     elif not force:
         note("new and changed jobs are there; check-timers pauses removed ones later, or now with --wait")
     _present(envelope.data, output)
+
+
+@app.command("pause")
+def pause_service(name: Name, url: Url = None, key: Key = None) -> None:
+    """Let no step be sent to a service; what waits keeps its place, and what runs goes on.
+
+    Example: punctual services pause billing
+    """
+    connect(url, key).send("POST", f"{path_of(name)}/pause")
+    note(f"no step is sent to the service {name} until: punctual services resume {name}")
+
+
+@app.command("resume")
+def resume_service(name: Name, url: Url = None, key: Key = None) -> None:
+    """Let the steps that wait for a service be sent.
+
+    Example: punctual services resume billing
+    """
+    connect(url, key).send("POST", f"{path_of(name)}/resume")
+    note(f"the service {name} goes on")
 
 
 @app.command("drift")

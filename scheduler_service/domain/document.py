@@ -13,6 +13,9 @@ from scheduler_service.domain.execution import ExecutionState, FailureType, Trig
 from scheduler_service.domain.parts import Part, PartEnd
 from scheduler_service.domain.wire import Answer, Fault, Holder, OutboundRequest
 
+HELD = 4_000_000_000_000
+"""Later than any moment at which an attempt ends (steady ms)."""
+
 
 class Cursor(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How far the firings of a timer are used up.
@@ -250,6 +253,7 @@ class LastEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class Context(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Everything that an execution needs to go on (the ExecutionContext of SPEC section 1).
 
+    A `deadline` from `HELD` on: the time of its attempt stands still, with so much left as it is above that.
     `began_at` is when its attempt began (wall), `after` the `requestCounts` of the attempt before; 0: none,
     or an earlier version did not keep it.
     """

@@ -34,7 +34,9 @@ class ResolveInstances(Effect, frozen=True):
     `route` None: that of the service. `tags` narrow the choice; `excluded` have refused already. `single`:
     one instance, whatever the route, for a part that lost its own. `key` is the key of the route `hash`,
     `seed` that of random choices. If all instances are full, the choice waits until it is abandoned.
-    `waits`: where there is no instance, it waits for one as long as `services.wait_seconds` says.
+    `waits`: where there is no instance, it waits for one as long as `services.wait_seconds` says. `held`:
+    while the service is paused, it waits; else that is the answer. `only`: no other instance, where one is
+    named.
     """
 
     token: Token
@@ -47,6 +49,8 @@ class ResolveInstances(Effect, frozen=True):
     excluded: tuple[str, ...] = ()
     single: bool = False
     waits: bool = False
+    held: bool = False
+    only: str = ""
 
 
 class CallPart(Effect, frozen=True):

@@ -104,12 +104,14 @@ class InstancesResolved(Event, frozen=True):
 
     `route` is the policy that chose; with `broadcast` and `shard` each instance gets a part of its own.
     `wait` (ms): there is none, and a search that waits for one ends after so long; 0: it would not wait.
+    `paused`: the service is, so nothing was chosen.
     """
 
     token: Token
     chosen: tuple[Chosen, ...]
     route: str = "random"
     wait: int = 0
+    paused: bool = False
 
 
 class InstanceLost(Event, frozen=True):

@@ -5,7 +5,7 @@ import hashlib
 import msgspec
 
 from scheduler_service.domain.execution import FailureType
-from scheduler_service.domain.wire import Answer, Fault, OutboundRequest
+from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
 
 BROADCAST, SHARD = "broadcast", "shard"
 SPREAD = frozenset({BROADCAST, SHARD})
@@ -13,6 +13,8 @@ SPREAD = frozenset({BROADCAST, SHARD})
 INSTANCE_STATE, DRAINING, DRAINING_STATUS = "x-instance-state", "draining", 503
 WITHDRAWN = Answer(DRAINING_STATUS, headers=((INSTANCE_STATE, DRAINING),))
 """What counts as the answer of an instance that has said that it takes no more work, and is not called."""
+PAUSED = Fault(FaultKind.NO_INSTANCE, "the service is paused", unsent=True)
+"""What counts as the outcome of a call that waited when its service was paused, and was not sent."""
 
 
 class Chosen(msgspec.Struct, frozen=True, gc=False):

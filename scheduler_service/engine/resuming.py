@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from scheduler_service.domain.document import (
+    HELD,
     Calling,
     Checking,
     CheckWaiting,
@@ -112,7 +113,9 @@ def _take_over(turn: TurnState, run: Open, context: Context) -> tuple[Open, Cont
             longest += queue_timeout_of(turn, run, phase)
         case PartsQueued(claimed_at=int(claimed_at)):
             phase = replace(phase, claimed_at=min(claimed_at, now))
-    deadline = min(max(context.deadline, now + min(timeout, MINUTE)), now + longest)
+    deadline = context.deadline
+    if deadline < HELD:
+        deadline = min(max(deadline, now + min(timeout, MINUTE)), now + longest)
     taken = turn.put(replace(run, holder=turn.holder))
     return taken, turn.change_context(run, phase=phase, deadline=deadline)
 

@@ -18,7 +18,7 @@ from scheduler_service.domain.effects import (
     WithdrawParts,
 )
 from scheduler_service.domain.events import CallEnded, Event, InstancesResolved
-from scheduler_service.domain.parts import WITHDRAWN
+from scheduler_service.domain.parts import PAUSED, WITHDRAWN
 from scheduler_service.domain.wire import Answer, OutboundRequest, Outcome, Token
 from scheduler_service.hosts.light_tasks import LightTask, LightTasks
 from scheduler_service.hosts.redelivery import Redelivery
@@ -248,8 +248,11 @@ class PartsInFlight(_InFlight):
     async def _call(self, job_id: str, call: CallPart, has_place: bool, may_go: MayGo) -> None:
         try:
             outcome: Outcome = WITHDRAWN
-            if has_place or await self._router.enter(call):
+            may_call = has_place or await self._router.enter(call)
+            if may_call:
                 outcome = await self._sender.send(call.request, may_go)
+            elif may_call is None:
+                outcome = PAUSED
         except NotSent:
             self._forget(call.token)
             self._send_guard.turn_back(job_id, call.token)

@@ -52,21 +52,23 @@ class ServiceTable(Protocol):
 class Router(Protocol):
     """Chooses among the instances of services by policy and capacity. In memory; raises nothing."""
 
-    async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str, int]:
+    async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str, int, bool]:
         """The instances for the step (none where there are none) and the policy. Waits while all are full.
 
-        Also how long, in ms, a search that `waits` would wait for an instance where there is none. One that
-        does returns when that is over at the latest.
+        Also how long, in ms, a search that `waits` would wait for an instance where there is none (one that
+        does returns when that is over at the latest), and whether the service is paused: one that is `held`
+        waits for the end of that.
         A place is held for `search.token` until the call takes it over, or `leave`.
         """
 
     def take_place(self, call: CallPart) -> bool:
         """Whether the call may be made now; then its place is held until `leave`."""
 
-    async def enter(self, call: CallPart) -> bool:
+    async def enter(self, call: CallPart) -> bool | None:
         """Returns when the call may be made; its place is held until `leave`.
 
-        False: its instance has said since that it takes no more work, and must not be called.
+        False: its instance has said since that it takes no more work, and must not be called. None: its
+        service is paused.
         """
 
     def leave(self, token: Token) -> None:

@@ -1,7 +1,7 @@
 """The registered services, cached in memory over their table, their instances and addresses."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
 
@@ -43,7 +43,8 @@ class Registry:
     `load` reads the table at the start, `refresh` again. Changes are written to the table before memory, and
     with `sharing` they count at all nodes. Whoever is told StoreUnavailable or StoreUncertain may repeat the
     call: what is done already stays, and the rest is then. After DeclarationsFull (`room`) nothing is done.
-    `keeps`: whether stored edits win at a service whose registration does not say.
+    `keeps`: whether stored edits win at a service whose registration does not say. `is_reachable`: whether a
+    service that is not registered may be called all the same.
     """
 
     def __init__(
@@ -55,8 +56,10 @@ class Registry:
         sharing: Sharing | None = None,
         room: DeclaredRoom | None = None,
         keeps: bool = False,
+        is_reachable: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.instances = instances
+        self._is_reachable = is_reachable
         self.keeps = keeps
         self._sharing: Sharing = Alone() if sharing is None else sharing
         self._table = table
@@ -105,10 +108,29 @@ class Registry:
         with suppress(StoreUnavailable):
             await self._sharing.catch_up()
 
-    async def pause(self, kind: Kind, tenant: str, name: str) -> None:
+    async def pause_queue(self, tenant: str, name: str) -> None:
         """It is paused, since when it was where another node has paused it. Raises as `Pauses.pause`."""
         await self._sharing.catch_up()
-        await self.pauses.pause(kind, tenant, name)
+        await self.pauses.pause(Kind.QUEUE, tenant, name)
+
+    async def pause_service(self, tenant: str, name: str) -> Service | None:
+        """The service, paused; None: there is none. One that is called unregistered is registered by it.
+
+        Raises as `Pauses.pause`.
+        """
+        await self._sharing.catch_up()
+        if self.find(tenant, name) is None:
+            if not self._is_reachable(name):
+                return None
+            await self.register(Service(tenant=tenant, name=name, keeps=self.keeps), None)
+        await self.pauses.pause(Kind.SERVICE, tenant, name)
+        return self.find(tenant, name)
+
+    async def resume_service(self, tenant: str, name: str) -> Service | None:
+        """The service, of which steps are sent; None: there is none. Raises as `Pauses.resume`."""
+        await self._sharing.catch_up()
+        await self.pauses.resume(Kind.SERVICE, tenant, name)
+        return self.find(tenant, name)
 
     async def _tell(self, tenant: str, name: str) -> None:
         self._sharing.note(tenant, name, anew=(tenant, name) in self._anew)

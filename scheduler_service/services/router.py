@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
+from enum import Enum, auto
 from functools import partial
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -48,6 +49,12 @@ class Terms(msgspec.Struct, frozen=True):
     wait: int = 0
 
 
+class Answer(Enum):
+    """What else a search or a call that waits comes to."""
+
+    PAUSED = auto()
+
+
 class OtherNodes(Protocol):
     """What the other nodes of a cluster know."""
 
@@ -63,7 +70,8 @@ class MemoryRouter:
 
     `terms` returns the terms of a service by tenant and name; `losses` None: no instance is ever lost.
     `others` None: no other node knows instances or calls them. `windows` has what counts for the rate limit
-    of a service, here or at all nodes; None: what is called here.
+    of a service, here or at all nodes; None: what is called here. `is_paused` says whether nothing may be
+    called of a service; its changes come by `follow_pause`.
     Waiting searches with the same tags are admitted in order, and so are calls to the same instance.
     """
 
@@ -76,12 +84,14 @@ class MemoryRouter:
         losses: Losses | None = None,
         others: OtherNodes | None = None,
         windows: Callable[[str, str], Window] | None = None,
+        is_paused: Callable[[str, str], bool] = lambda *_: False,
     ) -> None:
         self._instances = instances
         self._terms = terms
         self._clock = clock
         self._losses = losses
         self._others = others
+        self._is_paused = is_paused
         self._in_flight = InFlight()
         own: dict[Key, RateWindow] = {}
         self._window = windows or (lambda *key: own.setdefault(key, RateWindow()))
@@ -89,24 +99,32 @@ class MemoryRouter:
         self._avoided: dict[tuple[str, str, str], int] = {}
         self._queues = WaitQueues(clock=clock)
         self._expecting: dict[Key, set[asyncio.Future[None]]] = {}
+        self._held: dict[Key, dict[asyncio.Future[None], None]] = {}
         instances.subscribe(self._wake_expecting)
 
-    async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str, int]:
+    async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str, int, bool]:
         """The instances for the step, and the policy. Waits while all that fit are full, and after a start
         while instances may not have registered yet.
 
         A single chosen instance holds a place for `search.token` until the call takes it over. Where none is
-        chosen, the last value is how long a search that `waits` would have waited (ms).
+        chosen, the third value is how long a search that `waits` would have waited (ms), the last whether
+        the service is paused. A search that is `held` waits for the end of the pause, in order.
         """
         route = search.route or self._terms(search.tenant, search.service).route
         key = (search.tenant, search.service)
+        if search.held:
+            await self._wait_out_pause(key)
         if search.waits:
             await self._expect(search)
         if self._others is not None and not self._instances.online(*key, self._clock.now().steady):
             await self._others.ask()
-        found = await self._queues.pass_through((*key, *search.tags), key, lambda: self._look(search, route))
+        found: tuple[Chosen, ...] | Literal[Answer.PAUSED] = await self._queues.pass_through(
+            (*key, *search.tags), key, lambda: self._look(search, route)
+        )
+        if found is Answer.PAUSED:
+            return (), route, 0, True
         wait = 0 if found or search.waits else self._terms(*key).wait
-        return found, route, wait
+        return found, route, wait, False
 
     def take_place(self, call: CallPart) -> bool:
         """Whether the call may be made now, ahead of no other; then it holds its place until `leave`."""
@@ -115,14 +133,17 @@ class MemoryRouter:
             return False
         return self._take_place(call) is True
 
-    async def enter(self, call: CallPart) -> bool:
+    async def enter(self, call: CallPart) -> bool | None:
         """Returns when the instance's capacity and the service's rate limit admit the call.
 
         False: the instance has left or drains. So it is with a call that is sent again after a crash, and
-        with one that has waited.
+        with one that has waited. None: the service is paused.
         """
         key = (call.tenant, call.service)
-        return await self._queues.pass_through(_queue_of(call), key, lambda: self._take_place(call))
+        found: bool | Literal[Answer.PAUSED] = await self._queues.pass_through(
+            _queue_of(call), key, lambda: self._take_place(call)
+        )
+        return None if found is Answer.PAUSED else found
 
     def leave(self, token: Token) -> None:
         """Frees the place of a call or a search, if it holds one."""
@@ -160,13 +181,31 @@ class MemoryRouter:
         """The rate limit of a service allows calls again: those that wait look at once."""
         self._queues.retry((tenant, service))
 
+    def follow_pause(self, tenant: str, service: str) -> None:
+        """A pause of a service begins or ends: those that wait look at once, in their order."""
+        self._wake_expecting(tenant, service, "")
+        self._queues.retry((tenant, service))
+        if not self._is_paused(tenant, service):
+            for woken in self._held.pop((tenant, service), ()):
+                _wake(woken)
+
+    async def _wait_out_pause(self, key: Key) -> None:
+        while self._is_paused(*key):
+            woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            held = self._held.setdefault(key, {})
+            held[woken] = None
+            try:
+                await woken
+            finally:
+                held.pop(woken, None)
+
     async def _expect(self, search: ResolveInstances) -> None:
         """Returns when an instance may take the step, or when the service's `wait` is over.
 
         Each registration at the service, and each return of an instance, is a look: nothing is polled.
         """
         key, start = (search.tenant, search.service), self._clock.now().steady
-        while not self._fitting(search, terms := self._terms(*key)):
+        while not self._is_paused(*key) and not self._fitting(search, terms := self._terms(*key)):
             left = start + terms.wait - self._clock.now().steady
             if left <= 0:
                 return
@@ -188,12 +227,16 @@ class MemoryRouter:
         candidates = [
             one
             for one in self._candidates(search.tenant, search.service, terms)
-            if one.instance not in search.excluded
+            if one.instance not in search.excluded and search.only in ("", one.instance)
         ]
         return narrow(candidates, search.tags or terms.tags)
 
-    def _look(self, search: ResolveInstances, route: str) -> tuple[Chosen, ...] | None:
+    def _look(
+        self, search: ResolveInstances, route: str
+    ) -> tuple[Chosen, ...] | Literal[Answer.PAUSED] | None:
         """The instances for the step, () if there are none; None: all are full, or may be back soon."""
+        if self._is_paused(search.tenant, search.service):
+            return Answer.PAUSED
         terms = self._terms(search.tenant, search.service)
         wanted = self._fitting(search, terms)
         if not wanted and (terms.awaits_instances or self._may_come_back(search, terms)):
@@ -218,7 +261,11 @@ class MemoryRouter:
             return False
         online = self._instances.online(search.tenant, search.service, self._clock.now().steady)
         refusing = [self._describe(one) for one in online if one.refuses and not one.draining]
-        left = [one for one in refusing if one.instance not in search.excluded]
+        left = [
+            one
+            for one in refusing
+            if one.instance not in search.excluded and search.only in ("", one.instance)
+        ]
         return bool(narrow(left, search.tags or terms.tags))
 
     def _candidates(self, tenant: str, service: str, terms: Terms) -> list[Candidate]:
@@ -246,8 +293,10 @@ class MemoryRouter:
         busy = self._in_flight.busy(place, one.load, one.seen, elsewhere)
         return Candidate(one.instance_id, one.address, one.tags, one.capacity, busy)
 
-    def _take_place(self, call: CallPart) -> bool | None:
+    def _take_place(self, call: CallPart) -> bool | Literal[Answer.PAUSED] | None:
         """Whether the call may be made; None: not yet."""
+        if self._is_paused(call.tenant, call.service):
+            return Answer.PAUSED
         if self._has_withdrawn(call):
             return False
         in_flight = self._in_flight

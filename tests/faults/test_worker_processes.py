@@ -309,6 +309,44 @@ async def test_work_of_all_shards_is_claimed_as_from_one_queue(tmp_path: Path) -
         assert await service.stop() == 0
 
 
+@pytest.mark.parametrize("workers", [1, SHARDS])
+async def test_what_is_paused_stays_so_over_a_death(tmp_path: Path, workers: int) -> None:
+    """kill -9: nothing is claimed or sent before the end of the pause; then all of it, in order, and once."""
+    async with opened(tmp_path) as service:
+        await service.start(workers)
+        await service.ask("PUT", "/services/shop", 201, json={"address": service.target.url})
+        limits = {"timeoutSeconds": 2, "retry": [{"errorEquals": "*"}]}
+        for job in JOBS:
+            queued = {"url": "queue://work", "queueTimeoutSeconds": 2, "body": {"job": job}}
+            await service.create(define(f"queued-{job}", service.target, request=[queued], **limits))
+            called = {"url": f"service://shop/run/{job}"}
+            await service.create(define(job, service.target, request=[called], **limits))
+        paused = [await service.ask("POST", f"/{one}/pause") for one in ("queues/work", "services/shop")]
+        runs = [
+            (await service.ask("POST", f"/jobs/{job}/trigger"))["executionId"]
+            for name in JOBS
+            for job in (f"queued-{name}", name)
+        ]
+        claim = {"instanceId": "one", "max": len(JOBS), "waitSeconds": 3}
+        for _ in "ab":
+            assert (await service.ask("POST", "/queues/work/claim", json=claim))["items"] == []
+            await service.kill()
+            await service.start(workers)
+        assert service.target.at("/run") == []
+        again = [await service.ask("POST", f"/{one}/pause") for one in ("queues/work", "services/shop")]
+        assert [one["pausedAt"] for one in again] == [one["pausedAt"] for one in paused]
+        for one in ("queues/work", "services/shop"):
+            await service.ask("POST", f"/{one}/resume")
+        items = (await service.ask("POST", "/queues/work/claim", json=claim))["items"]
+        assert [item["request"]["body"]["job"] for item in items] == JOBS
+        for item in items:
+            await service.ask("POST", f"/leases/{item['lease']}/complete", json={"status": "succeed"})
+        found = [await has_ended(service, run) for run in runs]
+        assert {(one["state"], one["attemptCount"]) for one in found} == {("succeeded", 1)}
+        assert Counter(seen.path for seen in service.target.at("/run")) == {f"/run/{job}": 1 for job in JOBS}
+        assert await service.stop() == 0
+
+
 async def test_capacities_hold_over_all_shards(tmp_path: Path) -> None:
     """An instance that takes two calls at a time is given two, whichever processes call it
     (SPEC section 13)."""

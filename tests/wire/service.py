@@ -47,6 +47,8 @@ class World:
         self.instances: dict[str, Target] = {}
         self.clock = clock
         self.log = log
+        self.waiting = 0
+        """How many steps wait for the end of a pause."""
         self.client = self.caller()
         self._is_stopped = False
 
@@ -113,7 +115,7 @@ class World:
 
     @property
     def _held(self) -> int:
-        return sum(target.held for target in (self.target, *self.instances.values()))
+        return self.waiting + sum(target.held for target in (self.target, *self.instances.values()))
 
 
 @asynccontextmanager

@@ -9,7 +9,8 @@ import pytest
 
 from client_sdk import Client
 from tests.wire.queue_work import claim, complete, create, trigger
-from tests.wire.service import World, data_of, pointers, running
+from tests.wire.service import World, data_of, definition, pointers, running
+from tests.wire.target import Reply
 
 pytestmark = pytest.mark.anyio
 START = "2026-01-01T00:00:00.000Z"
@@ -124,3 +125,137 @@ async def test_the_client_pauses_queues() -> None:
         async with Client("http://127.0.0.1:8000", transport=transport) as client:
             assert (await client.queues.pause("work")).paused
             assert not (await client.queues.resume("work")).paused
+
+
+SHOP = "services/shop"
+
+
+async def open_shop(world: World, **members: Any) -> None:
+    """The target is the one instance of a service."""
+    path = "/services/shop/instances/one"
+    data_of(await world.client.put(path, json={"address": world.target.url, **members}), 201)
+
+
+async def create_for(world: World, url: str = "service://shop/run", **members: Any) -> None:
+    posted = definition(
+        request=[{"url": url, "body": {"n": "${$.n}|json"}}], overlapPolicy="allow", **members
+    )
+    data_of(await world.client.post("/jobs/j", json=posted), 201)
+
+
+async def test_no_step_is_sent_to_a_paused_service() -> None:
+    """It keeps its place within its attempt, whose limit stands still; all of them go out after it."""
+    async with running() as world:
+        await open_shop(world)
+        await create_for(world, timeoutSeconds=60, retry=[{"errorEquals": "*"}])
+        line = await pause(world, SHOP)
+        assert (line["name"], line["paused"], line["pausedAt"]) == ("shop", True, START)
+        world.waiting = 3
+        executions = [await trigger(world, number) for number in (1, 2, 3)]
+        for _ in range(200):
+            await world.advance(5)
+            data_of(await world.client.post("/services/shop/instances/one/heartbeat", json={}))
+        assert world.target.at("/run") == []
+        assert data_of(await world.client.get("/services"))["items"][0]["paused"] is True
+        log = data_of(await world.client.get(f"/executions/{executions[0]}/log"))["items"]
+        assert [one["text"] for one in log if one["kind"] == "waiting"] == [
+            "shop is paused: waits until it is resumed"
+        ]
+        assert (await resume(world, SHOP))["paused"] is False
+        found = [await world.ended(one) for one in executions]
+        assert [(one["state"], one["attemptCount"]) for one in found] == [("succeeded", 1)] * 3
+        assert [seen.json["n"] for seen in world.target.at("/run")] == [1, 2, 3]
+
+
+async def test_what_runs_at_a_paused_service_goes_on() -> None:
+    """A check and a cancellation are sent: they are about work that it has."""
+    async with running() as world:
+        await open_shop(world)
+        check = {"url": "service://shop/state"}
+        cancel = {"method": "POST", "url": "service://shop/stop"}
+        world.target.always("/state", Reply(200, {"status": ""}))
+        await create_for(world, checkUrl=check, cancelUrl=cancel, timeoutSeconds=60, **{"async": True})
+        execution = await trigger(world)
+        await world.advance(1)
+        await pause(world, SHOP)
+        checks = len(world.target.at("/state"))
+        await world.advance(3)
+        assert len(world.target.at("/state")) > checks
+        data_of(await world.client.post(f"/executions/{execution}/cancel"))
+        await world.settle()
+        assert len(world.target.at("/stop")) == 1
+
+
+@pytest.mark.parametrize("route", ["broadcast", "shard"])
+async def test_a_step_for_all_instances_waits_too(route: str) -> None:
+    """And goes to those that are there after the pause."""
+    async with running() as world:
+        await open_shop(world)
+        posted = definition(request=[{"url": "service://shop/run", "route": route}])
+        data_of(await world.client.post("/jobs/j", json=posted), 201)
+        await pause(world, SHOP)
+        world.waiting = 1
+        execution = data_of(await world.client.post("/jobs/j/trigger"))["executionId"]
+        await world.advance(1)
+        assert world.target.at("/run") == []
+        await resume(world, SHOP)
+        assert (await world.ended(execution))["state"] == "succeeded"
+
+
+async def test_a_service_of_the_settings_can_be_paused() -> None:
+    """It is registered by it, and listed; one that nobody knows is 404, as is its end."""
+    async with running() as world:
+        await create_for(world, "service://jobswork/run")
+        assert (await pause(world, "services/jobswork"))["paused"] is True
+        world.waiting = 1
+        execution = await trigger(world)
+        await world.advance(1)
+        assert world.target.at("/run") == []
+        shown = data_of(await world.client.get("/services/jobswork"))
+        assert (shown["paused"], shown["pausedAt"]) == (True, START)
+        await resume(world, "services/jobswork")
+        assert (await world.ended(execution))["state"] == "succeeded"
+        for verb in ("pause", "resume"):
+            assert pointers(await world.client.post(f"/services/none/{verb}")) == [("/name", "absent")]
+
+
+async def test_a_pause_of_a_service_outlives_a_restart(tmp_path: Path) -> None:
+    """What waits at qos 1 is held further, with what was left of its attempt."""
+    async with running(store={"data": str(tmp_path)}) as world:
+        await create_for(world, "service://jobswork/run", qos=1, timeoutSeconds=60)
+        await pause(world, "services/jobswork")
+        world.waiting = 1
+        execution = await trigger(world)
+        await world.advance(50)
+    async with running(store={"data": str(tmp_path)}) as world:
+        world.waiting = 1
+        await world.advance(500)
+        assert world.target.at("/run") == []
+        await resume(world, "services/jobswork")
+        found = await world.ended(execution)
+        assert (found["state"], found["attemptCount"]) == ("succeeded", 1)
+
+
+async def test_a_removed_service_is_not_paused_any_more() -> None:
+    """What waits for it fails as for any service that is not there; registered again it takes work."""
+    async with running() as world:
+        await open_shop(world)
+        await create_for(world)
+        await pause(world, SHOP)
+        world.waiting = 1
+        execution = await trigger(world)
+        await world.settle()
+        data_of(await world.client.delete("/services/shop"))
+        assert (await world.ended(execution))["error"] == "no_instance"
+        await open_shop(world)
+        assert data_of(await world.client.get("/services/shop"))["paused"] is False
+
+
+async def test_the_client_pauses_services() -> None:
+    """`pause` and `resume`, with the service as it is then."""
+    async with running() as world:
+        await open_shop(world)
+        transport = httpx.ASGITransport(world.service.api)
+        async with Client("http://127.0.0.1:8000", transport=transport) as client:
+            assert (await client.services.pause("shop")).paused
+            assert not (await client.services.resume("shop")).paused

@@ -31,7 +31,10 @@ class InstanceRef(AnswerModel):
 
 
 class ServiceLine(AnswerModel):
-    """A target application in a list; `onlineCount` instances take work."""
+    """A target application in a list; `onlineCount` instances take work.
+
+    `paused` since `pausedAt`: no step is sent to it until it is resumed.
+    """
 
     name: str
     address: str | None = None
@@ -42,6 +45,8 @@ class ServiceLine(AnswerModel):
     rate_limit: dict[str, Any] | None = None
     instance_count: int = 0
     online_count: int = 0
+    paused: bool = False
+    paused_at: AwareDatetime | None = None
     created_at: AwareDatetime | None = None
     updated_at: AwareDatetime | None = None
 

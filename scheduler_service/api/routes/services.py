@@ -52,6 +52,22 @@ SERVICES = group(
         statuses=(404,),
     ),
     Operation(
+        route="POST /services/{name}/pause",
+        handler=services.pause_service,
+        role=Role.OPERATOR,
+        summary="Pause a service: steps for it wait until it is resumed",
+        data=answers.ServiceLine,
+        statuses=(404,),
+    ),
+    Operation(
+        route="POST /services/{name}/resume",
+        handler=services.resume_service,
+        role=Role.OPERATOR,
+        summary="Resume a service: the steps that wait for it are sent",
+        data=answers.ServiceLine,
+        statuses=(404,),
+    ),
+    Operation(
         route="GET /services/{name}/drift",
         handler=services.show_drift,
         role=Role.VIEWER,

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 
 from scheduler_service.domain.document import (
+    HELD,
     Open,
     PartsOpen,
     PartsQueued,
@@ -79,6 +80,7 @@ def search(
     excluded: tuple[str, ...] = (),
     single: bool = False,
     waits: bool = False,
+    only: str = "",
 ) -> ResolveInstances:
     """The effect that asks for the instances of a step; `single`: for one other instance for a part."""
     routing = step.dispatch if isinstance(step.dispatch, Routing) else Routing()
@@ -93,6 +95,8 @@ def search(
         excluded=excluded,
         single=single,
         waits=waits,
+        held=turn.contexts[run.execute_number].deadline >= HELD,
+        only=only,
     )
 
 
@@ -199,7 +203,8 @@ def _resend_part(
     if part.request is not None:
         again = replace(part, request=sent_again(turn, run, part.request))
         return call_of(turn, run, phase, again)
-    return search(turn, run, step, phase.service, part.serial, excluded=part.refused, single=True)
+    excluded, only = part.refused, part.instance
+    return search(turn, run, step, phase.service, part.serial, excluded=excluded, single=True, only=only)
 
 
 def _token(turn: TurnState, run: Open, part: Part) -> Token:

@@ -1,6 +1,6 @@
 """The parts of a step at the chosen instances of a service: called, answered, moved on (SPEC section 13)."""
 
-from scheduler_service.domain.document import Open, PartsOpen, Resolving
+from scheduler_service.domain.document import HELD, Open, PartsOpen, Resolving
 from scheduler_service.domain.effects import MarkDraining, MarkRefused
 from scheduler_service.domain.events import CallEnded, InstancesResolved
 from scheduler_service.domain.moments import SECOND
@@ -9,6 +9,7 @@ from scheduler_service.domain.parts import (
     DRAINING,
     DRAINING_STATUS,
     INSTANCE_STATE,
+    PAUSED,
     SPREAD,
     Chosen,
     Part,
@@ -59,12 +60,21 @@ def handle_instances(turn: TurnState, event: InstancesResolved) -> Reply:
         return Unchanged()
     phase = turn.contexts[run.execute_number].phase
     if isinstance(phase, Resolving) and phase.serial == event.token.serial:
-        _send_step(turn, run, phase, event)
+        _keep_time(turn, run, phase, is_held=event.paused)
+        if event.paused:
+            step = turn.program_of(run).steps[phase.step]
+            find_instance(turn, run, step, replace(phase, serial=phase.serial + 1))
+        else:
+            _send_step(turn, run, phase, event)
         return Taken()
     if isinstance(phase, PartsOpen):
         part = _awaited(phase, event.token)
         if part is not None and part.request is None:
-            _send_part_elsewhere(turn, run, phase, part, event)
+            _keep_time(turn, run, phase, is_held=event.paused)
+            if event.paused:
+                _search_for_part(turn, run, phase, part)
+            else:
+                _send_part_elsewhere(turn, run, phase, part, event)
             return Taken()
     return Unchanged()
 
@@ -78,7 +88,9 @@ def handle_part_answer(turn: TurnState, event: CallEnded) -> Reply:
     part = _awaited(phase, event.token)
     if part is None or part.request is None or event.token.kind is not CallKind.PART:
         return Unchanged()
-    if _is_draining(event.outcome):
+    if event.outcome == PAUSED:
+        _leave_paused(turn, run, phase, part)
+    elif _is_draining(event.outcome):
         _leave_draining(turn, run, phase, part)
     elif isinstance(event.outcome, Fault) and event.outcome.unsent:
         _leave_refusing(turn, run, phase, part, part.request, event.outcome)
@@ -87,6 +99,27 @@ def handle_part_answer(turn: TurnState, event: CallEnded) -> Reply:
     else:
         _end_step(turn, run, phase, part, part.request, event.outcome)
     return Taken()
+
+
+def _keep_time(turn: TurnState, run: Open, phase: Resolving | PartsOpen, *, is_held: bool) -> None:
+    """The time of the attempt stands still while its service is paused, and goes on after it."""
+    now, deadline = turn.now.steady, turn.contexts[run.execute_number].deadline
+    if is_held and deadline < HELD:
+        turn.change_context(run, deadline=HELD + max(deadline - now, 1))
+        turn.note(run, WAITING, f"{phase.service} is paused: waits until it is resumed", step=phase.step)
+    elif not is_held and deadline >= HELD:
+        turn.change_context(run, deadline=now + deadline - HELD)
+
+
+def _leave_paused(turn: TurnState, run: Open, phase: PartsOpen, part: Part) -> None:
+    """A call that waited when its service was paused is searched for anew; of a broadcast at its instance."""
+    if phase.route not in SPREAD:
+        step, serial = turn.program_of(run).steps[phase.step], phase.serial + 1
+        again = Resolving(step.index, phase.service, serial, part.refused, part.fault, part.gone)
+        find_instance(turn, run, step, again)
+        return
+    only = part.instance if phase.route == BROADCAST else ""
+    _search_for_part(turn, run, phase, replace(part, instance=only))
 
 
 def _awaited(phase: PartsOpen, token: Token) -> Part | None:
@@ -175,12 +208,14 @@ def _note_wait(turn: TurnState, run: Open, phase: Resolving | PartsOpen, wait: i
 def _search_for_part(
     turn: TurnState, run: Open, phase: PartsOpen, part: Part, *, waits: bool = False
 ) -> None:
-    """Looks for another instance for one part."""
+    """Looks for another instance for one part, or for the one that it has."""
     step, serial = turn.program_of(run).steps[phase.step], phase.serial + 1
-    waiting = replace(part, serial=serial, instance="", request=None)
+    waiting = replace(part, serial=serial, request=None)
     turn.change_context(run, phase=replace(_put(phase, waiting), serial=serial))
-    asked = search(turn, run, step, phase.service, serial, excluded=part.refused, single=True, waits=waits)
-    turn.effects.append(asked)
+    excluded, only = part.refused, part.instance
+    turn.effects.append(
+        search(turn, run, step, phase.service, serial, excluded=excluded, single=True, waits=waits, only=only)
+    )
 
 
 def _put(phase: PartsOpen, part: Part) -> PartsOpen:
@@ -237,7 +272,7 @@ def _go_elsewhere(
         found = Resolving(step.index, phase.service, phase.serial + 1, refused, fault, part.gone)
         find_instance(turn, run, step, found)
         return
-    _search_for_part(turn, run, phase, replace(part, refused=refused))
+    _search_for_part(turn, run, phase, replace(part, instance="", refused=refused))
 
 
 def _drop_part(turn: TurnState, run: Open, phase: PartsOpen, part: Part) -> None:

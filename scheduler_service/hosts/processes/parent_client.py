@@ -36,8 +36,8 @@ class RemoteRouter:
         self._connection = connection
         self._entering: dict[Token, asyncio.Future[bytes]] = {}
 
-    async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str, int]:
-        """The chosen instances, how they were chosen, and how long one would be waited for."""
+    async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str, int, bool]:
+        """The chosen instances, how they were chosen, how long one is waited for; whether all is paused."""
         return await rpc_methods.RESOLVE.call(self._connection, search)
 
     def take_place(self, call: CallPart) -> bool:
@@ -45,8 +45,8 @@ class RemoteRouter:
         self._entering[call.token] = self._enter(call)
         return False
 
-    async def enter(self, call: CallPart) -> bool:
-        """Returns when the call has a place at its instance; False: that takes no more work."""
+    async def enter(self, call: CallPart) -> bool | None:
+        """Returns when the call has a place at its instance; False: that takes no more work; None: paused."""
         entering = self._entering.pop(call.token, None) or self._enter(call)
         return rpc_methods.ENTER.read_result(await entering)
 

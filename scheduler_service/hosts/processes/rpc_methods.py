@@ -206,10 +206,10 @@ FIGURES: Method[QueueQuery, list[QueueFigures]] = Method("figures", QueueQuery, 
 HELD: Method[QueueQuery, list[HeldPart]] = Method("held", QueueQuery, list[HeldPart])
 
 # Called by a worker process: instances and claims that wait for work are in the service's process alone.
-RESOLVE: Method[ResolveInstances, tuple[tuple[Chosen, ...], str, int]] = Method(
-    "resolve", ResolveInstances, tuple[tuple[Chosen, ...], str, int]
+RESOLVE: Method[ResolveInstances, tuple[tuple[Chosen, ...], str, int, bool]] = Method(
+    "resolve", ResolveInstances, tuple[tuple[Chosen, ...], str, int, bool]
 )
-ENTER: Method[CallPart, bool] = Method("enter", CallPart, bool)
+ENTER: Method[CallPart, bool | None] = Method("enter", CallPart, bool | None)
 WATCH: Method[WatchInstance, Loss] = Method("watch", WatchInstance, Loss)
 LEAVE: Method[Token, None] = Method("leave", Token, None)
 MARK_DRAINING: Method[tuple[str, str, str], None] = Method("mark_draining", tuple[str, str, str], None)

@@ -137,6 +137,9 @@ QUEUE_OLDEST = Family(
     "punctual_queue_oldest_seconds", _GAUGE, "How long the oldest waiting part has waited.", ("queue",)
 )
 QUEUE_LEASED = Family("punctual_queue_leased", _GAUGE, "Parts that are leased.", ("queue",))
+QUEUE_PAUSED = Family(
+    "punctual_queue_paused_seconds", _GAUGE, "How long a queue that is paused has been so.", ("queue",)
+)
 
 # Stores and history.
 COMMIT_SIZE = Family(
@@ -206,6 +209,9 @@ API_CONNECTIONS_CLOSED = Family(
     "punctual_api_connections_closed_total", _COUNTER,
     "Connections that were closed or refused, by the reason.", ("listener", "reason"),
 )  # fmt: skip
+SERVICE_PAUSED = Family(
+    "punctual_service_paused_seconds", _GAUGE, "How long a service that is paused has been so.", ("service",)
+)
 INSTANCES = Family(
     "punctual_instances", _GAUGE,
     "Registered instances by service and state; beyond 100 services together as other.",
@@ -229,11 +235,11 @@ FAMILIES = (
     RESPONSE_BYTES, RESPONSES_WAITING,
     DELIVERIES, NOTIFICATIONS_PENDING, OUTBOX, OUTBOX_AGE,
     JOBS, FIRINGS_DUE, EXECUTIONS_WAITING, EXECUTIONS_RUNNING, JOBS_HELD, JOBS_RUNNING, OPEN_BYTES,
-    QUEUE_DEPTH, QUEUE_OLDEST, QUEUE_LEASED,
+    QUEUE_DEPTH, QUEUE_OLDEST, QUEUE_LEASED, QUEUE_PAUSED,
     COMMIT_SIZE, COMMIT_DURATION, STORE_UP, STORE_ERRORS, HISTORY_QUEUE, HISTORY_BYTES,
     LOOP_LAG, LARGE_WORK, LARGE_WORK_SECONDS, LARGE_WORK_WAITING,
     PROCESS_UP, PROCESS_START, PROCESS_CPU, PROCESS_MEMORY, PROCESS_FDS, PROCESS_MAX_FDS,
     SPANS_EXPORTED, SPANS_DROPPED, SPANS_WAITING,
     API_REQUESTS, API_DURATION, API_CONNECTIONS, API_CONNECTIONS_LIMIT, API_CONNECTIONS_CLOSED,
-    INSTANCES, NODES, BUILD_INFO, SCRAPE_ERRORS, SCRAPE_SECONDS,
+    INSTANCES, SERVICE_PAUSED, NODES, BUILD_INFO, SCRAPE_ERRORS, SCRAPE_SECONDS,
 )  # fmt: skip

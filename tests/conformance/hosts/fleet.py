@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.services import InstancePlace
+from scheduler_service.domain.services import InstancePlace, Kind
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.persistence.sql_cluster.shared_registry import SqlSharedRegistry
@@ -110,7 +110,15 @@ class FleetHouse(DaprHouse):
             complete_at=lambda: registry.complete_at,
             log=self._write_log,
         )
-        router = MemoryRouter(instances=instances, terms=terms, clock=clock, losses=losses, others=view)
+        router = MemoryRouter(
+            instances=instances,
+            terms=terms,
+            clock=clock,
+            losses=losses,
+            others=view,
+            is_paused=lambda *key: registry.pauses.since(Kind.SERVICE, *key) is not None,
+        )
+        registry.pauses.subscribe(lambda _, *key: router.follow_pause(*key))
         view.bind(open_here=router.open_calls, on_notices=registry.take_notices)
         self.views[heartbeat.holder.node] = NodeView(shared, instances, view, registry)
         return router

@@ -106,3 +106,42 @@ async def test_a_step_goes_to_who_is_there(seed: int) -> None:
     for service in SERVICES:
         assert story.ended_without_cause(service) == []
         assert set(house.executions(service).values()) <= {State.SUCCEEDED, State.TERMINATED, State.SKIPPED}
+
+
+@pytest.mark.parametrize("kill", [False, True])
+async def test_a_pause_holds_at_every_node(kill: bool) -> None:
+    """Whichever has the job, and over the end of the one that was told; then each step is sent, once."""
+    house = FleetHouse()
+    await house.start()
+    fleet = Fleet(house, ("shop",), 1, random.Random(7))
+    house.sender = fleet  # type: ignore[assignment]
+    for node in NODES:
+        await house.begin(node)
+    (program,) = fleet.programs.values()
+    while not program.is_running:
+        await fleet.happen()
+    jobs = [f"job-{number}" for number in range(6)]
+    for job in jobs:
+        await house.create(job, qos=1, timeoutSeconds=20, request=[{"url": "service://shop/run"}])
+    await house.views["one"].registry.pause_service("default", "shop")
+    await pass_time(house, fleet, 2)
+    for job in jobs:
+        await house.trigger(job)
+    await pass_time(house, fleet, 40)
+    await house.end("one", kill=kill)
+    await pass_time(house, fleet, 40)
+    assert fleet.answered == 0
+    await house.views["two"].registry.resume_service("default", "shop")
+    await pass_time(house, fleet, 10)
+    ended = [(one.state, one.attempt_count) for job in jobs for one in house.finished(job)]
+    assert ended == [(State.SUCCEEDED, 1)] * len(jobs)
+    assert fleet.answered == len(jobs)
+    await house.views["two"].view.stop()
+    await house.close()
+
+
+async def pass_time(house: FleetHouse, fleet: Fleet, seconds: int) -> None:
+    """With heartbeats."""
+    for _ in range(seconds * 2):
+        await house.advance(500)
+        await fleet.beat()

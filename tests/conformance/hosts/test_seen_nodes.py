@@ -21,10 +21,12 @@ from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.dapr.liveness import HEARTBEAT_INTERVAL_MS, OFFLINE_AFTER_MS
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.sending import MayGo, Sender, always
+from scheduler_service.services.pauses import Pauses
 from scheduler_service.settings import Settings
 from scheduler_service.telemetry.metrics.process_metrics import ProcessMetrics
 from scheduler_service.telemetry.occurrences import Occurrences
 from tests.conformance.hosts.houses import DaprHouse, DaprNode
+from tests.unit.services.tables import MemoryTable, tell_nobody
 from tests.wire.metrics_text import Scraped, read_text
 from tests.wire.target import Target
 
@@ -97,6 +99,7 @@ class Scene:
             deliveries=self.node.host.store,
             queues=None,
             instances=self.house.instances,
+            pauses=Pauses(table=MemoryTable(), clock=self.house.clock, tell=tell_nobody),
             clock=self.house.clock,
             nodes=list_nodes,
             node="one",

@@ -134,6 +134,7 @@ listRevisions
 listServices
 listUpcoming
 pauseQueue
+pauseService
 previewTemplate
 previewTimer
 putInstance
@@ -154,6 +155,7 @@ replayExecution
 reportFeedback
 resendDelivery
 resumeQueue
+resumeService
 sayAlive
 sayReady
 showDailyStatistics

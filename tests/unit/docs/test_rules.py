@@ -142,6 +142,8 @@ def evaluate(node: Any, kept: Storage, now: int) -> Any:
             left, right = evaluate(node.lhs, kept, now), evaluate(node.rhs, kept, now)
             if str(node.op) == "/":
                 return {key: left[key] / right[key] for key in left.keys() & right.keys() if right[key]}
+            if str(node.op) == "unless":
+                return {labels: value for labels, value in left.items() if labels not in right}
             compare = COMPARED[str(node.op)]
             return {labels: value for labels, value in left.items() if compare(value, right)}
     raise ValueError(f"no rule has used {node} so far")
@@ -248,11 +250,23 @@ def test_a_rule_fires_while_its_trouble_lasts(name: str) -> None:
     assert [fires(name, is_ill=is_ill) for is_ill in (False, True)] == [False, True]
 
 
-def fires(name: str, *, is_ill: bool) -> bool:
-    """Within forty minutes."""
+@pytest.mark.parametrize(
+    ("name", "paused"),
+    [
+        ("PunctualQueueWaits", sample(families.QUEUE_PAUSED, 60, "q")),
+        ("PunctualNoInstance", sample(families.SERVICE_PAUSED, 60, "shop")),
+    ],
+)
+def test_what_is_paused_is_no_trouble(name: str, paused: Sample) -> None:
+    """Nobody claims or answers there on purpose."""
+    assert not fires(name, is_ill=True, beside=[paused])
+
+
+def fires(name: str, *, is_ill: bool, beside: Sequence[Sample] = ()) -> bool:
+    """Within forty minutes; `beside` is shown too."""
     alarm, kept = Alarm(RULES[name]), Storage()
     for now in range(0, 2_400, STEP):
-        kept.scrape(now, text_of(figures(name, now, is_ill=is_ill)))
+        kept.scrape(now, text_of([*figures(name, now, is_ill=is_ill), *beside]))
         alarm.judge(kept, now)
     return alarm.is_firing
 

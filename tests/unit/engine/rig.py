@@ -93,11 +93,11 @@ class Rig:
                 self.deliver(InstancesResolved(search.token, left))
         return decision
 
-    def resolve(self, *names: str, route: str = "random", wait: int = 0) -> Decision:
+    def resolve(self, *names: str, route: str = "random", wait: int = 0, paused: bool = False) -> Decision:
         """The newest search finds these instances; without any, one may be waited for `wait` ms."""
         search = self.of(ResolveInstances, self.effects)[-1]
         chosen = tuple(Chosen(name, f"http://{name}.test") for name in names)
-        return self.deliver(InstancesResolved(search.token, chosen, route, wait))
+        return self.deliver(InstancesResolved(search.token, chosen, route, wait, paused))
 
     def pass_time(self, milliseconds: int) -> None:
         """Both clocks run on, and the alarm rings whenever something is due on the way."""

@@ -18,7 +18,13 @@ class Scene:
         self.clock = ManualClock(wall=1_000_000)
         self.instances = Instances()
         self.terms = Terms()
-        self.router = MemoryRouter(instances=self.instances, terms=lambda _, __: self.terms, clock=self.clock)
+        self.is_paused = False
+        self.router = MemoryRouter(
+            instances=self.instances,
+            terms=lambda _, __: self.terms,
+            clock=self.clock,
+            is_paused=lambda _, __: self.is_paused,
+        )
         self.serial = 0
         self.tasks: list[asyncio.Task[Any]] = []
 
@@ -46,6 +52,12 @@ class Scene:
         """Who gets the step, at once."""
         chosen, *_ = await asyncio.wait_for(self.router.resolve(self.search(**members)), 1)
         return [one.instance for one in chosen]
+
+    async def pause(self, *, is_paused: bool = True) -> None:
+        """The service is paused, or goes on."""
+        self.is_paused = is_paused
+        self.router.follow_pause("default", "shop")
+        await self.settle()
 
     async def begin(self, work: Awaitable[Any]) -> "asyncio.Task[Any]":
         """Starts what may have to wait."""

@@ -19,7 +19,7 @@ async def test_a_pause_stands_since_it_began(registry: Registry, clock: Standing
     registry.pauses.subscribe(lambda *place: heard.append(place))
     clock.steady = 5
     for _ in "ab":
-        await registry.pause(*WORK)
+        await registry.pause_queue(*WORK[1:])
         clock.steady += 1
     assert registry.pauses.since(*WORK) == 5
     assert registry.pauses.since(*SHOP) is None
@@ -33,10 +33,10 @@ async def test_what_was_not_written_does_not_count(registry: Registry, table: Me
     """Neither a pause nor its end; the call may be repeated."""
     table.is_down = True
     with pytest.raises(StoreUnavailable):
-        await registry.pause(*WORK)
+        await registry.pause_queue(*WORK[1:])
     assert registry.pauses.since(*WORK) is None
     table.is_down = False
-    await registry.pause(*WORK)
+    await registry.pause_queue(*WORK[1:])
     table.is_down = True
     with pytest.raises(StoreUnavailable):
         await registry.pauses.resume(*WORK)
@@ -49,7 +49,7 @@ async def test_what_one_node_pauses_is_paused_at_the_others() -> None:
     one, two = [await cluster.start(name) for name in ("one", "two")]
     await one.register("a")
     one.registry.note_anew("default", "work")
-    await one.registry.pause(*WORK)
+    await one.registry.pause_queue(*WORK[1:])
     await cluster.go_on(1_000)
     three = await cluster.start("three")
     assert two.registry.pauses.since(*WORK) == three.registry.pauses.since(*WORK) is not None

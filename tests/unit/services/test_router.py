@@ -11,7 +11,7 @@ from scheduler_service.services.router import AVOID_MS, Terms
 from tests.unit.services.routing_rig import Scene
 
 pytestmark = pytest.mark.anyio
-Found = tuple[tuple[Chosen, ...], str, int]
+Found = tuple[tuple[Chosen, ...], str, int, bool]
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ async def test_a_search_that_waits(scene: Scene) -> None:
     await scene.settle()
     assert not waiting[2].done()
     scene.clock.advance(1)
-    assert await asyncio.wait_for(waiting[2], 1) == ((), "failover", 0)
+    assert await asyncio.wait_for(waiting[2], 1) == ((), "failover", 0, False)
 
 
 @pytest.mark.parametrize("mark", ["mark_refused", "mark_draining"])
@@ -198,3 +198,60 @@ async def test_a_search_waits_for_one_that_has_refused(scene: Scene, mark: str) 
     assert not waiting.done()
     scene.instances.renew("default", "shop", "a", scene.clock.now().steady, draining=False)
     assert [one.instance for one in (await asyncio.wait_for(waiting, 1))[0]] == ["a"]
+
+
+PAUSED = ((), "failover", 0, True)
+
+
+async def test_nothing_is_chosen_while_the_service_is_paused(scene: Scene) -> None:
+    """Who asks is told so; who is held waits for the end, in order, and then for room."""
+    scene.announce("a", capacity=1)
+    await scene.pause()
+    assert await scene.router.resolve(scene.search()) == PAUSED
+    searches = [scene.search(held=True) for _ in range(3)]
+    found = [await scene.begin(scene.router.resolve(search)) for search in searches]
+    await scene.pause(is_paused=False)
+    assert [one.done() for one in found] == [True, False, False]
+    for number, search in enumerate(searches):
+        assert [one.instance for one in (await found[number])[0]] == ["a"]
+        scene.router.leave(search.token)
+        await scene.settle()
+
+
+async def test_a_pause_reaches_those_that_wait_already(scene: Scene) -> None:
+    """For room, for an instance that may come, and for the rate limit: none of them is sent."""
+    scene.announce("a", capacity=1)
+    first = scene.search()
+    await scene.router.resolve(first)
+    for_room = [await scene.begin(scene.router.resolve(scene.search())) for _ in "ab"]
+    scene.terms = Terms(wait=30_000)
+    for_one = await scene.begin(scene.router.resolve(scene.search(tags=("gpu",), waits=True)))
+    call = scene.call(first, "a")
+    assert scene.router.take_place(call)
+    scene.terms = Terms(rate=RateLimit(1, 60_000))
+    waiting = [scene.call(scene.search(), "b") for _ in "ab"]
+    assert await scene.router.enter(waiting[0])
+    calling = await scene.begin(scene.router.enter(waiting[1]))
+    await scene.pause()
+    assert [await one for one in (*for_room, for_one)] == [PAUSED] * 3
+    assert await calling is None
+    assert not scene.router.take_place(scene.call(scene.search(), "b"))
+
+
+async def test_a_search_for_one_instance_finds_no_other(scene: Scene) -> None:
+    """A part of a broadcast goes to its own, also where others have room."""
+    scene.announce("a")
+    scene.announce("b")
+    assert await scene.find(only="b", single=True, route="broadcast") == ["b"]
+    assert await scene.find(only="c", single=True, route="broadcast") == []
+
+
+async def test_a_search_that_is_given_up_waits_for_no_pause(scene: Scene) -> None:
+    """Nothing is left of it."""
+    scene.announce("a", capacity=1)
+    await scene.pause()
+    one = await scene.begin(scene.router.resolve(scene.search(held=True)))
+    other = await scene.begin(scene.router.resolve(scene.search(held=True)))
+    one.cancel()
+    await scene.pause(is_paused=False)
+    assert [found.instance for found in (await other)[0]] == ["a"]

@@ -1,13 +1,15 @@
 """Steps at the instances of a service: one answer, draining instances, reports of parts (SPEC section 13)."""
 
 import json
+from typing import Any
 
 import pytest
 
-from scheduler_service.domain.effects import MarkDraining, MarkRefused, ResolveInstances
-from scheduler_service.domain.events import CallEnded, FeedbackArrived, Triggered, Unsent
+from scheduler_service.domain.effects import AbandonPart, MarkDraining, MarkRefused, ResolveInstances
+from scheduler_service.domain.events import CallEnded, CancelRequested, FeedbackArrived, Triggered, Unsent
 from scheduler_service.domain.execution import ExecutionState, FailureType
-from scheduler_service.domain.parts import WITHDRAWN
+from scheduler_service.domain.moments import DAY
+from scheduler_service.domain.parts import PAUSED, WITHDRAWN
 from scheduler_service.domain.records import FeedbackSeen, Noted
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
@@ -394,3 +396,89 @@ def test_a_part_that_was_never_asked_is_asked() -> None:
     assert rig.deliver(Unsent(second.token, rig.holder)).effects == (second,)
     assert rig.deliver(Unsent(first.token, rig.holder)).effects == ()
     assert third.token != second.token
+
+
+def paused(rig: Rig) -> ResolveInstances:
+    """The service is paused when it is asked for; the search that waits for its end."""
+    rig.resolve(paused=True)
+    held = rig.of(ResolveInstances, rig.effects)[-1]
+    assert held.held
+    return held
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_pause_does_not_count_against_the_attempt(restarts: bool) -> None:
+    """However long it is, and over a crash in it: the step has what was left, and no attempt is used up."""
+    rig = searching(timeoutSeconds=60, qos=1)
+    rig.pass_time(20_000)
+    paused(rig)
+    rig.pass_time(3 * DAY)
+    if restarts:
+        rig.restart()
+        assert rig.of(ResolveInstances, rig.effects)[-1].held
+        rig.pass_time(3 * DAY)
+    rig.resolve("a")
+    assert rig.wait() == 40_000
+    assert rig.request.timeout <= 41_000
+    rig.answer(200)
+    assert rig.states()[-1] is ExecutionState.SUCCEEDED
+    assert [one.text for one in rig.of(Noted, rig.records)] == ["shop is paused: waits until it is resumed"]
+
+
+def test_a_pause_that_begins_while_an_instance_is_awaited() -> None:
+    """After it the wait for an instance begins anew, and time counts again."""
+    rig = searching(timeoutSeconds=60)
+    rig.resolve(wait=30_000)
+    rig.pass_time(20_000)
+    paused(rig)
+    rig.pass_time(DAY)
+    rig.resolve(wait=30_000)
+    assert rig.of(ResolveInstances, rig.effects)[-1].waits
+    rig.resolve()
+    assert rig.execution(1).error == "no_instance"
+
+
+def test_a_call_that_waited_when_the_pause_began() -> None:
+    """It is looked for anew, and is no failure of its instance."""
+    rig = searching(timeoutSeconds=60)
+    rig.resolve("a")
+    rig.deliver(CallEnded(rig.call.token, PAUSED))
+    assert rig.of(MarkRefused, rig.effects) == []
+    paused(rig)
+    rig.pass_time(DAY)
+    rig.resolve("b")
+    rig.answer(200)
+    assert rig.states()[-1] is ExecutionState.SUCCEEDED
+    assert [step.error for step in steps_of(rig)] == [None]
+
+
+@pytest.mark.parametrize("route", ["shard", "broadcast"])
+def test_a_part_that_waited_when_the_pause_began(route: str) -> None:
+    """The others go on; it goes out after the pause, of a broadcast to its own instance."""
+    rig = parted({"url": "service://shop/run", "route": route}, "a", "b", route=route, timeoutSeconds=60)
+    answer(rig, 0)
+    rig.deliver(CallEnded(parts_of(rig)[1].token, PAUSED))
+    held = paused(rig)
+    assert (held.single, held.only) == (True, "b" if route == "broadcast" else "")
+    rig.pass_time(DAY)
+    rig.resolve("b", route=route)
+    answer(rig, 2)
+    assert rig.states()[-1] is ExecutionState.SUCCEEDED
+
+
+def test_held_work_can_be_cancelled() -> None:
+    """Its search is abandoned."""
+    rig = searching(timeoutSeconds=60)
+    held = paused(rig)
+    rig.deliver(CancelRequested(1))
+    assert AbandonPart(held.token) in rig.effects
+    assert rig.states()[-1] is ExecutionState.CANCELLED
+
+
+def searching(**members: Any) -> Rig:
+    """A job whose step has just asked for an instance."""
+    rig = Rig(request=[{"url": "service://shop/run"}], **members)
+    rig.instances = None
+    rig.create()
+    rig.deliver(Triggered())
+    return rig
