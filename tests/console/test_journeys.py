@@ -184,3 +184,26 @@ def test_a_part_that_is_stuck_is_freed(
         claimed = client.post("/queues/films/claim", json=claim | {"instanceId": "worker-8"}).json()["data"]
         assert [one["executionId"] for one in claimed["items"]] == [execution]
     assert clicks.count == 4
+
+
+@pytest.mark.parametrize("kind", ["queues", "services"])
+def test_a_queue_or_a_service_is_paused_and_goes_on(
+    console: Console, service: ConsoleService, clicks: Clicks, kind: str
+) -> None:
+    """From its page; the mark stands there and in the list."""
+    with service.caller() as client:
+        assert client.put("/services/halted", json={"address": service.url}).is_success
+        assert client.post("/queues/halted/pause").is_success
+        assert client.post("/queues/halted/resume").is_success
+        page = console(f"#/{kind}/halted")
+        clicks.on(page.get_by_role("button", name="Pause", exact=True))
+        expect(page.get_by_role("heading", name="halted")).to_contain_text("paused")
+        assert client.get(f"/{kind}/halted").json()["data"]["paused"] is True
+        page.goto(f"{service.url}/console/#/{kind}")
+        expect(page.get_by_role("row", name=re.compile("halted"))).to_contain_text("paused")
+        clicks.on(page.get_by_role("link", name="halted"))
+        clicks.on(page.get_by_role("button", name="Resume", exact=True))
+        expect(page.get_by_role("heading", name="halted")).not_to_contain_text("paused")
+        assert client.get(f"/{kind}/halted").json()["data"]["paused"] is False
+        assert client.delete("/services/halted").is_success
+    assert clicks.count == 3

@@ -14,6 +14,7 @@ import "./components/charts.js";
 import "./components/code.js";
 import "./components/diff.js";
 import "./components/filter_fields.js";
+import "./components/pauses.js";
 import "./components/reasons.js";
 import "./components/fields.js";
 import "./components/outlook.js";

@@ -71,9 +71,9 @@ function queueLines(data) {
 
 function serviceLines(services) {
   return (services?.items ?? [])
-    .filter((one) => one.onlineCount === 0 && one.address === null)
+    .filter((one) => one.paused || (one.onlineCount === 0 && one.address === null))
     .slice(0, LISTED)
-    .map((one) => line(`service ${one.name}`, "warn", "service", linkTo("services", one.name), one.name, t("overview.noInstance"), one.updatedAt));
+    .map((one) => one.paused ? line(`service ${one.name}`, "quiet", "pause", linkTo("services", one.name), one.name, t("state.paused"), one.pausedAt) : line(`service ${one.name}`, "warn", "service", linkTo("services", one.name), one.name, t("overview.noInstance"), one.updatedAt));
 }
 
 function blockedLines(counts) {

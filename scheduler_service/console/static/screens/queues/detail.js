@@ -9,6 +9,8 @@ import {
   PageHead,
   Pager,
   Panel,
+  PauseButton,
+  PausedMark,
   attempt,
   confirm,
   formatNumber,
@@ -30,6 +32,8 @@ export const QueueDetail = {
       const queue = listing.resource.data;
       return html`
         <${PageHead} title=${props.name} back=${{ href: "#/queues", text: t("queues.title") }}>${{
+          marks: () => html`<${PausedMark} of=${queue}/>`,
+          default: () => html`<${PauseButton} of=${queue} path=${pathOf("queues", props.name)} onDone=${listing.resource.reload}/>`,
           below: () => queue && html`<span>${t("queues.waiting", { count: formatNumber(queue.depth) })}</span><span>${t("queues.heldCount", { count: formatNumber(queue.held) })}</span>${queue.oldestAt && html`<span>${t("queues.oldest")} <${Moment} at=${queue.oldestAt}/></span>`}`,
         }}<//>
         <${Loaded} resource=${listing.resource}>${{

@@ -1,15 +1,15 @@
 // The list of queues.
 
-import { DataTable, EmptyState, Loaded, Moment, PageHead, Pager, Panel, formatNumber, html, linkTo, t, useListing } from "../../core.js";
+import { DataTable, EmptyState, Loaded, Moment, PageHead, Pager, Panel, PausedMark, formatNumber, html, linkTo, t, useListing } from "../../core.js";
 
 const listColumns = () => [
-  { key: "name", text: t("queues.name"), cell: (one) => html`<a class="name" href=${linkTo("queues", one.name)}>${one.name}</a>` },
+  { key: "name", text: t("queues.name"), cell: (one) => html`<a class="name" href=${linkTo("queues", one.name)}>${one.name}</a> <${PausedMark} of=${one}/>` },
   { key: "depth", kind: "right", text: t("queues.depth"), cell: (one) => html`<span class="number">${formatNumber(one.depth)}</span>` },
   { key: "oldest", text: t("queues.oldest"), cell: (one) => html`<${Moment} at=${one.oldestAt}/>` },
   { key: "held", kind: "right", text: t("queues.held"), cell: (one) => html`<span class="number">${formatNumber(one.held)}</span>` },
 ];
 
-/** All queues in which anything waits or is held. */
+/** All queues in which anything waits or is held, and those that are paused. */
 export const QueueList = {
   setup() {
     const listing = useListing("queues", () => ({}));

@@ -9,6 +9,8 @@ import {
   Moment,
   PageHead,
   Panel,
+  PauseButton,
+  PausedMark,
   StateBadge,
   attempt,
   confirm,
@@ -32,11 +34,15 @@ export const ServiceDetail = {
     const service = useResource(() => ({ path: pathOf("services", props.name) }), { live: true });
     const drift = useResource(() => ({ path: `${pathOf("services", props.name)}/drift`, query: { limit: 100 } }), { live: true });
     return () => html`
-      <${PageHead} title=${props.name} back=${{ href: "#/services", text: t("services.title") }}>
-        ${may("editor") && service.data !== null && html`
-          <${ActionButton} text=${t("services.force")} run=${() => force(props.name, service.data, drift)} disabled=${(drift.data?.items ?? []).length === 0}/>
-        `}
-      <//>
+      <${PageHead} title=${props.name} back=${{ href: "#/services", text: t("services.title") }}>${{
+        marks: () => html`<${PausedMark} of=${service.data}/>`,
+        default: () => html`
+          <${PauseButton} of=${service.data} path=${pathOf("services", props.name)} onDone=${service.reload}/>
+          ${may("editor") && service.data !== null && html`
+            <${ActionButton} text=${t("services.force")} run=${() => force(props.name, service.data, drift)} disabled=${(drift.data?.items ?? []).length === 0}/>
+          `}
+        `,
+      }}<//>
       <${Loaded} resource=${service}>${{ default: (data) => body(data, drift, service) }}<//>
     `;
   },

@@ -1,9 +1,9 @@
 // The list of services.
 
-import { DataTable, EmptyState, Loaded, Moment, PageHead, Pager, Panel, html, linkTo, t, useListing } from "../../core.js";
+import { DataTable, EmptyState, Loaded, Moment, PageHead, Pager, Panel, PausedMark, html, linkTo, t, useListing } from "../../core.js";
 
 const listColumns = () => [
-  { key: "name", text: t("services.name"), cell: (one) => html`<a class="name" href=${linkTo("services", one.name)}>${one.name}</a>` },
+  { key: "name", text: t("services.name"), cell: (one) => html`<a class="name" href=${linkTo("services", one.name)}>${one.name}</a> <${PausedMark} of=${one}/>` },
   { key: "online", text: t("services.online"), cell: online },
   { key: "route", text: t("services.route"), cell: (one) => one.route ?? "random" },
   { key: "address", text: t("services.address"), cell: (one) => html`<span class="mono">${one.address ?? "–"}</span>` },
