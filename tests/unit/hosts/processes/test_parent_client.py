@@ -173,7 +173,7 @@ async def test_a_draining_instance_is_left_out_for_all() -> None:
     """What one shard learns of an instance counts for every shard."""
     async with opened() as scene:
         scene.router.mark_draining("default", "shop", "i1")
-        assert await scene.search(1) == ((), "random", 0)
+        assert await scene.search(1) == ((), "random", 0, False)
 
 
 async def test_who_drains_is_not_called_by_another_shard() -> None:
