@@ -31,16 +31,24 @@ class Line(Protocol):
 class Redelivery:
     """Repeats a delivery with growing pauses until the job takes the event, at most for `lease` ms.
 
-    Events wait in `line` first, where there is one and it is not open.
+    No pause is longer than `longest_pause` ms. Events wait in `line` first, where there is one and it is not
+    open.
     """
 
     def __init__(
-        self, *, take: Take, clock: Timekeeper, lease: int = LEASE, line: Line | None = None
+        self,
+        *,
+        take: Take,
+        clock: Timekeeper,
+        lease: int = LEASE,
+        line: Line | None = None,
+        longest_pause: int = LONGEST_PAUSE,
     ) -> None:
         self._take = take
         self._clock = clock
         self._lease = lease
         self._line = line
+        self._longest_pause = longest_pause
 
     async def deliver(self, job_id: str, event: Event) -> None:
         """Returns when the job has taken `event`. Raises the StoreError of the last try after the lease."""
@@ -60,4 +68,4 @@ class Redelivery:
             else:
                 return
             await self._clock.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+            pause = min(pause * 2, self._longest_pause)

@@ -5,12 +5,14 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 from tests.sidecar.stage import (
     Opening,
     Stage,
+    answer_well,
     comes_up,
     create,
     definition,
@@ -28,6 +30,8 @@ LATEST = 10_000
 """ms: so long after its heartbeat a dead node is given up, and by so much more a firing may be late."""
 CLOCKS_DIFFER = 100
 """ms: a node's clock runs on from its start and is cut to whole ms; the target's is the machine's."""
+SLOWEST = 0.6
+"""s: so most executions are under way for a while, and what dies always has some."""
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
 
@@ -88,7 +92,7 @@ CASES: dict[str, Callable[[Stage], None]] = {
     "frozen for 30 s": freeze,
     "third node": join_and_leave,
 }
-BOUNDED = ("app", "placement", "placement away for 25 s")
+BOUNDED = ("app", "app and daprd", "placement", "placement away for 25 s", "frozen for 30 s")
 """After these no firing is later than 10 s after what was away is back or given up."""
 ON_FILES = ("app and daprd",)
 """Once more without a database, as nodes of one machine may share files."""
@@ -123,8 +127,15 @@ def test_nothing_is_lost_or_doubled(
         assert states == [("succeeded", ASYNC)]
 
 
+def answer_slowly(job_id: str) -> tuple[int, bytes]:
+    """200, each job in its own time."""
+    time.sleep(crc32(job_id.encode()) % 100 / 100 * SLOWEST)
+    return answer_well(job_id)
+
+
 def prepare(stage: Stage) -> None:
     """All jobs there, all asynchronous executions open."""
+    stage.target.answers["/run"] = answer_slowly
     step = {"url": stage.target.url, "body": {"url": "${schedulingFeedbackUrl}"}}
     waiting = [
         definition(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.events import Adopted
+from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.dapr.active_actors import ActiveActors
@@ -38,6 +39,8 @@ from scheduler_service.ports.history import Batch
 
 LONGEST_LINE_MS = LONGEST_TURN_MS // 2
 """A turn that waited for longer could hardly commit any more: it is delivered again, and begins then."""
+LONGEST_PAUSE_MS = 2 * SECOND
+"""An answer that comes while its job moves keeps the job from its next firing until it is delivered again."""
 
 
 class DaprParts(HostParts, frozen=True, kw_only=True):
@@ -75,9 +78,17 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
     store = ActorStore(node=node, take_over=take_over)
     programs = ProgramCache(read=store.definition, compiler=parts.core.compile)
     client = ActorClient(node=node, programs=programs, tasks=tasks, take_here=take_here)
-    redelivery = Redelivery(take=client.deliver, clock=node.clock, lease=parts.limits.lease)
+    redelivery = Redelivery(
+        take=client.deliver, clock=node.clock, lease=parts.limits.lease, longest_pause=LONGEST_PAUSE_MS
+    )
     local = _make_local_jobs(parts, node, client.ring, own_calls, lambda uid: effects.watches.end_all(uid))
-    deactivation = Deactivation(node=node, local=local, redelivery=redelivery, tasks=tasks)
+    deactivation = Deactivation(
+        node=node,
+        local=local,
+        redelivery=redelivery,
+        tasks=tasks,
+        resolve=lambda cached, doubt: turn.writing.resolve(cached, doubt),
+    )
     send_guard = NodeSendGuard(node=node, store=store, deactivation=deactivation, redelivery=redelivery)
     effects = EffectHandlers(parts, store=store, send_guard=send_guard, redelivery=redelivery)
     turn = _make_turn(parts, node, local, store, effects.act)
