@@ -152,7 +152,7 @@ def prepare(stage: Stage) -> None:
     ticking = [
         definition(
             stage.target, jobId=f"tick{number}", qos=number % 2, timer={"dueTime": "1s", "period": "1s"},
-            overlapPolicy="queue",
+            overlapPolicy="allow",
         )
         for number in range(JOBS)
     ]  # fmt: skip
