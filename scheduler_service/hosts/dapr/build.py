@@ -10,7 +10,7 @@ from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.dapr.active_actors import ActiveActors
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.actor_store import ActorStore, TakeOver
-from scheduler_service.hosts.dapr.deactivation import Deactivation
+from scheduler_service.hosts.dapr.deactivation import Deactivation, Resolve
 from scheduler_service.hosts.dapr.direct_creation import DirectCreation
 from scheduler_service.hosts.dapr.first_loads import FirstLoads
 from scheduler_service.hosts.dapr.first_rings import FirstRings, TakeDue
@@ -78,17 +78,9 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
     store = ActorStore(node=node, take_over=take_over)
     programs = ProgramCache(read=store.definition, compiler=parts.core.compile)
     client = ActorClient(node=node, programs=programs, tasks=tasks, take_here=take_here)
-    redelivery = Redelivery(
-        take=client.deliver, clock=node.clock, lease=parts.limits.lease, longest_pause=LONGEST_PAUSE_MS
-    )
+    redelivery = _make_redelivery(parts, node, client)
     local = _make_local_jobs(parts, node, client.ring, own_calls, lambda uid: effects.watches.end_all(uid))
-    deactivation = Deactivation(
-        node=node,
-        local=local,
-        redelivery=redelivery,
-        tasks=tasks,
-        resolve=lambda cached, doubt: turn.writing.resolve(cached, doubt),
-    )
+    deactivation = _make_deactivation(node, local, redelivery, tasks, lambda *of: turn.writing.resolve(*of))
     send_guard = NodeSendGuard(node=node, store=store, deactivation=deactivation, redelivery=redelivery)
     effects = EffectHandlers(parts, store=store, send_guard=send_guard, redelivery=redelivery)
     turn = _make_turn(parts, node, local, store, effects.act)
@@ -112,6 +104,18 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
         tasks=tasks,
     )
     return DaprHost(node=node, components=components)
+
+
+def _make_redelivery(parts: DaprParts, node: NodeContext, client: ActorClient) -> Redelivery:
+    return Redelivery(
+        take=client.deliver, clock=node.clock, lease=parts.limits.lease, longest_pause=LONGEST_PAUSE_MS
+    )
+
+
+def _make_deactivation(
+    node: NodeContext, local: LocalJobs, redelivery: Redelivery, tasks: Tasks, resolve: Resolve
+) -> Deactivation:
+    return Deactivation(node=node, local=local, redelivery=redelivery, tasks=tasks, resolve=resolve)
 
 
 def _make_local_jobs(
