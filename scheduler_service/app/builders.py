@@ -4,6 +4,7 @@ import os
 import pwd
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -19,6 +20,7 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.machine import decide
 from scheduler_service.engine.snapshot import decode, encode, needs_commit
 from scheduler_service.engine.status import due, summarize
+from scheduler_service.hosts.begun_mark import open_begun_mark
 from scheduler_service.hosts.cleanup import Cleanup, DestroyedJobs
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST_LEAD_MS, EARLY_COMMIT_MS
@@ -116,10 +118,16 @@ def make_host_parts(
     )
 
 
-def make_embedded_host(parts: HostParts, store: OpenStore) -> EmbeddedHost:
-    """The host of one store in this process."""
+def make_embedded_host(
+    parts: HostParts, store: OpenStore, folder: Path | None, shard: int = 0
+) -> EmbeddedHost:
+    """The host of one store in this process; `folder`: where its files lie."""
+    holder = holder_of(store)
+    begun = None if folder is None else open_begun_mark(folder / f"begun-{shard}", holder)
     return build_embedded_host(
-        EmbeddedParts(store=store, holder=holder_of(store), boot=store.boot, **msgspec.structs.asdict(parts))
+        EmbeddedParts(
+            store=store, holder=holder, boot=store.boot, begun=begun, **msgspec.structs.asdict(parts)
+        )
     )
 
 

@@ -155,7 +155,7 @@ class Container:
             wake_claimers=self.services.wake_claimers,
             decorators=base.telemetry.decorators,
         )
-        return make_embedded_host(parts, self.store)
+        return make_embedded_host(parts, self.store, data_folder(base.loaded.settings))
 
     @cached_property
     def jobs(self) -> OwnShard | Shards:

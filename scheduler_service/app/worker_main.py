@@ -229,7 +229,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
         wake_claimers=lambda write: wake_parent_claimers(connection, write),
         decorators=telemetry.decorators,
     )
-    host = make_embedded_host(parts, store)
+    host = make_embedded_host(parts, store, folder, config.shard)
     service = WorkerService(
         host=host,
         store=store,

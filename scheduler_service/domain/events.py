@@ -7,7 +7,7 @@ import msgspec
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.parts import Chosen, LeaseChange, PartEnd, PartName
 from scheduler_service.domain.services import Loss
-from scheduler_service.domain.wire import Holder, OutboundRequest, Outcome, Token
+from scheduler_service.domain.wire import Holder, LastBegun, OutboundRequest, Outcome, Token
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, tag=True):
@@ -179,11 +179,13 @@ class Resumed(Event, frozen=True):
     """The job was loaded again; `alive` are the calls that this process really has in flight.
 
     Other open calls are sent again (qos 1) or end their execution as lost (qos 0, if the holder was another
-    process). Executions held by `away`, other live nodes, are left alone: they will be handed over.
+    process). Executions held by `away`, other live nodes, are left alone: they will be handed over. Those of
+    `last_begun` of which nothing was sent begin now.
     """
 
     alive: tuple[Token, ...] = ()
     away: tuple[Holder, ...] = ()
+    last_begun: LastBegun | None = None
 
 
 class Adopted(Event, frozen=True):

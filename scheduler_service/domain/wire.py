@@ -99,3 +99,10 @@ class Holder(msgspec.Struct, frozen=True, gc=False):
 
     node: str
     boot: str
+
+
+class LastBegun(msgspec.Struct, frozen=True, gc=False):
+    """A process that has ended: of executions that began after `moment` (wall) it has sent nothing."""
+
+    holder: Holder
+    moment: int

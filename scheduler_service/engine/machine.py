@@ -122,8 +122,8 @@ def _take(turn: TurnState, event: Event) -> Reply:
             return handle_part_progress(turn, event)
         case LeasesChanged():
             return handle_lease_changes(turn, event)
-        case Resumed(alive=alive, away=away):
-            resume_calls(turn, frozenset(alive), frozenset(away))
+        case Resumed(alive=alive, away=away, last_begun=last_begun):
+            resume_calls(turn, frozenset(alive), frozenset(away), last_begun)
             return _run_due(turn)
         case Adopted():
             return adopt(turn, event)

@@ -14,10 +14,12 @@ from scheduler_service.domain.document import (
 )
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.events import Adopted, HandedOver
-from scheduler_service.domain.execution import ExecutionState, FailureType
+from scheduler_service.domain.execution import ExecutionState, FailureType, TriggeredBy
 from scheduler_service.domain.moments import MINUTE
+from scheduler_service.domain.parts import QueueOptions
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
-from scheduler_service.domain.wire import Holder, Token
+from scheduler_service.domain.wire import Holder, LastBegun, Token
+from scheduler_service.engine.admission import start_late
 from scheduler_service.engine.attempt import LOST_ORDINAL, Broken, bare_context, fail, finish, token_of
 from scheduler_service.engine.parts.dispatch import queue_timeout_of, resend_parts
 from scheduler_service.engine.parts.queue import withdraw_all
@@ -29,17 +31,26 @@ from scheduler_service.engine.turn_state import TurnState, replace
 LOST = "lost"
 
 
-def resume_calls(turn: TurnState, alive: frozenset[Token], away: frozenset[Holder] = frozenset()) -> None:
+def resume_calls(
+    turn: TurnState,
+    alive: frozenset[Token],
+    away: frozenset[Holder] = frozenset(),
+    last_begun: LastBegun | None = None,
+) -> None:
     """Resumes every open execution of a job that was just loaded (SPEC section 8).
 
     Executions held by a node of `away` are left alone: that node is alive and will hand them over (`adopt`).
+    One without a context is lost, unless `last_begun` says that nothing of it was sent.
     """
     for run in turn.live():
         if run.holder in away:
             continue
         context = turn.contexts.get(run.execute_number)
         if context is None:
-            end_lost(turn, run)
+            if last_begun is not None and _has_sent_nothing(turn, run, last_begun):
+                start_late(turn, run)
+            else:
+                end_lost(turn, run)
             continue
         if run.holder != turn.holder:
             run, context = _take_over(turn, run, context)
@@ -96,6 +107,25 @@ def end_lost(turn: TurnState, run: Open) -> None:
         fail(turn, run, broken, give_up=GiveUp(LOST))
     else:
         finish(turn, run, ExecutionState.TERMINATED, reason=LOST, broken=broken)
+
+
+def _has_sent_nothing(turn: TurnState, run: Open, last: LastBegun) -> bool:
+    """Whether the execution may begin again: it is as it started, and late enough only where that is wanted.
+
+    Parts in a queue may have been claimed as soon as they were durable.
+    """
+    program = turn.program_of(run)
+    timer = program.timer
+    is_too_late = turn.now.wall - run.planned_at > timer.misfire_grace and timer.misfire_policy == "skip"
+    return (
+        run.holder == last.holder
+        and run.started_at is not None
+        and run.started_at > last.moment
+        and run.state is ExecutionState.PROCESSING
+        and run.attempts == 1
+        and not (is_too_late and run.triggered_by is TriggeredBy.TIMER)
+        and not isinstance(program.steps[run.from_step].dispatch, QueueOptions)
+    )
 
 
 def _take_over(turn: TurnState, run: Open, context: Context) -> tuple[Open, Context]:

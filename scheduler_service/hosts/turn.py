@@ -11,6 +11,7 @@ from scheduler_service.domain.replies import Recalled, Reply
 from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.program_weight import weigh
+from scheduler_service.hosts.begun_mark import BegunMark
 from scheduler_service.hosts.commit_builder import (
     CommitBuilder,
     DecidedTurn,
@@ -44,8 +45,8 @@ class Turn:
     `boot` numbers the starts of this store's process; `alive` names the calls of a life that really are in
     flight; `away` names the live nodes that will hand executions of a job over (None: there are none);
     `wait_until` waits for a steady moment. A turn on much may wait in line for `longest_line` ms.
-    `lacks_room` says which deliveries without a guarantee are to be written as well. `writing` makes turns
-    durable, for whoever commits many at once (`begin_life`).
+    `begun` outlives a kill. `lacks_room` says which deliveries without a guarantee are to be written as well.
+    `writing` makes turns durable, for whoever commits many at once (`begin_life`).
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Turn:
         wait_until: WaitUntil,
         open_bytes: OpenBytes,
         away: Away | None = None,
+        begun: BegunMark | None = None,
         longest_line: int | None = None,
         lacks_room: Callable[[Delivery], bool] = lambda _: False,
     ) -> None:
@@ -79,6 +81,7 @@ class Turn:
         self._reads_bodies = parts.reads_bodies
         self._commits = CommitBuilder(core=core, redact=parts.redact, holder=holder, boot=boot)
         self._loading = JobLoading(store=store, core=core)
+        self._begun = BegunMark() if begun is None else begun
         self.writing = TurnWriting(
             parts,
             store=store,
@@ -88,6 +91,7 @@ class Turn:
             programs=self._loading.programs,
             commits=self._commits,
             holder=holder,
+            begun=self._begun,
         )
 
     def run(self, cached: CachedJob, command: Command, moment: int | None = None) -> Awaitable[Reply]:
@@ -183,7 +187,7 @@ class Turn:
         if cached.cut_off and cached.document is not None:
             await self._wait_until(begin_of(cached.document, self._clock.now()))
             away = () if self._away is None else self._away(cached.job_id)
-            resumed = Resumed(self._alive(cached.document.head.uid), away)
+            resumed = Resumed(self._alive(cached.document.head.uid), away, self._begun.last)
             await self._take(cached, Command(resumed))
             cached.cut_off = False
 

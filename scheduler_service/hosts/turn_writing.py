@@ -4,8 +4,10 @@ from collections.abc import Awaitable
 
 from scheduler_service.domain.events import CallEnded, Event, FeedbackArrived, PartEnded, PartProgressed
 from scheduler_service.domain.moments import Now
+from scheduler_service.domain.records import ExecutionRecord
 from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.decision import SMALL_BYTES, Job
+from scheduler_service.hosts.begun_mark import BegunMark
 from scheduler_service.hosts.commit_builder import CommitBuilder, DecidedTurn, is_stored
 from scheduler_service.hosts.host_parts import Act, TurnParts
 from scheduler_service.hosts.job_cache import CachedJob, PendingCommit
@@ -40,6 +42,7 @@ class TurnWriting:
         programs: ProgramCache,
         commits: CommitBuilder,
         holder: Holder,
+        begun: BegunMark,
     ) -> None:
         self._core = parts.core
         self._history = parts.history
@@ -52,6 +55,7 @@ class TurnWriting:
         self._programs = programs
         self._commits = commits
         self._holder = holder
+        self._begun = begun
 
     async def expect(self, cached: CachedJob, pending: PendingCommit) -> None:
         """Just before the commit: the alarm comes first, and until the store has answered nobody knows."""
@@ -135,6 +139,9 @@ class TurnWriting:
             late = self._clock.now().steady - until.steady
             if late > UNREPORTED_DELAY_MS:
                 pending = self._commits.delay(pending, late)
+            begins = until.wall + late if late > 0 else until.wall
+            if begins > self._begun.moment:
+                self._begun.raise_to(begins)
         await self._finish(cached, pending)
 
     async def _finish(self, cached: CachedJob, pending: PendingCommit) -> None:
@@ -159,6 +166,11 @@ class TurnWriting:
             self._history.append(commit.batch, durable=True)
         self._observe_job(before, commit.entry)
         if pending.decision.effects:
+            begun = self._begun
+            for record in pending.decision.records:
+                # no call for each record: this is on the way of every execution
+                if record.__class__ is ExecutionRecord and (record.started_at or 0) > begun.moment:
+                    begun.raise_to(record.started_at or 0)
             self._act(cached.job_id, pending.decision.effects, cached.programs)
         await self._set_alarm(cached)
 

@@ -95,6 +95,7 @@ class Life:
             troubles=around.troubles,
             chance=self._chance,
         )
+        holder = Holder("node", str(store.boot))
         parts = EmbeddedParts(
             store=store,
             history=history,
@@ -104,8 +105,9 @@ class Life:
             redact=Masking().redact_all,
             count=count_missed,
             log=lambda event, /, **keys: around.note(process.name, f"log {event} {keys}"),
-            holder=Holder("node", str(store.boot)),
+            holder=holder,
             boot=store.boot,
+            begun=around.disk.mark_of(holder),
             new_identity=around.new_identity,
             core=CORE,
             limits=LIMITS,

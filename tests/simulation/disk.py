@@ -16,6 +16,8 @@ import msgspec
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.records import Record
+from scheduler_service.domain.wire import Holder, LastBegun
+from scheduler_service.hosts.begun_mark import BegunMark
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.history import Batch, History
@@ -70,6 +72,13 @@ class Disk:
         self.store: SqliteStateStore | None = None
         self.archive = Archive()
         self.written: list[Written] = []
+        self._mark: tuple[Holder, BegunMark] | None = None
+
+    def mark_of(self, holder: Holder) -> BegunMark:
+        """How far this process lets executions begin, and what the last one left of that."""
+        last = None if self._mark is None else LastBegun(self._mark[0], self._mark[1].moment)
+        self._mark = holder, BegunMark(last=last)
+        return self._mark[1]
 
     async def open(self, loop: VirtualLoop) -> SqliteStateStore:
         """The store over what the last process left, who is dead by now. Raises StoreError."""

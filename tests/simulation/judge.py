@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from scheduler_service.domain.execution import ExecutionState, TriggeredBy
+from scheduler_service.domain.execution import ExecutionState, FiringOutcome, TriggeredBy
 from scheduler_service.domain.records import (
     AttemptEnded,
     ExecutionRecord,
@@ -107,7 +107,10 @@ def _ledger_of_life(evidence: Evidence, first: Written, firings: list[FiringReco
     entries: dict[int, FiringRecord] = {}
     for one in firings:
         known = entries.get(one.planned_at)
-        if known is not None and known.count is not None:
+        is_same = known is not None and known.execute_number == one.execute_number is not None
+        # A killed process had not begun it (decision 77): the history keeps the later record.
+        has_turned_late = is_same and one.outcome is FiringOutcome.LATE
+        if known is not None and known.count is not None and not has_turned_late:
             yield Finding("I1", f"{job_id}: twice in the ledger: {known} {one}")
         entries[one.planned_at] = one
     covered: Counter[int] = Counter()

@@ -1,6 +1,7 @@
 """Builds the embedded host out of its components."""
 
 from scheduler_service.domain.wire import Holder
+from scheduler_service.hosts.begun_mark import BegunMark
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
 from scheduler_service.hosts.embedded.answer_line import AnswerLine
@@ -26,6 +27,7 @@ class EmbeddedParts(HostParts, frozen=True, kw_only=True):
     store: StateStore
     holder: Holder
     boot: int
+    begun: BegunMark | None = None
 
 
 def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
@@ -36,8 +38,7 @@ def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
     store, clock, limits = parts.store, parts.clock, parts.limits
     open_bytes = OpenBytes(most=limits.open_bytes)
     jobs = JobCache(most=limits.hot, most_bytes=limits.hot_bytes, open_bytes=open_bytes)
-    release = TimedRelease(clock=clock)
-    line = AnswerLine(clock=clock)
+    release, line = TimedRelease(clock=clock), AnswerLine(clock=clock)
     redelivery = Redelivery(
         take=lambda job_id, command: turns.take(job_id, command), clock=clock, lease=limits.lease, line=line
     )
@@ -56,6 +57,7 @@ def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
         store=store,
         holder=parts.holder,
         boot=parts.boot,
+        begun=parts.begun,
         alarms=alarms,
         act=effects.act,
         alive=effects.alive,

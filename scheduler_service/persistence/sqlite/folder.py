@@ -35,7 +35,9 @@ RESHARDING = 0
 """In place of the number while a resharding is under way: jobs may be in any file."""
 
 _POLL_SECONDS = 0.01
-_OWN = re.compile(r"(state(-[0-9]+)?|history|cluster)\.db(-wal|-shm|-journal)?|lock(-[0-9]+)?")
+_OWN = re.compile(
+    r"(state(-[0-9]+)?|history|cluster)\.db(-wal|-shm|-journal)?|lock(-[0-9]+)?|begun-[0-9]+(\.new)?"
+)
 _SHARD = re.compile(r"state-([1-9][0-9]*)\.db")
 
 

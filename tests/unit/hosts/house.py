@@ -12,12 +12,13 @@ from scheduler_service.domain.events import Created, Event, Triggered
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.records import DeliveryRecord, ExecutionRecord, Record
 from scheduler_service.domain.replies import Reply
-from scheduler_service.domain.wire import Holder
+from scheduler_service.domain.wire import Holder, LastBegun
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.machine import decide
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.snapshot import decode, encode, needs_commit
 from scheduler_service.engine.status import due, summarize
+from scheduler_service.hosts.begun_mark import BegunMark
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.host_parts import Core
 from scheduler_service.hosts.large_work import large_work_samples, work_apart
@@ -209,18 +210,26 @@ class Handles:
 
 
 class House(Handles):
-    """One disk, and the processes that work on it, one after the other."""
+    """One disk, and the processes that work on it, one after the other.
+
+    `keeps_mark`: the memory that outlives a process has not been lost with it, as by a reboot.
+    """
+
+    keeps_mark = True
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._foreign = asyncio.all_tasks()
         self.disk = Disk()
         self.boot = 0
+        self.begun = BegunMark()
         self.terms: dict[str, Terms] = {}
         self.open()
 
     def open(self) -> None:
         """A new process over the disk; nothing is started yet."""
+        last = LastBegun(Holder("node", str(self.boot)), self.begun.moment)
+        self.begun = BegunMark(last=last if self.boot and self.keeps_mark else None)
         self.boot += 1
         self.store = MemoryStore(self.disk, self.journal)
         self.history = MemoryHistory(self.store, self.journal)
@@ -247,6 +256,7 @@ class House(Handles):
             log=self._write_log,
             holder=Holder("node", str(self.boot)),
             boot=self.boot,
+            begun=self.begun,
             new_identity=self._new_life,
             **({"core": CORE} | self.options),
         )

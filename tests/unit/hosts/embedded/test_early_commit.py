@@ -138,12 +138,77 @@ async def test_killed_ahead_of_the_moment_with_qos_1() -> None:
 
 
 async def test_killed_ahead_of_the_moment_with_qos_0() -> None:
-    """The execution had begun: it is closed as lost, and never sent twice (SPEC section 8)."""
+    """Nothing of it was sent: it begins now, under its numbers, and is late (SPEC section 8)."""
     house = await nearly(qos=0)
     await house.crash()
     house.clock.advance(2_000)
     await house.start()
     await house.advance(10)
+    (request,) = house.sender.requests
+    assert ("X-Scheduling-Request-Counts", "1") in request.headers
+    assert house.executions() == {1: State.SUCCEEDED}
+    last = [one for one in house.records() if isinstance(one, ExecutionRecord)][-1]
+    assert (last.planned_at, last.started_at, last.attempt_count) == (START + 1_000, START + 2_990, 1)
+    outcomes = [one.outcome for one in house.records() if isinstance(one, FiringRecord)]
+    assert outcomes == [FiringOutcome.FIRED, FiringOutcome.LATE], "the ledger takes the later one"
+
+
+async def test_what_cannot_be_known_is_lost_at_qos_0() -> None:
+    """Also ahead of its moment, where the mark of the process has not outlived it."""
+    house = await nearly(qos=0)
+    house.keeps_mark = False
+    await house.crash()
+    await ends_as_lost(house)
+
+
+@pytest.mark.parametrize("late", [0, 300])
+async def test_what_was_sent_is_lost_at_qos_0(late: int) -> None:
+    """From the moment on it may have left; one that began late is durable with its moment alone."""
+    house = await nearly(qos=0)
+    house.sender.hold(URL)
+    house.clock.advance(10 + late)
+    await house.settle()
+    assert len(house.sender.requests) == 1
+    await house.crash()
+    await ends_as_lost(house)
+
+
+async def test_one_that_began_at_once_is_marked_before_it_is_sent() -> None:
+    """A trigger is not decided ahead of anything."""
+    house = await House().start()
+    await house.create()
+    house.sender.hold(URL)
+    await house.trigger()
+    await house.settle()
+    assert len(house.sender.requests) == 1
+    await house.crash()
+    await ends_as_lost(house)
+
+
+async def test_a_clock_set_back_proves_nothing() -> None:
+    """An execution that was sent is not sent again, though its moment comes once more."""
+    house = await nearly(qos=0)
+    house.sender.hold(URL)
+    await house.advance(10)
+    await house.crash()
+    house.clock.step_wall(-500)
+    await ends_as_lost(house)
+
+
+async def test_who_wants_nothing_late_gets_nothing_late() -> None:
+    """`skip` beyond its grace: an execution that did not begin does not begin after hours."""
+    house = await House(limits=HostLimits(early_commit=HEADWAY)).start()
+    await house.create(timer=ONCE | {"misfire": {"policy": "skip", "graceSeconds": 60}})
+    await house.advance(990)
+    await house.crash()
+    house.clock.advance(60_000 + 20)
+    await ends_as_lost(house)
+
+
+async def ends_as_lost(house: House) -> None:
+    """The next process sends nothing of the one execution, and closes it (SPEC section 8)."""
+    await house.start()
+    await house.advance(1_000)
     assert house.sender.requests == []
     last = [one for one in house.records() if isinstance(one, ExecutionRecord)][-1]
     assert (last.state, last.error) == (State.TERMINATED, "lost")
