@@ -65,6 +65,8 @@ class BlockingJobs(_BlockingGroup):
     update = _call(Jobs.update)
     pause = _call(Jobs.pause)
     resume = _call(Jobs.resume)
+    disable = _call(Jobs.disable)
+    enable = _call(Jobs.enable)
     destroy = _call(Jobs.destroy)
     trigger = _call(Jobs.trigger)
     list = _iterate(Jobs.list)

@@ -60,10 +60,10 @@ class BulkWork:
         labels: Mapping[str, str | None] | None = None,
         idempotency_key: str | None = None,
     ) -> Begun:
-        """Pauses, resumes, triggers, labels or destroys many jobs; `labels` with None are removed.
+        """Pauses, resumes, disables, enables, triggers, labels or destroys many jobs.
 
-        `dry_run` only counts. The operation of the answer may go on: see `wait_for`. With the same
-        `idempotency_key` nothing is triggered twice.
+        `labels` with None are removed. `dry_run` only counts. The operation of the answer may go on: see
+        `wait_for`. With the same `idempotency_key` nothing is triggered twice.
         """
         members = {"drain": drain, "misfire": misfire, "params": params, "labels": labels}
         select = {"jobIds": job_ids, "filter": where}

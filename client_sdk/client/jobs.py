@@ -94,6 +94,14 @@ class Jobs:
         """Starts the timer again from now; `missed` of the answer counts the firings of the pause."""
         return await self._switch(job_id, {"active": 1, "misfire": misfire})
 
+    async def disable(self, job_id: str) -> answers.Job:
+        """Lets nothing of the job run: firings are skipped, triggers refused; what runs ends by itself."""
+        return await self._switch(job_id, {"disabled": "true"})
+
+    async def enable(self, job_id: str) -> answers.Job:
+        """Lets a disabled job go on with its plan."""
+        return await self._switch(job_id, {"disabled": "false"})
+
     async def destroy(self, job_id: str) -> answers.Destroyed:
         """Destroys the job; its history stays until it is cleaned.
 

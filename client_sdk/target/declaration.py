@@ -52,6 +52,7 @@ class JobOptions(TypedDict, total=False):
     queue_limit: int
     lead_seconds: float
     start_policy: Literal["auto", "manual"]
+    disabled: bool
     history_detail: Literal["all", "failures", "none"]
     labels: Mapping[str, str]
     notification: Sequence[Notification | Mapping[str, Any]]

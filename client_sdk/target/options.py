@@ -24,6 +24,7 @@ PAUSE = "a wait is part of a policy: retry=[{{'errorEquals': '*', 'intervalSecon
 AT_ONCE = "executions at once are max_concurrency={value!r}", 1
 ZONE = "a zone is part of the timer: timer={{'period': '0 6 * * *', 'timezone': {text!r}}}", "Europe/Berlin"
 MANUAL = "a job that a person starts is start_policy='manual'", ""
+DISABLED = "a job of which nothing runs is disabled=True", ""
 BODY = "arguments are body={{…}}, or the parameters of a trigger", ""
 TAGS = "labels={{'key': 'value'}} describe a job, step={{'tags': […]}} chooses instances", ""
 ASYNC = "a job that reports its end by feedback is asynchronous=True", ""
@@ -39,7 +40,8 @@ OTHER_WORDS: Mapping[str, tuple[str, Any]] = {
     **dict.fromkeys(("retry_delay", "backoff", "default_retry_delay", "retry_interval"), PAUSE),
     **dict.fromkeys(("concurrency", "max_instances", "max_running"), AT_ONCE),
     **dict.fromkeys(("timezone", "tz"), ZONE),
-    **dict.fromkeys(("enabled", "disabled", "paused"), MANUAL),
+    "enabled": DISABLED,
+    "paused": MANUAL,
     **dict.fromkeys(("args", "kwargs", "params", "parameters"), BODY),
     **dict.fromkeys(("start_at", "end_at", "start_date", "end_date", "ttl", "misfire", "jitter"), IN_TIMER),
     **dict.fromkeys(("id", "key", "task_id"), ID),

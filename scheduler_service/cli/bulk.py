@@ -58,7 +58,7 @@ PROBLEMS = (
 
 
 def bulk_jobs(
-    action: Annotated[str, typer.Argument(help="pause, resume, trigger, label or destroy.")],
+    action: Annotated[str, typer.Argument(help="pause, resume, disable, enable, trigger, label or destroy.")],
     job_ids: Annotated[list[str] | None, typer.Argument(metavar="[JOB_ID]...", help="These jobs.")] = None,
     url: Url = None,
     key: Key = None,
@@ -88,7 +88,7 @@ def bulk_jobs(
     idempotency_key: OperationKey = None,
     timeout: Timeout = 3600,
 ) -> None:
-    """Pause, resume, trigger, label or destroy many jobs: those named, or those that fit the filters.
+    """Pause, disable, trigger, label or destroy many jobs: those named, or those that fit the filters.
 
     Example: punctual jobs bulk pause --label team:ops --dry-run
     """

@@ -55,7 +55,7 @@ def describe_latest(job: Any) -> str | None:
 JOBS = (
     Column("jobId", free=True),
     Column("jobName", free=True),
-    "state",
+    Column("state", lambda job: f"{job['state']} (disabled)" if job.get("disabled") else job["state"]),
     Column("kind", spare=True),
     at("nextFireTime"),
     Column("latest", describe_latest),
@@ -106,7 +106,7 @@ def list_jobs(
     """
     filters = {"state": state, "text": text, "label": label or None, "lastOutcome": last_outcome}
     query = {**filters, "limit": limit, "cursor": cursor, "system": "true" if system else None}
-    page = connect(url, key).get("/jobs", **query)
+    page = connect(url, key).get("/jobs", timers="true", **query)
     has_filters = any(filters.values())
     empty = "no jobs match" if has_filters else "no jobs; create one with 'punctual jobs create -f FILE'"
     show_page(page, output, JOBS, empty=empty)

@@ -184,6 +184,26 @@ def resume_job(
     note(f"{job_id} is active; {answer.get('missed', 0)} firings fell into the pause")
 
 
+@app.command("disable")
+def disable_job(job_id: JobId, url: Url = None, key: Key = None) -> None:
+    """Let nothing of a job run: firings are skipped, triggers refused; what runs ends by itself.
+
+    Example: punctual jobs disable nightly
+    """
+    connect(url, key).send("PUT", path_of(job_id), query={"disabled": "true"})
+    note(f"{job_id} is disabled")
+
+
+@app.command("enable")
+def enable_job(job_id: JobId, url: Url = None, key: Key = None) -> None:
+    """Let a disabled job go on with its plan.
+
+    Example: punctual jobs enable nightly
+    """
+    connect(url, key).send("PUT", path_of(job_id), query={"disabled": "false"})
+    note(f"{job_id} is enabled")
+
+
 @app.command("trigger")
 def trigger_job(
     job_id: JobId,

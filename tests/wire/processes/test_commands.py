@@ -372,6 +372,12 @@ def test_a_job_is_paused_resumed_and_destroyed(terminal: Terminal) -> None:
         2,
         "punctual: --misfire 'all' must be one of skip, fire_once, fire_all\n",
     )
+    assert terminal.done("jobs", "disable", job).err == f"{job} is disabled\n"
+    assert "active (disabled)" in terminal.done("jobs", "list", "--text", job).out
+    assert "active (disabled)" in terminal.done("jobs", "get", job).out
+    refused = terminal.enter("jobs", "trigger", job)
+    assert (refused.code, f"the job '{job}' is disabled" in refused.err) == (1, True)
+    assert terminal.done("jobs", "enable", job).err == f"{job} is enabled\n"
     coming = terminal.done("jobs", "next", job, "--count", "2")
     assert len(coming.out.splitlines()) == 3
     assert terminal.done("jobs", "delete", job).err == f"{job} is destroyed\n"

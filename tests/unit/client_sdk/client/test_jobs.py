@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from client_sdk import Client, job
-from client_sdk.errors import Absent, Outdated
+from client_sdk.errors import Absent, Conflict, Outdated
 from tests.wire.service import START, World, definition
 
 pytestmark = pytest.mark.anyio
@@ -38,10 +38,15 @@ async def test_a_job_is_paused_changed_and_destroyed(client: Client) -> None:
     assert (await client.jobs.pause("one", drain=True)).state == "paused"
     assert (await client.jobs.resume("one", misfire="skip")).missed == 0
     changed = await client.jobs.update("one", definition(jobName="two"), revision=1)
-    assert (changed.revision, changed.job_name) == (2, "two")
+    assert (changed.revision, changed.job_name, changed.disabled) == (2, "two", False)
     with pytest.raises(Outdated):
         await client.jobs.update("one", definition(jobName="three"), revision=1)
     assert [one.revision async for one in client.jobs.revisions("one")] == [1, 2]
+    assert (await client.jobs.disable("one")).disabled
+    with pytest.raises(Conflict) as refused:
+        await client.jobs.trigger("one")
+    assert refused.value.errors[0].code == "disabled"
+    assert not (await client.jobs.enable("one")).disabled
     assert (await client.jobs.destroy("one")).state == "destroyed"
     with pytest.raises(Absent):
         await client.jobs.get("one")

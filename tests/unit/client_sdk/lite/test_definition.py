@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from client_sdk import job
+from client_sdk.errors import Invalid
 from client_sdk.lite import DefinitionRefused, LiteJob
 from tests.unit.client_sdk.lite.definitions import chain
 from tests.wire.target import Target
@@ -76,6 +77,14 @@ async def test_what_nothing_has_to_keep_is_taken(target: Target) -> None:
     quiet = {"active": 0, "startPolicy": "manual", "labels": {"a": "b"}, "objectId": "o"}
     async with LiteJob(chain(target.url) | quiet | {"request": [{"url": f"{target.url}/run"}]}) as lite:
         assert (await lite.run()).state == "succeeded"
+
+
+async def test_nothing_of_a_disabled_definition_runs(target: Target) -> None:
+    """It is refused as the service refuses a trigger."""
+    async with LiteJob(chain(target.url) | {"disabled": True}) as lite:
+        with pytest.raises(Invalid) as refused:
+            await lite.run()
+    assert refused.value.errors[0].code == "disabled"
 
 
 def test_a_definition_that_is_none_is_refused_in_words() -> None:

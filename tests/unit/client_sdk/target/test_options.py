@@ -50,6 +50,7 @@ def test_what_cannot_be_declared_is_said() -> None:
             attempt()
         assert words.split()[-1] in str(caught.value)
     assert declared(needs, timer={"period": "5m", "dueTime": "0s"}, body={"size": 3})
+    assert declared(needs, disabled=True)["disabled"] is True
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,7 @@ def test_what_cannot_be_declared_is_said() -> None:
         ({"request": []}, "takes no request: its one step calls the function"),
         ({"check_url": "http://x"}, "takes no check_url: how far it is"),
         ({"active": 0}, "start_policy='manual'"),
+        ({"enabled": False}, "a job of which nothing runs is disabled=True"),
         ({"jobId": "x"}, "unknown option 'jobId': did you mean job_id?"),
         ({"time_out_seconds": 5}, "did you mean timeout_seconds?"),
         ({"every": "5m"}, "unknown option 'every': a period is timer={'period': '5m'}"),
