@@ -240,6 +240,26 @@ def test_a_paused_job_says_what_was_missed(console: Console, service: ConsoleSer
     expect(page.get_by_role("heading", level=1)).to_contain_text("active")
 
 
+def test_a_disabled_job_says_so_and_is_enabled(console: Console, service: ConsoleService) -> None:
+    """It is marked there and in the list, promises nothing and takes no run; the editor carries it."""
+    page = console("#/jobs/hourly")
+    page.get_by_label("More actions").click()
+    page.get_by_role("button", name="Disable").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("disabled")
+    expect(page.get_by_role("button", name="Run now")).to_be_disabled()
+    expect(page.get_by_text("disabled: nothing of it runs").first).to_be_visible()
+    assert violations(page) == []
+    page = console("#/jobs?text=hourly")
+    expect(page.get_by_role("row", name="hourly")).to_contain_text("disabled")
+    page = console("#/jobs/hourly/edit")
+    page.get_by_role("heading", name="Options").click()
+    expect(page.get_by_label("Disabled")).to_be_checked()
+    page = console("#/jobs/hourly")
+    page.get_by_label("More actions").click()
+    page.get_by_role("button", name="Enable").click()
+    expect(page.get_by_role("button", name="Run now")).to_be_enabled()
+
+
 def test_a_chart_is_read_by_keys(console: Console) -> None:
     """One stop of the keyboard: arrows read it, Enter lists what stands behind a bar."""
     page = console("#/jobs/orders?range=24h")

@@ -36,20 +36,23 @@ def test_what_waits_is_counted(console: Console, started: Starter) -> None:
 
 
 def test_a_job_that_needs_attention_is_listed_once(browser: Browser) -> None:
-    """However many alerts are open for it; a failing job without one beside it."""
+    """However many alerts are open for it; a failing job without one beside it, unless it is disabled."""
     told = {"on": "failing", "failingCount": 1, "url": "http://127.0.0.1:9/", "jobId": "broken"}
     alerts = [told | {"name": "one"}, told | {"name": "two"}]
     with ConsoleService(alerts=alerts) as service:
         service.target.always("/down", 500)
         starter, console = Starter(service), Console(browser=browser, url=service.url)
-        for job_id in ("broken", "other"):
+        for job_id in ("broken", "other", "silent"):
             starter.job(job_id, {"url": "service://shop/down"})
             starter.ended(job_id)
+        with service.caller() as client:
+            assert client.put("/jobs/silent?disabled=true").is_success
         page = console("#/")
         panel = page.locator("main .panel", has=page.get_by_role("heading", name="Needs attention"))
         expect(panel.locator(".line.bad", has_text="other")).to_have_count(1)
         expect(panel.locator(".line.bad", has_text="broken")).to_have_count(1)
         expect(panel.locator(".line.bad", has_text="broken")).to_have_attribute("href", "#/jobs/broken")
+        expect(panel.locator(".line", has_text="silent")).to_have_count(0)
         starter.close()
         console.close()
     assert console.faults == []

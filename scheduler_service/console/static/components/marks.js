@@ -11,6 +11,7 @@ import { Icon } from "./icons.js";
 export const TONES = {
   active: ["good", "dot"],
   paused: ["quiet", "pause"],
+  disabled: ["warn", "stop"],
   finished: ["quiet", "check"],
   destroyed: ["quiet", "cross"],
   scheduled: ["quiet", "clock"],

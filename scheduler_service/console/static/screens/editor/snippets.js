@@ -22,6 +22,7 @@ const OPTION_NAMES = {
   queueLimit: "queue_limit",
   leadSeconds: "lead_seconds",
   startPolicy: "start_policy",
+  disabled: "disabled",
   historyDetail: "history_detail",
   labels: "labels",
   notification: "notification",

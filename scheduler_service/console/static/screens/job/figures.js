@@ -1,6 +1,7 @@
 // The figures of a job: the next firing, how often it succeeds, how long it takes.
 
 import { Moment, formatCompact, formatDuration, formatMoment, formatNumber, formatShare, html, now, t } from "../../core.js";
+import { whyNone } from "./schedule.js";
 
 /** Tiles; `statistics` is the API's answer of the last days, or null. */
 export function JobFigures({ job, statistics }) {
@@ -29,7 +30,7 @@ function Countdown({ job }) {
 Countdown.props = ["job"];
 
 function nextText(job) {
-  if (job.nextFireTime === null) return t(job.state === "paused" ? "job.nextPaused" : "job.nextNone");
+  if (job.nextFireTime === null) return whyNone(job);
   return html`<${Moment} at=${job.nextFireTime} absolute/>`;
 }
 

@@ -15,6 +15,7 @@ import {
   navigate,
   pathOf,
   placeOf,
+  put,
   ref,
   remove,
   showUnseen,
@@ -36,8 +37,8 @@ export const JobHead = {
     };
     return () => html`
       <${PageHead} title=${showUnseen(props.job.jobName)} back=${{ href: "#/jobs", text: t("jobs.title") }}>${{
-        marks: () => (props.isGone ? html`<span class="badge bad">${t("job.goneBadge")}</span>` : html`<${StateBadge} state=${props.job.state}/>${pauseReason(props.job)}`),
-        default: () => !props.isGone && html`${buttons(props.job, (name) => (dialog.value = name))}<${MoreActions} job=${props.job}/>`,
+        marks: () => (props.isGone ? html`<span class="badge bad">${t("job.goneBadge")}</span>` : html`<${StateBadge} state=${props.job.state}/>${pauseReason(props.job)}${props.job.disabled && html`<${StateBadge} state="disabled"/>`}`),
+        default: () => !props.isGone && html`${buttons(props.job, (name) => (dialog.value = name))}<${MoreActions} job=${props.job} onDone=${done}/>`,
         below: () => !props.isGone && facts(props.job, props.preview),
       }}<//>
       ${dialog.value === "run" && html`<${RunDialog} job=${props.job} onClose=${close} onDone=${done}/>`}
@@ -51,7 +52,7 @@ function buttons(job, open) {
   const isPaused = job.state === "paused";
   const [word, icon] = isPaused ? ["resume", "resume"] : ["pause", "pause"];
   return html`
-    ${may("operator") && html`<button type="button" class="button primary" onClick=${() => open("run")}><${Icon} name="play" size=${14}/>${t("action.run")}</button>`}
+    ${may("operator") && html`<button type="button" class="button primary" disabled=${job.disabled} onClick=${() => open("run")}><${Icon} name="play" size=${14}/>${t("action.run")}</button>`}
     ${may("operator") && job.state !== "finished" && html`<button type="button" class="button" onClick=${() => open(word)}><${Icon} name=${icon} size=${14}/>${t(`action.${word}`)}</button>`}
     ${may("editor") && html`<a class="button" href=${`#/${pathOf("jobs", job.jobId, "edit")}`}><${Icon} name="edit" size=${14}/>${t("job.edit")}</a>`}
   `;
@@ -59,12 +60,12 @@ function buttons(job, open) {
 
 /** What is wanted seldom, behind one button. */
 const MoreActions = {
-  props: { job: Object },
+  props: { job: Object, onDone: Function },
   setup(props) {
     const menu = ref(null);
     const run = (action) => async () => {
       menu.value.open = false;
-      await action(props.job);
+      await action(props.job, props.onDone);
     };
     const onKeydown = (event) => {
       if (event.key !== "Escape") return;
@@ -79,6 +80,7 @@ const MoreActions = {
         <div class="job-menu-items">
           <${ActionButton} bare=${false} icon="copy" text=${t("job.curl")} run=${run(copyAsCurl)}/>
           <${ActionButton} icon="down" text=${t("job.export")} run=${run(exportJob)}/>
+          ${may("operator") && html`<${ActionButton} icon=${props.job.disabled ? "check" : "stop"} text=${t(props.job.disabled ? "action.enable" : "action.disable")} run=${run(switchDisabled)}/>`}
           ${may("editor") && html`<a class="button" href=${placeOf("/new", { from: props.job.jobId })}><${Icon} name="plus" size=${14}/>${t("job.duplicate")}</a>`}
           ${may("editor") && html`<${ActionButton} icon="trash" kind="danger" text=${t("action.destroy")} run=${run(destroyJob)}/>`}
         </div>
@@ -100,6 +102,12 @@ function pauseReason(job) {
   if (!job.pauseReason || job.pauseReason === "paused") return null;
   const text = hasText(`job.pauseReason.${job.pauseReason}`) ? t(`job.pauseReason.${job.pauseReason}`) : job.pauseReason;
   return html`<span class="badge warn"><${Icon} name="alert" size=${12}/>${text}</span>`;
+}
+
+async function switchDisabled(job, onDone) {
+  const disabled = !job.disabled;
+  const done = await attempt(() => put(pathOf("jobs", job.jobId), { disabled }), t(disabled ? "jobs.disabled" : "jobs.enabled", { jobId: job.jobId }));
+  if (done !== undefined) onDone();
 }
 
 async function destroyJob(job) {

@@ -13,16 +13,21 @@ export const ScheduleTab = {
         <${Panel} title=${t("job.schedule")}>
           <${Loaded} resource=${props.preview} lines=${3}>${{ default: (data) => words(data, timer) }}<//>
         <//>
-        <${Panel} title=${t("job.outlook")}><${Outlook} timer=${timer ?? {}} jobId=${rest.jobId ?? props.job.jobId}/><//>
+        ${!props.job.disabled && html`<${Panel} title=${t("job.outlook")}><${Outlook} timer=${timer ?? {}} jobId=${rest.jobId ?? props.job.jobId}/><//>`}
       `;
     };
   },
 };
 
+/** Why nothing is planned to run. */
+export function whyNone(job) {
+  return t(job.state === "paused" ? "job.nextPaused" : job.disabled ? "job.nextDisabled" : "job.nextNone");
+}
+
 /** The coming firings as a list; a text where there is none. */
 export function comingList(preview, job) {
   const firings = preview?.firings ?? [];
-  if (firings.length === 0) return html`<p class="dim">${t(job.state === "paused" ? "job.nextPaused" : "job.nextNone")}</p>`;
+  if (firings.length === 0) return html`<p class="dim">${whyNone(job)}</p>`;
   return html`
     <ol class="job-coming">
       ${firings.map((one) => html`

@@ -7,6 +7,8 @@ import { LabelDialog } from "./label_dialog.js";
 const ACTIONS = [
   ["pause", "pause", { drain: true }],
   ["resume", "resume", {}],
+  ["disable", "stop", {}],
+  ["enable", "check", {}],
   ["trigger", "play", {}],
 ];
 

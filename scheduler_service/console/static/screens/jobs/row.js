@@ -33,7 +33,7 @@ export const JobRow = {
             ${job.jobName !== job.jobId && html`<span class="dim mono id">${job.jobId}</span>`}
             <${Labels} labels=${job.labels} linked/>
           </td>
-          <td><${StateBadge} state=${job.state}/></td>
+          <td><${StateBadge} state=${job.state}/>${job.disabled && html` <${StateBadge} state="disabled"/>`}</td>
           <td><${OutcomeBars} items=${props.outcomes ?? []}/></td>
           <td class="timer">${timerOf(job)}</td>
           <td data-label=${t("jobs.next")}><${Moment} at=${job.nextFireTime}/></td>
@@ -48,7 +48,7 @@ export const JobRow = {
 function actions(job, onDone) {
   const isPaused = job.state === "paused";
   return html`
-    <${ActionButton} bare icon="play" text=${t("action.run")} run=${() => trigger(job)}/>
+    <${ActionButton} bare icon="play" text=${t("action.run")} disabled=${job.disabled} run=${() => trigger(job)}/>
     <${ActionButton} bare icon=${isPaused ? "resume" : "pause"} text=${t(isPaused ? "action.resume" : "action.pause")} disabled=${job.state === "finished"} run=${() => switchJob(job, isPaused ? 1 : 0, onDone)}/>
   `;
 }

@@ -9,7 +9,7 @@ export const Attention = {
   props: { jobs: Object, services: Object },
   setup(props) {
     const alerts = useResource(() => ({ path: "alerts" }), { live: true });
-    const failing = useResource(() => ({ path: "jobs", query: { lastOutcome: "terminated", sort: "-updatedAt", limit: LISTED } }), { live: true });
+    const failing = useResource(() => ({ path: "jobs", query: { lastOutcome: "terminated", sort: "-updatedAt", limit: LISTED, timers: true } }), { live: true });
     const deliveries = useResource(() => ({ path: "counts/deliveries" }), { live: true });
     const queues = useResource(() => ({ path: "counts/queues" }), { live: true });
     return () => {
@@ -48,10 +48,10 @@ function alertLines(data) {
   });
 }
 
-/** Those that no alert is open for: a job is listed once. */
+/** Those that no alert is open for, as a job is listed once, and that are not disabled. */
 function jobLines(data, counts, alerted) {
   const failing = data?.items ?? [];
-  const items = failing.filter((job) => !alerted.has(job.jobId)).map((job) =>
+  const items = failing.filter((job) => !alerted.has(job.jobId) && !job.disabled).map((job) =>
     line(`job ${job.jobId}`, "bad", "cross", linkTo("jobs", job.jobId), job.jobName, job.latestExecution?.error && t("overview.failedWith", { error: job.latestExecution.error }), job.latestExecution?.endedAt ?? job.updatedAt),
   );
   const all = counts?.byLastOutcome?.terminated ?? 0;
