@@ -372,6 +372,19 @@ async def test_keep_lets_the_stored_definition_win(world: World, client: httpx.A
     assert await scan(world) == {"updated": 1}
 
 
+async def test_a_switch_of_disabled_is_an_edit(world: World, client: httpx.AsyncClient) -> None:
+    """A declaration carries `disabled`; a switch by hand is an override (SPEC section 11)."""
+    await put(client, declared("a", disabled=True), status=201)
+    await scan(world)
+    assert (await client.put("/jobs/a?disabled=false")).json()["data"]["disabled"] is False
+    assert (await scan(world), await drift(client)) == ({}, [("a", "overridden", "none")])
+    (item,) = (await client.get(f"{PATH}/drift")).json()["data"]["items"]
+    assert item["differences"] == [{"pointer": "/disabled", "declared": True, "stored": False}]
+    await leave(world, client, declared("a", disabled=True, maxRetries=1))
+    assert await scan(world) == {"updated": 1}
+    assert (await client.get("/jobs/a")).json()["data"]["disabled"] is True
+
+
 async def test_manual_ones_are_created_paused(world: World, client: httpx.AsyncClient) -> None:
     """`startPolicy: manual`: a person starts them, and a changed declaration does not (SPEC section 11)."""
     await leave(world, client, declared("a", startPolicy="manual", active=1), status=201)
