@@ -36,9 +36,8 @@ async def _check(request: ApiRequest) -> Response:
     checked = await check_posted(request.deps, raw, None, request.creator)
     text, program = checked.definition.text, checked.definition.program
     names = await warn_of_names(text, await find_refused_names(request.deps, text))
-    shown = preview(
-        program.timer, anchor=request.deps.clock.now().wall, count=FIRINGS, language=request.language
-    )
+    now, count = request.deps.clock.now().wall, 0 if program.disabled else FIRINGS
+    shown = preview(program.timer, anchor=now, count=count, language=request.language)
     data = {
         "jobId": checked.job_id,
         "kind": shown.kind,

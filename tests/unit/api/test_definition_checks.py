@@ -35,6 +35,8 @@ async def test_a_definition_is_tried_without_a_job(client: httpx.AsyncClient, wo
     assert [item["waitMs"] for item in first["items"]] == [1_000, 2_000]
     assert (second["policy"], second["errors"]) == (1, ["*"])
     assert (world.turns, world.documents) == (0, {})
+    disabled = await check(client, timer={"period": "@daily"}, disabled=True)
+    assert (disabled["kind"], disabled["timer"]["firings"]) == ("cron", [])
 
 
 async def test_plans_of_many_policies_are_short(client: httpx.AsyncClient) -> None:
