@@ -6,11 +6,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from tests.simulation.judge import Finding, judge
+from tests.simulation.mutants import MUTANTS
 from tests.simulation.trace import shrink, tell
 from tests.simulation.world import World, WorldPlan, draw, play
 
@@ -24,6 +27,11 @@ def live(plan: WorldPlan) -> tuple[World, list[Finding]]:
     return world, judge(world)
 
 
+def is_broken(plan: WorldPlan, promise: str) -> bool:
+    """Whether the world of a plan does not keep this promise."""
+    return any(one.promise == promise for one in live(plan)[1])
+
+
 def main(arguments: list[str]) -> int:
     """0: every promise is kept in every world."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
@@ -31,7 +39,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--placement", choices=["alone"], default="alone")
     parser.add_argument("-v", "--verbose", action="store_true", help="tell what happened")
     parser.add_argument("--shrink", action="store_true", help="leave out what a failure does not need")
+    parser.add_argument("--mutant", choices=list(MUTANTS), help="plant this bug")
     chosen = parser.parse_args(arguments)
+    with MUTANTS[chosen.mutant].planted() if chosen.mutant else nullcontext():
+        return _play(chosen)
+
+
+def _play(chosen: argparse.Namespace) -> int:
     first, _, last = chosen.seeds.partition("..")
     failed = 0
     kinds: Counter[str] = Counter()
@@ -40,7 +54,8 @@ def main(arguments: list[str]) -> int:
     for seed in range(int(first), int(last or first) + 1):
         world, findings = live(draw(seed))
         if findings and chosen.shrink:
-            world, findings = _shrink(world.plan, findings[0].promise)
+            fails = partial(is_broken, promise=findings[0].promise)
+            world, findings = live(shrink(world.plan, fails))
         if chosen.verbose:
             print(*tell(world), sep="\n")
             print(msgspec.json.format(msgspec.json.encode(world.plan)).decode())
@@ -50,13 +65,6 @@ def main(arguments: list[str]) -> int:
         failed += bool(findings)
     print(f"{failed} failed {dict(kinds)}, {time.process_time() - began:.1f} s of CPU")
     return 1 if failed else 0
-
-
-def _shrink(plan: WorldPlan, promise: str) -> tuple[World, list[Finding]]:
-    def fails(smaller: WorldPlan) -> bool:
-        return any(one.promise == promise for one in live(smaller)[1])
-
-    return live(shrink(plan, fails))
 
 
 if __name__ == "__main__":

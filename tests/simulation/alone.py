@@ -28,7 +28,9 @@ from tests.simulation.target import SimulatedSender, SimulatedTargets
 from tests.unit.hosts.house import CORE
 
 OUTBOX_SECONDS = 30.0
-LIMITS = HostLimits(early_commit=EARLY_COMMIT_MS, batch_window=BATCH_WINDOW_MS, burst_lead=BURST_LEAD_MS)
+LIMITS = HostLimits(
+    interval=5_000, early_commit=EARLY_COMMIT_MS, batch_window=BATCH_WINDOW_MS, burst_lead=BURST_LEAD_MS
+)
 
 
 class Surroundings(Protocol):
@@ -58,6 +60,8 @@ class Life:
 
     host: EmbeddedHost | None = None
     is_begun = False
+    up_at: float | None = None
+    died_at: float | None = None
 
     def __init__(self, around: Surroundings, number: int) -> None:
         self._around = around
@@ -114,6 +118,7 @@ class Life:
         )
         self.host = build_embedded_host(parts)
         await self.host.start()
+        self.up_at = around.loop.time()
         around.note(process.name, f"up, boot {store.boot}")
         await self._resend()
 

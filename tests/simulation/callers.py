@@ -44,6 +44,7 @@ class Asked(msgspec.Struct):
     answered_at: int | None = None
     reply: Reply | None = None
     times: int = 0
+    event: FeedbackArrived | None = None
 
     @property
     def number(self) -> int | None:
@@ -84,7 +85,7 @@ class Callers:
 
     async def report(self, job_id: str, event: FeedbackArrived) -> None:
         """A target reports until it is answered."""
-        asked = Asked(job_id, Ask(self._now(), "feedback"), self._now(), self._wall())
+        asked = Asked(job_id, Ask(self._now(), "feedback"), self._now(), self._wall(), event=event)
         asked.reply = await self._ask(asked, Command(event), True)
         asked.answered_at = self._now()
         self.asked.append(asked)

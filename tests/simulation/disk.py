@@ -137,32 +137,32 @@ class SimulatedStore(StateStore):
 
     async def load(self, job_id: str) -> StoredJob | None:
         await self._points.pass_by(self._process, "before load")
-        return await self._read(self._inner.load(job_id))
+        return await self._read(lambda: self._inner.load(job_id))
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
-        return await self._read(self._inner.definition(uid, revision))
+        return await self._read(lambda: self._inner.definition(uid, revision))
 
     async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
-        return await self._read(self._inner.recall(scope, key, since))
+        return await self._read(lambda: self._inner.recall(scope, key, since))
 
     async def due_wall(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
-        return await self._read(self._inner.due_wall(before, limit, after))
+        return await self._read(lambda: self._inner.due_wall(before, limit, after))
 
     async def due_steady(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
-        return await self._read(self._inner.due_steady(before, limit, after))
+        return await self._read(lambda: self._inner.due_steady(before, limit, after))
 
     async def open_jobs(self, after: str, limit: int, marks: Sequence[bytes]) -> list[OpenJob]:
-        return await self._read(self._inner.open_jobs(after, limit, marks))
+        return await self._read(lambda: self._inner.open_jobs(after, limit, marks))
 
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
-        return await self._read(self._inner.deliveries(after, limit))
+        return await self._read(lambda: self._inner.deliveries(after, limit))
 
     async def unwritten(self, after: tuple[str, int], limit: int) -> list[Batch]:
-        return await self._read(self._inner.unwritten(after, limit))
+        return await self._read(lambda: self._inner.unwritten(after, limit))
 
     async def clock_skew(self) -> int:
         """What was saved last."""
-        return await self._read(self._inner.clock_skew())
+        return await self._read(lambda: self._inner.clock_skew())
 
     def commit(self, commit: Commit) -> Awaitable[None]:
         return self._put(commit, _nothing)
@@ -180,6 +180,9 @@ class SimulatedStore(StateStore):
     def remember(self, remembered: Remembered) -> Awaitable[None]:
         return self._put(None, lambda store: store.remember(remembered))
 
+    def remember_first(self, remembered: Remembered, since: int) -> Awaitable[bool]:
+        return self._put(None, lambda store: store.remember_first(remembered, since))
+
     def written(self, keys: Sequence[tuple[str, int]]) -> Awaitable[None]:
         return self._put(None, lambda store: store.written(keys))
 
@@ -192,14 +195,12 @@ class SimulatedStore(StateStore):
             await asyncio.wait({answer for _, _, answer in self._line})
         await self._loop.foreign(self._inner.close())
 
-    async def _read(self, read: Awaitable[T]) -> T:
+    async def _read(self, read: Callable[[], Awaitable[T]]) -> T:
         trouble = self._troubles.of(StoreTrouble)
         await asyncio.sleep(self._pause(trouble))
         if trouble == "unreadable":
-            if asyncio.iscoroutine(read):
-                read.close()
             raise StoreUnavailable("the store cannot be read")
-        return await self._loop.foreign(read)
+        return await self._loop.foreign(read())
 
     def _put(self, commit: Commit | None, put: Put) -> "asyncio.Future[Any]":
         answer: asyncio.Future[Any] = self._loop.create_future()

@@ -9,15 +9,18 @@ I6  each notification with a guarantee is delivered (section 7)
 I7  no number is used twice: of executions, attempts and turns (section 8)
 I8  what was answered to a caller is so (section 8)
 I9  the world comes to rest, and nothing in it breaks
+I10 nothing is late while nothing goes wrong: no firing, no retry, no call after a start (section 8)
 """
 
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 
 import msgspec
 
-from scheduler_service.domain.execution import ExecutionState, FiringOutcome, TriggeredBy
+from scheduler_service.domain.document import Calling
+from scheduler_service.domain.execution import ExecutionState, FailureType, FiringOutcome, TriggeredBy
 from scheduler_service.domain.records import (
     AttemptEnded,
     ExecutionRecord,
@@ -25,7 +28,9 @@ from scheduler_service.domain.records import (
     StepEnded,
 )
 from scheduler_service.domain.replies import Started, Taken, Unchanged
+from scheduler_service.engine.snapshot import decode
 from scheduler_service.ports.history import Batch
+from tests.simulation.alone import Life
 from tests.simulation.callers import Asked
 from tests.simulation.disk import Written
 from tests.simulation.jobs import BEGIN, JobPlan
@@ -39,6 +44,10 @@ TERMINAL = (
     ExecutionState.SKIPPED,
 )
 CHANGES = ("pause", "activate", "update", "destroy")
+LATEST_SECONDS = 1.5
+RECOVERED_SECONDS = 5
+PATIENCE_SECONDS = 6
+"""So soon after a trouble an answer reaches its job."""
 LONGEST_HALT_SECONDS = 90.0
 """What was decided may be sent so long after; a clock that was set back meanwhile makes it look early."""
 
@@ -63,9 +72,16 @@ class Evidence:
         self.asked = [one for one in world.callers.asked if one.job_id == plan.job_id]
         self.written = [one for one in world.disk.written if one.commit.entry.job_id == plan.job_id]
         self.executions: dict[int, list[tuple[Batch, ExecutionRecord]]] = defaultdict(list)
+        self.ended: dict[int, AttemptEnded] = {}
         for batch, record in self.records:
             if isinstance(record, ExecutionRecord):
                 self.executions[record.execute_number].append((batch, record))
+            elif isinstance(record, AttemptEnded):
+                self.ended[record.request_counts] = record
+        self.attempts: dict[int, dict[int, Seen]] = defaultdict(dict)
+        for seen in self.seen:
+            if seen.is_step:
+                self.attempts[seen.execution].setdefault(seen.attempt, seen)
 
     def last(self, number: int) -> ExecutionRecord:
         """What the history says of an execution."""
@@ -85,7 +101,7 @@ def judge(world: World) -> list[Finding]:
         findings.append(Finding("I7", f"{known.job_id}: turn {known.sequence} twice: {known} {again}"))
     for plan in world.plan.jobs:
         evidence = Evidence(world, plan)
-        for promise in (_ledger, _ends, _early, _sent_again, _bytes, _told, _numbers, _answers):
+        for promise in PROMISES:
             findings += promise(evidence)
     return findings
 
@@ -169,7 +185,7 @@ def _ends(evidence: Evidence) -> Found:
         last = evidence.last(number)
         if last.state not in TERMINAL:
             yield Finding("I2", f"{job_id}: execution {number} does not end: {last}")
-        elif last.error == "lost" and (evidence.plan.qos == 1 or not world.deaths):
+        elif last.error == "lost" and (evidence.plan.qos == 1 or len(world.lives) == 1):
             yield Finding("I2", f"{job_id}: execution {number} is lost")
         elif last.state is ExecutionState.SUCCEEDED:
             done = {
@@ -182,33 +198,94 @@ def _ends(evidence: Evidence) -> Found:
 
 
 def _early(evidence: Evidence) -> Found:
-    job_id, world = evidence.plan.job_id, evidence.world
-    ended = {
-        (record.execute_number, record.request_counts): record
-        for _, record in evidence.records
-        if isinstance(record, AttemptEnded)
-    }
-    met: dict[int, int] = {}
-    for seen in evidence.seen:
-        if not seen.is_step or met.get(seen.execution) == seen.attempt:
+    job_id, steps = evidence.plan.job_id, evidence.world.steps
+    for number, attempts in evidence.attempts.items():
+        first = min(attempts.values(), key=lambda one: one.order)
+        if number not in evidence.executions:
+            yield Finding("I2", f"{job_id}: execution {number} is sent, and not in the history")
             continue
-        before = met.get(seen.execution)
-        met[seen.execution] = seen.attempt
-        if before is None:
-            if seen.execution not in evidence.executions:
-                yield Finding("I2", f"{job_id}: execution {seen.execution} is sent, and not in the history")
+        early = evidence.last(number).planned_at - first.now.wall
+        is_set_back = any(by < 0 and 0 <= first.at - at / 1_000 <= LONGEST_HALT_SECONDS for at, by in steps)
+        if early > 0 and not is_set_back:
+            yield Finding("I3", f"{job_id}: execution {number}, {early} ms early")
+
+
+def _retries(evidence: Evidence) -> Found:
+    """Their waits, as the definition has them."""
+    job_id, world = evidence.plan.job_id, evidence.world
+    policy = evidence.plan.definition.get("retry", [{}])[0]
+    if world.steps or policy.get("jitter") != "none":
+        return
+    for number, attempts in evidence.attempts.items():
+        for place, (before, after) in enumerate(pairwise(sorted(attempts))):
+            end = evidence.ended.get(before)
+            if end is None or end.retry_in is None:
                 continue
-            planned = evidence.last(seen.execution).planned_at
-            set_back = any(
-                by < 0 and 0 <= seen.at - at / 1_000 <= LONGEST_HALT_SECONDS for at, by in world.steps
-            )
-            if seen.now.wall < planned and not set_back:
-                early = planned - seen.now.wall
-                yield Finding("I3", f"{job_id}: execution {seen.execution}, {early} ms early")
-        elif (end := ended.get((seen.execution, before))) and end.retry_in and not world.steps:
-            early = end.at + end.retry_in - seen.now.wall
-            if early > 0:
-                yield Finding("I3", f"{job_id}: attempt {seen.attempt}, {early} ms early")
+            due = (end.at - BEGIN) / 1_000 + policy["intervalSeconds"] * 2**place
+            late = attempts[after].at - due
+            if late < -0.002:
+                yield Finding("I3", f"{job_id}: attempt {after} of {number}, {-late:.3f} s early")
+            elif late > LATEST_SECONDS and world.is_calm(
+                end.at / 1_000 - BEGIN / 1_000, due + LATEST_SECONDS
+            ):
+                yield Finding("I10", f"{job_id}: attempt {after} of {number}, {late:.3f} s late")
+
+
+def _late(evidence: Evidence) -> Found:
+    plan, world = evidence.plan, evidence.world
+    policy = plan.definition["overlapPolicy"]
+    is_direct = policy in ("skip", "allow") and "fire_all" not in str(plan.definition.get("timer"))
+    for _, record in evidence.records:
+        if isinstance(record, FiringRecord) and record.outcome is FiringOutcome.LATE and is_direct:
+            planned = (record.planned_at - BEGIN) / 1_000
+            if not world.steps and world.is_calm(planned - 1, planned + LATEST_SECONDS):
+                yield Finding("I10", f"{plan.job_id}: late: {record}")
+    yield from _checks(evidence)
+    if policy == "cancel_running" or plan.qos == 0:
+        return
+    for life in world.lives:
+        if life.up_at is not None and world.is_calm(life.up_at, life.up_at + RECOVERED_SECONDS):
+            yield from _resumed(evidence, life)
+
+
+def _checks(evidence: Evidence) -> Found:
+    """The first check of an attempt, after its chain."""
+    plan, world = evidence.plan, evidence.world
+    if "checkUrl" not in plan.definition:
+        return
+    last = f"step{len(plan.definition['request']) - 1}"
+    checked = {one.attempt for one in evidence.seen if one.path == "check"}
+    ended = {attempt: (end.at - BEGIN) / 1_000 for attempt, end in evidence.ended.items()}
+    for seen in evidence.seen:
+        if seen.path != last or seen.heard_at is None or not 200 <= seen.status < 300 or world.steps:
+            continue
+        until = seen.heard_at + plan.definition["checkRateSeconds"] + LATEST_SECONDS
+        is_over = ended.get(seen.attempt, until) < until
+        if seen.attempt not in checked and not is_over and world.is_calm(seen.at, until):
+            yield Finding("I10", f"{plan.job_id}: no check of attempt {seen.attempt} by {until:.3f}")
+
+
+def _resumed(evidence: Evidence, life: Life) -> Found:
+    """What was in flight when the process before this one died."""
+    name, up_at, job_id = life.process.name, life.up_at or 0, evidence.plan.job_id
+    before = [one for one in evidence.written if one.at <= up_at and one.life != name]
+    changes = [one for one in evidence.asked_for(*CHANGES, "cancel") if one.asked_at / 1_000 >= up_at - 1]
+    if not before or before[-1].commit.document is None or changes:
+        return
+    document = decode(before[-1].commit.document)
+    sent = {
+        (one.execution, one.attempt, one.path)
+        for one in evidence.seen
+        if one.life == name and one.at <= up_at + RECOVERED_SECONDS
+    }
+    for run in document.head.opens:
+        context = document.contexts.get(run.execute_number)
+        if context is not None and isinstance(context.phase, Calling):
+            place = (run.execute_number, run.request_counts, f"step{context.phase.step}")
+            if place not in sent:
+                yield Finding(
+                    "I10", f"{job_id}: {place} is not sent again {RECOVERED_SECONDS} s after a start"
+                )
 
 
 def _sent_again(evidence: Evidence) -> Found:
@@ -227,6 +304,9 @@ def _sent_again(evidence: Evidence) -> Found:
         known = durable.get(place)
         if known is not None and found[-1].order > known:
             yield Finding("I4", f"{job_id}: {place} is sent at {found[-1].at:.3f}, with its answer recorded")
+        later = [one for one in sent if one[:2] == place[:2] and one[2] > place[2]]
+        if any(sent[one][0].order < found[-1].order for one in later):
+            yield Finding("I4", f"{job_id}: {place} is sent again after {later}")
         lives = [one.life for one in found]
         if len(set(lives)) < len(lives):
             yield Finding("I4", f"{job_id}: {place} is sent twice by one process: {lives}")
@@ -295,9 +375,39 @@ def _numbers(evidence: Evidence) -> Found:
                 yield Finding("I7", f"{job_id}: execution {seen.execution} of two moments")
 
 
+def _heard(evidence: Evidence) -> Found:
+    """An answer that came in time is no timeout, nor is a feedback that was accepted."""
+    job_id, world = evidence.plan.job_id, evidence.world
+    ends = {life.process.name: life.died_at or world.loop.time() for life in world.lives}
+    steps = len(evidence.plan.definition["request"])
+    told = {
+        one.event.request_counts: (one.answered_at or 0) / 1_000
+        for one in evidence.asked
+        if one.event and one.reply == Taken()
+    }
+    for attempt, end in evidence.ended.items():
+        if end.failure_type is not FailureType.TIMEOUT or world.steps:
+            continue
+        ended_at = (end.at - BEGIN) / 1_000
+        calm_since = ended_at - PATIENCE_SECONDS
+        sent = [one for one in evidence.seen if one.is_step and one.attempt == attempt]
+        last = sent[-1] if sent else None
+        if last is None or last.heard_at is None or ends[last.life] < ended_at:
+            continue
+        is_over = last.path == f"step{steps - 1}" and evidence.plan.is_asynchronous
+        said_at = told.get(attempt, ended_at)
+        if (
+            is_over
+            and max(said_at, last.heard_at) < ended_at - 1
+            and "checkUrl" not in evidence.plan.definition
+        ):
+            yield Finding("I8", f"{job_id}: feedback was accepted, and yet {end}")
+        elif not is_over and last.heard_at < ended_at - 1 and world.is_calm(calm_since, ended_at):
+            yield Finding("I2", f"{job_id}: answered at {last.heard_at:.3f}, and yet {end}")
+
+
 def _answers(evidence: Evidence) -> Found:
     job_id = evidence.plan.job_id
-    yield from _triggers(evidence)
     changing = evidence.asked_for("create", "destroy")
     for asked, following in zip(changing, [*changing[1:], None], strict=True):
         is_done = isinstance(asked.reply, Taken | Unchanged)
@@ -328,3 +438,19 @@ def _triggers(evidence: Evidence) -> Found:
     unanswered = sum(one.reply is None for one in triggers)
     if len(manual - answered) > unanswered:
         yield Finding("I8", f"{job_id}: {sorted(manual - answered)} run, {unanswered} triggers unanswered")
+
+
+PROMISES = (
+    _ledger,
+    _ends,
+    _early,
+    _retries,
+    _late,
+    _sent_again,
+    _bytes,
+    _told,
+    _numbers,
+    _answers,
+    _triggers,
+    _heard,
+)

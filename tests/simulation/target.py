@@ -26,7 +26,7 @@ class Seen(msgspec.Struct, frozen=True):
     """A request as it was sent: at which second of the world, by whom, and what the node's clock said then.
 
     `order` counts what happens in the world. `status` is what the target answered, whoever has heard of it
-    (0: nothing).
+    (0: nothing), and `heard_at` when the node hears of it.
     """
 
     at: float
@@ -40,6 +40,7 @@ class Seen(msgspec.Struct, frozen=True):
     attempt: int
     key: str
     status: int
+    heard_at: float | None
 
     @property
     def is_step(self) -> bool:
@@ -79,8 +80,8 @@ class SimulatedTargets:
         """Whether a target has still to report."""
         return bool(self._tasks)
 
-    def take(self, request: OutboundRequest, life: str, now: Now) -> tuple[float, Outcome | None]:
-        """A request arrives: after how many seconds which answer comes; None: none ever."""
+    def take(self, request: OutboundRequest, life: str, now: Now) -> tuple[float, Outcome]:
+        """A request arrives: after how many seconds its sender hears what."""
         place = urlsplit(request.url)
         job_id, _, path = place.path.strip("/").partition("/")
         headers = dict(request.headers)
@@ -97,25 +98,31 @@ class SimulatedTargets:
         else:
             pause, outcome = self._worked(chance, request, (job_id, execution, attempt))
         status = outcome.status if isinstance(outcome, Answer) else 0
-        self.seen.append(
-            Seen(
-                self._loop.time(),
-                self._loop.tick(),
-                life,
-                now,
-                request,
-                job_id,
-                HOOK if is_hook else path,
-                execution,
-                attempt,
-                headers.get("Idempotency-Key", headers.get("webhook-id", "")),
-                status,
-            )
-        )
         trouble = self._troubles.of(TargetTrouble)
         if trouble == "lost" or (not self.is_calm and chance.random() < 0.04):
-            return pause, Fault(FaultKind.CONNECT, "the connection broke before an answer")
-        return (pause + chance.uniform(1, 10) if trouble == "slow" else pause), outcome
+            outcome = Fault(FaultKind.CONNECT, "the connection broke before an answer")
+        if trouble == "slow":
+            pause += chance.uniform(1, 10)
+        if outcome is None or pause > request.timeout / 1_000:
+            pause = request.timeout / 1_000
+            outcome = Fault(FaultKind.TIMEOUT, "no answer within the timeout of the call")
+        self.seen.append(
+            Seen(
+                at=self._loop.time(),
+                order=self._loop.tick(),
+                life=life,
+                now=now,
+                request=request,
+                job_id=job_id,
+                path=HOOK if is_hook else path,
+                execution=execution,
+                attempt=attempt,
+                key=headers.get("Idempotency-Key", headers.get("webhook-id", "")),
+                status=status,
+                heard_at=self._loop.time() + pause if isinstance(outcome, Answer) else None,
+            )
+        )
+        return pause, outcome
 
     def _told(self, chance: Random) -> tuple[float, Outcome]:
         is_well = self.is_calm or chance.random() < 0.8
@@ -201,11 +208,7 @@ class SimulatedSender(Sender):
 
     def _answer(self, request: OutboundRequest, answer: "asyncio.Future[Outcome]") -> None:
         pause, outcome = self._targets.take(request, self._process.name, self._now())
-        limit = request.timeout / 1_000
-        if outcome is None or pause > limit:
-            pause, outcome = limit, Fault(FaultKind.TIMEOUT, "no answer within the timeout of the call")
-        said = outcome
-        self._loop.call_later(pause, set_once, answer, said)
+        self._loop.call_later(pause, set_once, answer, outcome)
 
     async def close(self) -> None:
         """Nothing is held open."""

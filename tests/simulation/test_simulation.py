@@ -6,13 +6,24 @@ import sys
 
 import pytest
 
-from tests.simulation.__main__ import live
+from tests.simulation.__main__ import is_broken, live
+from tests.simulation.mutants import MUTANTS
 from tests.simulation.seeds import SEEDS
 from tests.simulation.trace import tell
 from tests.simulation.world import draw
 
 GROUP = 15
 USUAL = 90
+MOST_SEEDS = 300
+SOON_FOUND = (
+    "claims of qos 0 are kept in memory alone",
+    "records are not handed over at the start",
+    "a call that is sent again has other words",
+    "deliveries are not adopted at the start",
+    "a retry comes too early",
+    "firings are sent as soon as they are durable",
+    "missed firings are not recorded",
+)
 
 
 def groups() -> list[object]:
@@ -20,6 +31,14 @@ def groups() -> list[object]:
     usual = [range(first, first + GROUP) for first in range(0, USUAL, GROUP)]
     long = [range(first, first + 500) for first in range(1_000, 11_000, 500)]
     return [*usual, *(pytest.param(one, marks=[pytest.mark.long, pytest.mark.timeout(900)]) for one in long)]
+
+
+def mutants() -> list[object]:
+    """Those that a few seeds find, and the others."""
+    return [
+        pytest.param(name, marks=() if name in SOON_FOUND else [pytest.mark.long, pytest.mark.timeout(600)])
+        for name in MUTANTS
+    ]
 
 
 @pytest.mark.parametrize("seeds", groups(), ids=lambda one: f"{one[0]}..{one[-1]}")
@@ -33,6 +52,15 @@ def test_promises_hold_in_all_worlds(seeds: range) -> None:
 def test_what_was_found_once_stays_mended(seed: int) -> None:
     """Seeds that have found a defect."""
     assert not live(draw(seed))[1], SEEDS[seed]
+
+
+@pytest.mark.parametrize("name", mutants())
+def test_planted_bugs_are_found(name: str) -> None:
+    """By the promise that each breaks: else the other tests here would say nothing."""
+    mutant = MUTANTS[name]
+    with mutant.planted():
+        found = (seed for seed in range(MOST_SEEDS) if is_broken(draw(seed), mutant.promise))
+        assert next(found, None) is not None, f"not one of {MOST_SEEDS} seeds finds it"
 
 
 def test_a_seed_is_the_same_in_every_process() -> None:

@@ -95,10 +95,11 @@ class World:
         )
         self.trace: list[tuple[int, str]] = []
         self.broken: list[str] = []
-        self.deaths: list[tuple[int, str]] = []
         self.shift = 0
         self.steps: list[tuple[int, int]] = []
         self.life: Life
+        self.lives: list[Life] = []
+        self.troubled: list[tuple[float, float]] = []
         self.left: dict[str, StoredJob | None] = {}
         self.rest = ""
         self._lives = 0
@@ -125,6 +126,15 @@ class World:
     def note(self, who: str, what: str) -> None:
         """One more line of the trace."""
         self.trace.append((self.loop.tick(), f"{self.loop.time():9.3f} {who:8} {what}"))
+
+    def is_calm(self, begin: float, end: float) -> bool:
+        """Whether nothing went wrong in these seconds, and a node was up all the time."""
+        if any(begin <= until and since <= end for since, until in self.troubled):
+            return False
+        return any(
+            life.up_at is not None and life.up_at <= begin and (life.died_at is None or end < life.died_at)
+            for life in self.lives
+        )
 
     async def live(self) -> None:
         """All of the plan, to its end."""
@@ -171,10 +181,13 @@ class World:
             for job in self.plan.jobs:
                 self.left[job.job_id] = await self.loop.foreign(store.load(job.job_id))
         await self.disk.close(self.loop)
+        for life in self.lives:
+            life.host = None  # with all that its process left half done
 
     def _start_node(self, down: int) -> None:
         self._lives += 1
         life = self.life = Life(self, self._lives)
+        self.lives.append(life)
         self.loop.call_later(down / 1_000, lambda: self._serve(life))
 
     def _serve(self, life: Life) -> None:
@@ -199,6 +212,7 @@ class World:
     async def _happen(self, fault: TimedFault) -> None:
         await asyncio.sleep(fault.at / 1_000)
         self.note("fault", str(fault))
+        began = self.loop.time()
         match fault:
             case Kill(down=down):
                 self._kill(down)
@@ -216,6 +230,7 @@ class World:
                 await asyncio.sleep(fault.during / 1_000)
                 self.troubles.end(fault)
         self.note("fault", f"over: {type(fault).__name__}")
+        self.troubled.append((began, self.loop.time()))
 
     async def _stop(self, grace: int, down: int) -> None:
         life = self.life
@@ -236,7 +251,7 @@ class World:
     def _kill(self, down: int) -> None:
         if not self.life.is_begun:
             return  # nobody is there
-        self.deaths.append((self.now(), self.life.process.name))
+        self.life.died_at = self.loop.time()
         self.life.process.kill()
         self._start_node(down)
 

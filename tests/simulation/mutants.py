@@ -1,0 +1,180 @@
+"""Planted bugs: a simulation that does not find them is worth nothing.
+
+Each puts something else in the place of one function of the product while a world is played, and says by
+which promise it is found. `python -m tests.simulation 0..100 --mutant NAME` plays worlds with one.
+
+Not among them, as it is not found: turns of one job that overlap. The store refuses the later one of two that
+read the same, so nothing comes of it but repetitions.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import msgspec
+
+from scheduler_service.domain.execution import DeliveryState
+from scheduler_service.engine import firing, resuming, retry
+from scheduler_service.hosts import notification_sender, turn
+from scheduler_service.hosts.commit_builder import CommitBuilder
+from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
+from scheduler_service.hosts.embedded.recovery import Recovery
+from scheduler_service.hosts.notification_sender import NotificationSender
+from scheduler_service.hosts.redelivery import Redelivery
+from scheduler_service.hosts.timed_release import TimedRelease
+from scheduler_service.hosts.turn_writing import TurnWriting
+from scheduler_service.ports.errors import StoreError, StoreUncertain
+
+
+class Mutant(NamedTuple):
+    """`make` gives, of what stands at `name` of `owner`, what stands there instead.
+
+    `promise` is one that is seen to be broken, of several perhaps.
+    """
+
+    promise: str
+    owner: Any
+    name: str
+    make: Callable[[Any], Any]
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        """The bug is in the product until this ends."""
+        before = getattr(self.owner, self.name)
+        setattr(self.owner, self.name, self.make(before))
+        try:
+            yield
+        finally:
+            setattr(self.owner, self.name, before)
+
+
+def _act_before_the_commit(commit: Any) -> Any:
+    async def mutated(self: TurnWriting, cached: Any, pending: Any, place: Any) -> None:
+        if pending.decision.effects and pending.until is None:
+            self._act(cached.job_id, pending.decision.effects, pending.programs)
+            pending = msgspec.structs.replace(
+                pending, decision=msgspec.structs.replace(pending.decision, effects=())
+            )
+        await commit(self, cached, pending, place)
+
+    return mutated
+
+
+def _take_unknown_for_written(settle: Any) -> Any:
+    async def mutated(self: TurnWriting, cached: Any, pending: Any, error: StoreError | None) -> None:
+        await settle(self, cached, pending, None if isinstance(error, StoreUncertain) else error)
+
+    return mutated
+
+
+def _answers_in_memory(must_be_durable: Any) -> Any:
+    def mutated(self: CommitBuilder, cached: Any, decided: Any) -> bool:
+        after = decided.decision.document
+        before = cached.document
+        is_context = after is not None and before is not None and after.head == before.head
+        if is_context and decided.kept is None and not decided.deliveries:
+            return False
+        return bool(must_be_durable(self, cached, decided))
+
+    return mutated
+
+
+def _claims_in_memory(must_be_durable: Any) -> Any:
+    def mutated(self: CommitBuilder, cached: Any, decided: Any) -> bool:
+        programs, after = decided.programs, decided.decision.document
+        if after is not None and programs[after.head.revision].qos == 0:
+            return decided.text is not None or bool(decided.deliveries)
+        return bool(must_be_durable(self, cached, decided))
+
+    return mutated
+
+
+def _first_turn_anew(init: Any) -> Any:
+    def mutated(self: CommitBuilder, **parts: Any) -> None:
+        init(self, **(parts | {"boot": 1}))
+
+    return mutated
+
+
+def _nothing(_: Any) -> Any:
+    async def mutated(*_: Any, **__: Any) -> None:
+        return None
+
+    return mutated
+
+
+def _nothing_at_once(_: Any) -> Any:
+    def mutated(*_: Any, **__: Any) -> None:
+        return None
+
+    return mutated
+
+
+def _other_words(sent_again: Any) -> Any:
+    def mutated(state: Any, run: Any, request: Any) -> Any:
+        again = sent_again(state, run, request)
+        return msgspec.structs.replace(again, headers=(*again.headers, ("X-Sent-Again", "1")))
+
+    return mutated
+
+
+def _adopt_none(adopt: Any) -> Any:
+    def mutated(self: NotificationSender, deliveries: Any) -> None:
+        adopt(self, ())
+
+    return mutated
+
+
+def _give_up(after_try: Any) -> Any:
+    def mutated(*arguments: Any, **options: Any) -> Any:
+        after = after_try(*arguments, **options)
+        if after.state is DeliveryState.OUTBOX:
+            return msgspec.structs.replace(after, state=DeliveryState.FAILED)
+        return after
+
+    return mutated
+
+
+def _once(deliver: Any) -> Any:
+    async def mutated(self: Redelivery, job_id: str, event: Any) -> None:
+        self._lease = -1
+        await deliver(self, job_id, event)
+
+    return mutated
+
+
+def _half(wait: Any) -> Any:
+    def mutated(*arguments: Any) -> Any:
+        return wait(*arguments) // 2
+
+    return mutated
+
+
+def _key_forgotten(remember_reply: Any) -> Any:
+    def mutated(*_: Any) -> None:
+        return None
+
+    return mutated
+
+
+MUTANTS: dict[str, Mutant] = {
+    "effects start before the commit": Mutant("I4", TurnWriting, "commit", _act_before_the_commit),
+    "an unknown commit counts as written": Mutant("I4", TurnWriting, "settle", _take_unknown_for_written),
+    "a failed commit is not looked at again": Mutant("I10", EmbeddedAlarms, "again", _nothing_at_once),
+    "answers are kept in memory alone": Mutant("I4", CommitBuilder, "must_be_durable", _answers_in_memory),
+    "claims of qos 0 are kept in memory alone": Mutant(
+        "I9", CommitBuilder, "must_be_durable", _claims_in_memory
+    ),
+    "turns are numbered anew at each start": Mutant("I7", CommitBuilder, "__init__", _first_turn_anew),
+    "records are not handed over at the start": Mutant("I9", Recovery, "_hand_over_batches", _nothing),
+    "calls are not looked for at the start": Mutant("I10", Recovery, "_wake_calls", _nothing),
+    "a call that is sent again has other words": Mutant("I5", resuming, "sent_again", _other_words),
+    "deliveries are not adopted at the start": Mutant("I6", NotificationSender, "adopt", _adopt_none),
+    "the outbox is given up": Mutant("I6", notification_sender, "after_try", _give_up),
+    "an answer is delivered once": Mutant("I2", Redelivery, "deliver", _once),
+    "a retry comes too early": Mutant("I3", retry, "wait", _half),
+    "keys of triggers are forgotten": Mutant("I8", turn, "remember_reply", _key_forgotten),
+    "firings are sent as soon as they are durable": Mutant("I3", TimedRelease, "wait_until", _nothing),
+    "alarms of what is in memory are not set": Mutant("I10", EmbeddedAlarms, "hold", _nothing),
+    "missed firings are not recorded": Mutant("I1", firing, "record_missed", _nothing_at_once),
+}
