@@ -9,7 +9,6 @@ from scheduler_service.engine.snapshot import SnapshotError, decode
 from scheduler_service.persistence.history.database import count_executions, inspect, migrate
 from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY, address_of, file_of
-from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS as CLUSTER
 from scheduler_service.persistence.sqlite.database import inspect as inspect_state
 from scheduler_service.persistence.sqlite.files import upgrade_folder
 from scheduler_service.persistence.sqlite.folder import (
@@ -37,14 +36,32 @@ MIGRATE = "run 'punctual db migrate'"
 NOT_USED = "no service has used this folder: name another one (--data), or start the service, which makes it"
 
 
+KINDS = ("state", "history", "cluster", "redis")
+
+
 def known_formats() -> Mapping[str, str]:
     """The format of each kind of data that this program keeps; `redis` only where its package is there."""
-    found = {"state": str(len(STATE)), "history": HISTORY.head, "cluster": CLUSTER.head}
-    with contextlib.suppress(ModuleNotFoundError):
-        from scheduler_service.persistence.redis.lease import FORMAT
-
-        found["redis"] = str(FORMAT)
+    found: dict[str, str] = {}
+    for kind in KINDS:
+        with contextlib.suppress(ModuleNotFoundError):
+            found[kind] = format_of(kind)
     return found
+
+
+def format_of(kind: str) -> str:
+    """The format of one of `KINDS`; loads what a start without it does not."""
+    match kind:
+        case "state":
+            return str(len(STATE))
+        case "history":
+            return HISTORY.head
+        case "cluster":
+            from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS
+
+            return MIGRATIONS.head
+    from scheduler_service.persistence.redis.lease import FORMAT
+
+    return str(FORMAT)
 
 
 def history_address(settings: Settings, folder: Path | None) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from scheduler_service.app.cluster_join import node_wire
-from scheduler_service.app.data_folder import known_formats
+from scheduler_service.app.data_folder import format_of
 from scheduler_service.app.node_figures import own_status, process_wire, versions_of
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler
@@ -81,5 +81,5 @@ def _describe_own(parts: NodeParts, node: Node) -> Mapping[str, object]:
     return {
         "processes": [process_wire(0, status, node.state)],
         "versions": versions_of([parts.database], {"daprd": daprd}),
-        "formats": {"cluster": node.format, "history": known_formats()["history"]},
+        "formats": {"cluster": node.format, "history": format_of("history")},
     }

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from scheduler_service import __version__
-from scheduler_service.app.data_folder import known_formats
+from scheduler_service.app.data_folder import format_of
 from scheduler_service.app.node_figures import own_status, process_wire, versions_of
 from scheduler_service.app.store_opening import StoreWatch
 from scheduler_service.app.telemetry import Telemetry
@@ -63,7 +63,7 @@ class OwnNode(msgspec.Struct, frozen=True, kw_only=True):
                     for shard, one in enumerate(found)
                 ],
                 "versions": versions_of([self.database]),
-                "formats": {name: known_formats()[name] for name in self.kept},
+                "formats": {name: format_of(name) for name in self.kept},
             }
         ]
 

@@ -1,7 +1,7 @@
 """The points around each durable write at which tests observe, fail or kill the process.
 
 `BEGIN` opens a group's transaction, `WRITE` writes its rows, `COMMIT` makes them durable; results are
-reported afterwards. `FOLD` ends a transaction that only moves turns from the journal into the tables.
+reported afterwards. `UNLOAD` ends a transaction that only moves records from pages into their table.
 `RESHARD` is each commit of a resharding, `REPAIR` each step of a repair: both run before there is a writer.
 """
 
@@ -15,7 +15,7 @@ class FaultPoint(StrEnum):
     BEGIN = "state.begin"
     WRITE = "state.write"
     COMMIT = "state.commit"
-    FOLD = "state.fold"
+    UNLOAD = "state.unload"
     RESHARD = "state.reshard"
     REPAIR = "state.repair"
 

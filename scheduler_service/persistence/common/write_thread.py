@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -27,9 +28,6 @@ MAX_WAITING = 256
 ANSWERED_AT_ONCE = 50
 """So many entries of a group have their outcome in one round of the loop: each lets a turn of a job go on,
 which takes 50 to 100 µs, and the loop does other things before the next ones."""
-
-IDLE_SECONDS = 0.5
-"""How long nothing has to come before `on_idle` is called."""
 
 # What was put in together: the items, the future of their outcome, whether it is that of a single item.
 Entry = tuple[Sequence[Item], asyncio.Future[Any], bool]
@@ -51,9 +49,7 @@ class WriteThread(Generic[Item]):
     is promised to anybody.
 
     `serve` runs in the thread, returns one verdict per item in their order and must not raise: an error is
-    the verdict of the item that it hit. `on_idle` runs there too, when nothing has come for `idle_seconds`
-    after the last item; while it returns True it is called again as long as nothing comes. Items that may
-    wait are kept back for at most `wait_seconds`.
+    the verdict of the item that it hit. Items that may wait are kept back for at most `wait_seconds`.
     """
 
     def __init__(
@@ -63,8 +59,6 @@ class WriteThread(Generic[Item]):
         serve: Callable[[list[Item]], list[Verdict]],
         size: int,
         loop: asyncio.AbstractEventLoop,
-        on_idle: Callable[[], bool] | None = None,
-        idle_seconds: float = IDLE_SECONDS,
         wait_seconds: float = MAX_WAIT_FOR_OTHERS_SECONDS,
         weights: Weights[Item] | None = None,
     ) -> None:
@@ -73,10 +67,7 @@ class WriteThread(Generic[Item]):
         self._serve = serve
         self._size = size
         self._loop = loop
-        self._on_idle = on_idle
-        self._idle_seconds = idle_seconds
         self._wait_seconds = wait_seconds
-        self._fetch_timeout: float | None = None
         self._round: list[Entry[Item] | None] = []  # None: the thread ends after what came before
         self._timer: asyncio.TimerHandle | None = None  # set while all items of the round may wait
         self._handed_over: SimpleQueue[list[Entry[Item] | None]] = SimpleQueue()
@@ -84,10 +75,9 @@ class WriteThread(Generic[Item]):
         self._weights = weights
         self._large: deque[tuple[int, Entry[Item]]] = deque()  # the thread's own: passed by others
         self.weight = 0
-        """Of the group that is served, the sum by `weights`; 0 in `on_idle`. For `serve`."""
+        """Of the group that is served, the sum by `weights`. For `serve`."""
         self._is_last = False
         self._answering: deque[Iterator[None]] = deque()  # the loop's own, in the order of the groups
-        self._asked: set[asyncio.Future[Any]] = set()  # the loop's own: those that readers wait for
         self._ended: asyncio.Future[None] = loop.create_future()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -96,13 +86,6 @@ class WriteThread(Generic[Item]):
     def put(self, item: Item, *, may_wait: bool = False) -> asyncio.Future[Any]:
         """Returns at once; the future has the verdict. It raises StoreUnavailable after `close`."""
         return self._put((item,), is_alone=True, may_wait=may_wait)
-
-    def ask(self, item: Item) -> asyncio.Future[Any]:
-        """The same for a reader: the outcomes of others, thousands of turns in a burst, do not go first."""
-        future = self._put((item,), is_alone=True)
-        if not future.done():
-            self._asked.add(future)
-        return future
 
     def put_all(self, items: Sequence[Item]) -> asyncio.Future[list[Verdict]]:
         """The same for items that stay in one group; the future has their verdicts, errors among them."""
@@ -159,13 +142,12 @@ class WriteThread(Generic[Item]):
         self._call_loop([((), self._ended, False)], [])
 
     def _take(self) -> tuple[list[Entry[Item]], bool]:
-        """The next group, and whether it is the last one. Calls `on_idle` while there is nothing."""
+        """The next group, and whether it is the last one; waits while there is nothing."""
         entries: list[Entry[Item]] = []
         count = 0
         self.weight = 0
-        try:
-            self._fetch(timeout=0 if self._large else self._fetch_timeout)
-            self._fetch_timeout = None if self._on_idle is None else self._idle_seconds
+        with suppress(Empty):
+            self._fetch(timeout=0 if self._large else None)
             while count < self._size and not self._is_last:
                 if not self._fetched:  # looked at here as well: a call for each item less
                     self._fetch(timeout=0)
@@ -175,9 +157,6 @@ class WriteThread(Generic[Item]):
                 elif self._weights is None or not self._sets_aside(entry, self._weights):
                     entries.append(entry)
                     count += len(entry[0])
-        except Empty:
-            if not entries and not self._large:
-                self._fetch_timeout = 0.0 if self._on_idle is not None and self._on_idle() else None
         self._add_large(entries)
         return entries, self._is_last and not self._large
 
@@ -216,19 +195,9 @@ class WriteThread(Generic[Item]):
             return
 
     def _begin_to_answer(self, entries: Sequence[Entry[Item]], verdicts: Sequence[Verdict]) -> None:
-        if self._asked:
-            self._answer_asked(entries, verdicts)
         self._answering.append(answer(entries, verdicts))
         if len(self._answering) == 1:
             self._answer_some()
-
-    def _answer_asked(self, entries: Sequence[Entry[Item]], verdicts: Sequence[Verdict]) -> None:
-        start = 0
-        for items, future, _ in entries:
-            if future in self._asked:
-                self._asked.discard(future)
-                _settle(future, verdicts[start])
-            start += len(items)
 
     def _answer_some(self) -> None:
         while self._answering:

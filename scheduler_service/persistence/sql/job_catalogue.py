@@ -76,10 +76,6 @@ class JobCatalogue(ABC):
     async def read_rows(self, reads: Sequence[Read]) -> list[Sequence[Any]]:
         """The rows of each of `reads`, all of one moment."""
 
-    @abstractmethod
-    async def catch_up(self) -> None:
-        """Returns when the tables have what was answered before the call."""
-
     async def get(self, job_id: str) -> CatalogueEntry | None:
         return next(iter(await self.read_entries([(_BY_ID, {"job_id": job_id})], 1)), None)
 
@@ -92,16 +88,13 @@ class JobCatalogue(ABC):
         return found
 
     async def find(self, uid: str) -> CatalogueEntry | None:
-        await self.catch_up()
         return next(iter(await self.read_entries([(_BY_UID, {"uid": uid})], 1)), None)
 
     async def list(self, query: JobQuery) -> JobPage:
         reads = page_reads(query)
-        await self.catch_up()
         return cut_page(query, await self.read_entries(reads, query.limit + 1, LABELS_BYTES))
 
     async def tally(self, query: JobQuery) -> JobTally:
-        await self.catch_up()
         (rows,) = await self.read_rows([tally_read(query)])
         found = [(JobState(state), kind, _outcome_of(latest), count) for state, kind, latest, count in rows]
         return tally_of(found, is_capped=sum(row[-1] for row in found) > MOST_COUNTED)
@@ -109,7 +102,6 @@ class JobCatalogue(ABC):
     async def definitions(self, job_ids: Sequence[str]) -> Mapping[str, bytes]:
         batches = [job_ids[start : start + BATCH_SIZE] for start in range(0, len(job_ids), BATCH_SIZE)]
         values = [{"job_ids": write_ids(batch), "longest": LONGEST_READ} for batch in batches]
-        await self.catch_up()
         found = await self.read_rows([(_DEFINITIONS, wanted) for wanted in values])
         return {job_id: text for rows in found for job_id, text in rows}
 
@@ -122,7 +114,6 @@ class JobCatalogue(ABC):
     ) -> Sequence[CatalogueEntry]:
         values = {"parent_job": parent_job, "parent_execution": parent_execution, "after": after}
         statement = _select_children(parent_execution is not None)
-        await self.catch_up()
         return await self.read_entries([(statement, values)], limit, with_labels=False)
 
     async def upcoming(
@@ -135,13 +126,11 @@ class JobCatalogue(ABC):
         with_labels: bool = True,
     ) -> Sequence[CatalogueEntry]:
         values = {"start": start, "end": end, "tenant": tenant}
-        await self.catch_up()
         statement = _select_upcoming(tenant is not None)
         return await self.read_entries([(statement, values)], limit, with_labels=with_labels)
 
     async def counts(self, now: Now, *, tenant: str | None = "default") -> JobCounts:
         values = {"now": now.wall, "tenant": tenant}
-        await self.catch_up()
         states, *sums = await self.read_rows([(one, values) for one in _select_counts(tenant is not None)])
         by_state: dict[JobState, int] = {}
         for state, count in states:

@@ -19,9 +19,6 @@ class SharedCatalogue(JobCatalogue):
     def __init__(self, *, database: SharedDatabase) -> None:
         self._database = database
 
-    async def catch_up(self) -> None:
-        """Returns at once: turns are written to the tables directly."""
-
     async def get(self, job_id: str) -> CatalogueEntry | None:
         """Reads that wait at one moment are one statement: each creation and update is answered by one."""
         found: CatalogueEntry | None = await self._database.read_together(_entries_all, job_id)

@@ -6,7 +6,7 @@ busy.
 """
 
 import sqlite3
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -22,7 +22,6 @@ from scheduler_service.persistence.sql.job_tables import jobs
 from scheduler_service.persistence.sqlite.reader import Reader
 from scheduler_service.persistence.sqlite.rows import ENTRY, read_entry
 from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.ports.state import StoredJob
 
 assert expressions  # it says how SQLite writes what statements contain
 _DIALECT = sqlite.dialect(paramstyle="named")
@@ -32,35 +31,10 @@ _BEFORE = "sum(length(labels)) OVER (ROWS UNBOUNDED PRECEDING) - length(labels)"
 
 
 class SqliteCatalogue(JobCatalogue):
-    """catalogue.Catalogue over the table of jobs.
+    """catalogue.Catalogue over the table of jobs."""
 
-    `catch_up` ends when the table has all that was answered before; `find` returns a job of which the table
-    may have an older state.
-    """
-
-    def __init__(
-        self,
-        *,
-        reader: Reader,
-        catch_up: Callable[[], Awaitable[None]],
-        find: Callable[[str], StoredJob | None],
-    ) -> None:
+    def __init__(self, *, reader: Reader) -> None:
         self._reader = reader
-        self._catch_up = catch_up
-        self._newer = find
-
-    async def catch_up(self) -> None:
-        await self._catch_up()
-
-    async def get(self, job_id: str) -> CatalogueEntry | None:
-        newer = self._newer(job_id)
-        return await super().get(job_id) if newer is None else newer.entry
-
-    async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
-        # Before the rows are read: what is in the journal then may be in the rows alone afterwards.
-        newer = {job_id: stored.entry for job_id in job_ids if (stored := self._newer(job_id)) is not None}
-        found = await super().some(job_ids)
-        return {job_id: newer.get(job_id, entry) for job_id, entry in found.items()}
 
     async def read_entries(
         self, reads: Sequence[Read], most: int, room: int | None = None, *, with_labels: bool = True

@@ -1,4 +1,4 @@
-"""A page of the journal: what one group of commits appended, and what is left of a page that was damaged."""
+"""A page of the journal: the records of one group of commits, and what is left of a page that was damaged."""
 
 import sqlite3
 from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ PackedTurn = tuple[ListedEntry, int, bytes, int | None, int | None]
 
 
 class Page(msgspec.Struct, frozen=True, array_like=True):
-    """What one group appended: jobs after their turns, and records for the history."""
+    """Records for the history; in version 0.1.0 also jobs after their turns, ahead of their rows."""
 
     turns: list[PackedTurn]
     batches: list[PackedBatch]
@@ -72,10 +72,9 @@ _BATCH = msgspec.msgpack.Decoder(PackedBatch)
 _ANY = msgspec.msgpack.Decoder()
 
 
-def encode_page(jobs: Iterable[StoredJob], batches: Iterable[Batch]) -> bytes:
+def encode_page(batches: Iterable[Batch]) -> bytes:
     """A page as the file keeps it."""
-    turns = [(astuple(one.entry), one.sequence, one.document, one.due.wall, one.due.steady) for one in jobs]
-    return _encode((turns, [astuple(batch) for batch in batches]))
+    return _encode(((), [astuple(batch) for batch in batches]))
 
 
 def read_intact_page(number: int, content: bytes) -> Page:

@@ -31,7 +31,6 @@ from scheduler_service.ports.state import NOTHING, Commit, StoredJob
 MAX_CACHED = 16_384
 """Of so many rows the version is cached."""
 
-_BEYOND_COLUMN = 1 << 63
 _NO_MOMENTS = (None,) * len(MOMENTS)
 
 
@@ -153,20 +152,6 @@ def _has_just_finished(entry: CatalogueEntry, face: Face, columns: tuple[Any, ..
     if entry.state is not JobState.FINISHED or face.moments != _NO_MOMENTS:
         return False
     return known.digest == face_digest(with_state(columns, JobState.ACTIVE))
-
-
-def fits_table(job: StoredJob) -> bool:
-    """Whether the columns can hold the job's numbers, as the journal can: if not, the commit fails alone."""
-    entry, due = job.entry, job.due
-    return (
-        entry.execute_number < _BEYOND_COLUMN
-        and entry.request_counts < _BEYOND_COLUMN
-        and entry.missed < _BEYOND_COLUMN
-        and job.sequence < _BEYOND_COLUMN
-        and (due.wall is None or due.wall < _BEYOND_COLUMN)
-        and (due.steady is None or due.steady < _BEYOND_COLUMN)
-        and (entry.next_fire is None or entry.next_fire < _BEYOND_COLUMN)
-    )
 
 
 def is_expected(commit: Commit, version: RowVersion | None) -> bool:

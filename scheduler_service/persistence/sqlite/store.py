@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from scheduler_service.domain.effects import Delivery
-from scheduler_service.pacing.short_turns import short_turns
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.common.writes import CLOCK_SKEW, StoreWrites, read_deliveries
 from scheduler_service.persistence.sqlite.catalogue import SqliteCatalogue
-from scheduler_service.persistence.sqlite.commit_group import FEW_FOLDS, Fold, Step
+from scheduler_service.persistence.sqlite.commit_group import Step, Unload
 from scheduler_service.persistence.sqlite.files import Files, open_memory, open_shard
 from scheduler_service.persistence.sqlite.folder import LOCK_WAIT_SECONDS, FolderLock
-from scheduler_service.persistence.sqlite.journal import Journal
 from scheduler_service.persistence.sqlite.journal_page import OnDamage
 from scheduler_service.persistence.sqlite.kept_answers import add_first
 from scheduler_service.persistence.sqlite.queues import SqliteQueues
@@ -25,9 +23,6 @@ from scheduler_service.persistence.sqlite.writer import OnTrouble, Writer
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import OpenJob, Remembered, StoredJob
-
-FOLDS_AWAITED, MOST_AWAITED = 4, 1_024
-"""A reader waits for about so many folds, each of at most so many jobs: 20 ms, for which commits wait too."""
 
 
 class SqliteStateStore(StoreWrites[Writer]):
@@ -49,11 +44,9 @@ class SqliteStateStore(StoreWrites[Writer]):
         self.boot = files.boot
         self.node_id = files.node_id
         self.files = files
-        self._journal = Journal()
         super().__init__(
             Writer(
                 files=files,
-                journal=self._journal,
                 size=size,
                 faults=faults,
                 loop=loop,
@@ -63,9 +56,7 @@ class SqliteStateStore(StoreWrites[Writer]):
         self._reader = Reader(files=files, connection=files.reading, name="state-reader", loop=loop)
         # Lists may search all jobs: the load of a turn must not wait for one.
         self._lister = Reader(files=files, connection=files.listing, name="state-lister", loop=loop)
-        self.catalogue = SqliteCatalogue(
-            reader=self._lister, catch_up=self._catch_up, find=self._journal.find
-        )
+        self.catalogue = SqliteCatalogue(reader=self._lister)
         self.queues = SqliteQueues(put=self.writer.put, reader=self._reader)
         self._closing: asyncio.Future[None] | None = None
 
@@ -95,8 +86,9 @@ class SqliteStateStore(StoreWrites[Writer]):
         `state-K.db` under a lock of its own; if a worker process of an earlier service has it, this waits up
         to `lock_wait` seconds.
 
-        Turns that an earlier process left in a page of the journal that is damaged now are lost:
-        `on_damage` is told, and the store opens with the rest; None: it is refused.
+        Records that an earlier process left in a page of the journal that is damaged now are lost, and turns
+        that version 0.1.0 left there: `on_damage` is told, and the store opens with the rest; None: it is
+        refused.
         `on_trouble` is told when nothing can be written, and when it can again.
 
         Raises StoreRefused: StoreLocked, FolderUnusable, StoreDamaged, StoreTooNew.
@@ -112,9 +104,7 @@ class SqliteStateStore(StoreWrites[Writer]):
         return cls(files=files, size=size, faults=faults, loop=loop, on_trouble=on_trouble)
 
     async def load(self, job_id: str) -> StoredJob | None:
-        if self._journal.is_in_doubt:
-            await self.writer.put(Fold(count=0))
-        return self._journal.find(job_id) or await self._reader.load(job_id)
+        return await self._reader.load(job_id)
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
         return await self._reader.definition(uid, revision)
@@ -139,7 +129,6 @@ class SqliteStateStore(StoreWrites[Writer]):
         return await self._due("due_steady", before, limit, after)
 
     async def open_jobs(self, after: str, limit: int, marks: Sequence[bytes]) -> list[OpenJob]:
-        await self._catch_up()
         is_marked = " + ".join(["ifnull(instr(document, ?), 0)"] * len(marks)) or "0"
         source = "jobs WHERE live > 0 AND job_id > ? ORDER BY job_id LIMIT ?"
         rows = await self._select(f"job_id, {is_marked}, length(document)", source, *marks, after, limit)
@@ -158,7 +147,7 @@ class SqliteStateStore(StoreWrites[Writer]):
         return read_deliveries((bytes.fromhex(name), bytes.fromhex(content)) for name, content in rows)
 
     async def unwritten(self, after: tuple[str, int], limit: int) -> list[Batch]:
-        await self.writer.put(Fold(is_whole=True))
+        await self.writer.put(Unload())
         columns = "uid, job_id, tenant, sequence, at, hex(records)"
         source = "unwritten WHERE (uid, sequence) > (?, ?) ORDER BY uid, sequence LIMIT ?"
         return [read_batch(row) for row in await self._page(columns, "records", source, *after, limit)]
@@ -174,24 +163,15 @@ class SqliteStateStore(StoreWrites[Writer]):
             self._closing = asyncio.ensure_future(self._close())
         await asyncio.shield(self._closing)
 
-    async def _catch_up(self) -> None:
-        """Returns when the tables have everything that was answered before the call. Raises StoreError."""
-        newest, most = self._journal.newest, self._journal.behind // FOLDS_AWAITED
-        fold = Fold(min(max(FEW_FOLDS, most), MOST_AWAITED), is_awaited=True)
-        with short_turns():
-            while self._journal.holds(newest):
-                await self.writer.ask(fold)
-
     async def _close(self) -> None:
         with contextlib.suppress(StoreError):  # the next start does it
-            await self.writer.put(Fold(is_whole=True))
+            await self.writer.put(Unload())
         await self.writer.close()
         await self._reader.close()
         await self._lister.close()
         await asyncio.to_thread(self.files.close)
 
     async def _due(self, column: str, before: int, limit: int, after: int) -> list[tuple[int, str]]:
-        await self._catch_up()
         source = f"jobs WHERE {column} > ? AND {column} <= ? ORDER BY {column}, job_id LIMIT ?"
         rows = await self._select(f"{column}, job_id", source, after, before, limit)
         return [(row[0], row[1]) for row in rows]

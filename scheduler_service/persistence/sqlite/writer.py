@@ -5,16 +5,16 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
 from scheduler_service.persistence.common.group_figures import Verdict
 from scheduler_service.persistence.common.write_thread import Weights, WriteThread
 from scheduler_service.persistence.common.writes import not_written, outcome_unknown
-from scheduler_service.persistence.sqlite.commit_group import Fold, Group, Write
+from scheduler_service.persistence.sqlite.commit_group import Group, Unload, Write
 from scheduler_service.persistence.sqlite.files import Files
 from scheduler_service.persistence.sqlite.group_division import LARGE_GROUP_BYTES, divide, weigh
-from scheduler_service.persistence.sqlite.journal import Journal, unload
+from scheduler_service.persistence.sqlite.journal import RecordPages, unload
+from scheduler_service.persistence.sqlite.row_versions import RowVersions
 from scheduler_service.persistence.sqlite.rows import LARGE_BYTES
 
 # Errors of one write's values, not of the file: the other writes of the group may go on.
@@ -31,40 +31,20 @@ OnTrouble = Callable[[str | None], None]
 CALM_SECONDS = 1.0
 """How long writing has not failed before it counts as possible again: a full disk takes some writes."""
 
-IDLE_SECONDS = 3.0
-"""How long nothing is written before turns are moved from the journal into the tables.
-
-An execution that takes longer has its two turns written into the row of its job one by one.
-"""
-
-
-class Points(NamedTuple):
-    """The fault points of one transaction."""
-
-    begin: FaultPoint | None
-    write: FaultPoint | None
-    commit: FaultPoint
-
-
-WRITING = Points(FaultPoint.BEGIN, FaultPoint.WRITE, FaultPoint.COMMIT)
-FOLDING = Points(None, None, FaultPoint.FOLD)
-
 
 class Writer:
     """Writes in the order of `put`, in groups of at most `size`, one after the other.
 
     A write that conflicts, or that cannot be stored, fails alone. When the group cannot be written, each of
     its writes raises StoreUnavailable and nothing was written; where the outcome of the transaction is
-    unknown, each raises StoreUncertain. The next group is tried afresh. Turns in the journal are moved into
-    the tables while nothing is written, or when the journal is full. `put`, `put_all` and `close` are those
-    of its thread.
+    unknown, each raises StoreUncertain. The next group is tried afresh. `put`, `put_all` and `close` are
+    those of its thread.
     """
 
     def __init__(
         self,
         *,
         files: Files,
-        journal: Journal,
         size: int,
         faults: FaultPoints | None,
         loop: asyncio.AbstractEventLoop,
@@ -72,12 +52,12 @@ class Writer:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = files.writing
-        self._journal = journal
+        self._pages = RecordPages()
+        self._row_versions = RowVersions()
         self._place = files.place
         self._guard = files.guard
         self._faults = faults
         self._written = files.note_write
-        self._points = WRITING
         self._loop = loop
         self._on_trouble = on_trouble
         self._clock = clock
@@ -85,10 +65,8 @@ class Writer:
         self._trouble: Exception | None = None
         self._thread: WriteThread[Write] = WriteThread(
             name="state-writer", serve=self._serve, size=size, loop=loop,
-            on_idle=self._fold_some, idle_seconds=IDLE_SECONDS,
             weights=Weights(weigh, LARGE_BYTES, LARGE_GROUP_BYTES),
         )  # fmt: skip
-        self.ask = self._thread.ask
         self.put, self.put_all, self.close = self._thread.put, self._thread.put_all, self._thread.close
         self.count_waiting = lambda: self._thread.waiting
         self.groups = self._thread.groups
@@ -96,13 +74,13 @@ class Writer:
     def _serve(self, writes: list[Write]) -> list[Verdict]:
         self._trouble = None
         with self._guard:
-            error = self._prepare(writes)
+            # A comprehension: there is no call for each of them.
+            error = self._unload() if [write for write in writes if type(write) is Unload] else None
             if error is None:
                 verdicts = [one for part in divide(writes, self._thread.weight) for one in self._write(part)]
             else:
                 verdicts = [not_written(self._place, error) for _ in writes]
-        if self._points is WRITING:
-            self._note(error)
+        self._note(error)
         return verdicts
 
     def _note(self, error: Exception | None) -> None:
@@ -120,59 +98,37 @@ class Writer:
             with contextlib.suppress(RuntimeError):  # the loop was closed before the store
                 self._loop.call_soon_threadsafe(self._on_trouble, trouble)
 
-    def _prepare(self, writes: list[Write]) -> Exception | None:
-        """Reads a journal in doubt again; unloads it if a write says so. Returns the error, if any."""
-        try:
-            if self._journal.is_in_doubt:
-                self._journal.reload(self._connection)
-        except sqlite3.Error as error:
-            return error
-        if [write for write in writes if type(write) is Fold and write.is_whole]:  # no call for each of them
-            return self._unload()
-        return None
-
-    def _fold_some(self) -> bool:
-        """Folds a part of the journal while nothing is written. Returns whether there is more."""
-        if self._journal.has_folds:
-            verdict = self._serve([Fold()])[0]
-            return self._journal.has_folds and not isinstance(verdict, Exception)
-        return False
-
     def _unload(self) -> Exception | None:
-        """Moves the whole journal from the file into the tables. Returns the error, if any."""
+        """Moves all records from the file's pages into their table. Returns the error, if any."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            unload(self._connection, self._journal.batches)
-            self._before(FaultPoint.FOLD)
+            unload(self._connection, self._pages.batches)
+            self._before(FaultPoint.UNLOAD)
             self._connection.execute("COMMIT")
-            self._after(FaultPoint.FOLD)
+            self._after(FaultPoint.UNLOAD)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each write
             self._roll_back()
-            self._journal.doubt(())
             return error
-        self._journal.empty()
+        self._pages.empty()
         return None
 
-    def _write(self, writes: list[Write], *, may_fold: bool = True) -> list[Verdict]:
-        group: Group | None = None
-        self._points = FOLDING if all(isinstance(write, Fold) for write in writes) else WRITING
+    def _write(self, writes: list[Write]) -> list[Verdict]:
         try:
-            self._before(self._points.begin)
+            self._before(FaultPoint.BEGIN)
             self._connection.execute("BEGIN IMMEDIATE")
-            self._after(self._points.begin)
-            self._before(self._points.write)
+            self._after(FaultPoint.BEGIN)
+            self._before(FaultPoint.WRITE)
             group = Group(
-                connection=self._connection, journal=self._journal, writes=writes, may_fold=may_fold
+                connection=self._connection,
+                pages=self._pages,
+                row_versions=self._row_versions,
+                writes=writes,
             )
             verdicts = [group.take(write) for write in writes]
             group.flush()
-            self._after(self._points.write)
+            self._after(FaultPoint.WRITE)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each write
             self._roll_back()
-            if (
-                group is not None and group.folds
-            ):  # an old turn that cannot be folded must not fail the new ones
-                return self._write(writes, may_fold=False)
             return self._refuse(writes, error)
         return self._make_durable(group, verdicts)
 
@@ -188,9 +144,9 @@ class Writer:
 
     def _make_durable(self, group: Group, verdicts: list[Verdict]) -> list[Verdict]:
         try:
-            self._before(self._points.commit)
+            self._before(FaultPoint.COMMIT)
             self._connection.execute("COMMIT")
-            self._after(self._points.commit)
+            self._after(FaultPoint.COMMIT)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each write
             # On a full disk the last page, without which the group does not count, cannot have been written;
             # and a transaction that is still open did not end. Any other group may be there after a crash.
@@ -199,7 +155,7 @@ class Writer:
             known = known or self._connection.in_transaction
             self._roll_back()
             if not known:
-                self._journal.doubt(group.batches)
+                group.doubt()
             fail = not_written if known else outcome_unknown
             return [
                 verdict if isinstance(verdict, Exception) else fail(self._place, error)
@@ -214,10 +170,10 @@ class Writer:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
-    def _before(self, point: FaultPoint | None) -> None:
-        if self._faults is not None and point is not None:
+    def _before(self, point: FaultPoint) -> None:
+        if self._faults is not None:
             self._faults.before(point)
 
-    def _after(self, point: FaultPoint | None) -> None:
-        if self._faults is not None and point is not None:
+    def _after(self, point: FaultPoint) -> None:
+        if self._faults is not None:
             self._faults.after(point)

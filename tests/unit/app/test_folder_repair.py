@@ -1,6 +1,5 @@
 """What `punctual db check` and `db repair` find and save."""
 
-import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +15,7 @@ from scheduler_service.ports.errors import StoreDamaged, StoreLocked, StoreRefus
 from scheduler_service.settings import Settings
 from tests.unit.engine.rig import Rig
 from tests.unit.persistence.folders import split
-from tests.unit.persistence.samples import commit
+from tests.unit.persistence.samples import add_page, commit, page_of_0_1_0
 
 PAGE = 4_096
 ROWS = 2_000
@@ -70,23 +69,18 @@ def test_every_table_can_be_read_by_rowid(folder: Path) -> None:
 
 
 async def leave_journal(folder: Path) -> Path:
-    """What a crash leaves: `job`, whose row is damaged, and whose later turn is whole in the journal."""
-    (folder / "data").mkdir()
+    """What a crash of 0.1.0 leaves: `job`, whose row is damaged, and whose later turn is in the journal."""
     document = Rig(qos=1).create().document
     assert document is not None
     state = encode(document)
-    store = await SqliteStateStore.open(folder=folder / "data")
+    store = await SqliteStateStore.open(folder=folder)
     await store.commit(commit("job", document=state))
-    await store.commit(commit("job", expected=1, document=state, execute_number=1))
-    copy = folder / "copy"
-    copy.mkdir()
-    for name in (STATE_FILE, f"{STATE_FILE}-wal"):
-        shutil.copy(folder / "data" / name, copy / name)
     await store.close()
-    with closing(sqlite3.connect(copy / STATE_FILE)) as connection, connection:
-        assert connection.execute("SELECT count(*) FROM journal").fetchone() == (1,)
+    later = commit("job", expected=1, document=state, execute_number=1)
+    with closing(sqlite3.connect(folder / STATE_FILE)) as connection, connection:
+        add_page(connection, page_of_0_1_0([later], []))
         connection.execute("UPDATE jobs SET document = x'c1c1' WHERE job_id = 'job'")
-    return copy
+    return folder
 
 
 @pytest.mark.anyio

@@ -1,5 +1,11 @@
 """Values that the tests of the store write."""
 
+import sqlite3
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import astuple
+
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import (
     ExecutionState,
@@ -55,6 +61,17 @@ def delivery(number: int, **changes: object) -> Delivery:
 
 def batch(sequence: int = 1, *, uid: str = "u", records: tuple[Record, ...] = ()) -> Batch:
     return Batch(uid=uid, job_id="job", tenant="default", sequence=sequence, at=7, records=records)
+
+
+def page_of_0_1_0(turns: Sequence[Commit], batches: Sequence[Batch]) -> bytes:
+    """A page as version 0.1.0 wrote it: jobs after their turns, which their rows lack, and records."""
+    jobs = [(astuple(one.entry), one.sequence, one.document, one.due.wall, one.due.steady) for one in turns]
+    return msgspec.msgpack.encode((jobs, [astuple(one) for one in batches]))
+
+
+def add_page(connection: sqlite3.Connection, content: bytes, number: int = 900) -> None:
+    """Adds a page to the journal of a file."""
+    connection.execute("INSERT INTO journal (page, content) VALUES (?, ?)", (number, content))
 
 
 RECORDS_OF_0_1_0: tuple[Record, ...] = (

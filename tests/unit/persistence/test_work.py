@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from scheduler_service.domain.moments import MINUTE, Due
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.common.writes import Written
-from scheduler_service.persistence.sqlite.commit_group import Fold, Group, Write
-from scheduler_service.persistence.sqlite.journal import Journal
+from scheduler_service.persistence.sqlite.commit_group import Group, Write
+from scheduler_service.persistence.sqlite.journal import RecordPages
+from scheduler_service.persistence.sqlite.row_versions import RowVersions
 from scheduler_service.persistence.sqlite.rows import MAX_PREFETCHED_BYTES
 from scheduler_service.persistence.sqlite.schema import upgrade
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
@@ -68,13 +69,20 @@ def firing(number: int, sequence: int) -> Commit:
     )
 
 
-def put(connection: sqlite3.Connection, writes: list[Write], journal: Journal | None = None) -> int:
+class Known:
+    """What a writer knows of its file."""
+
+    def __init__(self) -> None:
+        self.pages, self.row_versions = RecordPages(), RowVersions()
+
+
+def put(connection: sqlite3.Connection, writes: list[Write], known: Known | None = None) -> int:
     """Writes a group; how many statements that took."""
-    journal = Journal() if journal is None else journal
+    known = Known() if known is None else known
     heard: list[str] = []
     connection.set_trace_callback(heard.append)
     connection.execute("BEGIN IMMEDIATE")
-    group = Group(connection=connection, journal=journal, writes=writes)
+    group = Group(connection=connection, pages=known.pages, row_versions=known.row_versions, writes=writes)
     assert [verdict for verdict in map(group.take, writes) if verdict] == []
     group.flush()
     connection.execute("COMMIT")
@@ -87,24 +95,21 @@ def put(connection: sqlite3.Connection, writes: list[Write], journal: Journal | 
 def test_a_group_takes_the_same_statements_whatever_its_size(
     database: sqlite3.Connection, count: int
 ) -> None:
-    """BEGIN, one search, one statement for each kind of row, COMMIT; a turn that moves a job on is no row."""
-    journal = Journal()
-    assert put(database, [creation(number) for number in range(count)], journal) == 5
-    journal.row_versions.clear()
-    assert put(database, [firing(number, 1) for number in range(count)], journal) == 4
-    assert put(database, [firing(number, 2) for number in range(count)], journal) == 3
-    keys = tuple((f"{START:012x}{number:020x}", sequence) for number in range(count) for sequence in (2, 3))
-    assert put(database, [Written(keys)], journal) == 2
-    assert put(database, [Fold(count)], journal) == 4
+    """BEGIN, one search, one statement for each kind of row, a page for all records, COMMIT."""
+    known = Known()
+    assert put(database, [creation(number) for number in range(count)], known) == 5
+    known.row_versions.clear()
+    assert put(database, [firing(number, 1) for number in range(count)], known) == 5
+    keys = tuple((f"{START:012x}{number:020x}", 2) for number in range(count))
+    assert put(database, [Written(keys)], known) == 2
 
 
 def test_how_a_job_stands_is_not_asked_where_it_was_written(database: sqlite3.Connection) -> None:
-    """BEGIN, the page, COMMIT: memory knows a row from when it was written, by a turn or from the journal."""
-    journal = Journal()
-    put(database, [creation(number) for number in range(16)], journal)
-    assert put(database, [firing(number, 1) for number in range(16)], journal) == 3
-    put(database, [Fold(16)], journal)
-    assert put(database, [firing(number, 2) for number in range(16)], journal) == 3
+    """BEGIN, the rows, the page, COMMIT: memory knows a row from when it was written."""
+    known = Known()
+    put(database, [creation(number) for number in range(16)], known)
+    assert put(database, [firing(number, 1) for number in range(16)], known) == 4
+    assert put(database, [firing(number, 2) for number in range(16)], known) == 4
 
 
 def test_a_group_of_an_odd_size_takes_few_statements_more(database: sqlite3.Connection) -> None:

@@ -92,31 +92,6 @@ async def test_the_loop_comes_between_the_outcomes_of_two_large_groups() -> None
     await thread.close()
 
 
-async def test_a_reader_does_not_wait_for_the_outcomes_of_a_burst() -> None:
-    """Those of its own group and of groups before it let turns go on, some in each round of the loop."""
-    size = 10 * ANSWERED_AT_ONCE
-    thread = make_thread(list, size=size)
-    some = [thread.put(item) for item in range(size)]
-    asked = thread.ask(-1)
-    some += [thread.put(item) for item in range(size)]
-    assert await asked == -1
-    assert sum(future.done() for future in some) <= 2 * ANSWERED_AT_ONCE
-    assert await asyncio.gather(*some) == [*range(size), *range(size)]
-    await thread.close()
-    with pytest.raises(StoreUnavailable):
-        await thread.ask(1)
-
-
-async def test_a_reader_gets_its_error() -> None:
-    """The verdict of its item, whatever those of the others are."""
-    thread = make_thread(lambda items: [ValueError(str(item)) if item < 0 else item for item in items])
-    some = thread.put_all([1, -2])
-    with pytest.raises(ValueError, match="-3"):
-        await thread.ask(-3)
-    assert [str(one) for one in await some] == ["1", "-2"]
-    await thread.close()
-
-
 async def test_a_close_waits_for_the_last_outcome_of_a_large_group() -> None:
     """Its end comes after all of them."""
     thread = make_thread(list, size=10 * ANSWERED_AT_ONCE)
@@ -175,28 +150,6 @@ async def test_a_close_serves_what_was_handed_in() -> None:
     await closing
     assert await before == 1
     assert groups == [[1]]
-
-
-async def test_it_is_idle_when_nothing_comes() -> None:
-    """`on_idle` is called until it has nothing more to do, and again after the next item."""
-    rests: list[bool] = []
-    rested = threading.Semaphore(0)
-
-    def rest() -> bool:
-        rests.append(len(rests) % 3 < 2)
-        rested.release()
-        return rests[-1]
-
-    thread: WriteThread[int] = WriteThread(
-        name="writer", serve=lambda items: list(items), size=10,
-        loop=asyncio.get_running_loop(), on_idle=rest, idle_seconds=0.0,
-    )  # fmt: skip
-    for turn_of in (1, 2):
-        assert await thread.put(7) == 7
-        for _ in range(3):
-            assert await asyncio.to_thread(rested.acquire, timeout=10)
-        assert rests == [True, True, False] * turn_of
-    await thread.close()
 
 
 def make_weighing(serve: Callable[[list[int]], list[object]]) -> WriteThread[int]:

@@ -37,10 +37,6 @@ class Reader:
         return call(self._connection)
 
 
-async def catch_up() -> None:
-    """The table has everything."""
-
-
 @pytest.fixture
 def connection() -> Iterator[sqlite3.Connection]:
     """The tables of `state.db` with 20 jobs."""
@@ -147,13 +143,13 @@ async def test_a_read_of_a_file_uses_its_index(
     connection: sqlite3.Connection, ask: Ask, plan: list[str]
 ) -> None:
     """`EXPLAIN QUERY PLAN` of the last statement that the driver gets."""
-    catalogue = SqliteCatalogue(reader=Reader(connection), catch_up=catch_up, find=lambda _: None)  # type: ignore[arg-type]
+    catalogue = SqliteCatalogue(reader=Reader(connection))  # type: ignore[arg-type]
     assert explain(connection, await trace(connection, catalogue, ask))[-1] == plan
 
 
 async def test_the_figures_are_read_from_indexes(connection: sqlite3.Connection) -> None:
     """None of them looks at all jobs."""
-    catalogue = SqliteCatalogue(reader=Reader(connection), catch_up=catch_up, find=lambda _: None)  # type: ignore[arg-type]
+    catalogue = SqliteCatalogue(reader=Reader(connection))  # type: ignore[arg-type]
     texts = await trace(connection, catalogue, lambda one: one.counts(Now(5, 5), tenant="default"))
     assert explain(connection, texts) == [
         ["SEARCH jobs USING COVERING INDEX jobs_state (tenant=?)"],

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.persistence.common.writes import Forget
-from scheduler_service.persistence.sqlite.commit_group import Fold, Group, Write
-from scheduler_service.persistence.sqlite.journal import Journal, unload
+from scheduler_service.persistence.sqlite.commit_group import Group, Write
+from scheduler_service.persistence.sqlite.journal import RecordPages, unload
+from scheduler_service.persistence.sqlite.row_versions import RowVersions
 from scheduler_service.persistence.sqlite.schema import upgrade
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.catalogue import Catalogue
@@ -34,17 +35,19 @@ def databases() -> Iterator[tuple["Database", "Database"]]:
 
 
 class Database:
-    """A state in memory with its journal."""
+    """A state in memory with what its writer knows of it."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         upgrade(connection, place=":memory:")
         self._connection = connection
-        self._journal = Journal()
+        self._pages, self._row_versions = RecordPages(), RowVersions()
 
     def put(self, group: Sequence[Write]) -> list[object]:
         """Writes one group; a refusal is returned by its type."""
         self._connection.execute("BEGIN")
-        sums = Group(connection=self._connection, journal=self._journal, writes=group)
+        sums = Group(
+            connection=self._connection, pages=self._pages, row_versions=self._row_versions, writes=group
+        )
         verdicts = [sums.take(write) for write in group]
         sums.flush()
         self._connection.execute("COMMIT")
@@ -52,8 +55,8 @@ class Database:
         return [type(verdict) if isinstance(verdict, Exception) else verdict for verdict in verdicts]
 
     def read_all(self) -> dict[str, list[Any]]:
-        """Every row of the tables, once the journal is brought in."""
-        unload(self._connection, self._journal.batches)
+        """Every row of the tables, once the records are there."""
+        unload(self._connection, self._pages.batches)
         return {table: sorted(self._read(table), key=repr) for table in TABLES}
 
     def _read(self, table: str) -> Iterator[Any]:
@@ -71,12 +74,11 @@ def compare(before: Sequence[Write], together: Sequence[Write]) -> None:
         assert grouped.read_all() == single.read_all()
 
 
-folding = st.one_of(writes, writes, st.just(Fold()), st.just(Fold(is_awaited=True)))
-folded_befores, folded_groups = st.lists(folding, max_size=6), st.lists(folding, max_size=12)
+befores, groups = st.lists(writes, max_size=6), st.lists(writes, max_size=12)
 
 
 @settings(deadline=None, max_examples=100)
-@given(before=folded_befores, together=folded_groups)
+@given(before=befores, together=groups)
 def test_a_group_is_its_writes_one_after_the_other(before: list[Write], together: list[Write]) -> None:
     """Grouping changes neither an answer nor what is kept."""
     compare(before, together)
@@ -84,7 +86,7 @@ def test_a_group_is_its_writes_one_after_the_other(before: list[Write], together
 
 @pytest.mark.long
 @settings(deadline=None, max_examples=3_000)
-@given(before=folded_befores, together=folded_groups)
+@given(before=befores, together=groups)
 def test_many_groups_are_their_writes_one_after_the_other(before: list[Write], together: list[Write]) -> None:
     """The same, over so many groups that rare meetings are among them."""
     compare(before, together)

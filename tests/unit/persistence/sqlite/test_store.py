@@ -10,6 +10,7 @@ import pytest
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.sqlite.rows import LARGE_BYTES, read_jobs
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreUncertain
 from scheduler_service.ports.state import NOTHING
 from tests.unit.persistence import damaged_deliveries
@@ -94,6 +95,26 @@ async def test_after_an_unload_the_table_is_asked_how_rows_stand(tmp_path: Path)
     await store.commit(commit("job", expected=1, sequence=2))
     await store.unwritten(("", 0), 10)
     await store.commit(commit("job", expected=2, sequence=3))
+    await store.close()
+
+
+async def test_a_read_has_all_that_was_answered_and_waits_for_no_writer(tmp_path: Path) -> None:
+    """Whatever stands before the writer: nobody has been told of it yet (SPEC section 10)."""
+    gate = Gate()
+    gate.opened.set()
+    store = await SqliteStateStore.open(folder=tmp_path, faults=gate)
+    await store.commit(commit("job", expected=NOTHING, sequence=1, next_fire=5))
+    gate.opened.clear()
+    under_way = store.commit(commit("job", expected=1, sequence=2, next_fire=6, live=1))
+    assert [one.next_fire for one in (await store.catalogue.list(JobQuery(tenant=None))).items] == [5]
+    gate.opened.set()
+    await under_way
+    entry = await store.catalogue.get("job")
+    assert entry is not None
+    found = [entry, *(await store.catalogue.list(JobQuery(tenant=None))).items]
+    found += await store.catalogue.upcoming(0, 100, 10)
+    assert [one.next_fire for one in found] == [6, 6, 6]
+    assert [one.job_id for one in await store.open_jobs("", 10, ())] == ["job"]
     await store.close()
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.sqlite.files import open_memory
-from scheduler_service.persistence.sqlite.journal import Journal
 from scheduler_service.persistence.sqlite.writer import CALM_SECONDS, Writer
 from scheduler_service.ports.errors import StoreConflict, StoreError
 from tests.unit.persistence.samples import commit
@@ -35,7 +34,6 @@ class Disk:
         """A writer on it."""
         return Writer(
             files=open_memory("full", ""),
-            journal=Journal(),
             size=10,
             faults=self,
             loop=asyncio.get_running_loop(),
