@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.timing.cron_fields import MONTHS, WEEKDAYS
 from scheduler_service.timing.cron_text import ZONE_IN_FRONT, read_expression
-from scheduler_service.timing.durations import advise_unit, parse_duration
+from scheduler_service.timing.durations import COMMA, advise_unit, parse_duration
 from scheduler_service.timing.zones import zone_names
 
 TEXT_MAX = 100
@@ -14,6 +14,14 @@ TEXT_MAX = 100
 
 _QUARTZ_FIELDS = 6
 _SPOKEN = re.compile(r"(?:every |rate\()?([0-9]+ [a-z]+)\)?", re.IGNORECASE)
+_EVENTBRIDGE = re.compile(r"cron\((.*)\)", re.IGNORECASE)
+# Jenkins's `H`, in the order in which they are replaced: a range with a step, a range, a step, alone.
+_HASHES = (
+    (re.compile(r"\bH\(([0-9]+-[0-9]+)\)(?=/)"), r"\1"),
+    (re.compile(r"\bH\(([0-9]+)-[0-9]+\)"), r"\1"),
+    (re.compile(r"\bH(?=/)"), "*"),
+    (re.compile(r"\bH\b"), "0"),
+)
 _OPEN = frozenset({"*", "?"})
 _FULL_NAME = re.compile(rf"\b({'|'.join((*MONTHS, *WEEKDAYS))})[A-Z]+\b", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![0-9A-Z/#])[0-7](?![0-9A-Z])", re.IGNORECASE)
@@ -25,14 +33,41 @@ def advise(text: str) -> str:
     """A tested suggestion for a text that `read_expression` refuses, or an empty text."""
     if len(text) > TEXT_MAX:
         return ""
-    fields = ZONE_IN_FRONT.sub("", text).strip().strip("\"'`;").split()
+    plain = ZONE_IN_FRONT.sub("", text).strip().strip("\"'`;")
+    fields = plain.split()
     if ZONE_IN_FRONT.match(text):
+        fields = _without_hashes(fields)
         return f"write {' '.join(fields)!r}" if _is_read(" ".join(fields)) else ""
-    for candidate, reason in (*_as_duration(fields), *_rewritten(fields)):
+    for candidate, reason in (*_of_others(plain, fields), *_as_duration(fields), *_rewritten(fields)):
         if candidate != text and _is_read(candidate):
             return f"{reason}: write {candidate!r}"
     spoken = _SPOKEN.fullmatch(" ".join(fields))
     return advise_unit(spoken[1]) if spoken else ""
+
+
+def _of_others(plain: str, fields: list[str]) -> Iterator[tuple[str, str]]:
+    """Amazon EventBridge has the minute first and the year last, in `cron(…)` or not; Jenkins has `H`."""
+    wrapped = _EVENTBRIDGE.fullmatch(plain)
+    inner = wrapped[1].split() if wrapped else fields
+    if len(inner) == _QUARTZ_FIELDS and "?" in (inner[2], inner[4]):
+        year = [] if inner[5] == "*" else inner[5:]
+        yield " ".join(["0", *inner[:5], *year]), "here the second comes first, unlike in EventBridge"
+    elif wrapped:
+        yield " ".join(inner), "the fields stand alone"
+    yield (
+        " ".join(_without_hashes(fields)),
+        "'H' of Jenkins is no value here, jitterSeconds spreads jobs instead",
+    )
+
+
+def _without_hashes(fields: list[str]) -> list[str]:
+    """The first value that Jenkins's `H` may stand for: 0 in minute, hour and day of week, else 1."""
+    plain = []
+    for at, field in enumerate(fields):
+        for hashed, instead in _HASHES:
+            field = hashed.sub("1" if instead == "0" and at in (2, 3) else instead, field)
+        plain.append(field)
+    return plain
 
 
 def _as_duration(fields: list[str]) -> Iterator[tuple[str, str]]:
@@ -41,6 +76,7 @@ def _as_duration(fields: list[str]) -> Iterator[tuple[str, str]]:
         "".join(fields[1:] if fields[:1] == ["@every"] else fields),
         "a duration stands alone, without blanks",
     )
+    yield COMMA.sub(".", "".join(fields)), "decimals stand behind a point"
 
 
 def _rewritten(fields: list[str]) -> Iterator[tuple[str, str]]:

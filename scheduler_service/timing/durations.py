@@ -37,6 +37,9 @@ _WORDS = (
     (("mo", "month", "months"), "P{}M"),
     (("y", "year", "years"), "P{}Y"),
 )
+COMMA = re.compile(r"(?<=[0-9]),(?=[0-9])")
+"""Before decimals."""
+_RATE = re.compile(r"rate\((.{1,40})\)", re.IGNORECASE)
 _SPOKEN = re.compile(r"([0-9]{1,9}) ?([A-Za-z]*)")
 _SPOKEN_PARTS = re.compile(r"([0-9]{1,9}) ?([A-Za-z]+)")
 _SPOKEN_TEXT = re.compile(r"[0-9]{1,9} ?[A-Za-z]+(?:(?:,| and|) [0-9]{1,9} ?[A-Za-z]+){1,6}")
@@ -47,6 +50,11 @@ _EACH = re.compile(_PART)
 _ISO = re.compile(
     r"P(?=[0-9T])(?:([0-9]+)Y)?(?:([0-9]+)M)?(?:([0-9]+)W)?(?:([0-9]+)D)?"
     r"(?:T(?=[0-9])(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+)(?:[.,]([0-9]+))?S)?)?"
+)
+# ISO 8601 as people write it: hours and minutes without the T, decimals of them.
+_LOOSE_ISO = re.compile(
+    r"P(?:([0-9]{1,9})D)?T?(?:([0-9]{1,9}(?:[.,][0-9]{1,9})?)H)?(?:([0-9]{1,9}(?:[.,][0-9]{1,9})?)M)?"
+    r"(?:([0-9]{1,9}(?:[.,][0-9]{1,9})?)S)?"
 )
 _EPOCH_TEXT = re.compile(r"[0-9]{10}(?:[0-9]{3})?(?:\.[0-9]+)?")
 _REPEATS = re.compile(r"R([0-9]{1,20})/(.*)", re.DOTALL)
@@ -145,6 +153,8 @@ def amounts(duration: Duration) -> list[tuple[int, str]]:
 
 def advise_unit(text: str) -> str:
     """What to write for a number with another unit, or with none; empty: no suggestion."""
+    if (rate := _RATE.fullmatch(text)) is not None:
+        return advise_unit(rate[1])
     if _EPOCH_TEXT.fullmatch(text):
         return advise_epoch(text)
     found = _SPOKEN.fullmatch(text)
@@ -179,6 +189,9 @@ def _advise_spelling(text: str) -> str:
     plain = "".join(text.split()).lower()
     if plain != text and _PARTS.fullmatch(plain):
         return f"write {plain!r}"
+    with_points = COMMA.sub(".", plain).replace(",", "")
+    if with_points != plain and _PARTS.fullmatch(with_points):
+        return f"write {with_points!r}"
     spoken = _SPOKEN_PARTS.findall(text) if _SPOKEN_TEXT.fullmatch(text) else []
     parts = [_write_spoken(number, word.lower()) for number, word in spoken]
     if parts and _PARTS.fullmatch("".join(parts)):
@@ -217,7 +230,8 @@ def _read_iso(text: str) -> Duration:
     match = _ISO.fullmatch(text)
     if match is None:
         raise ExpressionError(
-            f"{text!r} is not an ISO 8601 duration; write it like PT2H30M, P1DT1H20M10S, P2W or P1Y6M"
+            f"{text!r} is not an ISO 8601 duration; write it like PT2H30M, P1DT1H20M10S, P2W or P1Y6M",
+            advice=_advise_iso(text),
         )
     years, months, weeks, days, hours, minutes, seconds = (int(group or "0") for group in match.groups()[:7])
     clock = _nanoseconds(f"{seconds}.{match[8] or ''}", "s")
@@ -229,6 +243,23 @@ def _read_iso(text: str) -> Duration:
     if duration.months > MONTHS_MAX or duration.days > DAYS_MAX or duration.ms > MS_MAX:
         raise ExpressionError(f"{text!r} is too long; give at most 9999 years")
     return duration
+
+
+def _advise_iso(text: str) -> str:
+    """A suggestion for hours and seconds without the T, and for decimals of hours and minutes."""
+    found = _LOOSE_ISO.fullmatch(text)
+    if found is None or not any(found.groups()):
+        return ""
+    parts = zip(found.groups()[1:], "hms", strict=True)
+    total = sum(_nanoseconds(number.replace(",", "."), unit) for number, unit in parts if number)
+    minutes, rest = divmod(total // 1_000_000, 60_000)
+    seconds = f"{rest / 1_000:g}"
+    named = ((minutes // 60, "H"), (minutes % 60, "M"), (seconds, "S"))
+    clock = "".join(f"{number}{unit}" for number, unit in named if number not in (0, "0"))
+    days = f"{found[1]}D" if found[1] else ""
+    reason = "hours, minutes and seconds stand behind T" if "T" not in text else "only seconds have decimals"
+    written = f"P{days}T{clock}"
+    return f"{reason}: write {written!r}" if clock else ""
 
 
 def _shift_local(local: int, months: int, days: int) -> int | None:

@@ -20,6 +20,7 @@ POLICIES = ("fire_once", "skip", "fire_all")
 CAUGHT_UP_MAX = 10_000
 
 _LIKE_A_DURATION = re.compile(r"P|[+-]?[0-9.]+ ?(?!am|pm|t[0-9])[a-zµμ]", re.IGNORECASE)
+_MONTHS_ALONE = re.compile(r"(?:R[0-9]+/)?P([1-9][0-9]{0,3})M")
 _ONE_FIELD = re.compile(r"\*(?:/[0-9]{1,2})?")
 
 T = TypeVar("T")
@@ -260,6 +261,8 @@ def _advise_period(text: str) -> str:
             return f"write '@{word}'"
         case word if _ONE_FIELD.fullmatch(word):
             return f"a cron expression has all its fields: write '{word} * * * *'"
+        case word if word.startswith("at("):
+            return "one moment is a dueTime, with the period '0s'"
         case "timing" | "timeing" | "cron" | "one_time":
             return "the kind follows from dueTime and period: 0s fires once, 5m every five minutes"
         case _:
@@ -267,8 +270,14 @@ def _advise_period(text: str) -> str:
 
 
 def _warn(kind: TimerKind, text: TimerText) -> list[Problem]:
-    """Warnings about ignored members."""
-    warnings = []
+    """Warnings about ignored members, and about months that may be meant as minutes."""
+    warnings = [
+        Problem(pointer, "months", f"{given!r} is {count} months; {count} minutes are 'PT{count}M'")
+        for pointer, given in (("/dueTime", text.due_time), ("/period", text.period))
+        if (found := _MONTHS_ALONE.fullmatch(str(given))) is not None
+        and 12 % (count := int(found[1]))
+        and count % 12  # not of a year that is divided, or of years
+    ]
     if not _is_empty(text.due_time) and kind is not TimerKind.TIMING and not _is_ignorable(kind, text):
         remedy = "give a period as well" if kind is TimerKind.ONE_TIME else "write 0s"
         message = f"dueTime {str(text.due_time)[:80]!r} is ignored: the timer is {kind}; {remedy}"

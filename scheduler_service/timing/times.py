@@ -26,6 +26,7 @@ _LENIENT = re.compile(
 )
 _LONGEST_ADVISED = 60
 _AT_ONCE = frozenset({"now", "now()", "immediately", "immediate", "asap", "at once"})
+_AT = re.compile(r"^at\((.*)\)$", re.IGNORECASE)
 _IN = re.compile(r"(?:in|after) +(.+)", re.IGNORECASE)
 _LOOKS_LIKE_A_TIME = re.compile(r"[0-9]+-[0-9]")
 
@@ -52,7 +53,7 @@ def advise_moment(text: str) -> str:
     """A tested suggestion for a text that is no moment as `parse_time` reads it, or an empty text."""
     if len(text) > _LONGEST_ADVISED:
         return ""
-    plain = " ".join(text.split())
+    plain = _AT.sub(r"\1", " ".join(text.split()))
     if (epoch := advise_unit(plain)).startswith("as "):
         return epoch
     found = _LENIENT.fullmatch(plain)

@@ -44,6 +44,20 @@ def refusal(text: str) -> ExpressionError:
         ("0 0 9 * * ? Asia/Tokyo", "0 0 9 * * ?"),
         # Durations.
         ("rate(5 minutes)", "5m"),
+        ("rate(1 hour)", "1h"),
+        ("1,5 h", "1.5h"),
+        # Amazon EventBridge: the minute first, the year last.
+        ("cron(0 9 * * ? *)", "0 0 9 * * ?"),
+        ("cron(0/15 9-17 ? * MON-FRI *)", "0 0/15 9-17 ? * MON-FRI"),
+        ("cron(0 9 ? * 2-6 2030)", "0 0 9 ? * 2-6 2030"),
+        ("CRON(0 9 * * *)", "0 9 * * *"),
+        ("0 9 L * ? *", "0 0 9 L * ?"),
+        # Jenkins.
+        ("H * * * *", "0 * * * *"),
+        ("H/15 H(8-15)/2 * * 1-5", "*/15 8-15/2 * * 1-5"),
+        ("H(0-29)/10 * * * *", "0-29/10 * * * *"),
+        ("H H(4-7) H * *", "0 4 1 * *"),
+        ("TZ=Asia/Tokyo\nH 8 * * *", "0 8 * * *"),
         ("@every 5m", "5m"),
         ("5 m", "5m"),
         ("every 5 minutes", "5m"),

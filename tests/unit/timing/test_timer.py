@@ -115,6 +115,14 @@ def test_what_is_wrong_is_named(members: dict[str, object], expected: dict[str, 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("P2H", "; hours, minutes and seconds stand behind T: write 'PT2H'"),
+        ("P1D30S", "; hours, minutes and seconds stand behind T: write 'P1DT30S'"),
+        ("PT1,5H", "; only seconds have decimals: write 'PT1H30M'"),
+        ("PT0.5M", "; only seconds have decimals: write 'PT30S'"),
+        ("1,5h", "; write '1.5h'"),
+        ("1h,30m", "; write '1h30m'"),
+        ("rate(5 minutes)", "; write '5m'"),
+        ("at(2026-10-01T09:00:00)", "; write '2026-10-01 09:00:00'"),
         ("tomorrow", "is neither a moment nor a duration; write 2023-10-01 09:00:01 or"),
         ("next monday", "is neither a moment nor a duration"),
         ("09:00", "is neither a moment nor a duration"),
@@ -152,6 +160,21 @@ def test_what_people_write_as_a_period_gets_its_remedy(text: str, instead: str) 
     with pytest.raises(DefinitionError, match=r"is not a period") as refused:
         compile_timer(TimerText(due_time="0s", period=text), default_zone="UTC")
     assert refused.value.problems[0].message.endswith(f"write {instead!r}")
+
+
+@pytest.mark.parametrize(
+    ("period", "said"),
+    [
+        ("P5M", ["'P5M' is 5 months; 5 minutes are 'PT5M'"]),
+        ("R4/P30M", ["'R4/P30M' is 30 months; 30 minutes are 'PT30M'"]),
+        *((period, []) for period in ("P1M", "P3M", "P12M", "P24M", "PT5M", "P1Y5M", "5m")),
+    ],
+)
+def test_months_that_may_be_meant_as_minutes_are_said(period: str, said: list[str]) -> None:
+    """A year has no whole number of them (SPEC section 3)."""
+    text = TimerText(due_time="2030-01-01 00:00:00", period=period)
+    compiled = compile_timer(text, default_zone="UTC")
+    assert [one.message for one in compiled.warnings if one.code == "months"] == said
 
 
 def test_everything_that_is_wrong_is_said_at_once() -> None:
