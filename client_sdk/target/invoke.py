@@ -14,7 +14,14 @@ import msgspec
 
 from client_sdk.errors import Invalid, JobFailed, NotWanted
 from client_sdk.target.classes import Provide, provided
-from client_sdk.target.containment import LONGEST_MESSAGE, contain_exits, describe_error, readable
+from client_sdk.target.containment import (
+    LONGEST_MESSAGE,
+    PROCESS_ENDS,
+    ExitContained,
+    contain_exits,
+    describe_error,
+    readable,
+)
 from client_sdk.target.declaration import Declaration
 from client_sdk.target.execution import Execution
 from client_sdk.target.parameters import write_data
@@ -39,7 +46,7 @@ TOO_LARGE, UNREADABLE = "response_too_large", "invalid_result"
 class End(msgspec.Struct, frozen=True, kw_only=True):
     """The end of the work. `status` is its HTTP status, `error` None if it succeeded.
 
-    `is_unexpected`: the function raised another exception than JobFailed. `is_unwanted`: it
+    `is_unexpected`: the function raised another exception than JobFailed or SystemExit. `is_unwanted`: it
     stopped since its work is no longer awaited.
     """
 
@@ -155,7 +162,9 @@ def end_by(error: BaseException) -> End:
     except BaseException as further:  # noqa: BLE001 - data that is no JSON, or an error class of the application's own
         text = f"{describe_error(further)}; it failed with {describe_error(error)}"
         return End(status=500, error=UNEXPECTED, message=text[:LONGEST_MESSAGE], is_unexpected=True)
-    return End(status=500, error=UNEXPECTED, message=describe_error(error), is_unexpected=True)
+    # An end of the process is wanted: it is no fault that another try mends.
+    is_unexpected = not isinstance(error, (*PROCESS_ENDS, ExitContained))
+    return End(status=500, error=UNEXPECTED, message=describe_error(error), is_unexpected=is_unexpected)
 
 
 def _log_end(execution: Execution, end: End, error: BaseException | None) -> None:
@@ -163,7 +172,7 @@ def _log_end(execution: Execution, end: End, error: BaseException | None) -> Non
         LOG.debug("job %s succeeded, %s", execution.job_id, execution)
     elif end.is_unwanted:
         LOG.info("job %s stops, %s: %s", execution.job_id, execution, error)
-    elif end.is_unexpected:
+    elif end.is_unexpected or isinstance(error, (*PROCESS_ENDS, ExitContained)):
         LOG.error("job %s failed, %s", execution.job_id, execution, exc_info=error)
     else:
         LOG.warning("job %s failed, %s, with %s: %s", execution.job_id, execution, end.error, end.message)

@@ -1,6 +1,7 @@
 """One claimed part: held until its moment, worked at, completed (SPEC section 13)."""
 
 import asyncio
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -142,6 +143,37 @@ async def test_the_part_says_how_often_it_is_tried(given: Any, tries: int, waite
     work = answers.Work.model_validate(said | {"request": {}} | given)
     await do_part(work, find=lambda _: broken, lease=kept, retry=None, pause=waits)
     assert (len(times), waits.seconds) == (tries, waited)
+
+
+async def leave_in_a_task() -> None:
+    await asyncio.create_task(leave_in_a_coroutine())
+
+
+async def leave_in_a_coroutine() -> None:
+    sys.exit("no stock")
+
+
+def leave() -> None:
+    raise SystemExit("no stock")
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt("no stock")
+
+
+@pytest.mark.parametrize("function", [leave, leave_in_a_coroutine, leave_in_a_task, interrupt])
+async def test_a_function_that_wants_to_end_the_process_is_not_tried_again(function: Any) -> None:
+    """Its part fails at once, with what it said; three retries, 10 s apart, are for unexpected exceptions."""
+    queue, waits = Queue(), Waits()
+    kept = lease(queue, Waits(), steady=lambda: 0.0, renewSeconds=30)
+    queue.held["one"] = {}
+    said = {"lease": "one", "leaseUntil": "2026-01-01T00:01:00Z", "executionId": "e", "requestCounts": 1}
+    work = answers.Work.model_validate(said | {"request": {}})
+    declared = job(job_id="leaving")(function)
+    await do_part(work, find=lambda _: declared, lease=kept, retry=None, pause=waits)
+    [(_, end)] = queue.completed
+    assert (end.status, end.error, waits.seconds) == ("failed", "500", [])
+    assert "no stock" in (end.message or "")
 
 
 async def test_work_that_ran_over_its_time_is_logged_so(caplog: pytest.LogCaptureFixture) -> None:
