@@ -10,11 +10,10 @@ from tests.unit.docs.pages import ROOT
 
 
 def test_the_formats_are_those_of_the_code() -> None:
-    """Of the newest version. Whoever adds a migration says there what it asks of an upgrade."""
+    """As the newest section that names them says. Whoever adds a migration says what an upgrade needs."""
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    newest = text.split("\n## ")[1]
     said = {
-        name: re.findall(pattern, newest)
+        name: re.findall(pattern, text)[:1]
         for name, pattern in {
             "state": r"`state\.db` has format (\d+)",
             "redis": r"Redis format (\d+)",

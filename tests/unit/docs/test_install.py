@@ -63,10 +63,12 @@ def test_the_distribution_and_its_command_have_their_names() -> None:
 
 
 def test_all_places_name_one_version() -> None:
-    """The package, the chart, what is rendered from it, and the tags of images in pages and files."""
+    """The package, the chart, what is rendered from it, the tags of images, and the newest release."""
+    releases = re.findall(r"^## (\S+) - \d{4}-\d\d-\d\d$", read("CHANGELOG.md"), re.MULTILINE)
     chart = read("deploy/helm/punctual/Chart.yaml")
     named = {
         tomllib.loads(read("pyproject.toml"))["project"]["version"],
+        releases[0],
         *re.findall(r"^(?:version|appVersion): (\S+)", chart, re.MULTILINE),
         *re.findall(r'app\.kubernetes\.io/version: "(.+)"', read("deploy/kubernetes/punctual.yaml")),
         *(found[1] for _, text in texts() for found in TAG.finditer(text)),
