@@ -45,7 +45,7 @@ function NodePanel({ node }) {
           [t("nodes.started"), html`<${Moment} at=${node.startedAt}/>`],
           [t("nodes.heartbeat"), html`<${Moment} at=${node.lastHeartbeat}/>`],
           ...Object.entries(node.versions ?? { punctual: node.version }).map(([name, version]) => [name, html`<span class="mono">${version}</span>`]),
-          node.formats && [t("nodes.formats"), html`<span class="mono">${Object.entries(node.formats).map((one) => one.join(" ")).join(", ")}</span>`],
+          [t("nodes.formats"), formatsOf(node)],
         ]}/>
         ${(node.processes ?? []).length > 0 && html`
           <h3 class="inner">${t("nodes.processes")}</h3>
@@ -57,6 +57,12 @@ function NodePanel({ node }) {
 }
 
 NodePanel.props = ["node"];
+
+/** Of a node before 0.2.0 none is known. */
+function formatsOf({ formats }) {
+  const text = Object.entries(formats ?? {}).map((one) => one.join(" ")).join(", ");
+  return text === "" ? null : html`<span class="mono">${text}</span>`;
+}
 
 const processColumns = () => [
   { key: "shard", text: t("nodes.shard"), cell: (one) => one.shard },
