@@ -273,7 +273,7 @@ def _warn(kind: TimerKind, text: TimerText) -> list[Problem]:
     """Warnings about ignored members, and about months that may be meant as minutes."""
     warnings = [
         Problem(pointer, "months", f"{given!r} is {count} months; {count} minutes are 'PT{count}M'")
-        for pointer, given in (("/dueTime", text.due_time), ("/period", text.period))
+        for pointer, given in (("/dueTime", text.due_time), ("/period", text.period), ("/ttl", text.ttl))
         if (found := _MONTHS_ALONE.fullmatch(str(given))) is not None
         and 12 % (count := int(found[1]))
         and count % 12  # not of a year that is divided, or of years

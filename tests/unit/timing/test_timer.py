@@ -177,6 +177,12 @@ def test_months_that_may_be_meant_as_minutes_are_said(period: str, said: list[st
     assert [one.message for one in compiled.warnings if one.code == "months"] == said
 
 
+def test_months_are_said_wherever_a_duration_stands() -> None:
+    """In `dueTime` and `ttl` too."""
+    compiled = compile_timer(TimerText(due_time="P5M", period="0s", ttl="P7M"), default_zone="UTC")
+    assert [one.pointer for one in compiled.warnings if one.code == "months"] == ["/dueTime", "/ttl"]
+
+
 def test_everything_that_is_wrong_is_said_at_once() -> None:
     """One round is enough to repair a definition."""
     assert set(problems(due_time="x", period="5 minutes", ttl="y", end_at="z", jitter=-1)) == {
