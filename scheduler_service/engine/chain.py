@@ -11,13 +11,14 @@ from scheduler_service.engine.decision import SMALL_BYTES
 from scheduler_service.engine.growth import take_growth
 from scheduler_service.engine.job_gone import GONE_STATUS, pause_gone, says_gone
 from scheduler_service.engine.notification_events import OWN_FAULT, answer_event, failure_event, notify
+from scheduler_service.engine.own_message import own_message
 from scheduler_service.engine.parts.dispatch import dispatch_step
 from scheduler_service.engine.program import Step
 from scheduler_service.engine.requests import Refused, describe_limit, limits_of, make_request, whole_url
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState, replace
-from scheduler_service.engine.verdicts import find_header, own_message, read_retry_after, settle
+from scheduler_service.engine.verdicts import find_header, read_retry_after, settle
 from scheduler_service.language.urls import quote_location
 
 RESPONSES = 4

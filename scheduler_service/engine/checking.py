@@ -10,6 +10,7 @@ from scheduler_service.domain.tracing import CHECK, trace_in, trace_of
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import Broken, fail
 from scheduler_service.engine.notification_events import OWN_FAULT, failure_event, notify, report_event
+from scheduler_service.engine.own_message import own_message
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.requests import (
     Refused,
@@ -123,11 +124,11 @@ def _request(turn: TurnState, run: Open, serial: int) -> OutboundRequest | Refus
 def _read(turn: TurnState, run: Open, outcome: Outcome) -> Report | FailedCheck:
     if isinstance(outcome, Fault):
         return FailedCheck(_describe_fault(turn.program_of(run), outcome))
+    token = feedback_token(turn.head.key, turn.head.uid, run.request_counts)
     if not 200 <= outcome.status <= 299:
-        return FailedCheck(f"the check was answered {outcome.status}")
+        return FailedCheck(own_message(outcome, token) or f"the check was answered {outcome.status}")
     if outcome.truncated:
         return FailedCheck("the check's answer is larger than limits.response_bytes")
-    token = feedback_token(turn.head.key, turn.head.uid, run.request_counts)
     polled = turn.program_of(run).check is None
     value = parse_json(outcome.body) if outcome.body else None
     if polled:

@@ -15,7 +15,7 @@ from scheduler_service.domain.wire import Answer, Headers
 from scheduler_service.engine.attempt import Broken, fail, succeed
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import TurnState
-from scheduler_service.language.values import as_json, as_text, parse_response
+from scheduler_service.language.values import as_json, as_text
 
 SUCCEED_WORDS = frozenset({"succeed", "success", "succeeded"})
 FAILED_WORD = "failed"
@@ -85,23 +85,6 @@ def settle(turn: TurnState, run: Open, report: Report) -> None:
     message = report.message or f"the target reported {code}"
     last = len(turn.program_of(run).steps) - 1
     fail(turn, run, Broken(Failure(code, FailureType.BUSINESS), message, last), digest_of(report))
-
-
-def own_message(answer: Answer, token: str) -> str | None:
-    """What a target says of its failure: a member of its JSON object, else the first line of its text.
-
-    None: it says nothing. It has no `token` of its attempt. Only answers that fail are read.
-    """
-    value = parse_response(answer.body)
-    if isinstance(value, dict):
-        inner = value.get("error")
-        said = [value.get(name) for name in ("detail", "message", "error", "msg")]
-        said += [inner.get("message") if isinstance(inner, dict) else None, value.get("title")]
-        text = next((one for one in said if isinstance(one, str) and one.strip()), "")
-    else:
-        text = value if isinstance(value, str) and not answer.body.lstrip().startswith(b'"') else ""
-    line = text.strip().partition("\n")[0].rstrip()
-    return cut_message(line.replace(token, MARK)) or None
 
 
 def find_header(headers: Headers, name: str) -> str | None:

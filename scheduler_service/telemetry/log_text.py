@@ -8,7 +8,7 @@ from scheduler_service.domain.texts import MARK, cut
 
 LONGEST = 200
 OF_TARGETS = (FailureType.BUSINESS, FailureType.CHECK, FailureType.PARTIAL)
-"""Failures whose message is part of a report, and stays out of events and alerts too."""
+"""Failures whose message a target or a part of it wrote."""
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/?#'\"]*@)?([^\s/?#'\"]*)[^\s'\"]*")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
@@ -37,12 +37,12 @@ def safe_message(failure: AttemptEnded | None) -> str | None:
     """The message of a failed attempt for the log, which has no part of a body: none that a target wrote."""
     if failure is not None and failure.failure_type is FailureType.HTTP:
         return f"the target answered {failure.error}"
-    return told_message(failure)
+    return None if failure is None or failure.failure_type in OF_TARGETS else told_message(failure)
 
 
 def told_message(failure: AttemptEnded | None) -> str | None:
-    """The same for events and alerts: what came with an HTTP status is the target's own (SPEC section 5)."""
+    """The same for events and alerts, which lead with what the target said (SPEC section 5)."""
     text = None if failure is None else failure.message
-    if failure is None or text is None or failure.failure_type in OF_TARGETS:
+    if failure is None or text is None:
         return None
     return shorten(hide_quoted(text) if failure.failure_type is FailureType.TEMPLATE else text)

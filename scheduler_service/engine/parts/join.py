@@ -4,6 +4,7 @@ from scheduler_service.domain.document import FeedbackAwaited, Open, PartsAwaite
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.parts import SPREAD, PartEnd
 from scheduler_service.domain.records import Exchange, exchange_of
+from scheduler_service.domain.saying import cut_message
 from scheduler_service.domain.wire import Answer, Fault
 from scheduler_service.engine.attempt import Broken, fail, succeed
 from scheduler_service.engine.chain import advance, record_step, refuse_sum
@@ -79,7 +80,7 @@ def settle_reports(turn: TurnState, run: Open, verdicts: Verdicts) -> None:
         return
     last = len(turn.program_of(run).steps) - 1
     if len(failed) < len(counted):
-        text = f"{len(failed)} of {len(counted)} parts failed; the first one: {_said(failed[0])}"
+        text = _lead(_said(failed[0]), len(failed), len(counted))
         failure = Failure(PARTIAL, FailureType.PARTIAL)
     else:
         text = _said(failed[0])
@@ -111,11 +112,16 @@ def _judge(step: Step, ends: tuple[PartEnd, ...], total: int) -> Broken | None:
     waits = [end.retry_after for end in failed if end.retry_after is not None]
     retry_after = max(waits, default=None)
     if len(failed) < len(ends):
-        text = f"{len(failed)} of {total} parts failed; the first one: {first.error}, {first.message}"
+        text = _lead(f"{first.message} ({first.error})", len(failed), total)
         return Broken(Failure(PARTIAL, FailureType.PARTIAL), text, step.index, retry_after)
     assert first.error is not None
     kind = first.failure_type or FailureType.BUSINESS
     return Broken(Failure(first.error, kind), first.message, step.index, retry_after)
+
+
+def _lead(said: str, failed: int, total: int) -> str:
+    """The message of a mixed end, which leads with what the first failed part says."""
+    return cut_message(f"{said}; {failed} of {total} parts failed")
 
 
 def _fill(ends: tuple[PartEnd, ...], verdicts: Verdicts) -> Verdicts:

@@ -65,6 +65,18 @@ def test_bad_checks_are_tolerated_twice(bad: Any) -> None:
     assert rig.execution(1).error == "check"
 
 
+def test_a_failed_check_says_what_the_target_said() -> None:
+    """Its status alone is nobody's headline; it stands in for a target that says nothing (SPEC section 5)."""
+    rig = polled()
+    for body, error in ((None, "the check was answered 500"), (b"<title>Down</title>", "Down")):
+        rig.pass_time(1_000)
+        rig.answer(500, body)
+        assert rig.record_of(CheckEnded).error == error
+    rig.pass_time(1_000)
+    rig.answer(503, {"error": {"message": "no worker"}})
+    assert rig.record_of(AttemptEnded).message == "no worker"
+
+
 def test_good_check_forgives_bad_ones() -> None:
     """The count starts anew after a check that was answered well."""
     rig = polled()

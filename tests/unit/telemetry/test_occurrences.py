@@ -100,15 +100,15 @@ def test_an_end_tells_its_lateness_error_and_attempts() -> None:
         (FailureType.CONNECT, "no answer of http://user:pw@host/a?key=1", "no answer of http://host"),
         (FailureType.TEMPLATE, "the value 'secret' is no number", "the value '…' is no number"),
         (FailureType.HTTP, "x" * 1_000, "x" * 199 + "…"),
-        (FailureType.BUSINESS, "what a body said", None),
-        (FailureType.CHECK, "what a body said", None),
-        (FailureType.PARTIAL, "what a body said", None),
+        (FailureType.BUSINESS, "no stock\nat line 1", "no stock"),
+        (FailureType.CHECK, "no stock", "no stock"),
+        (FailureType.PARTIAL, "no stock", "no stock"),
     ],
 )
-def test_a_failure_tells_what_this_program_wrote_of_it(
+def test_a_failure_tells_the_first_line_of_its_message(
     failure: FailureType, written: str, said: str | None
 ) -> None:
-    """As alerts do that are made of the history: what a target said is part of a body."""
+    """As alerts do that are made of the history, the target's own where it gave one (SPEC section 5)."""
     last = AttemptEnded(7, 2, NOW, error="x", failure_type=failure, message=written)
     (end,) = occurrences_of(_batch(last, _execution(ExecutionState.TERMINATED)))
     assert (end.kind, end.message) == (OccurrenceKind.FINAL_FAILED, said)

@@ -5,6 +5,7 @@ import msgspec
 from scheduler_service.domain.effects import AbandonPart, Inform, ResolveInstances
 from scheduler_service.domain.events import CallEnded, InstancesResolved, Triggered
 from scheduler_service.domain.execution import ExecutionState, FailureType
+from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.domain.replies import Taken, Unchanged
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Token
 from scheduler_service.engine.program import Surroundings
@@ -44,6 +45,18 @@ def test_a_mixed_end_is_partial() -> None:
     ended = rig.execution(1)
     assert (ended.state, ended.error, ended.failure_type) == (S.TERMINATED, "partial", FailureType.PARTIAL)
     assert [event for event, _ in rig.told()] == ["partial", "finalFailed"]
+
+
+def test_a_mixed_end_leads_with_what_a_part_said() -> None:
+    """In an answer or in a report; how many failed comes after it (SPEC section 5)."""
+    rig = parted(SHARDED, "a", "b")
+    answer(rig, 0, 500, {"message": "no stock"})
+    answer(rig, 1)
+    assert rig.record_of(AttemptEnded).message == "no stock (500); 1 of 2 parts failed"
+    mixed = asynchronous("a", "b")
+    report(mixed, 1, status="succeed")
+    report(mixed, 0, status="failed", error="e1", message="x" * 5_000)
+    assert mixed.record_of(AttemptEnded).message == "x" * 4_095 + "…"
 
 
 def test_where_all_fail_the_first_one_says_why() -> None:

@@ -150,15 +150,15 @@ async def test_what_ended_badly_is_read_in_order(room: Room, table: SqlAlertTabl
     [
         (FailureType.CONNECT, "no answer of http://user:pw@host/a?key=1", "no answer of http://host"),
         (FailureType.TEMPLATE, "the value 'secret' is no number", "the value '…' is no number"),
-        (FailureType.BUSINESS, "what a body said", None),
-        (FailureType.CHECK, "what a body said", None),
+        (FailureType.BUSINESS, "no stock\nat line 1", "no stock"),
+        (FailureType.CHECK, "no stock", "no stock"),
         (FailureType.HTTP, "x" * 1_000, "x" * 199 + "…"),
     ],
 )
 async def test_what_ended_badly_says_why(
     room: Room, table: SqlAlertTable, failure: FailureType, written: str, said: str | None
 ) -> None:
-    """The message of its last attempt, cut, where this program wrote it: what a target said is of a body."""
+    """The first line of its last attempt's message, the target's own where it gave one, cut."""
     ending = AttemptEnded(1, 2, START, error="x", failure_type=failure, message=written)
     record = execution(1, "terminated", ended_at=START, error="x", failure_type=failure)
     room.writer.append(batch(1, record, ending), durable=False)
