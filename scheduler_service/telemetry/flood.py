@@ -7,7 +7,7 @@ from typing import NamedTuple
 from scheduler_service.telemetry.tally import LINE_SECONDS, Window
 
 FULL = 10
-"""Lines of one kind that are written in a window."""
+"""Lines of one kind that are written in a window, where its word names no other number."""
 
 MOST_KINDS = 100
 """Kinds that are told apart at the same time; lines of further ones count together, by their word."""
@@ -35,14 +35,14 @@ class Flood:
         self._due = float("inf")
         self._lock = threading.Lock()
 
-    def admits(self, kind: Kind) -> bool:
-        """Whether a line of this kind is written; else it is counted."""
+    def admits(self, kind: Kind, lines: int = FULL) -> bool:
+        """Whether a line of this kind, of which `lines` are written in a window, is; else it is counted."""
         now = self._clock()
         with self._lock:
             window = self._windows.get(kind)
             if window is None:
                 kind = kind if len(self._windows) < MOST_KINDS else Kind(kind.word)
-                window = self._windows.setdefault(kind, Window(full=FULL, seconds=self._seconds))
+                window = self._windows.setdefault(kind, Window(full=lines, seconds=self._seconds))
                 self._due = min(self._due, now + self._seconds)
             return window.admits(now)
 

@@ -50,7 +50,7 @@ class EventLog:
             return
         word = VOCABULARY.get(event, UNKNOWN)
         self._write_sums()
-        if word.is_asked_for or self._flood.admits(kind_of(event, word.kind, keys)):
+        if word.is_asked_for or self._flood.admits(kind_of(event, word.kind, keys), word.lines):
             self._write(word.level, event, keys)
         else:
             self._plan_sums()

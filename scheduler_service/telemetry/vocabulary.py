@@ -6,6 +6,8 @@ from types import MappingProxyType
 
 import msgspec
 
+from scheduler_service.telemetry.flood import FULL
+
 
 class Level(StrEnum):
     """How much a line matters; as `log.level` it admits itself and what follows it here.
@@ -23,15 +25,20 @@ class Level(StrEnum):
 DEBUG, INFO, WARNING, ERROR = Level.DEBUG, Level.INFO, Level.WARNING, Level.ERROR
 
 
+ENDINGS = 100
+"""Of what has a line each (SPEC section 14) so many are no flood yet."""
+
+
 class Word(msgspec.Struct, frozen=True):
     """One event. `kind`: the keys by which floods of it are told apart, as by `service`.
 
-    `is_asked_for`: each is written, however many there are.
+    Of one kind `lines` are written in ten seconds; `is_asked_for`: each, however many there are.
     """
 
     level: Level
     meaning: str
     kind: tuple[str, ...] = ()
+    lines: int = FULL
     is_asked_for: bool = False
 
 
@@ -67,7 +74,9 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "deliveries_left": Word(ERROR, "Notifications of an earlier process wait for the next start."),
         "deliveries_not_read": Word(WARNING, "Notifications of an earlier process could not be read yet."),
         "delivery_damaged": Word(ERROR, "A notification in the store is damaged: it is not sent."),
-        "delivery_failed": Word(WARNING, "A notification could not be delivered.", kind=("target", "error")),
+        "delivery_failed": Word(
+            WARNING, "A notification could not be delivered.", kind=("target", "error"), lines=ENDINGS
+        ),
         "delivery_not_read": Word(WARNING, "A notification could not be read from the store yet."),
         "delivery_not_settled": Word(WARNING, "The outcome of a notification could not be stored yet."),
         "descriptors_exhausted": Word(ERROR, "The process or the machine had no descriptor."),
@@ -81,7 +90,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         ),
         "execution_cancelled": Word(INFO, "An execution was cancelled.", kind=("reason",)),
         "execution_failed": Word(
-            WARNING, "An execution failed and is not tried again.", kind=("target", "error")
+            WARNING, "An execution failed and is not tried again.", kind=("target", "error"), lines=ENDINGS
         ),
         "files_narrowed": Word(WARNING, "Files of the data folder could be read by other users until now."),
         "firing_delayed": Word(WARNING, "A firing started later than planned by a second or more."),
@@ -139,7 +148,10 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "requests_failed": Word(ERROR, "Requests met a fault of this program and were answered 500."),
         "requests_malformed": Word(WARNING, "Requests of callers could not be parsed."),
         "retries_exhausted": Word(
-            WARNING, "An execution failed, and its retries are used up.", kind=("target", "error")
+            WARNING,
+            "An execution failed, and its retries are used up.",
+            kind=("target", "error"),
+            lines=ENDINGS,
         ),
         "review_not_completed": Word(
             WARNING, "Not all jobs were looked at after settings changed; the next start does it."

@@ -34,7 +34,7 @@ from scheduler_service.telemetry.bad_endings import BadEndings
 from scheduler_service.telemetry.flood import FULL
 from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.metrics.executions import ExecutionMetrics
-from scheduler_service.telemetry.vocabulary import VOCABULARY
+from scheduler_service.telemetry.vocabulary import ENDINGS, VOCABULARY
 
 NOW = 1_767_225_600_000
 SECRET = "s3cret"
@@ -233,6 +233,21 @@ def test_of_a_flood_each_is_written_or_counted() -> None:
     assert written == dict.fromkeys(kinds, FULL)
     told = {(line["of"], line.get("reason")): line["more"] for line in lines if "of" in line}
     assert told == dict.fromkeys(kinds, 100 - FULL)
+
+
+def test_a_hundred_that_fail_have_a_line_each() -> None:
+    """At one target, for one reason: no flood yet (SPEC section 14)."""
+    stream = io.StringIO()
+    watch = BadEndings(log=(log := EventLog(stream=stream, clock=lambda: 0.0)), tries=4)
+    for number in range(ENDINGS + 30):
+        record = ended(
+            ExecutionState.TERMINATED, error="500", failure_type=FailureType.HTTP, reason="no_policy"
+        )
+        watch(Batch(uid=f"u{number}", job_id="one", tenant="default", sequence=1, at=NOW, records=(record,)))
+    log.flush()
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert Counter(line["event"] for line in lines) == {"execution_failed": ENDINGS, "lines_omitted": 1}
+    assert lines[-1]["more"] == 30
 
 
 def test_a_trigger_that_starts_nothing_is_one_line() -> None:
