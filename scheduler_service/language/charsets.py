@@ -26,7 +26,16 @@ _WIDER = {
 }
 """What senders mean by a name: the larger charset is read where the named one cannot be."""
 _WINDOWS = {"windows_874": "cp874", "windows_31j": "cp932", "windows_949": "cp949", "windows_936": "gbk"}
-_MARKED = {"utf_16": (b"\xff\xfe", b"\xfe\xff"), "utf_32": (b"\xff\xfe\0\0", b"\0\0\xfe\xff")}
+_MARKED = {
+    "utf_32": (b"\xff\xfe\0\0", b"\0\0\xfe\xff"),
+    "utf_16": (b"\xff\xfe", b"\xfe\xff"),
+    "utf_8": (b"\xef\xbb\xbf",),
+}
+"""The byte order marks of charsets, the longer ones first."""
+MARKS = frozenset((b"\xff\xfe", b"\xfe\xff"))
+"""With these two bytes a body may be text although its Content-Type names no charset."""
+_BY_DEFAULT = frozenset(("latin_1", "iso8859_1", "iso8859_15", "cp1252"))
+"""Charsets that servers name whatever they send. Their texts are hardly ever UTF-8 by chance."""
 _QUOTED_PAIR = re.compile(r"\\(.)")
 
 
@@ -45,11 +54,14 @@ def charset_of(content_type: str) -> str:
 def as_utf8(body: bytes, charset: str, *, truncated: bool = False) -> bytes:
     """`body` in UTF-8; itself where it is no text in `charset`, or is JSON as it stands.
 
-    `charset` is one of `charset_of`. Of a truncated body a character that was cut is left out.
+    `charset` is one of `charset_of`. A byte order mark says more than it, and what is UTF-8 is not read in a
+    charset of Western Europe. Of a truncated body a character that was cut is left out.
     """
-    if not charset or not body or _is_json(body):
+    marked = next((name for name, marks in _MARKED.items() if body.startswith(marks)), "")
+    if not (charset or marked) or not body or _is_json(body):
         return body
-    for name in (charset, _WIDER.get(charset, "")):
+    likely = "utf_8" if charset in _BY_DEFAULT else ""
+    for name in (marked, likely, charset, _WIDER.get(charset, "")):
         text = _decode(body, name, truncated=truncated) if name else None
         if text is not None:
             return text.encode()
@@ -78,7 +90,7 @@ def _is_json(body: bytes) -> bool:
 def _decode(body: bytes, charset: str, *, truncated: bool) -> str | None:
     """The text without its byte order mark; None: it is no text in this charset."""
     marks = _MARKED.get(charset)
-    if marks is not None and not body.startswith(marks):
+    if marks is not None and charset != "utf_8" and not body.startswith(marks):
         charset += "_be"  # RFC 2781, section 4.3
     try:
         text = codecs.getincrementaldecoder(charset)().decode(body, final=not truncated)

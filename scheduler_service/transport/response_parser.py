@@ -7,7 +7,7 @@ import httptools
 import msgspec
 
 from scheduler_service.domain.wire import Headers
-from scheduler_service.language.charsets import as_utf8, charset_of
+from scheduler_service.language.charsets import MARKS, as_utf8, charset_of
 from scheduler_service.transport.errors import ConnectFailed
 from scheduler_service.transport.response_body import Body, PlainBody, is_decodable, open_body
 
@@ -109,7 +109,7 @@ class ResponseParser:
         is_decoded = self._coding and is_decodable(self._coding)
         head = _describe_decoded(self._head) if is_decoded else tuple(self._head)
         body, is_cut = self._body.end(), self._body.truncated
-        if self._charset:
+        if self._charset or body[:2] in MARKS:
             body = as_utf8(body, self._charset, truncated=is_cut)
             body, is_cut = body[: self._limit], is_cut or len(body) > self._limit
         return ParsedResponse(self._status, head, body, is_cut)

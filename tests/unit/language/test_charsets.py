@@ -56,6 +56,38 @@ def test_json_whatever_the_type_says(kind: str, charset: str) -> None:
     assert parse_response(as_utf8(body, charset_of(kind))) == {"name": "倉庫", "n": [1]}
 
 
+@pytest.mark.parametrize(
+    ("kind", "charset", "text"),
+    [
+        ("text/plain; charset=ISO-8859-1", "utf-8", "倉庫 é"),
+        ("text/html; charset=windows-1252", "utf-8", "€"),
+        ("text/plain; charset=gbk", "utf-8", "€"),  # no text in GBK
+        ("text/plain; charset=gbk", "utf-8-sig", "订单"),
+        ("text/plain; charset=utf-8", "utf-16", "订单"),
+        ("text/plain; charset=iso-8859-1", "utf-16", "订单"),
+        ("text/plain", "utf-16", "订单"),
+        ("text/plain; charset=x-unknown", "utf-32", "订单"),
+        ("text/plain; charset=utf-16", "utf-8-sig", "订单"),
+    ],
+)
+def test_a_charset_that_is_named_wrongly(kind: str, charset: str, text: str) -> None:
+    """A byte order mark says more than a name, and so does UTF-8 where servers name a charset by default."""
+    assert parse_response(as_utf8(text.encode(charset), charset_of(kind))) == text
+
+
+def test_a_short_text_is_read_in_the_charset_that_it_names() -> None:
+    """Also where its bytes happen to be UTF-8, as some pairs of GBK are."""
+    body = "陋拢".encode("gbk")
+    assert body.decode() != "陋拢"
+    assert parse_response(as_utf8(body, "gbk")) == "陋拢"
+
+
+def test_json_with_a_byte_order_mark() -> None:
+    """Whatever is named: RFC 8259 lets a reader ignore it."""
+    for charset in ("utf-8-sig", "utf-16", "utf-32"):
+        assert parse_response(as_utf8('{"a": "é"}'.encode(charset), UTF_8)) == {"a": "é"}
+
+
 CODECS = ["rot13", "rot-13", "hex", "zlib", "bz2", "base64", "quopri", "uu", "idna", "punycode", "utf-7"]
 CODECS += ["unicode_escape", "raw_unicode_escape", "undefined", "charmap", "mbcs", "oem", "aliases"]
 
@@ -77,3 +109,4 @@ def test_bytes_that_are_no_text(name: str) -> None:
 def test_a_character_that_was_cut() -> None:
     """A truncated body ends with its last whole character."""
     assert as_utf8("订单".encode("gbk")[:3], "gbk", truncated=True) == "订".encode()
+    assert as_utf8("aé".encode()[:2], "latin_1", truncated=True) == b"a"
