@@ -8,7 +8,7 @@ from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.engine.snapshot import SnapshotError, decode
 from scheduler_service.persistence.history.database import count_executions, inspect, migrate
 from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY
-from scheduler_service.persistence.sql.sqlite import IN_MEMORY, address_of, file_of
+from scheduler_service.persistence.sql.sqlite import IN_MEMORY, address_of, file_of, is_database, misread
 from scheduler_service.persistence.sqlite.database import inspect as inspect_state
 from scheduler_service.persistence.sqlite.files import upgrade_folder
 from scheduler_service.persistence.sqlite.folder import (
@@ -75,6 +75,19 @@ def keep_private(folder: Path, log: Log) -> None:
     """Takes the rights of other users from the files of a data folder; the log names those that had any."""
     if wide := narrow_files(folder):
         log("files_narrowed", folder=str(folder), files=wide, note="other users could read them until now")
+
+
+def name_misplaced(folder: Path, log: Log) -> None:
+    """Names the file in which a program before 0.2.0 kept the history of this folder, if that is elsewhere.
+
+    A history beside the state of other jobs is theirs, and left alone.
+    """
+    place = folder / HISTORY_FILE
+    found = misread(place)
+    if found is None or not is_database(found) or has_state(found.parent):
+        return
+    remedy = f"stop the service, move that file to {place}, and start it again"
+    log("history_misplaced", file=str(found), note=f"an earlier version kept it there; to keep it, {remedy}")
 
 
 def read_around_damage(log: Log) -> OnDamage:

@@ -11,6 +11,7 @@ from scheduler_service.app.data_folder import (
     check_beginning,
     history_address,
     keep_private,
+    name_misplaced,
     read_around_damage,
     tell_trouble,
 )
@@ -150,6 +151,7 @@ def _claim(folder: Path, log: Log) -> FolderLock:
     """The lock of a folder, whose files are then for this user alone."""
     lock = FolderLock.claim(folder)
     keep_private(folder, log)
+    name_misplaced(folder, log)
     return lock
 
 

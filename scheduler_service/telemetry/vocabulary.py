@@ -103,6 +103,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "heartbeat_written_again": Word(INFO, "The heartbeat of this node is written again."),
         "history_not_awaited": Word(WARNING, "A command was answered before the history had its records."),
         "history_not_flushed": Word(ERROR, "At the stop some records did not reach the history."),
+        "history_misplaced": Word(WARNING, "An earlier version kept the history of this folder elsewhere."),
         "history_not_written": Word(ERROR, "The history cannot be written; executions continue."),
         "history_written_again": Word(INFO, "The history can be written again."),
         "instance_lost": Word(WARNING, "An instance of a service is lost; start it anew.", kind=("service",)),

@@ -37,6 +37,7 @@ from scheduler_service.persistence.sql.expressions import (
 
 IN_MEMORY = "sqlite://"
 IN_FILE = "sqlite:///"
+_FIRST_BYTES = b"SQLite format 3\0"
 # To this size the write-ahead log shrinks again after a large transaction.
 JOURNAL_BYTES = 64 << 20
 # Both double the writer's pace: the same pages of an index are read and written back less often.
@@ -60,6 +61,24 @@ def file_of(url: str) -> Path | None:
     if not url.startswith(IN_FILE):
         return None
     return Path(os.fsdecode(unquote_to_bytes(os.fsencode(url.removeprefix(IN_FILE)))))
+
+
+def is_database(place: Path) -> bool:
+    """Whether the file is there, and is a database of SQLite."""
+    try:
+        with place.open("rb") as file:
+            return file.read(len(_FIRST_BYTES)) == _FIRST_BYTES
+    except OSError:
+        return False
+
+
+def misread(place: Path) -> Path | None:
+    """Where programs before 0.2.0 had the database of the file `place`; None: there as well.
+
+    They took its path for a part of a URL, which ends at a `?` and has `%XX` decoded.
+    """
+    read = sa.make_url(f"{IN_FILE}{place}").database
+    return None if not read or Path(read) == place else Path(read)
 
 
 class SqliteDialect:

@@ -15,6 +15,7 @@ from scheduler_service.app.data_folder import (
     history_address,
     keep_private,
     migrate_folder,
+    name_misplaced,
 )
 from scheduler_service.app.folder_repair import repair_folder
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS, upgrade
@@ -60,6 +61,30 @@ def test_what_a_url_reads_otherwise_is_a_name_like_any(
     for place in (folder, made, restored):
         assert files <= {one.name for one in place.iterdir()}, place
     assert sorted(one.name for one in tmp_path.iterdir()) == sorted({name, "made", "restored"})
+
+
+@pytest.mark.parametrize(("name", "old"), [("a?b", "a"), ("a%20b", "a b/history.db")])
+def test_a_history_that_an_earlier_version_misplaced_is_named(tmp_path: Path, name: str, old: str) -> None:
+    """Once, with the remedy; what is no history, or that of others, is not."""
+    lines: list[tuple[str, dict[str, object]]] = []
+
+    def named() -> list[object]:
+        lines.clear()
+        name_misplaced(tmp_path / name, lambda event, /, **keys: lines.append((event, keys)))
+        return [keys["file"] for event, keys in lines if event == "history_misplaced"]
+
+    place = tmp_path / old
+    place.parent.mkdir(exist_ok=True)
+    assert named() == []
+    place.write_text("no database")
+    assert named() == []
+    place.unlink()
+    with closing(sqlite3.connect(place)) as connection:
+        connection.execute("CREATE TABLE executions (uid TEXT)")
+    assert named() == [str(place)]
+    assert str(tmp_path / name / HISTORY_FILE) in str(lines[0][1]["note"])
+    (place.parent / STATE_FILE).write_bytes(b"theirs")
+    assert named() == []
 
 
 def test_an_address_of_a_history_is_a_url(tmp_path: Path) -> None:
