@@ -218,16 +218,11 @@ def answer(entries: Sequence[Entry[Any]], verdicts: Sequence[Verdict]) -> Iterat
             yield
         some = verdicts[start : start + len(items)]
         start += len(items)
-        if is_alone:
-            _settle(future, some[0])
-        elif not future.done():
+        if future.done():
+            continue
+        if not is_alone:
             future.set_result(some)
-
-
-def _settle(future: asyncio.Future[Any], verdict: Verdict) -> None:
-    if future.done():
-        return
-    if isinstance(verdict, Exception):
-        future.set_exception(verdict)
-    else:
-        future.set_result(verdict)
+        elif isinstance(some[0], Exception):
+            future.set_exception(some[0])
+        else:
+            future.set_result(some[0])
