@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from tests.simulation.cluster import ClusterWorld
 from tests.simulation.judge import Finding, judge
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.trace import shrink, tell
@@ -20,23 +21,26 @@ from tests.simulation.world import World, WorldPlan, draw, play
 MEMORY = Path("/dev/shm")
 
 
-def live(plan: WorldPlan) -> tuple[World, list[Finding]]:
+PLACEMENTS: dict[str, type[World]] = {"alone": World, "dapr": ClusterWorld}
+
+
+def live(plan: WorldPlan, placement: str = "alone") -> tuple[World, list[Finding]]:
     """The world of a plan, and what is wrong with it."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        world = play(plan, Path(folder))
+        world = play(plan, Path(folder), PLACEMENTS[placement])
     return world, judge(world)
 
 
-def is_broken(plan: WorldPlan, promise: str) -> bool:
+def is_broken(plan: WorldPlan, promise: str, placement: str = "alone") -> bool:
     """Whether the world of a plan does not keep this promise."""
-    return any(one.promise == promise for one in live(plan)[1])
+    return any(one.promise == promise for one in live(plan, placement)[1])
 
 
 def main(arguments: list[str]) -> int:
     """0: every promise is kept in every world."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("seeds", help="a seed, or FIRST..LAST")
-    parser.add_argument("--placement", choices=["alone"], default="alone")
+    parser.add_argument("--placement", choices=list(PLACEMENTS), default="alone")
     parser.add_argument("-v", "--verbose", action="store_true", help="tell what happened")
     parser.add_argument("--shrink", action="store_true", help="leave out what a failure does not need")
     parser.add_argument("--mutant", choices=list(MUTANTS), help="plant this bug")
@@ -52,10 +56,10 @@ def _play(chosen: argparse.Namespace) -> int:
     began = time.process_time()
     gc.freeze()
     for seed in range(int(first), int(last or first) + 1):
-        world, findings = live(draw(seed))
+        world, findings = live(draw(seed), chosen.placement)
         if findings and chosen.shrink:
-            fails = partial(is_broken, promise=findings[0].promise)
-            world, findings = live(shrink(world.plan, fails))
+            fails = partial(is_broken, promise=findings[0].promise, placement=chosen.placement)
+            world, findings = live(shrink(world.plan, fails), chosen.placement)
         if chosen.verbose:
             print(*tell(world), sep="\n")
             print(msgspec.json.format(msgspec.json.encode(world.plan)).decode())

@@ -73,6 +73,10 @@ class Life:
         """Whether it takes requests."""
         return self.host is not None and self.host.is_ready and not self.process.is_dead
 
+    def forget(self) -> None:
+        """Drops what the dead process had."""
+        self.host = None
+
     async def serve(self) -> None:
         """Opens the store, and begins. Raises StoreError: it does not come up."""
         around, process = self._around, self.process

@@ -21,7 +21,7 @@ from scheduler_service.domain.events import (
 from scheduler_service.domain.replies import Recalled, Reply, Started
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.state import Remembered
-from tests.simulation.jobs import Ask, JobPlan
+from tests.simulation.jobs import BEGIN, Ask, JobPlan
 from tests.unit.hosts.house import compile_text
 
 PAUSE_SECONDS = 0.3
@@ -132,7 +132,10 @@ class Callers:
                 return Destroyed()
             case "cancel":
                 return CancelRequested(self._newest(plan.job_id))
-        planned = self._wall() + int(ask.option) if ask.option else None
+        is_right = (
+            self._wall() == BEGIN + self._now()
+        )  # else the moment might be hours away by the right clock
+        planned = self._wall() + int(ask.option) if ask.option and is_right else None
         return Triggered(planned_at=planned)
 
     def _newest(self, job_id: str) -> int:

@@ -234,7 +234,9 @@ def _retries(evidence: Evidence) -> Found:
 def _late(evidence: Evidence) -> Found:
     plan, world = evidence.plan, evidence.world
     policy = plan.definition["overlapPolicy"]
-    is_direct = policy in ("skip", "allow") and "fire_all" not in str(plan.definition.get("timer"))
+    is_direct = (
+        policy in ("skip", "allow") and "fire_all" not in f"{plan.definition.get('timer')} {plan.asks}"
+    )
     for _, record in evidence.records:
         if isinstance(record, FiringRecord) and record.outcome is FiringOutcome.LATE and is_direct:
             planned = (record.planned_at - BEGIN) / 1_000
@@ -270,7 +272,7 @@ def _resumed(evidence: Evidence, life: Life) -> Found:
     name, up_at, job_id = life.process.name, life.up_at or 0, evidence.plan.job_id
     before = [one for one in evidence.written if one.at <= up_at and one.life != name]
     changes = [one for one in evidence.asked_for(*CHANGES, "cancel") if one.asked_at / 1_000 >= up_at - 1]
-    if not before or before[-1].commit.document is None or changes:
+    if not before or not before[-1].commit.document or changes:
         return
     document = decode(before[-1].commit.document)
     sent = {

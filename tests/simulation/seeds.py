@@ -1,5 +1,5 @@
 """Seeds that have found a defect, each with what it was: they are played in every run."""
 
-SEEDS: dict[int, str] = {
-    249: "firings that a job owed when it was destroyed were in no ledger",
+SEEDS: dict[tuple[str, int], str] = {
+    ("alone", 249): "firings that a job owed when it was destroyed were in no ledger",
 }

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from tests.simulation.__main__ import is_broken, live
+from tests.simulation.__main__ import PLACEMENTS, is_broken, live
+from tests.simulation.judge import Finding
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.seeds import SEEDS
 from tests.simulation.trace import tell
@@ -15,6 +16,8 @@ from tests.simulation.world import draw
 GROUP = 15
 USUAL = 90
 MOST_SEEDS = 300
+OPEN, OPEN_SEED = "I7", 77
+"""What is known to be wrong in clusters."""
 SOON_FOUND = (
     "claims of qos 0 are kept in memory alone",
     "records are not handed over at the start",
@@ -27,10 +30,13 @@ SOON_FOUND = (
 
 
 def groups() -> list[object]:
-    """The seeds of the usual run, and the many of the long one."""
-    usual = [range(first, first + GROUP) for first in range(0, USUAL, GROUP)]
-    long = [range(first, first + 500) for first in range(1_000, 11_000, 500)]
-    return [*usual, *(pytest.param(one, marks=[pytest.mark.long, pytest.mark.timeout(900)]) for one in long)]
+    """Placements, and the seeds that they live through in the usual run; many more in the long one."""
+    usual = [("alone", range(first, first + GROUP)) for first in range(0, USUAL, GROUP)]
+    usual += [("dapr", range(first, first + GROUP // 3)) for first in range(0, USUAL // 5, GROUP // 3)]
+    long = [("alone", range(first, first + 500)) for first in range(1_000, 11_000, 500)]
+    long += [("dapr", range(first, first + 100)) for first in range(1_000, 2_000, 100)]
+    marks = [pytest.mark.long, pytest.mark.timeout(900)]
+    return [*usual, *(pytest.param(*one, marks=marks) for one in long)]
 
 
 def mutants() -> list[object]:
@@ -41,17 +47,18 @@ def mutants() -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("seeds", groups(), ids=lambda one: f"{one[0]}..{one[-1]}")
-def test_promises_hold_in_all_worlds(seeds: range) -> None:
+@pytest.mark.parametrize(("placement", "seeds"), groups())
+def test_promises_hold_in_all_worlds(placement: str, seeds: range) -> None:
     """Nothing is missing, doubled, early, lost or unsaid, whatever goes wrong."""
-    found = {seed: findings for seed in seeds if (findings := live(draw(seed))[1])}
-    assert not found, f"replay with: python -m tests.simulation {min(found)} -v --shrink; {found}"
+    found = {seed: findings for seed in seeds if (findings := judged(seed, placement))}
+    replay = f"python -m tests.simulation {min(found, default=0)} --placement {placement} -v --shrink"
+    assert not found, f"replay with: {replay}; {found}"
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_what_was_found_once_stays_mended(seed: int) -> None:
+@pytest.mark.parametrize(("placement", "seed"), SEEDS)
+def test_what_was_found_once_stays_mended(placement: str, seed: int) -> None:
     """Seeds that have found a defect."""
-    assert not live(draw(seed))[1], SEEDS[seed]
+    assert not live(draw(seed), placement)[1], SEEDS[placement, seed]
 
 
 @pytest.mark.parametrize("name", mutants())
@@ -80,6 +87,18 @@ def test_a_seed_is_the_same_in_every_process() -> None:
     assert set(others) == {told(seed)}
 
 
+@pytest.mark.xfail(reason="open: turns of qos 0 are numbered anew where a job comes back from a halted node")
+def test_no_turn_of_a_cluster_has_the_number_of_another() -> None:
+    """The smallest seed that finds it: one of the two records is not in the history."""
+    assert not live(draw(OPEN_SEED), "dapr")[1]
+
+
+def judged(seed: int, placement: str) -> list[Finding]:
+    """What is wrong in the world of a seed, but for what is open."""
+    findings = live(draw(seed), placement)[1]
+    return [one for one in findings if placement == "alone" or one.promise != OPEN]
+
+
 def told(seed: int) -> str:
-    """All that happens in a world."""
-    return repr(tell(live(draw(seed))[0]))
+    """All that happens in the worlds of a seed."""
+    return repr([tell(live(draw(seed), placement)[0]) for placement in PLACEMENTS])

@@ -66,7 +66,9 @@ def _describe_request(seen: Seen) -> str:
 def _describe_commit(written: Written) -> str:
     commit = written.commit
     state = "gone"
-    if commit.document is not None:
+    if commit.document == b"":
+        state = f"{commit.entry.state}, {commit.entry.live} live, due {commit.due.wall}, {commit.due.steady}"
+    elif commit.document is not None:
         document = decode(commit.document)
         opens = ", ".join(f"{run.execute_number} {run.state}" for run in document.head.opens)
         state = f"[{opens}] due {commit.due.wall}, {commit.due.steady}"

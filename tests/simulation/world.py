@@ -10,6 +10,7 @@ until nothing is left to be done, or for as long as it may take.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -61,17 +62,6 @@ def draw(seed: int) -> WorldPlan:
     """The plan of a seed."""
     jobs = draw_jobs(Random(f"{seed} jobs"), HORIZON)
     return WorldPlan(seed, jobs, draw_faults(Random(f"{seed} faults"), HORIZON))
-
-
-def play(plan: WorldPlan, folder: Path) -> "World":
-    """The world after all of the plan has happened; it keeps its files in `folder`."""
-
-    async def live(loop: VirtualLoop) -> World:
-        world = World(plan, folder, loop)
-        await world.live()
-        return world
-
-    return run_virtually(live)
 
 
 class World:
@@ -138,7 +128,7 @@ class World:
 
     async def live(self) -> None:
         """All of the plan, to its end."""
-        self._start_node(0)
+        await self._open()
         playing = [self._begin(self.callers.play(job)) for job in self.plan.jobs]
         for fault in self.plan.faults:
             if not isinstance(fault, KillAt):
@@ -181,8 +171,14 @@ class World:
             for job in self.plan.jobs:
                 self.left[job.job_id] = await self.loop.foreign(store.load(job.job_id))
         await self.disk.close(self.loop)
+
+    def forget(self) -> None:
+        """Drops what the processes left half done."""
         for life in self.lives:
-            life.host = None  # with all that its process left half done
+            life.forget()
+
+    async def _open(self) -> None:
+        self._start_node(0)
 
     def _start_node(self, down: int) -> None:
         self._lives += 1
@@ -198,9 +194,9 @@ class World:
     def _ended(self, life: Life, serving: "asyncio.Task[None]") -> None:
         """A process that does not come up is started again, as its supervisor does."""
         error = None if serving.cancelled() else serving.exception()
-        if isinstance(error, StoreError) and life is self.life and not life.process.is_dead:
+        if isinstance(error, StoreError) and not life.process.is_dead:
             self.note(life.process.name, f"does not come up: {error}")
-            self._kill(1_000)
+            self._kill_life(life, 1_000)
         elif error is not None:
             self.broken.append(f"{life.process.name}: {error!r}")
 
@@ -215,14 +211,14 @@ class World:
         began = self.loop.time()
         match fault:
             case Kill(down=down):
-                self._kill(down)
+                if victim := self._victim():
+                    self._kill_life(victim, down)
             case Freeze(during=during):
-                process = self.life.process
-                process.freeze()
-                await asyncio.sleep(during / 1_000)
-                process.thaw()
+                if victim := self._victim():
+                    await self._freeze(victim, during)
             case Stop(grace=grace, down=down):
-                await self._stop(grace, down)
+                if victim := self._victim():
+                    await self._stop(victim, grace, down)
             case Step(by=by):
                 self._step(by)
             case StoreTrouble() | HistoryTrouble() | TargetTrouble():
@@ -232,12 +228,16 @@ class World:
         self.note("fault", f"over: {type(fault).__name__}")
         self.troubled.append((began, self.loop.time()))
 
-    async def _stop(self, grace: int, down: int) -> None:
-        life = self.life
+    async def _freeze(self, life: Life, during: int) -> None:
+        life.process.freeze()
+        await asyncio.sleep(during / 1_000)
+        life.process.thaw()
+
+    async def _stop(self, life: Life, grace: int, down: int) -> None:
         if life.is_up and not life.process.is_frozen:
             await life.stop(grace)
-            if life is self.life:
-                self._kill(down)
+            if not life.process.is_dead:
+                self._kill_life(life, down)
 
     def _step(self, by: int) -> None:
         self.shift += by
@@ -245,14 +245,17 @@ class World:
 
     def _die_at(self, process: SimulatedProcess, fault: KillAt) -> None:
         self.note("fault", f"{fault} in {process.name}")
-        if process is self.life.process:
-            outside(lambda: self._kill(fault.down))
+        for life in self.lives:
+            if life.process is process and not process.is_dead:
+                outside(partial(self._kill_life, life, fault.down))
 
-    def _kill(self, down: int) -> None:
-        if not self.life.is_begun:
-            return  # nobody is there
-        self.life.died_at = self.loop.time()
-        self.life.process.kill()
+    def _victim(self) -> Life | None:
+        """Whom a fault hits; None: nobody is there."""
+        return self.life if self.life.is_begun and not self.life.process.is_dead else None
+
+    def _kill_life(self, life: Life, down: int) -> None:
+        life.died_at = self.loop.time()
+        life.process.kill()
         self._start_node(down)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
@@ -268,3 +271,15 @@ class World:
 
     def _note_broken(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self.broken.append(f"{context.get('message')}: {context.get('exception')!r}")
+
+
+def play(plan: WorldPlan, folder: Path, kind: type[World] = World) -> World:
+    """The world after all of the plan has happened; it keeps its files in `folder`."""
+
+    async def live(loop: VirtualLoop) -> World:
+        world = kind(plan, folder, loop)
+        await world.live()
+        world.forget()
+        return world
+
+    return run_virtually(live)
