@@ -155,11 +155,6 @@ def join_all(definition: JobDefinition, parts: Parts) -> bytes:
     return join(shape, digest_timer(definition.timer), own, bodies)
 
 
-def shape_of(definition: JobDefinition) -> bytes:
-    """Equal for definitions that differ at most in jobId, timer, OWN and the bodies of their steps."""
-    return _split(definition)[0]
-
-
 def digest_timer(timer: TimerModel | None) -> bytes:
     """Equal for equal timers."""
     dumped = None if timer is None else timer.model_dump(mode="json", by_alias=True)

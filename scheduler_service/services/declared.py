@@ -75,7 +75,6 @@ class DriftKind(StrEnum):
     FOREIGN = "foreign"  # another service or a person created a job with this id
     REMOVED = "removed"  # no longer declared, paused until its grace period ends
     EXPIRED = "expired"  # no longer declared, and its grace period is over
-    REFUSED = "refused"  # this version of the scheduler refuses its definition
 
 
 class Action(StrEnum):

@@ -31,7 +31,6 @@ REASONS: Mapping[DriftKind, str] = {
     DriftKind.FOREIGN: "the job was created elsewhere and is left alone; destroy it or force it",
     DriftKind.REMOVED: "it is no longer declared and stays paused until destroyed, unless declared again",
     DriftKind.EXPIRED: "it is no longer declared, and its grace period is over; the next scan destroys it",
-    DriftKind.REFUSED: "this version of the scheduler refuses the declared definition; correct it",
 }
 PAGE_BYTES = 4 << 20
 SWITCHED = frozenset({DriftKind.PAUSED, DriftKind.STARTED})
@@ -101,7 +100,7 @@ def _show(finding: Finding, differences: list[Difference]) -> dict[str, Any]:
         "jobId": case.job_id,
         "kind": kind,
         "action": finding.verdict.action,
-        "message": f"{REASONS[kind]}{f': {finding.trouble}' if finding.trouble else ''}",
+        "message": REASONS[kind],
         "destroyAt": _end_of(finding),
         "differences": differences,
     }

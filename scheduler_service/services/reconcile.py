@@ -15,7 +15,7 @@ from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.services import ServiceTable
-from scheduler_service.services.declared import UNDECLARED, Action, DriftKind
+from scheduler_service.services.declared import UNDECLARED, Action
 from scheduler_service.services.instances import FORGOTTEN_AFTER
 from scheduler_service.services.reconcile_inputs import Finding, ReconcileInputs
 from scheduler_service.services.registry import Registry
@@ -207,7 +207,5 @@ def _event_of(finding: Finding) -> Event | None:
 
 
 def _count(finding: Finding) -> dict[str, int]:
-    if finding.verdict.kind is DriftKind.REFUSED:
-        return {"refused": 1}
     done = COUNTED.get(finding.verdict.action)
     return {} if done is None else {done: 1}

@@ -4,8 +4,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 
 import msgspec
 
-from client_sdk.models import ModelError
-from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.services import Applied, Service
 from scheduler_service.engine.decision import Job
@@ -22,7 +20,6 @@ from scheduler_service.services.declared import (
     Case,
     Declarations,
     DeclaredJob,
-    DriftKind,
     StoredJob,
     Verdict,
     judge,
@@ -37,15 +34,11 @@ ReadJob = Callable[[str], Awaitable[Job | None]]
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One job and its verdict. `definition` is the declared one, if it had to be read.
-
-    `trouble` says why this version refuses it.
-    """
+    """One job and its verdict. `definition` is the declared one, if it had to be read."""
 
     case: Case
     verdict: Verdict
     definition: Definition | None = None
-    trouble: str = ""
 
 
 class ReconcileInputs:
@@ -127,11 +120,8 @@ class ReconcileInputs:
         if not compares and judge(case).action not in (Action.CREATE, Action.UPDATE):
             return Finding(case, judge(case))
         assert case.declared is not None
-        try:
-            text = await texts.of(case.declared)
-            definition = Definition(text, await self._compile(text))
-        except (DefinitionError, ModelError) as error:
-            return Finding(case, Verdict(DriftKind.REFUSED, noted=case.applied), trouble=str(error))
+        text = await texts.of(case.declared)
+        definition = Definition(text, await self._compile(text))
         if compares and case.stored is not None:
             equal = await self._is_equal(case.stored, definition)
             case = msgspec.structs.replace(case, stored=msgspec.structs.replace(case.stored, equal=equal))
@@ -141,12 +131,10 @@ class ReconcileInputs:
         text = await self._definition(stored.uid, stored.revision)
         if text is None:
             return False
-        if text == definition.text:
-            return True
-        try:
-            return (await self._compile(text)).fingerprint == definition.program.fingerprint
-        except (DefinitionError, ModelError):
-            return False  # accepted by an older version: the declaration replaces it
+        return (
+            text == definition.text
+            or (await self._compile(text)).fingerprint == definition.program.fingerprint
+        )
 
 
 class _DeclaredTexts:

@@ -66,7 +66,6 @@ DriftKind = Annotated[
         "foreign",
         "removed",
         "expired",
-        "refused",
     ],
     _OPEN,
 ]

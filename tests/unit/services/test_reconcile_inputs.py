@@ -8,8 +8,6 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from client_sdk.models import Problem
-from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.domain.services import Service
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.errors import StoreUnavailable
@@ -35,7 +33,6 @@ class Shop:
         self.alive: weakref.WeakSet[Compiled] = weakref.WeakSet()
         self.most_asked = 0
         self.reading = self.most_reading = 0
-        self.refuses = ""
         clock = StandingClock()
         self.registry = Registry(table=MemoryTable(), instances=Instances(), clock=clock)
         self.inputs = ReconcileInputs(
@@ -62,8 +59,6 @@ class Shop:
         return {}
 
     async def _compile(self, text: bytes) -> Compiled:
-        if self.refuses:
-            raise DefinitionError([Problem("", "", self.refuses)])
         compiled = Compiled()
         self.alive.add(compiled)
         return compiled
@@ -110,12 +105,12 @@ async def test_a_report_looks_no_further_than_its_page(shop: Shop) -> None:
 
 async def test_a_report_ends_early_where_its_items_are_large(shop: Shop) -> None:
     """At 4 MiB; the next one goes on behind its last job."""
-    service = await shop.declare("a", "b", "c")
-    shop.refuses = "x" * (PAGE_BYTES // 2 - 10_000)
+    ids = [name + "x" * (PAGE_BYTES // 2 - 10_000) for name in "abc"]
+    service = await shop.declare(*ids)
     report = DriftReport(inputs=shop.inputs, apart=run)
     items, last = await report.read(service, after="", limit=500)
-    assert (len(items), last) == (2, "b")
-    items, last = await report.read(service, after="b", limit=500)
+    assert (len(items), last) == (2, ids[1])
+    items, last = await report.read(service, after=ids[1], limit=500)
     assert (len(items), last) == (1, None)
 
 
