@@ -22,7 +22,7 @@ from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.timing.misfire import count_missed
 from tests.simulation.callers import NoAnswer
 from tests.simulation.disk import Disk, SimulatedHistory, SimulatedStore
-from tests.simulation.faults import KillingPoints, Troubles
+from tests.simulation.faults import KillingPoints, Risks, Troubles
 from tests.simulation.loop import SimulatedProcess, VirtualLoop, set_once
 from tests.simulation.target import SimulatedSender, SimulatedTargets
 from tests.unit.hosts.house import CORE
@@ -67,6 +67,7 @@ class Life:
         self._around = around
         self.process = SimulatedProcess(around.loop, f"node.{number}")
         self._chance = around.chance(f"node {number}")
+        self._risks = Risks(self.process, self._chance, around.troubles, around.points)
 
     @property
     def is_up(self) -> bool:
@@ -80,29 +81,16 @@ class Life:
     async def serve(self) -> None:
         """Opens the store, and begins. Raises StoreError: it does not come up."""
         around, process = self._around, self.process
-        store = SimulatedStore(
-            inner=await around.disk.open(around.loop),
-            disk=around.disk,
-            process=process,
-            points=around.points,
-            troubles=around.troubles,
-            chance=self._chance,
-            loop=around.loop,
-        )
+        inner = await around.disk.open(around.loop)
+        store = SimulatedStore(inner=inner, disk=around.disk, risks=self._risks)
         clock = SystemClock(
             skew=await store.clock_skew(),
             on_step=store.save_clock_skew,
             wall=around.wall,
             monotonic=around.loop.time,
         )
-        history = SimulatedHistory(
-            archive=around.disk.archive,
-            store=store,
-            process=process,
-            points=around.points,
-            troubles=around.troubles,
-            chance=self._chance,
-        )
+        history = SimulatedHistory(archive=around.disk.archive, risks=self._risks)
+        history.confirm = store.written
         holder = Holder("node", str(store.boot))
         parts = EmbeddedParts(
             store=store,
@@ -173,16 +161,7 @@ class Life:
                 continue
 
     def _sender(self, now: Callable[[], Now]) -> SimulatedSender:
-        around = self._around
-        return SimulatedSender(
-            targets=around.targets,
-            process=self.process,
-            points=around.points,
-            troubles=around.troubles,
-            now=now,
-            chance=self._chance,
-            loop=around.loop,
-        )
+        return SimulatedSender(targets=self._around.targets, risks=self._risks, now=now)
 
     def _router(self, clock: SystemClock) -> MemoryRouter:
         instances = Instances()

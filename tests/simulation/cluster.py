@@ -149,14 +149,7 @@ class ClusterLife(Life):
         heartbeat = NodeHeartbeat(nodes=nodes, clock=clock, node=said, log=self._log)
         await heartbeat.enter()
         self.client = StandInClient(self._shared.standin, name, counted.doing)
-        history = SimulatedHistory(
-            archive=around.disk.archive,
-            store=None,
-            process=process,
-            points=around.points,
-            troubles=around.troubles,
-            chance=self._chance,
-        )
+        history = SimulatedHistory(archive=around.disk.archive, risks=self._risks)
         parts = DaprParts(
             core=CORE,
             cluster=Cluster(store=store, nodes=nodes, heartbeat=heartbeat, epoch=epoch),
@@ -172,7 +165,7 @@ class ClusterLife(Life):
             limits=LIMITS,
         )
         node = build_dapr_host(parts)
-        history.bind(node.store)
+        history.confirm = node.store.written
         await self._shared.join(name, node, self)
         await node.start()
         self.node = node

@@ -9,8 +9,7 @@ import asyncio
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,8 +21,8 @@ from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.state import Commit, OpenJob, Remembered, Settlement, StateStore, StoredJob
-from tests.simulation.faults import KillingPoints, StoreTrouble, Troubles
-from tests.simulation.loop import SimulatedProcess, VirtualLoop
+from tests.simulation.faults import Risks, StoreTrouble
+from tests.simulation.loop import VirtualLoop
 
 T = TypeVar("T")
 Put = Callable[[SqliteStateStore], Awaitable[Any]]
@@ -110,24 +109,11 @@ class Disk:
 class SimulatedStore(StateStore):
     """The store as one process has it."""
 
-    def __init__(
-        self,
-        *,
-        inner: SqliteStateStore,
-        disk: Disk,
-        process: SimulatedProcess,
-        points: KillingPoints,
-        troubles: Troubles,
-        chance: Random,
-        loop: VirtualLoop,
-    ) -> None:
+    def __init__(self, *, inner: SqliteStateStore, disk: Disk, risks: Risks) -> None:
         self._inner = inner
         self._disk = disk
-        self._process = process
-        self._points = points
-        self._troubles = troubles
-        self._chance = chance
-        self._loop = loop
+        self._risks = risks
+        self._loop = risks.process.loop
         self._line: list[Waiting] = []
         self._is_writing = False
 
@@ -137,7 +123,7 @@ class SimulatedStore(StateStore):
         return self._inner.boot
 
     async def load(self, job_id: str) -> StoredJob | None:
-        await self._points.pass_by(self._process, "before load")
+        await self._risks.pass_by("before load")
         return await self._read(lambda: self._inner.load(job_id))
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
@@ -197,7 +183,7 @@ class SimulatedStore(StateStore):
         await self._loop.foreign(self._inner.close())
 
     async def _read(self, read: Callable[[], Awaitable[T]]) -> T:
-        trouble = self._troubles.of(StoreTrouble)
+        trouble = self._risks.troubles.of(StoreTrouble)
         await asyncio.sleep(self._pause(trouble))
         if trouble == "unreadable":
             raise StoreUnavailable("the store cannot be read")
@@ -208,26 +194,30 @@ class SimulatedStore(StateStore):
         self._line.append((commit, put, answer))
         if not self._is_writing:
             self._is_writing = True
-            self._process.start(self._write())
+            self._risks.process.start(self._write())
         return answer
 
     def _pause(self, trouble: str) -> float:
-        return self._chance.uniform(0.2, 4.0) if trouble == "slow" else self._chance.uniform(0.0001, 0.004)
+        return (
+            self._risks.chance.uniform(0.2, 4.0)
+            if trouble == "slow"
+            else self._risks.chance.uniform(0.0001, 0.004)
+        )
 
     async def _write(self) -> None:
         """Group by group, each with the fate that it meets."""
         while self._line:
-            trouble = self._troubles.of(StoreTrouble)
+            trouble = self._risks.troubles.of(StoreTrouble)
             await asyncio.sleep(self._pause(trouble))
             group, self._line = self._line, []
             kind = "commit" if any(commit for commit, _, _ in group) else "write"
-            await self._points.pass_by(self._process, f"before {kind}")
+            await self._risks.pass_by(f"before {kind}")
             if trouble == "refused":
                 self._answer(group, [StoreUnavailable("the store refuses it")] * len(group))
                 continue
             if trouble != "vanished":
                 verdicts = await self._loop.foreign(self._make_durable(group))
-                await self._points.pass_by(self._process, f"after {kind}")
+                await self._risks.pass_by(f"after {kind}")
             if trouble in ("vanished", "silent"):
                 verdicts = [StoreUncertain("the store does not say whether it has it")] * len(group)
             self._answer(group, verdicts)
@@ -247,7 +237,7 @@ class SimulatedStore(StateStore):
             else:
                 verdicts.append(next(errors))
                 if verdicts[-1] is None:
-                    self._disk.note(self._process.name, commit, self._loop)
+                    self._disk.note(self._risks.process.name, commit, self._loop)
         return verdicts
 
     def _answer(self, group: Iterable[Waiting], verdicts: Iterable[Any]) -> None:
@@ -261,43 +251,24 @@ class SimulatedStore(StateStore):
                 answer.set_result(verdict)
 
 
-class Confirmed(Protocol):
-    """Of a store, what its history tells it."""
-
-    def written(self, keys: Sequence[tuple[str, int]]) -> Awaitable[None]:
-        """The archive has these."""
-
-
 class SimulatedHistory(History):
-    """One process's way into the archive: what it holds in memory dies with it."""
+    """One process's way into the archive: what it holds in memory dies with it.
 
-    def __init__(
-        self,
-        *,
-        archive: Archive,
-        store: Confirmed | None,
-        process: SimulatedProcess,
-        points: KillingPoints,
-        troubles: Troubles,
-        chance: Random,
-    ) -> None:
+    `confirm`, to be set, tells the store what the archive has.
+    """
+
+    confirm: Callable[[Sequence[tuple[str, int]]], Awaitable[None]]
+
+    def __init__(self, *, archive: Archive, risks: Risks) -> None:
         self._archive = archive
-        self._store = store
-        self._process = process
-        self._points = points
-        self._troubles = troubles
-        self._chance = chance
+        self._risks = risks
         self._line: list[tuple[Batch, bool]] = []
         self._task: asyncio.Task[None] | None = None
-
-    def bind(self, store: Confirmed) -> None:
-        """Who hears what the archive has: a store that is made after its history."""
-        self._store = store
 
     def append(self, batch: Batch, *, durable: bool) -> None:
         self._line.append((batch, durable))
         if self._task is None or self._task.done():
-            self._task = self._process.start(self._write())
+            self._task = self._risks.process.start(self._write())
 
     def is_behind(self) -> bool:
         return False
@@ -311,23 +282,22 @@ class SimulatedHistory(History):
 
     async def _write(self) -> None:
         while self._line:
-            await asyncio.sleep(self._chance.choice((0.02, 0.3, 1.0)))
-            if self._troubles.is_history_away:
+            await asyncio.sleep(self._risks.chance.choice((0.02, 0.3, 1.0)))
+            if self._risks.troubles.is_history_away:
                 continue
             group, self._line = self._line, []
-            await self._points.pass_by(self._process, "before history")
+            await self._risks.pass_by("before history")
             for batch, _ in group:
                 self._archive.insert(batch)
-            await self._points.pass_by(self._process, "after history")
+            await self._risks.pass_by("after history")
             keys = [(batch.uid, batch.sequence) for batch, durable in group if durable]
             if keys:
                 await self._confirm(keys)
 
     async def _confirm(self, keys: Sequence[tuple[str, int]]) -> None:
-        assert self._store is not None
         while True:
             try:
-                await self._store.written(keys)
+                await self.confirm(keys)
             except StoreError:
                 await asyncio.sleep(0.2)
             else:

@@ -7,6 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from random import Random
+from typing import NamedTuple
 
 import msgspec
 
@@ -148,6 +149,19 @@ class Troubles:
     def is_history_away(self) -> bool:
         """Whether the history takes nothing."""
         return bool(self._now.get(HistoryTrouble))
+
+
+class Risks(NamedTuple):
+    """What a process meets: its chances, the troubles of its world, and the points at which it may die."""
+
+    process: SimulatedProcess
+    chance: Random
+    troubles: Troubles
+    points: "KillingPoints"
+
+    async def pass_by(self, point: str) -> None:
+        """One more; where it dies there, nothing follows."""
+        await self.points.pass_by(self.process, point)
 
 
 class KillingPoints:

@@ -37,7 +37,7 @@ class SimulatedProcess:
     def __init__(self, loop: "VirtualLoop", name: str) -> None:
         self.name = name
         self.is_dead = False
-        self._loop = loop
+        self.loop = loop
         self._parked: deque[_Callback] | None = None
         self._context = contextvars.copy_context()
         self._context.run(_PROCESS.set, self)
@@ -45,7 +45,7 @@ class SimulatedProcess:
 
     def start(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Runs `work` as a task of the process."""
-        return self._loop.create_task(work, context=self._context)
+        return self.loop.create_task(work, context=self._context)
 
     @property
     def is_frozen(self) -> bool:
@@ -69,7 +69,7 @@ class SimulatedProcess:
         """It goes on with all that came due meanwhile, in the order in which it came."""
         parked, self._parked = self._parked, None
         for callback in parked or ():
-            callback.again(self._loop)
+            callback.again(self.loop)
 
     def tell_of_death(self, call: Callable[[], object]) -> None:
         """Calls `call` when the process is killed; at once where it is dead."""

@@ -16,8 +16,8 @@ from scheduler_service.domain.events import FeedbackArrived
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.ports.sending import MayGo, NotSent, Sender, always
-from tests.simulation.faults import KillingPoints, TargetTrouble, Troubles
-from tests.simulation.loop import SimulatedProcess, VirtualLoop, outside, set_once
+from tests.simulation.faults import Risks, TargetTrouble, Troubles
+from tests.simulation.loop import VirtualLoop, outside, set_once
 
 HOOK = "hook"
 
@@ -172,42 +172,29 @@ class SimulatedTargets:
 class SimulatedSender(Sender):
     """What one process sends."""
 
-    def __init__(
-        self,
-        *,
-        targets: SimulatedTargets,
-        process: SimulatedProcess,
-        points: KillingPoints,
-        troubles: Troubles,
-        now: Callable[[], Now],
-        chance: Random,
-        loop: VirtualLoop,
-    ) -> None:
+    def __init__(self, *, targets: SimulatedTargets, risks: Risks, now: Callable[[], Now]) -> None:
         self._targets = targets
-        self._process = process
-        self._points = points
-        self._troubles = troubles
+        self._risks = risks
         self._now = now
-        self._chance = chance
-        self._loop = loop
+        self._loop = risks.process.loop
 
     async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
         began = self._loop.time()
-        await asyncio.sleep(self._chance.choice((0.0, 0.0003, 0.005)))
-        await self._points.pass_by(self._process, "before send")
-        if self._troubles.of(TargetTrouble) == "refused":
+        await asyncio.sleep(self._risks.chance.choice((0.0, 0.0003, 0.005)))
+        await self._risks.pass_by("before send")
+        if self._risks.troubles.of(TargetTrouble) == "refused":
             return Fault(FaultKind.CONNECT, "refused", unsent=True)
         if not may_go():
             raise NotSent
         answer: asyncio.Future[Outcome] = self._loop.create_future()
         outside(lambda: self._answer(request, answer))
         outcome = await answer
-        await self._points.pass_by(self._process, "after send")
+        await self._risks.pass_by("after send")
         elapsed = round((self._loop.time() - began) * 1_000)
         return msgspec.structs.replace(outcome, elapsed=elapsed)
 
     def _answer(self, request: OutboundRequest, answer: "asyncio.Future[Outcome]") -> None:
-        pause, outcome = self._targets.take(request, self._process.name, self._now())
+        pause, outcome = self._targets.take(request, self._risks.process.name, self._now())
         self._loop.call_later(pause, set_once, answer, outcome)
 
     async def close(self) -> None:
