@@ -13,7 +13,7 @@ from tests.faults.processes import Crashed, Fleet, Run
 from tests.faults.stories import Story
 from tests.faults.target import Target, open_target
 
-# What lies between these is not durable and was not sent: BEGIN and WRITE are for the long sweep.
+# What lies between these is not durable and was not sent.
 DURABLE = ("state.commit", "history.commit", "send")
 EVERYWHERE = tuple(f"{side} {point}" for point in DURABLE for side in ("before", "after"))
 """Each kind of place."""
@@ -31,7 +31,6 @@ async def sweep_group(
     *,
     first: int,
     stride: int,
-    only: Sequence[str] = DURABLE,
     house: House = SqliteHome,
 ) -> list[str]:
     """Kills at point `first`, then `stride` further on, and so on, until a story ends before its point.
@@ -46,7 +45,7 @@ async def sweep_group(
         async with places:
             if ended.is_set():
                 return
-            killed = await survive(fleet, house(folder / str(point)), tell, (point,), only=only)
+            killed = await survive(fleet, house(folder / str(point)), tell, point)
             swept.extend(killed)
             if not killed:
                 ended.set()
@@ -58,24 +57,23 @@ async def sweep_group(
 
 
 async def survive(
-    fleet: Fleet, home: Home, tell: Tell, points: Sequence[int], *, only: Sequence[str] = DURABLE
+    fleet: Fleet, home: Home, tell: Tell, point: int, *, only: Sequence[str] = DURABLE
 ) -> list[str]:
-    """Plays one story, each life killed at its point, then one that is not; where it was killed."""
+    """Plays one story in a life that is killed at its point, then in one that is not; where it was killed."""
     async with AsyncExitStack() as stack:
         target = await stack.enter_async_context(open_target())
         story = tell(target)
         killed: list[str] = []
         try:
-            for point in points:
-                run = await _live(fleet, home, story, target, point, only)
-                killed += [run.killed_at] if run.killed_at else []
+            run = await _live(fleet, home, story, target, point, only)
+            killed += [run.killed_at] if run.killed_at else []
             run = fleet.start(home.folder, settings=SETTINGS | home.settings)
             target.life += 1
             assert await run.is_up(), run.message
             await story.play(run)
             await story.check(run, home)
         except BaseException as error:
-            error.add_note(f"points {points}, killed at {killed}, log {home.folder}.log")
+            error.add_note(f"point {point}, killed at {killed}, log {home.folder}.log")
             raise
     return killed
 

@@ -176,42 +176,12 @@ async def with_jobs(home: Home, *options: str) -> None:
     assert {one["status"] for one in made} == {"created"}
 
 
-@pytest.mark.parametrize("options", [(), TWO], ids=["one process", "two processes"])
-async def test_a_killed_service_goes_on_with_an_operation_that_is_sent_again(
-    home: Home, options: tuple[str, ...]
-) -> None:
-    """What was done is done; it is interrupted; under its key the rest is done, and no job runs twice."""
-    await with_jobs(home, *options)
-    begun = await home.begin("trigger", key="k")
-    await home.under_way(begun)
-    await home.kill()
-    assert (await home.read(begun))["state"] == "interrupted"
-    again = await home.begin("trigger", key="k")
-    assert again["operationId"] == begun["operationId"]
-    whole = await home.ended(again)
-    assert (whole["state"], whole["succeeded"], whole["failed"]) == ("done", MANY, 0)
-    assert [item["executeNumber"] for item in await home.all("/jobs")] == [1] * MANY
-    assert await asyncio.to_thread(home.process.stop) == 0
-
-
 async def test_an_end_that_was_seen_outlives_a_kill(home: Home) -> None:
     """Who saw `done` sees it after a crash, with the same report."""
     await with_jobs(home)
     seen = await home.ended(await home.begin("trigger"))
     await home.kill()
     assert await home.read(seen) == seen
-
-
-async def test_a_service_that_is_stopped_leaves_it_interrupted(home: Home) -> None:
-    """SIGTERM in the middle: the exit is an ordinary one, and the report names all that was done."""
-    await with_jobs(home)
-    begun = await home.begin("trigger", key="k")
-    await home.under_way(begun)
-    assert await asyncio.to_thread(home.process.stop) == 0
-    await home.start()
-    left = await home.read(begun)
-    triggered = sum(item["executeNumber"] for item in await home.all("/jobs"))
-    assert (left["state"], left["succeeded"]) == ("interrupted", triggered)
 
 
 async def test_commands_over_worker_processes(home: Home) -> None:

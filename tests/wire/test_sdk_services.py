@@ -1,6 +1,5 @@
 """Services of the SDK in the real registry: declared, called, drained, gone (SPEC sections 11, 13, 16)."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 from client_sdk import Client, Service
 from client_sdk.errors import Absent, Invalid
 from client_sdk.models import ServiceDeclaration
-from client_sdk.target import Execution
 from tests.unit.client_sdk.lines import serving
 from tests.wire.service import SERVED, World, running
 
@@ -136,45 +134,3 @@ async def test_a_removed_job_is_paused() -> None:
             await scan(world, client)
             assert (await client.jobs.get("old")).state == "paused"
             assert (await client.jobs.get("new")).state == "active"
-
-
-class Watched:
-    """A function that counts how often it runs at once, and how it ends."""
-
-    def __init__(self) -> None:
-        self.now = self.most = 0
-        self.ends: list[str] = []
-        self.begun: asyncio.Queue[int] = asyncio.Queue()
-        self.ended: asyncio.Queue[int] = asyncio.Queue()
-
-    async def run(self, execution: Execution) -> None:
-        self.now += 1
-        self.most = max(self.most, self.now)
-        self.begun.put_nowait(execution.execute_number)
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await asyncio.sleep(0)
-            self.now -= 1
-            self.ended.put_nowait(execution.execute_number)
-
-
-async def test_a_cancelled_call_ends_in_the_service() -> None:
-    """The scheduler closes its connection: cancelled by hand, by the next execution, or out of time."""
-    watched = Watched()
-    async with running() as world, served(world) as (service, client), asyncio.timeout(20):
-        options: Any = {"overlap_policy": "cancel_running", "max_concurrency": 1, "timeout_seconds": 30}
-        service.job(job_id="long", **options)(watched.run)
-        await service.start()
-        for number in (1, 2, 3):
-            fired = await client.jobs.trigger("long")
-            assert await watched.begun.get() == number
-        assert [await watched.ended.get() for _ in (1, 2)] == [1, 2]
-        await client.executions.cancel(fired)
-        assert await watched.ended.get() == 3
-        fired = await client.jobs.trigger("long")
-        await watched.begun.get()
-        world.clock.advance(31_000)
-        assert await watched.ended.get() == 4
-        assert (await client.wait_for(fired)).error == "500"
-    assert (watched.most, watched.now) == (1, 0)
