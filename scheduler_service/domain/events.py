@@ -192,13 +192,15 @@ class Adopted(Event, frozen=True):
     """Another node, `holder`, hands the job over with `document`, its state in memory.
 
     Its calls in `flight` go on there, and their answers are delivered as usual; so do the calls `beyond`,
-    which still earlier holders have in flight.
+    which still earlier holders have in flight. `sequence` is the last one that was used there, durable or
+    not.
     """
 
     holder: Holder
     flight: tuple[Token, ...] = ()
     document: Document | None = None
     beyond: tuple[tuple[Holder, tuple[Token, ...]], ...] = ()
+    sequence: int = 0
 
 
 class HandedOver(Event, frozen=True):

@@ -234,6 +234,8 @@ def _retries(evidence: Evidence) -> Found:
 def _late(evidence: Evidence) -> Found:
     plan, world = evidence.plan, evidence.world
     policy = plan.definition["overlapPolicy"]
+    if plan.definition.get("timer") is None and evidence.asked_for("update"):
+        policy = "queue"  # the execution that an update starts waits for what runs
     is_direct = (
         policy in ("skip", "allow") and "fire_all" not in f"{plan.definition.get('timer')} {plan.asks}"
     )

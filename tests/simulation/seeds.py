@@ -2,4 +2,5 @@
 
 SEEDS: dict[tuple[str, int], str] = {
     ("alone", 249): "firings that a job owed when it was destroyed were in no ledger",
+    ("dapr", 77): "turns of qos 0 were numbered anew where a job came back to its node",
 }

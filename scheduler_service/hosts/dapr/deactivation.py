@@ -101,7 +101,8 @@ class Deactivation:
             uid = cached.document.head.uid
             if cached.is_live:
                 calls = self._local.own_calls(uid)
-                event = Adopted(self._holder, calls, cached.document, handovers.calls_by_node(uid))
+                beyond = handovers.calls_by_node(uid)
+                event = Adopted(self._holder, calls, cached.document, beyond, cached.sequence)
                 handovers.begin(cached.job_id, self._holder)
                 task = self._tasks.start(self._hand_over(cached.job_id, event))
                 self._handing_over[cached.job_id] = task

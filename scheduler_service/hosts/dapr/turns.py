@@ -192,6 +192,7 @@ class ClusterTurns:
                     return read_kept(known.answer)
                 return Recalled(known.answer, known.digest == asked.digest)
             if isinstance(event, Adopted):
+                cached.sequence = max(cached.sequence, event.sequence)
                 await self._turn.read(cached)  # while those who run a part of it still may hand that over
                 self._handovers.accept(job_id, event)
             else:

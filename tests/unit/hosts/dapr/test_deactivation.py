@@ -51,6 +51,23 @@ async def test_a_job_that_comes_back_at_once_has_lost_nothing(cluster: DaprHouse
     assert cluster.executions() == {1: State.SUCCEEDED}
 
 
+async def test_no_turn_has_the_number_of_one_that_was_in_memory_alone(cluster: DaprHouse) -> None:
+    """The history takes each number once: a second record of it would be dropped."""
+    first, second = "http://target.test/first", "http://target.test/second"
+    cluster.sender.hold(second)
+    await cluster.create(request=[{"url": first}, {"url": second}], timer=EXTERNAL)
+    await cluster.trigger()
+    await cluster.settle()
+    await cluster.world.deactivate("job", cluster.world.nodes["one"])
+    await cluster.advance(2_000)
+    cluster.sender.release(second)
+    await cluster.settle()
+    assert cluster.executions() == {1: State.SUCCEEDED}
+    numbers = [batch.sequence for batch in cluster.batches()]
+    assert len(numbers) > 3
+    assert len(set(numbers)) == len(numbers)
+
+
 async def test_a_turn_that_counts_though_daprd_refused_its_state_is_handed_over(
     cluster: DaprHouse,
 ) -> None:
