@@ -2,55 +2,27 @@
 
 from tests.faults.homes import Home
 from tests.faults.processes import Caller, Run
-from tests.faults.stories import JOB, TERMINAL, check_tidy, in_full
+from tests.faults.stories import OneExecution, check_tidy, in_full
 from tests.faults.target import Target
 
 SETTINGS = {"services.offline_seconds": 1, "services.lost_after_seconds": 0.3}
 INSTANCE = "/services/shop/instances/a"
 
 
-class LostInstance:
+class LostInstance(OneExecution):
     """One asynchronous execution; the instance sends heartbeats until it is called, and none after that."""
 
     def __init__(self, target: Target, qos: int) -> None:
-        self._target = target
-        self._qos = qos
-        self._definition = {
-            "jobId": "job",
-            "jobName": "lost",
-            "creator": "1",
-            "creatorName": "one",
-            "timer": {"period": "external"},
-            "request": [{"url": "service://shop/run"}],
-            "async": True,
-            "timeoutSeconds": 120,
-            # A machine so slow that a heartbeat comes late loses no more than an attempt.
-            "retry": [
-                {"errorEquals": "no_instance", "intervalSeconds": 0.1, "backoffRate": 1, "maxAttempts": 500}
-            ],
-            "maxRetries": 500,
-            "notification": [{"url": f"{target.url}/told", "stateEquals": ["finalFailed"]}],
-            "qos": qos,
-        }
-        self._is_created = False
-        self._execution = ""
-        self._lives = 0
+        # A machine so slow that a heartbeat comes late loses no more than an attempt.
+        retry = {"errorEquals": "no_instance", "intervalSeconds": 0.1, "backoffRate": 1, "maxAttempts": 500}
+        told = {"url": f"{target.url}/told", "stateEquals": ["finalFailed"]}
+        step = {"url": "service://shop/run"}
+        members = {"request": [step], "async": True, "retry": [retry], "maxRetries": 500}
+        super().__init__(target, qos, notification=[told], **members)
 
     async def play(self, run: Caller) -> None:
-        self._lives += 1
         await self._show_life(run)
-        if not self._is_created:
-            answer = await run.ask("POST", JOB, json=self._definition)
-            assert answer.status_code in (200, 201), answer.text
-            self._is_created = True
-        if not self._execution:
-            answer = await run.ask("POST", f"{JOB}/trigger", headers={"Idempotency-Key": "once"})
-            assert answer.status_code == 200, answer.text
-            self._execution = answer.json()["data"]["executionId"]
-        await run.until(lambda: self._is_done(run), "the execution has ended and was told of")
-
-    async def note(self, home: Home) -> None:
-        """Nothing of the store is needed: what the target was sent says it all."""
+        await super().play(run)
 
     async def check(self, run: Run, home: Home) -> None:
         (execution,) = await in_full(run)
@@ -82,7 +54,4 @@ class LostInstance:
 
     async def _is_done(self, run: Caller) -> bool:
         await self._show_life(run)
-        found = await run.ask("GET", f"/executions/{self._execution}")
-        if found.status_code != 200 or found.json()["data"]["state"] not in TERMINAL:
-            return False
-        return bool(self._target.to("/told")) or (self._qos == 0 and self._lives > 1)
+        return await super()._is_done(run)

@@ -54,6 +54,46 @@ def describe(target: Target, **members: Any) -> dict[str, Any]:
     return base | members
 
 
+class OneExecution:
+    """A story of one execution: its job is created and triggered once, over as many lives as it takes."""
+
+    def __init__(self, target: Target, qos: int, **members: Any) -> None:
+        self._target = target
+        self._qos = qos
+        common = {"jobId": "job", "jobName": "one", "creator": "1", "creatorName": "one"}
+        self._definition = (
+            common | {"timer": {"period": "external"}, "timeoutSeconds": 120, "qos": qos} | members
+        )
+        self._is_created = False
+        self._execution = ""
+        self._lives = 0
+
+    async def play(self, run: Caller) -> None:
+        self._lives += 1
+        if not self._is_created:
+            answer = await run.ask("POST", JOB, json=self._definition)
+            assert answer.status_code in (200, 201), answer.text
+            self._is_created = True
+        if not self._execution:
+            answer = await run.ask("POST", f"{JOB}/trigger", headers={"Idempotency-Key": "once"})
+            assert answer.status_code == 200, answer.text
+            self._execution = answer.json()["data"]["executionId"]
+        await run.until(lambda: self._is_done(run), "the execution has ended")
+
+    async def note(self, home: Home) -> None:
+        """Nothing of the store is needed: what the target was sent says it all."""
+
+    async def _is_done(self, run: Caller) -> bool:
+        """Whether it has ended, and was told of where that is promised."""
+        return await self._has_ended(run) and (
+            bool(self._target.to("/told")) or (self._qos == 0 and self._lives > 1)
+        )
+
+    async def _has_ended(self, run: Caller) -> bool:
+        found = await run.ask("GET", f"/executions/{self._execution}")
+        return found.status_code == 200 and found.json()["data"]["state"] in TERMINAL
+
+
 class Durable:
     """What a dead service left behind."""
 

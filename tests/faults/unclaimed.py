@@ -2,47 +2,18 @@
 
 from tests.faults.homes import Home
 from tests.faults.processes import Caller, Run
-from tests.faults.stories import JOB, TERMINAL, check_tidy, in_full
+from tests.faults.stories import OneExecution, check_tidy, in_full
 from tests.faults.target import Target
 
 STEP = {"url": "queue://work", "parallelism": 2, "queueTimeoutSeconds": 0.5}
 
 
-class Unclaimed:
+class Unclaimed(OneExecution):
     """One execution of two parts, which ends as `queue_timeout`."""
 
     def __init__(self, target: Target, qos: int) -> None:
-        self._target = target
-        self._qos = qos
-        self._definition = {
-            "jobId": "job",
-            "jobName": "unclaimed",
-            "creator": "1",
-            "creatorName": "one",
-            "timer": {"period": "external"},
-            "request": [STEP],
-            "timeoutSeconds": 120,
-            "notification": [{"url": f"{target.url}/told", "stateEquals": ["finalFailed"]}],
-            "qos": qos,
-        }
-        self._is_created = False
-        self._execution = ""
-        self._lives = 0
-
-    async def play(self, run: Caller) -> None:
-        self._lives += 1
-        if not self._is_created:
-            answer = await run.ask("POST", JOB, json=self._definition)
-            assert answer.status_code in (200, 201), answer.text
-            self._is_created = True
-        if not self._execution:
-            answer = await run.ask("POST", f"{JOB}/trigger", headers={"Idempotency-Key": "once"})
-            assert answer.status_code == 200, answer.text
-            self._execution = answer.json()["data"]["executionId"]
-        await run.until(lambda: self._is_done(run), "the execution has ended and was told of")
-
-    async def note(self, home: Home) -> None:
-        """Nothing of the store is needed."""
+        told = {"url": f"{target.url}/told", "stateEquals": ["finalFailed"]}
+        super().__init__(target, qos, request=[STEP], notification=[told])
 
     async def check(self, run: Run, home: Home) -> None:
         (execution,) = await in_full(run)
@@ -64,12 +35,6 @@ class Unclaimed:
         may_miss = self._qos == 0 and self._lives > 1
         assert parts == ["queue_timeout"] * 2 or (may_miss and set(parts) <= {"queue_timeout"}), execution
         assert len(told) >= 1 - may_miss
-
-    async def _is_done(self, run: Caller) -> bool:
-        found = await run.ask("GET", f"/executions/{self._execution}")
-        if found.status_code != 200 or found.json()["data"]["state"] not in TERMINAL:
-            return False
-        return bool(self._target.to("/told")) or (self._qos == 0 and self._lives > 1)
 
     async def _is_empty(self, run: Caller) -> bool:
         found = await run.read("/queues/work")

@@ -18,13 +18,14 @@ POLICY = {"errorEquals": "500", "maxAttempts": 1, "intervalSeconds": 5}
 )
 async def test_retries_of_the_settings(own: dict[str, object], source: str, attempts: int) -> None:
     """They are those of a job that gives none; options and the plan of retries show them."""
-    async with running(defaults={"retry": [POLICY]}) as world:
+    async with running(defaults={"retry": [POLICY]}, history={"detail": "failures"}) as world:
         world.target.always("/run", Reply(500))
         posted = definition(request=[{"url": f"{world.target.url}/run"}], **own)
         job = data_of(await world.client.post("/jobs/j", json=posted), 201)
         shown = own.get("retry", [POLICY])
         assert job["options"]["retry"] == {"value": shown, "source": source}
         assert job["options"]["qos"] == {"value": 0, "source": "product"}
+        assert job["options"]["historyDetail"] == {"value": "failures", "source": "platform"}
         plan = data_of(await world.client.get("/jobs/j/retry-plan", params={"error": "500"}))
         assert len(plan["items"]) == attempts - 1
         execution = data_of(await world.client.post("/jobs/j/trigger"))["executionId"]

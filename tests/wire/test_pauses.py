@@ -1,7 +1,6 @@
 """Queues and services that are paused: nothing begins there, and no time counts (SPEC section 13)."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -92,21 +91,6 @@ async def test_a_pause_does_not_count_against_limits() -> None:
         assert (await world.ended(late))["state"] == "succeeded"
 
 
-async def test_a_pause_outlives_a_restart(tmp_path: Path) -> None:
-    """And the downtime counts as little as the rest of it."""
-    async with running(store={"data": str(tmp_path)}) as world:
-        await create(world, {"queueTimeoutSeconds": 90}, qos=1)
-        execution = await trigger(world)
-        await pause(world)
-    async with running(store={"data": str(tmp_path)}) as world:
-        await world.advance(500)
-        assert await claim(world) == []
-        assert (await pause(world))["pausedAt"] == START
-        await resume(world)
-        await world.advance(80)
-        assert [one["executionId"] for one in await claim(world)] == [execution]
-
-
 async def test_a_part_of_a_paused_queue_can_be_cancelled() -> None:
     """It leaves the queue at once."""
     async with running() as world:
@@ -116,15 +100,6 @@ async def test_a_part_of_a_paused_queue_can_be_cancelled() -> None:
         data_of(await world.client.post(f"/executions/{execution}/cancel"))
         assert (await world.ended(execution))["state"] == "cancelled"
         assert (await resume(world))["depth"] == 0
-
-
-async def test_the_client_pauses_queues() -> None:
-    """`pause` and `resume`, with the queue as it is then."""
-    async with running() as world:
-        transport = httpx.ASGITransport(world.service.api)
-        async with Client("http://127.0.0.1:8000", transport=transport) as client:
-            assert (await client.queues.pause("work")).paused
-            assert not (await client.queues.resume("work")).paused
 
 
 SHOP = "services/shop"
@@ -186,22 +161,6 @@ async def test_what_runs_at_a_paused_service_goes_on() -> None:
         assert len(world.target.at("/stop")) == 1
 
 
-@pytest.mark.parametrize("route", ["broadcast", "shard"])
-async def test_a_step_for_all_instances_waits_too(route: str) -> None:
-    """And goes to those that are there after the pause."""
-    async with running() as world:
-        await open_shop(world)
-        posted = definition(request=[{"url": "service://shop/run", "route": route}])
-        data_of(await world.client.post("/jobs/j", json=posted), 201)
-        await pause(world, SHOP)
-        world.waiting = 1
-        execution = data_of(await world.client.post("/jobs/j/trigger"))["executionId"]
-        await world.advance(1)
-        assert world.target.at("/run") == []
-        await resume(world, SHOP)
-        assert (await world.ended(execution))["state"] == "succeeded"
-
-
 async def test_a_service_of_the_settings_can_be_paused() -> None:
     """It is registered by it, and listed; one that nobody knows is 404, as is its end."""
     async with running() as world:
@@ -219,21 +178,15 @@ async def test_a_service_of_the_settings_can_be_paused() -> None:
             assert pointers(await world.client.post(f"/services/none/{verb}")) == [("/name", "absent")]
 
 
-async def test_a_pause_of_a_service_outlives_a_restart(tmp_path: Path) -> None:
-    """What waits at qos 1 is held further, with what was left of its attempt."""
-    async with running(store={"data": str(tmp_path)}) as world:
-        await create_for(world, "service://jobswork/run", qos=1, timeoutSeconds=60)
-        await pause(world, "services/jobswork")
-        world.waiting = 1
-        execution = await trigger(world)
-        await world.advance(50)
-    async with running(store={"data": str(tmp_path)}) as world:
-        world.waiting = 1
-        await world.advance(500)
-        assert world.target.at("/run") == []
-        await resume(world, "services/jobswork")
-        found = await world.ended(execution)
-        assert (found["state"], found["attemptCount"]) == ("succeeded", 1)
+async def test_the_client_pauses_queues_and_services() -> None:
+    """`pause` and `resume`, with what was named as it is then."""
+    async with running() as world:
+        await open_shop(world)
+        transport = httpx.ASGITransport(world.service.api)
+        async with Client("http://127.0.0.1:8000", transport=transport) as client:
+            for group, name in ((client.queues, "work"), (client.services, "shop")):
+                assert (await group.pause(name)).paused
+                assert not (await group.resume(name)).paused
 
 
 async def test_a_removed_service_is_not_paused_any_more() -> None:
@@ -249,13 +202,3 @@ async def test_a_removed_service_is_not_paused_any_more() -> None:
         assert (await world.ended(execution))["error"] == "no_instance"
         await open_shop(world)
         assert data_of(await world.client.get("/services/shop"))["paused"] is False
-
-
-async def test_the_client_pauses_services() -> None:
-    """`pause` and `resume`, with the service as it is then."""
-    async with running() as world:
-        await open_shop(world)
-        transport = httpx.ASGITransport(world.service.api)
-        async with Client("http://127.0.0.1:8000", transport=transport) as client:
-            assert (await client.services.pause("shop")).paused
-            assert not (await client.services.resume("shop")).paused

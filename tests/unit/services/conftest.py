@@ -8,6 +8,7 @@ import pytest
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.registry import Registry
 from tests.unit.services.routing_rig import Scene
+from tests.unit.services.shared_table import ViewedCluster
 from tests.unit.services.tables import MemoryTable, StandingClock
 
 
@@ -33,6 +34,16 @@ def table() -> MemoryTable:
 def registry(table: MemoryTable, clock: StandingClock) -> Registry:
     """An empty registry over `table`."""
     return Registry(table=table, instances=Instances(), clock=clock)
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[ViewedCluster]:
+    """Two nodes, `one` and `two`."""
+    made = ViewedCluster()
+    await made.start("one")
+    await made.start("two")
+    yield made
+    await made.close()
 
 
 @pytest.fixture

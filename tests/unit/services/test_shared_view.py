@@ -1,7 +1,5 @@
 """One registry at all nodes of a cluster: what one knows, all know within two seconds (SPEC section 13)."""
 
-from collections.abc import AsyncIterator
-
 import msgspec
 import pytest
 
@@ -17,15 +15,6 @@ from tests.unit.services.shared_table import SHOP, TENANT, ViewedCluster
 pytestmark = pytest.mark.anyio
 WITHIN = 2 * SECOND
 PLACE = (TENANT, SHOP, "a")
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[ViewedCluster]:
-    made = ViewedCluster()
-    await made.start("one")
-    await made.start("two")
-    yield made
-    await made.close()
 
 
 async def test_who_registers_at_one_node_is_known_at_the_other(cluster: ViewedCluster) -> None:

@@ -1,7 +1,5 @@
 """What is old is forgotten by every node, and leaves the shared tables."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from scheduler_service.domain.moments import DAY, SECOND
@@ -12,15 +10,6 @@ from tests.unit.services.shared_table import SHOP, TENANT, ViewedCluster
 
 pytestmark = pytest.mark.anyio
 WITHIN = 2 * SECOND
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[ViewedCluster]:
-    made = ViewedCluster()
-    await made.start("one")
-    await made.start("two")
-    yield made
-    await made.close()
 
 
 async def scan(cluster: ViewedCluster, name: str) -> Changes:

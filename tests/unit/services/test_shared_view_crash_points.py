@@ -1,7 +1,5 @@
 """A change of the registry that ends half-way: what was answered stays, and a repetition does the rest."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from scheduler_service.domain.moments import SECOND
@@ -11,15 +9,6 @@ from tests.unit.services.shared_table import SHOP, TENANT, ViewedCluster
 
 pytestmark = pytest.mark.anyio
 WITHIN = 2 * SECOND
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[ViewedCluster]:
-    made = ViewedCluster()
-    await made.start("one")
-    await made.start("two")
-    yield made
-    await made.close()
 
 
 async def test_a_removal_that_cannot_be_shared_may_be_repeated(cluster: ViewedCluster) -> None:

@@ -1,6 +1,6 @@
 """What one node cannot read or do ends neither its exchange with the others nor that of the rest."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import pytest
@@ -17,15 +17,6 @@ PLACE = (TENANT, SHOP, "a")
 FULL = Instance(
     SHOP, TENANT, "a", "http://a.test", ("eu",), 3, "till", draining=True, seen=7, declares=b"d", said=6
 )
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[ViewedCluster]:
-    made = ViewedCluster()
-    await made.start("one")
-    await made.start("two")
-    yield made
-    await made.close()
 
 
 def test_a_row_has_all_that_an_instance_said_of_itself() -> None:

@@ -166,21 +166,6 @@ def test_a_second_signal_ends_the_waiting(tmp_path: Path) -> None:
         assert "Traceback" not in "".join(process.err)
 
 
-def test_the_effective_options_of_a_job_are_shown(tmp_path: Path) -> None:
-    """Each with its value and where it comes from, history.detail among them (13)."""
-    environ = {"PUNCTUAL_HISTORY__DETAIL": "failures", "PUNCTUAL_DEFAULTS__QOS": "1"}
-    with serve(tmp_path / "data", **environ) as process:
-        url = process.wait_for_url()
-        definition = {"jobName": "A", "creator": "1", "creatorName": "one", "timer": {"period": "external"}}
-        step = {"url": "http://127.0.0.1:9/"}
-        own = definition | {"request": [step], "maxRetries": 0}
-        options = httpx.post(f"{url}/jobs/a", json=own).json()["data"]["options"]
-        assert options["historyDetail"] == {"value": "failures", "source": "platform"}
-        assert options["qos"] == {"value": 1, "source": "platform"}
-        assert options["queueLimit"] == {"value": 100, "source": "product"}
-        assert options["maxRetries"] == {"value": 0, "source": "job"}
-
-
 def test_with_a_key_each_request_needs_it(tmp_path: Path) -> None:
     """Also beyond loopback; health does not; the command line sends it (14, 16)."""
     with (

@@ -1,6 +1,7 @@
 """One lease: renewed while its work goes on, and watched for its loss (SPEC section 13)."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -34,8 +35,9 @@ async def test_a_lease_is_renewed_while_work_goes_on() -> None:
     assert queue.renewals[0].message == "copying"
 
 
-async def test_work_stops_when_its_lease_is_lost() -> None:
-    """Another one has it: nothing is completed."""
+@pytest.mark.parametrize("end", [Queue.lose, lambda queue: queue.cancelled.add("lease-1")])
+async def test_work_stops_when_its_lease_is_lost_or_cancelled(end: Callable[[Queue], None]) -> None:
+    """A renewal says so: nothing is completed."""
     queue, worker = Queue(renew_seconds=0.005), make()
     begun, stopped = asyncio.Event(), asyncio.Event()
 
@@ -50,7 +52,7 @@ async def test_work_stops_when_its_lease_is_lost() -> None:
     async with running(worker, queue):
         await queue.publish("slow")
         await begun.wait()
-        queue.lose()
+        end(queue)
         await stopped.wait()
     assert queue.completed == []
     assert "refused" not in queue.told

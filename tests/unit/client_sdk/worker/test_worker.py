@@ -159,27 +159,6 @@ async def test_no_more_at_once_than_concurrency() -> None:
     assert not queue.instances
 
 
-async def test_work_stops_when_it_is_cancelled() -> None:
-    """A renewal says so."""
-    queue, worker = Queue(renew_seconds=0.005), make()
-    begun, stopped = asyncio.Event(), asyncio.Event()
-
-    @worker.job(job_id="slow")
-    async def slow() -> None:
-        begun.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            stopped.set()
-
-    async with running(worker, queue):
-        await queue.publish("slow")
-        await begun.wait()
-        queue.cancelled.add("lease-1")
-        await stopped.wait()
-    assert queue.completed == []
-
-
 async def test_a_completion_after_the_lease_does_not_count(caplog: pytest.LogCaptureFixture) -> None:
     """The queue refuses it: the worker logs that with the reason, and goes on with other work."""
     queue, worker, begun, go = Queue(), make(), asyncio.Event(), asyncio.Event()
