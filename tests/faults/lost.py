@@ -52,6 +52,6 @@ class LostInstance(OneExecution):
             answer = await run.ask("PUT", INSTANCE, json={"address": self._target.url})
             assert answer.status_code in (200, 201), answer.text
 
-    async def _is_done(self, run: Caller) -> bool:
+    async def is_done(self, run: Caller) -> bool:
         await self._show_life(run)
-        return await super()._is_done(run)
+        return await super().is_done(run)

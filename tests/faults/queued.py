@@ -54,7 +54,7 @@ class Queued(OneExecution):
             assert (self._qos, ended["error"]) == (0, "lost"), ended
             assert self._lives > 1
 
-    async def _is_done(self, run: Caller) -> bool:
+    async def is_done(self, run: Caller) -> bool:
         """A round of both instances; whether the execution has ended."""
         for name in INSTANCES:
             if name not in self._held:
@@ -64,7 +64,7 @@ class Queued(OneExecution):
                 self._held |= dict(zip([name], items, strict=False))
             if name in self._held:
                 await self._finish(run, name)
-        return await self._has_ended(run)
+        return await self.has_ended(run)
 
     async def _finish(self, run: Caller, name: str) -> None:
         """Renews and completes; who hears that the lease is lost forgets about it."""

@@ -78,18 +78,18 @@ class OneExecution:
             answer = await run.ask("POST", f"{JOB}/trigger", headers={"Idempotency-Key": "once"})
             assert answer.status_code == 200, answer.text
             self._execution = answer.json()["data"]["executionId"]
-        await run.until(lambda: self._is_done(run), "the execution has ended")
+        await run.until(lambda: self.is_done(run), "the execution has ended")
 
     async def note(self, home: Home) -> None:
         """Nothing of the store is needed: what the target was sent says it all."""
 
-    async def _is_done(self, run: Caller) -> bool:
+    async def is_done(self, run: Caller) -> bool:
         """Whether it has ended, and was told of where that is promised."""
-        return await self._has_ended(run) and (
+        return await self.has_ended(run) and (
             bool(self._target.to("/told")) or (self._qos == 0 and self._lives > 1)
         )
 
-    async def _has_ended(self, run: Caller) -> bool:
+    async def has_ended(self, run: Caller) -> bool:
         found = await run.ask("GET", f"/executions/{self._execution}")
         return found.status_code == 200 and found.json()["data"]["state"] in TERMINAL
 
