@@ -13,6 +13,6 @@ class StaticDirectory:
         """The base address of service `name`, or None."""
         return self._addresses.get(name)
 
-    def awaits_instances(self, name: str) -> bool:
-        """Never: what is in the table is there."""
-        return False
+    def wait(self, name: str) -> int:
+        """None: what is in the table is there."""
+        return 0

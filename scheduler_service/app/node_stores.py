@@ -94,7 +94,7 @@ def make_services(
     )
     dapr = settings.dapr
     directory = InvocationDirectory(known=services.directory, http_port=dapr.http_port, token=dapr.api_token)
-    services.fall_back_to(directory.address)
+    services.fall_back_to(directory.base_of)
     return services, directory
 
 

@@ -89,7 +89,7 @@ class ServiceRegistry:
         self.router = self._make_router()
         self._bind()
         self.directory = RegistryDirectory(
-            registry=self.registry, static=_first_of(settings), clock=clock, tenant=tenant
+            registry=self.registry, static=_first_of(settings), clock=clock, tenant=tenant, terms=self._terms
         )
 
     def _make_router(self) -> MemoryRouter:
@@ -152,9 +152,9 @@ class ServiceRegistry:
         found = self._instances.get(self._tenant, name, instance_id)
         return found is not None and self._instances.is_online(found, self._clock.now().steady)
 
-    def locate(self, name: str) -> tuple[str | None, bool]:
-        """Where a service is, and whether instances of it may come back in a moment."""
-        return self.directory.address(name), self.directory.awaits_instances(name)
+    def locate(self, name: str) -> tuple[str | None, int]:
+        """Where a service is, and how long (ms) a call waits for an instance of it."""
+        return self.directory.address(name), self.directory.wait(name)
 
     def wake_claimers(self, write: QueueWrite) -> None:
         """A turn has written into the queues."""

@@ -10,7 +10,7 @@ PunctualError
     │       └── Exhausted    this machine had no descriptor for it: it is tried again
     ├── TimedOut         the call's time ran out (kind `timeout`)
     └── NoInstance       the service has no address (kind `no_instance`)
-        └── NotBack      it has none yet: its instances have not registered since the scheduler's start
+        └── NotBack      it has none yet: its instances are waited for
 """
 
 from typing import ClassVar
@@ -64,4 +64,4 @@ class NoInstance(TransportError):
 
 
 class NotBack(NoInstance):
-    """The service has no address yet: its instances have not registered since the scheduler's start."""
+    """The service has no address yet: its instances are waited for."""

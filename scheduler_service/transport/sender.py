@@ -185,8 +185,7 @@ class HttpSender:
             # A task of its own: timeouts need one, and the caller may have none.
             return await asyncio.create_task(self._call_system(request, deadline)), request.url
         until = self._write_deadline(request)
-        hop = _first_hop(request, await self._find(request, deadline))
-        first = await self._exchange(hop, request, until, deadline, may_go)
+        first, hop = await self._reach(request, until, deadline, may_go)
         reply, hop = await self._follow(hop, first, request, until, deadline)
         return reply, write_url(hop.target)
 
@@ -206,12 +205,19 @@ class HttpSender:
                 raise ConnectFailed(str(error)) from None
         return reply, hop
 
-    async def _find(self, request: OutboundRequest, deadline: float) -> Located:
-        """The service's address; after a start of the scheduler, waits until an instance has registered."""
+    async def _reach(
+        self, request: OutboundRequest, until: str, deadline: float, may_go: MayGo
+    ) -> tuple[ParsedResponse, Hop]:
+        """The answer of a service, and the hop; waits where no instance takes work or can be reached."""
+        started = self._clock.now().steady
         while True:
             try:
-                return self._services.locate(request.url, request.base)
-            except NotBack:
+                hop = _first_hop(request, self._services.locate(request.url, request.base))
+                return await self._exchange(hop, request, until, deadline, may_go), hop
+            except (NotBack, Unreached):
+                wait = 0 if request.base else self._services.wait(request.url)
+                if self._clock.now().steady - started >= wait:
+                    raise
                 if asyncio.get_running_loop().time() + INSTANCE_POLL_SECONDS >= deadline:
                     raise
             await asyncio.create_task(asyncio.sleep(INSTANCE_POLL_SECONDS))

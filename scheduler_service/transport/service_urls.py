@@ -25,8 +25,8 @@ class Directory(Protocol):
     def address(self, name: str) -> str | None:
         """The `http(s)://host[:port][/base]` of service `name`, or None. Raises nothing."""
 
-    def awaits_instances(self, name: str) -> bool:
-        """Whether running instances of `name` may not have registered since the start yet. Raises nothing."""
+    def wait(self, name: str) -> int:
+        """How long (ms) a call waits in all for an instance of `name`; it may fall. Raises nothing."""
 
 
 class Located(msgspec.Struct, frozen=True, gc=False):
@@ -68,7 +68,7 @@ class ServiceUrls:
 
     def locate(self, url: str, base: str = "") -> Located:
         """The target of a `service:` URL. Raises NoInstance for an unknown service, NotBack for one whose
-        instances may register soon, RefusedTarget for a malformed one.
+        instances are waited for, RefusedTarget for a malformed one.
 
         `base` is the address of an instance that was already chosen; empty: the directory is consulted.
         """
@@ -87,6 +87,12 @@ class ServiceUrls:
             return Located(whole, trusted)
         return Located(whole, trusted, by_sidecar=True, credentials=self._sidecar.credentials)
 
+    def wait(self, url: str) -> int:
+        """How long (ms) a call of a `service:` URL waits in all for an instance that it reaches."""
+        match = _SERVICE.fullmatch(url)
+        name = None if match is None else match.group(1)
+        return self._directory.wait(name) if name and is_service_name(name) else 0
+
     def _base(self, name: str | None) -> tuple[str, bool]:
         """The base address behind a name, and whether it is trusted."""
         match name:
@@ -99,10 +105,8 @@ class ServiceUrls:
                 f"{name[:80]!r} is not a service name: use letters, digits, '_', '.' and '-'."
             )
         address = self._directory.address(name)
-        if not address and self._directory.awaits_instances(name):
-            raise NotBack(
-                f"No instance of the service {name!r} has registered since the start: is one running?"
-            )
+        if not address and self._directory.wait(name):
+            raise NotBack(f"No instance of the service {name!r} takes work: is one running?")
         found = _require(address, f"The service {name!r}", "services.static")
         return found, self._vouched(found)
 
@@ -119,16 +123,16 @@ class InvocationDirectory:
         self.credentials = show_token(token)
 
     def address(self, name: str) -> str | None:
-        """The base address of service `name`. Raises nothing."""
-        return self._known.address(name) or self.base_of(name)
+        """The base address of service `name`; None: its own instances are waited for. Raises nothing."""
+        return self._known.address(name) or (None if self._known.wait(name) else self.base_of(name))
 
     def base_of(self, name: str) -> str:
         """The base address at which the sidecar calls service `name`."""
         return f"{self.base}/{name}/method"
 
-    def awaits_instances(self, name: str) -> bool:
-        """Never: the sidecar resolves instances itself."""
-        return False
+    def wait(self, name: str) -> int:
+        """How long (ms) an instance that has registered is waited for; the sidecar's own: not."""
+        return self._known.wait(name)
 
 
 class InvocationSender:

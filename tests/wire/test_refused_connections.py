@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.wire.service import World, data_of, definition, running
+from scheduler_service.domain.wire import CallKind
+from tests.wire.service import START, World, data_of, definition, running
 from tests.wire.target import Reply, Target
 
 pytestmark = pytest.mark.anyio
@@ -123,3 +124,82 @@ async def test_an_instance_that_has_read_the_request_is_not_left(world: World) -
         await create(world, request=[STEP | {"route": "failover", "followRedirects": 1}])
         assert (await execute(world))["error"] == "500"
         assert alive.at("/run") == []
+
+
+async def job_of_calls(world: World) -> str:
+    """An execution whose check, notifications and `cancelUrl` go to the shop; its id."""
+    calls = {
+        "async": True,
+        "checkUrl": "service://shop/check",
+        "cancelUrl": {"url": "service://shop/end"},
+        "timeoutSeconds": 0,
+    }
+    request = [{"url": "service://jobswork/run"}]
+    await create(world, request=request, notification=[{"url": "service://shop/told"}], **calls)
+    return str(data_of(await world.client.post("/jobs/j/trigger"))["executionId"])
+
+
+async def is_checking(world: World) -> bool:
+    """Whether a check is on its way; until then the clock runs."""
+    host: Any = world.service.components.host
+    if any(token.kind is CallKind.CHECK for token in host.effects.calls.tokens()):
+        return True
+    world.clock.advance(100)
+    return False
+
+
+@pytest.mark.parametrize("is_deaf", [False, True])
+async def test_checks_and_notifications_wait_as_steps_do(*, is_deaf: bool) -> None:
+    """While a single instance has left, or refuses connections; the first try of each is answered."""
+    async with running(services={"wait_seconds": 20}) as world, Target(lambda: 0) as back:
+        back.always("/check", Reply(200, {"status": "succeed"}))
+        await register(world, "a", dead_address())
+        if not is_deaf:
+            data_of(await world.client.delete("/services/shop/instances/a"))
+        execution = await job_of_calls(world)
+        await world.until(lambda: is_checking(world))
+        await register(world, "a", back.url)
+        ended = await world.ended(execution)
+        (attempt,) = ended["attempts"]
+        assert (ended["state"], len(attempt["checks"])) == ("succeeded", 1)
+
+        async def are_delivered() -> bool:
+            told = data_of(await world.client.get(f"/executions/{execution}"))["notifications"]
+            return {one["state"] for one in told} == {"delivered"}
+
+        await world.until(are_delivered)
+
+
+async def test_a_cancel_url_waits_as_steps_do() -> None:
+    """So an instance that comes back is told."""
+    async with running(services={"wait_seconds": 20}) as world, Target(lambda: 0) as back:
+        await register(world, "a", dead_address())
+        data_of(await world.client.delete("/services/shop/instances/a"))
+        execution = await job_of_calls(world)
+        data_of(await world.client.post(f"/executions/{execution}/cancel"))
+        await world.ended(execution)
+        await register(world, "a", back.url)
+
+        async def is_told() -> bool:
+            return len(back.at("/end")) == 1
+
+        await world.until(is_told)
+
+
+async def test_a_check_waits_no_longer_than_a_step() -> None:
+    """Then it has failed."""
+    async with running(services={"wait_seconds": 20}) as world:
+        await register(world, "a", dead_address())
+        data_of(await world.client.delete("/services/shop/instances/a"))
+        execution = await job_of_calls(world)
+
+        async def has_ended() -> bool:
+            world.clock.advance(1_000)
+            found = await world.client.get(f"/executions/{execution}")
+            return bool(found.json()["data"]["endedAt"])
+
+        await world.until(has_ended)
+        ended = await world.ended(execution)
+        checks = ["takes work" in one["error"] for one in ended["attempts"][0]["checks"]]
+        assert (ended["error"], checks) == ("check", [True] * 3)
+        assert world.clock.now().wall - START >= 3 * 20_000

@@ -80,21 +80,21 @@ class ParentDirectory:
 
     def __init__(self, *, connection: RpcConnection) -> None:
         self._connection = connection
-        self._known: dict[str, tuple[str | None, bool]] = {}
+        self._known: dict[str, tuple[str | None, int]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def address(self, name: str) -> str | None:
         """The base address of a service, as of the latest answer."""
-        return self._known.get(name, (None, False))[0]
+        return self._known.get(name, (None, 0))[0]
 
-    def awaits_instances(self, name: str) -> bool:
-        """Whether instances may live that have not registered since the service's start."""
-        awaits = self._known.get(name, (None, False))[1]
-        if awaits:  # the sender asks again in a moment: by then the answer is renewed
+    def wait(self, name: str) -> int:
+        """How long (ms) a call waits in all for an instance that takes work."""
+        wait = self._known.get(name, (None, 0))[1]
+        if wait:  # the sender asks again in a moment: by then the answer is renewed
             task = asyncio.ensure_future(self.learn(name))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        return awaits
+        return wait
 
     async def learn(self, name: str) -> None:
         """Renews the answer. Raises nothing: where the service does not answer, the latest one stays."""

@@ -12,8 +12,8 @@ from scheduler_service.ports.services import Router
 from scheduler_service.telemetry.occurrences import Take
 
 T = TypeVar("T")
-AddressOf = Callable[[str], tuple[str | None, bool]]
-"""The address of a service, and whether instances of it may come back in a moment."""
+AddressOf = Callable[[str], tuple[str | None, int]]
+"""The address of a service, and how long (ms) a call waits in all for an instance of it."""
 WakeClaimers = Callable[[Sequence[tuple[str, str]] | None, int | None], None]
 """Wakes claims that wait for work of these queues (tenant, name; None: of all), and says when queue timeouts
 must be checked (steady ms; None: as before).

@@ -60,28 +60,26 @@ def test_unknown_names_the_setting(url: str, setting: str) -> None:
 class Returning:
     """A directory whose service comes back when it was asked three times."""
 
-    def __init__(self, *, is_awaited: bool = True) -> None:
+    def __init__(self, *, waits: int = 30_000) -> None:
         self.asked = 0
-        self.is_awaited = is_awaited
+        self.waits = waits
 
     def address(self, name: str) -> str | None:
         self.asked += 1
         return f"http://{name}.test" if self.asked == 3 else None
 
-    def awaits_instances(self, name: str) -> bool:
-        return self.is_awaited
+    def wait(self, name: str) -> int:
+        return self.waits
 
 
 def test_who_may_come_back_is_told_apart() -> None:
-    """After a start an instance may live that has not registered anew; nobody else is waited for."""
+    """So it is waited for; nobody else is."""
     services = located_by(Returning())
     for _ in range(2):
         with pytest.raises(NotBack):
             services.locate("service://oa/x")
     assert write_url(services.locate("service://oa/x").target) == "http://oa.test/x"
-    gone = ServiceUrls(
-        directory=Returning(is_awaited=False), owner_url=None, gateway=None, vouched=vouch_for_all
-    )
+    gone = ServiceUrls(directory=Returning(waits=0), owner_url=None, gateway=None, vouched=vouch_for_all)
     with pytest.raises(NoInstance) as raised:
         gone.locate("service://oa/x")
     assert not isinstance(raised.value, NotBack)

@@ -41,7 +41,7 @@ class Scene:
         self.clock = ManualClock(wall=1_000_000)
         self.instances = Instances()
         self.places = MemoryRouter(instances=self.instances, terms=lambda _, __: Terms(), clock=self.clock)
-        self.addresses: dict[str, tuple[str | None, bool]] = {}
+        self.addresses: dict[str, tuple[str | None, int]] = {}
         self.asked: list[str] = []
         self.woken: list[Any] = []
         self.parent = ParentService(
@@ -51,9 +51,9 @@ class Scene:
             Instance("shop", "default", "i1", "http://i1.test", capacity=1, seen=self.clock.now().steady)
         )
 
-    def locate(self, name: str) -> tuple[str | None, bool]:
+    def locate(self, name: str) -> tuple[str | None, int]:
         self.asked.append(name)
-        return self.addresses.get(name, (None, False))
+        return self.addresses.get(name, (None, 0))
 
     async def search(self, serial: int) -> tuple[tuple[Chosen, ...], str]:
         return await self.router.resolve(ResolveInstances(_token(serial), "default", "shop", "key", "seed"))
@@ -73,7 +73,7 @@ class Scene:
 
     async def said(self) -> None:
         """Returns when all notices have been taken."""
-        self.addresses.setdefault("said", (None, False))
+        self.addresses.setdefault("said", (None, 0))
         await ParentDirectory(connection=self.connection).learn("said")
 
 
@@ -220,7 +220,7 @@ async def test_an_address_is_asked_for_each_call() -> None:
         target = Target(directory)
         sender = LookupSender(sender=target, directory=directory)
         await sender.send(REQUEST)
-        scene.addresses["shop"] = ("http://shop.test", False)
+        scene.addresses["shop"] = ("http://shop.test", 0)
         await sender.send(REQUEST)
         assert target.found == [None, "http://shop.test"]
         for url, base in (("http://a/", ""), ("service:/x", ""), ("service://shop/x", "http://i1")):
@@ -232,11 +232,11 @@ async def test_who_waits_for_instances_learns_of_them() -> None:
     """Just after a start of the service its instances are not back yet."""
     async with opened() as scene:
         directory = ParentDirectory(connection=scene.connection)
-        scene.addresses["shop"] = (None, True)
+        scene.addresses["shop"] = (None, 30_000)
         await directory.learn("shop")
-        assert directory.awaits_instances("shop")
-        scene.addresses["shop"] = ("http://shop.test", False)
-        assert directory.awaits_instances("shop")
+        assert directory.wait("shop") == 30_000
+        scene.addresses["shop"] = ("http://shop.test", 0)
+        assert directory.wait("shop") == 30_000
         await scene.said()
         await scene.said()
         assert directory.address("shop") == "http://shop.test"
