@@ -25,7 +25,11 @@ _CONSTANTS = re.compile(r'"(?:[^"\\]|\\.)*"|(-?(?:NaN|Infinity))', re.DOTALL)
 
 
 # A plain value that begins with a sign of YAML, or has a colon or a comment in it.
-_TO_BE_QUOTED = re.compile(r"\s*(?:- +)*(?:[\w.-]+ *: +|- +)((?:[*&@`%?!|>]|\{\{|\[\[|[^\s\"'].*: ).*?)\s*")
+_TO_BE_QUOTED = re.compile(r"\s*(?:- +)*(?:[\w.-]+ *: +|- +)((?:[*&@`%?!|>]|\{\{|\[\[|[^\s\"'{[].*: ).*?)\s*")
+# The same within braces or brackets, where a value ends at the next of them or at a comma, `${…}` apart.
+_TO_BE_QUOTED_WITHIN = re.compile(
+    r"[{[,] *(?:[\w.-]+ *: +)?((?:[*&@`%!|>]|[^\s\"'{}\[\],]*\$\{[^{}]*\})(?:\$\{[^{}]*\}|[^,{}\[\]])*)"
+)
 
 
 class DefinitionFile(NamedTuple):
@@ -244,8 +248,8 @@ def _advise_yaml(line: str) -> str:
     """What to write in a line whose value means something else in YAML, or an empty text."""
     if "\t" in line[: len(line) - len(line.lstrip())]:
         return "indent with blanks, not with tabs"
-    found = _TO_BE_QUOTED.fullmatch(line)
-    return f"write the value in quotes: {json.dumps(found[1], ensure_ascii=False)}" if found else ""
+    found = _TO_BE_QUOTED.fullmatch(line) or _TO_BE_QUOTED_WITHIN.search(line)
+    return f"write the value in quotes: {json.dumps(found[1].rstrip(), ensure_ascii=False)}" if found else ""
 
 
 def _wrong(name: str, form: str, message: str, line: int, column: int, advice: str = "") -> CommandError:

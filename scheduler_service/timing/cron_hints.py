@@ -54,10 +54,9 @@ def _of_others(plain: str, fields: list[str]) -> Iterator[tuple[str, str]]:
         yield " ".join(["0", *inner[:5], *year]), "here the second comes first, unlike in EventBridge"
     elif wrapped:
         yield " ".join(inner), "the fields stand alone"
-    yield (
-        " ".join(_without_hashes(fields)),
-        "'H' of Jenkins is no value here, jitterSeconds spreads jobs instead",
-    )
+    plain_fields = _without_hashes(fields)
+    hashed = "'H' of Jenkins is no value here, jitterSeconds spreads jobs instead"
+    yield " ".join(plain_fields), "the fields stand alone" if plain_fields == fields else hashed
 
 
 def _without_hashes(fields: list[str]) -> list[str]:

@@ -78,7 +78,7 @@ ABBREVIATIONS = {
 }
 """Abbreviations that are no zone, with the zones that people mean by them."""
 
-_WINDOWS_NAME = re.compile(r"([a-z]+)\.? .*(?:standard|daylight|summer) time", re.IGNORECASE)
+_WINDOWS_NAME = re.compile(r"(.+?)(?: \(.*\))? (?:standard|daylight|summer) time", re.IGNORECASE)
 _WINDOWS = {
     "china": "Asia/Shanghai",
     "eastern": "America/New_York",
@@ -88,10 +88,17 @@ _WINDOWS = {
     "gmt": "Europe/London",
     "tokyo": "Asia/Tokyo",
     "india": "Asia/Kolkata",
+    "w. europe": "Europe/Berlin",
+    "central europe": "Europe/Budapest",
+    "central european": "Europe/Warsaw",
+    "romance": "Europe/Paris",
+    "russian": "Europe/Moscow",
+    "korea": "Asia/Seoul",
+    "singapore": "Asia/Singapore",
+    "aus eastern": "Australia/Sydney",
 }
 _ABBREVIATION = re.compile(r"([A-Z]{2,4})(?:-?[0-9]{1,2}(?:[A-Z]{3,4})?)?", re.IGNORECASE)
 _OFFSET = re.compile(r"(?:(?:Etc/)?(?:GMT|UTC|Z)\s*([+-]?)|([+-]))\s*(\d{1,2})(?::?(\d\d))?", re.IGNORECASE)
-_SHORT = 4
 _EPOCH_DAY = EPOCH.toordinal()
 _TZIF_HEADER = struct.Struct(">4s16x6l")
 _OLDEST = -200 * 365 * DAY
@@ -181,9 +188,11 @@ def _remedy(name: str) -> str:
     city = WRONG_NAMES.get(name[:64].lower().rpartition("/")[2].replace(" ", "_"))
     if city is not None:
         return f"did you mean {city!r}?"
-    folded = {known.lower(): known for known in zone_names()}
-    # A short text is near to any other: of CST, one letter away is UCT.
-    close = get_close_matches(name[:64].lower(), folded, n=1, cutoff=0.6 if len(name) > _SHORT else 0.8)
+    # The place alone, or the whole name; the region is a part that names of any other place have, too.
+    folded = {
+        part.lower(): known for known in sorted(zone_names()) for part in (known.rpartition("/")[2], known)
+    }
+    close = get_close_matches(name[:64].lower(), folded, n=1, cutoff=0.8)
     if close:
         return f"did you mean {folded[close[0]]!r}?"
     return "give an IANA name such as 'Asia/Shanghai' or 'UTC'"
@@ -197,8 +206,9 @@ def _remedy_of_abbreviation(name: str) -> str:
     zones = ABBREVIATIONS.get(letters) or ABBREVIATIONS.get(re.sub("dt$", "st", letters))
     if zones is None:
         windows = _WINDOWS_NAME.fullmatch(name)
-        zones = () if windows is None else tuple(filter(None, [_WINDOWS.get(windows[1].lower())]))
-        return f"it is no IANA name; did you mean {zones[0]!r}?" if zones else ""
+        zone = windows and _WINDOWS.get(windows[1].lower())
+        remedy = f"did you mean {zone!r}?" if zone else "give one, such as 'Asia/Shanghai' or 'UTC'"
+        return f"it is no IANA name; {remedy}" if windows else ""
     if len(zones) == 1:
         return f"an abbreviation is not an IANA name; give {zones[0]!r}"
     listed = f"{', '.join(map(repr, zones[:-1]))} or {zones[-1]!r}"

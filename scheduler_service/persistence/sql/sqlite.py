@@ -68,7 +68,7 @@ def is_database(place: Path) -> bool:
     try:
         with place.open("rb") as file:
             return file.read(len(_FIRST_BYTES)) == _FIRST_BYTES
-    except OSError:
+    except (OSError, ValueError):  # The second of a name with NUL, that no file has.
         return False
 
 

@@ -228,3 +228,10 @@ def test_a_history_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     migrate_folder(tmp_path, beside(tmp_path))
     modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in (STATE_FILE, HISTORY_FILE)}
     assert modes == {STATE_FILE: 0o600, HISTORY_FILE: 0o600}
+
+
+def test_a_folder_whose_name_reads_as_no_file_misplaced_nothing(tmp_path: Path) -> None:
+    """`%00` was decoded to NUL, which no file's name has: an earlier version could not start there."""
+    lines: list[str] = []
+    name_misplaced(tmp_path / "a%00b", lambda event, /, **_keys: lines.append(event))
+    assert lines == []

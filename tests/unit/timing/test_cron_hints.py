@@ -69,6 +69,12 @@ def test_a_mistake_that_people_make_gets_its_remedy(text: str, instead: str) -> 
     assert refusal(text).full_message.endswith(f"write {instead!r}")
 
 
+@pytest.mark.parametrize("text", ['"0 9 * * *"', "0 9 * * *;", "0 9 * * * CRON_TZ=UTC"])
+def test_signs_around_an_expression_are_not_taken_for_the_h_of_jenkins(text: str) -> None:
+    """The reason names what is wrong with this text."""
+    assert refusal(text).full_message.endswith("; the fields stand alone: write '0 9 * * *'")
+
+
 def test_a_time_zone_in_front_is_called_one() -> None:
     """Crontabs have it there; it is no second that cannot be read."""
     message = refusal("CRON_TZ=Asia/Tokyo 0 9 * * *").message

@@ -187,7 +187,14 @@ def test_a_near_miss_is_answered_with_the_right_name():
         ("JST", "an abbreviation is not an IANA name; give 'Asia/Tokyo'"),
         ("XYZ", "give an IANA name such as 'Asia/Shanghai' or 'UTC'"),
         ("China Standard Time", "did you mean 'Asia/Shanghai'?"),
+        ("W. Europe Standard Time", "did you mean 'Europe/Berlin'?"),
+        ("Central European Standard Time", "did you mean 'Europe/Warsaw'?"),
+        ("E. Africa Standard Time", "it is no IANA name; give one, such as 'Asia/Shanghai' or 'UTC'"),
+        ("Eastern (US & Canada) Daylight Time", "did you mean 'America/New_York'?"),
         ("Berlin", "did you mean 'Europe/Berlin'?"),
+        ("New York", "did you mean 'America/New_York'?"),
+        ("Europe/Berln", "did you mean 'Europe/Berlin'?"),
+        ("Europe/Frankfurt", "give an IANA name such as 'Asia/Shanghai' or 'UTC'"),
     ],
 )
 def test_usual_names_that_are_no_zones(name: str, remedy: str):
