@@ -5,7 +5,7 @@ from typing import Any
 from tests.faults.homes import Home
 from tests.faults.processes import Caller, Run
 from tests.faults.queued import is_empty
-from tests.faults.stories import JOB, TERMINAL, check_tidy
+from tests.faults.stories import OneExecution, check_tidy
 from tests.faults.target import Target
 
 STEP = {
@@ -14,47 +14,25 @@ STEP = {
     "maxUnexpectedRetries": 5,
     "unexpectedRetryDelaySeconds": 0,
 }
-JOB_OF_ONE: dict[str, Any] = {
-    "jobId": "job",
-    "jobName": "freed",
-    "creator": "1",
-    "creatorName": "one",
-    "timer": {"period": "external"},
-    "request": [STEP],
-    "timeoutSeconds": 3600,
-    "qos": 1,
-}
 
 
-class Freed:
+class Freed(OneExecution):
     """One part: `w1` claims it and hangs, it is freed, `w2` completes it. No lease ends by itself."""
 
     def __init__(self, target: Target) -> None:
-        self._is_created = False
-        self._execution = ""
+        super().__init__(target, qos=1, request=[STEP], timeoutSeconds=3600)
         self._lost = ""
         self._has_asked = False
         self._is_freed = False
         self._has: list[Any] = []
 
-    async def play(self, run: Caller) -> None:
-        if not self._is_created:
-            answer = await run.ask("POST", JOB, json=JOB_OF_ONE)
-            assert answer.status_code in (200, 201), answer.text
-            self._is_created = True
-        if not self._execution:
-            answer = await run.ask("POST", f"{JOB}/trigger", headers={"Idempotency-Key": "once"})
-            assert answer.status_code == 200, answer.text
-            self._execution = answer.json()["data"]["executionId"]
+    async def begin(self, run: Caller) -> None:
+        await super().begin(run)
         if not self._is_freed:
             await self._free(run)
         if self._lost:
             late = await run.ask("POST", f"/leases/{self._lost}/renew", json={})
             assert late.status_code == 409, f"what was freed is held again: {late.text}"
-        await run.until(lambda: self._work(run), "another instance has ended it")
-
-    async def note(self, home: Home) -> None:
-        """Nothing of the store is needed."""
 
     async def check(self, run: Run, home: Home) -> None:
         ended = await run.read(f"/executions/{self._execution}")
@@ -82,7 +60,7 @@ class Freed:
         found = (await run.ask("GET", "/queues/work")).json()["data"]
         return bool(found["held"])
 
-    async def _work(self, run: Caller) -> bool:
+    async def is_done(self, run: Caller) -> bool:
         """`w2` claims and completes; what it was given with an answer that a crash cut off is freed, too."""
         if not self._has:
             answer = await run.ask("POST", "/queues/work/claim", json={"instanceId": "w2"})
@@ -91,8 +69,7 @@ class Freed:
             await run.ask("POST", f"/leases/{item['lease']}/complete", json={"status": "succeed"})
         if not self._has and await self._is_held(run):
             await self._ask_free(run)
-        found = await run.ask("GET", f"/executions/{self._execution}")
-        return found.status_code == 200 and found.json()["data"]["state"] in TERMINAL
+        return await self.has_ended(run)
 
     async def _ask_free(self, run: Caller) -> None:
         part = {"executionId": self._execution, "requestCounts": 1}

@@ -70,6 +70,11 @@ class OneExecution:
 
     async def play(self, run: Caller) -> None:
         self._lives += 1
+        await self.begin(run)
+        await run.until(lambda: self.is_done(run), "the execution has ended")
+
+    async def begin(self, run: Caller) -> None:
+        """Has it created and triggered, where that is not answered yet."""
         if not self._is_created:
             answer = await run.ask("POST", JOB, json=self._definition)
             assert answer.status_code in (200, 201), answer.text
@@ -78,7 +83,6 @@ class OneExecution:
             answer = await run.ask("POST", f"{JOB}/trigger", headers={"Idempotency-Key": "once"})
             assert answer.status_code == 200, answer.text
             self._execution = answer.json()["data"]["executionId"]
-        await run.until(lambda: self.is_done(run), "the execution has ended")
 
     async def note(self, home: Home) -> None:
         """Nothing of the store is needed: what the target was sent says it all."""

@@ -10,55 +10,31 @@ from scheduler_service.app.review import INCOMPLETE, Review
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.app.system_jobs import CHECK_TIMERS, FOLLOWS
 from scheduler_service.domain.errors import PunctualError
-from scheduler_service.domain.execution import JobState
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry, JobQuery
+from scheduler_service.ports.catalogue import Catalogue, JobPage, JobQuery
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StateUnreadable
 from scheduler_service.settings import Settings
+from tests.unit.persistence.samples import entry
+from tests.wire.service import definition
 
 pytestmark = pytest.mark.anyio
-TEXT = msgspec.json.encode(
-    {
-        "jobId": "a",
-        "jobName": "A",
-        "creator": "me",
-        "creatorName": "Me",
-        "timer": {"period": "1h"},
-        "request": [{"url": "http://127.0.0.1:9/"}],
-    }
-)
-
-
-def entry(job_id: str) -> CatalogueEntry:
-    """A job that fires by itself."""
-    return CatalogueEntry(
-        job_id=job_id, uid="u", tenant="default", job_name="A", object_id=None, creator="me", kind="timing",
-        state=JobState.ACTIVE, revision=1, labels={}, parent_job=None, parent_execution=None, next_fire=1,
-        execute_number=0, request_counts=0, missed=0, latest=b"", created_at=0, updated_at=0,
-    )  # fmt: skip
-
-
-class Page(msgspec.Struct, frozen=True):
-    """What a list of jobs answers."""
-
-    items: Sequence[CatalogueEntry]
-    next_cursor: str | None = None
+TEXT = msgspec.json.encode({"jobId": "a", **definition(timer={"period": "1h"})})
 
 
 class Jobs:
     """A store of jobs in memory, some of which cannot be read; `told` are the commands that were taken."""
 
     def __init__(self, names: Sequence[str], broken: dict[str, Exception]) -> None:
-        self._entries = {name: entry(name) for name in names}
+        self._entries = {name: entry(name, kind="timing", latest=b"") for name in names}
         self._broken = broken
         self.told: list[tuple[str, Command]] = []
 
-    async def list(self, query: JobQuery) -> Page:
+    async def list(self, query: JobQuery) -> JobPage:
         """One job a page, in order."""
         names = [name for name in sorted(self._entries) if query.cursor is None or name > query.cursor]
         rest = names[0] if len(names) > 1 else None
-        return Page([self._entries[name] for name in names[:1]], rest)
+        return JobPage(tuple(self._entries[name] for name in names[:1]), rest)
 
     async def definitions(self, job_ids: Sequence[str]) -> dict[str, bytes]:
         """The stored texts."""

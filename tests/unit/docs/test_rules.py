@@ -21,7 +21,6 @@ from tests.unit.docs.pages import read
 
 pytestmark = pytest.mark.anyio
 
-STALE_SECONDS = 300
 (SCRAPE,) = yaml.safe_load(read("deploy/prometheus/scrape.yaml"))["scrape_configs"]
 STEP = int(SCRAPE["scrape_interval"].removesuffix("s"))
 RULES = {
@@ -35,40 +34,32 @@ COMPARED = {">": operator.gt, "==": operator.eq}
 
 
 class Storage:
-    """What was scraped, as Prometheus keeps it: (second, value) by labels, the name among them."""
+    """What was scraped: (second, value by labels) in order. A series that is not in the last one is stale."""
 
     def __init__(self) -> None:
-        self._series: dict[Labels, list[tuple[int, float]]] = {}
-        self._ended: dict[Labels, int] = {}
-        self._last: set[Labels] = set()
+        self._scrapes: list[tuple[int, Vector]] = []
 
     def scrape(self, now: int, text: str) -> None:
-        """Takes the text in; a series that is not in it any more is stale at once."""
+        """Takes the text in."""
+        samples = (one for family in text_string_to_metric_families(text) for one in family.samples)
         found = {
             frozenset({**one.labels, "__name__": one.name, "instance": "a:1"}.items()): one.value
-            for family in text_string_to_metric_families(text)
-            for one in family.samples
+            for one in samples
         }
-        for labels, value in found.items():
-            self._series.setdefault(labels, []).append((now, value))
-            self._ended.pop(labels, None)
-        self._ended.update(dict.fromkeys(self._last - set(found), now))
-        self._last = set(found)
+        self._scrapes.append((now, found))
 
     def range(self, selector: Any, now: int, seconds: float) -> dict[Labels, list[tuple[int, float]]]:
         """The points of the last `seconds`, without the names."""
-        return {
-            without(labels, "__name__"): points
-            for labels, all_points in self._series.items()
-            if fits(dict(labels), selector)
-            and (points := [point for point in all_points if now - seconds < point[0] <= now])
-        }
+        found: dict[Labels, list[tuple[int, float]]] = {}
+        for second, values in self._scrapes:
+            for labels, value in values.items() if now - seconds < second <= now else ():
+                if fits(dict(labels), selector):
+                    found.setdefault(without(labels, "__name__"), []).append((second, value))
+        return found
 
     def instant(self, selector: Any, now: int) -> Vector:
-        """The last value of each series that is not stale."""
-        ended = {without(labels, "__name__") for labels in self._ended if fits(dict(labels), selector)}
-        found = self.range(selector, now, STALE_SECONDS)
-        return {labels: points[-1][1] for labels, points in found.items() if labels not in ended}
+        """The values of the last scrape, which is that of `now`."""
+        return {labels: points[-1][1] for labels, points in self.range(selector, now, 1).items()}
 
 
 def without(labels: Labels, *names: str) -> Labels:
@@ -78,11 +69,13 @@ def without(labels: Labels, *names: str) -> Labels:
 def fits(labels: dict[str, str], selector: Any) -> bool:
     if labels["__name__"] != selector.name:
         return False
-    for matcher in selector.matchers.matchers:
-        pattern = matcher.value if matcher.op == promql_parser.MatchOp.Re else re.escape(matcher.value)
-        if not re.fullmatch(pattern, labels.get(matcher.name, "")):
-            return False
-    return True
+    return all(
+        re.fullmatch(
+            one.value if one.op == promql_parser.MatchOp.Re else re.escape(one.value),
+            labels.get(one.name, ""),
+        )
+        for one in selector.matchers.matchers
+    )
 
 
 def rise(points: Sequence[tuple[int, float]]) -> float:

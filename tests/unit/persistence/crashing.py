@@ -167,10 +167,10 @@ def answered(lines: Sequence[str]) -> int:
 
 
 class Breaking:
-    """Raises once, at one place."""
+    """Raises once, at `place`; empty or None: not yet, or not again."""
 
     def __init__(self, place: str) -> None:
-        self._place: str | None = place
+        self.place: str | None = place
 
     def before(self, point: str) -> None:
         self._break(f"before {point}")
@@ -179,6 +179,6 @@ class Breaking:
         self._break(f"after {point}")
 
     def _break(self, place: str) -> None:
-        if place == self._place:
-            self._place = None
+        if place == self.place:
+            self.place = None
             raise sqlite3.OperationalError("disk I/O error")

@@ -19,6 +19,7 @@ from scheduler_service.persistence.sqlite.schema import upgrade
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreDamaged, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Commit
+from tests.unit.persistence.crashing import Breaking
 from tests.unit.persistence.samples import add_page, batch, commit, page_of_0_1_0
 
 pytestmark = pytest.mark.anyio
@@ -55,24 +56,6 @@ def folder(tmp_path: Path) -> Path:
     """An empty data folder."""
     (tmp_path / "data").mkdir()
     return tmp_path / "data"
-
-
-class Breaking:
-    """Raises once, at one place."""
-
-    def __init__(self, place: str = "") -> None:
-        self.place: str | None = place
-
-    def before(self, point: str) -> None:
-        self._break(f"before {point}")
-
-    def after(self, point: str) -> None:
-        self._break(f"after {point}")
-
-    def _break(self, place: str) -> None:
-        if place == self.place:
-            self.place = None
-            raise sqlite3.OperationalError("disk I/O error")
 
 
 async def test_records_survive_a_crash(folder: Path) -> None:
@@ -120,7 +103,7 @@ async def test_a_later_row_wins_over_a_turn_of_0_1_0(folder: Path) -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_records_of_a_commit_in_doubt_are_kept(folder: Path, when: str) -> None:
     """Where the end of a commit is unknown, the file decides; records go when the history has them."""
-    faults = Breaking()
+    faults = Breaking("")
     store = await SqliteStateStore.open(folder=folder, faults=faults)
     await store.commit(commit())
     await store.commit(turn())
@@ -141,7 +124,7 @@ async def test_records_of_a_commit_in_doubt_are_kept(folder: Path, when: str) ->
 
 async def test_confirmations_in_doubt_are_no_leak(folder: Path) -> None:
     """The history has these records, whatever became of the commit that was to delete them."""
-    faults = Breaking()
+    faults = Breaking("")
     store = await SqliteStateStore.open(folder=folder, faults=faults)
     await store.commit(commit())
     await store.commit(turn())
