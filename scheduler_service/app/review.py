@@ -8,7 +8,6 @@ a start without a change looks at none, and one that is cut off is repeated by t
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from importlib.metadata import version
 
 from scheduler_service import __version__
 from scheduler_service.app.surroundings import Compiler
@@ -24,6 +23,7 @@ from scheduler_service.ports.errors import StoreError, explain
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
 from scheduler_service.timing.timer import TimerKind
+from scheduler_service.timing.zones import digest_zones
 
 PAGE = 50
 MOST_KEPT = 1_000
@@ -40,7 +40,7 @@ def basis_of(surroundings: Surroundings, settings: Settings) -> str:
     """From what stored moments and compiled definitions follow, as a digest: no value can be read from it."""
     variables = sorted((name, value.lower()[:6]) for name, value in surroundings.environment.items())
     parts = (
-        __version__, version("tzdata"), surroundings.default_zone, surroundings.gateway, surroundings.topics,
+        __version__, digest_zones(), surroundings.default_zone, surroundings.gateway, surroundings.topics,
         [(name, value) for name, value in variables if value in ("queue:", "servic", "topic:", "http:/")],
         [name for name, _ in variables], settings.egress,
     )  # fmt: skip

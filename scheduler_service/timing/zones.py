@@ -1,5 +1,6 @@
 """Time zones, read from the `tzdata` package and never from the machine."""
 
+import hashlib
 import re
 import struct
 from bisect import bisect_left, bisect_right
@@ -8,6 +9,7 @@ from datetime import date, timedelta
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from io import BytesIO
 from itertools import accumulate, pairwise
 from zoneinfo import ZoneInfo
@@ -156,6 +158,16 @@ def load_zone(name: str) -> Zone:
     starts, offsets = _stretches(info, [DAWN, *_changes(info, data)])
     ends = [DAWN, *(start + offset for start, offset in zip(starts[1:], offsets, strict=False))]
     return Zone(name=name, starts=starts, offsets=offsets, reached=tuple(accumulate(ends, max)))
+
+
+def digest_zones(package: Traversable | None = None) -> str:
+    """A digest of the rules of all zones in `package` (`tzdata`), which may change without its version."""
+    folder = files("tzdata") if package is None else package
+    names = folder.joinpath("zones").read_bytes()
+    digest = hashlib.blake2b(names, digest_size=12)
+    for name in names.decode().split():
+        digest.update(folder.joinpath("zoneinfo", *name.split("/")).read_bytes())
+    return digest.hexdigest()
 
 
 @lru_cache(maxsize=1)

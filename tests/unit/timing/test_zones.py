@@ -1,8 +1,10 @@
 """Zones: local clocks, gaps, overlaps and names (SPEC section 3, time zone)."""
 
+import shutil
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from io import BytesIO
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -214,3 +216,15 @@ def test_every_suggested_zone_exists():
 def test_a_zone_is_loaded_once():
     """The same name is the same object."""
     assert zones.load_zone("Asia/Tokyo") is zones.load_zone("Asia/Tokyo")
+
+
+def test_a_changed_rule_changes_the_digest(tmp_path: Path):
+    """The version of a package says nothing where it was patched, or is found on another path."""
+    (tmp_path / "zoneinfo" / "Europe").mkdir(parents=True)
+    (tmp_path / "zones").write_text("Europe/Oslo\n")
+    rules = tmp_path / "zoneinfo" / "Europe" / "Oslo"
+    shutil.copy(str(files("tzdata").joinpath("zoneinfo", "Europe", "Berlin")), rules)
+    before = zones.digest_zones(tmp_path)
+    assert zones.digest_zones(tmp_path) == before
+    shutil.copy(str(files("tzdata").joinpath("zoneinfo", "Asia", "Tokyo")), rules)
+    assert zones.digest_zones(tmp_path) != before
