@@ -118,7 +118,7 @@ class ApiConnection:
     def _unreachable(self, error: "Unreachable") -> CommandError:
         from client_sdk.trust import explain_tls
 
-        insecure = explain_tls(error, ca="--ca FILE, PUNCTUAL_CA")
+        insecure = explain_tls(error, ca="punctual --ca FILE, PUNCTUAL_CA")
         if error.was_sent:
             return CommandError(
                 f"no whole answer came from {self._connection.url} ({_describe_cause(error)}); what was "

@@ -72,7 +72,7 @@ async def _ask(base: str, key: str | None, ca: str | None, *, is_expected: bool)
             known = await ask(client, "/nodes", headers=headers)
             counted = await ask(client, "/counts/jobs", headers=headers)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        said = explain_tls(error, ca="--ca FILE, PUNCTUAL_CA") or str(error) or type(error).__name__
+        said = explain_tls(error, ca="punctual --ca FILE, PUNCTUAL_CA") or str(error) or type(error).__name__
         if not is_expected:
             said = f"the port is in use, and what listens there does not answer ({said})"
         remedy = "start it with 'punctual serve', or end what uses the port, or name another --url or --port"

@@ -263,7 +263,7 @@ def test_a_private_authority_is_named(
         code, _, said = ended(capsys, "jobs", "list")
         assert code == 3
         assert "cannot be trusted: certificate verify failed" in said
-        assert "by --ca FILE, PUNCTUAL_CA or SSL_CERT_FILE" in said
+        assert "by punctual --ca FILE, PUNCTUAL_CA or SSL_CERT_FILE" in said
         assert ended(capsys, "--ca", str(certificate.path), "jobs", "list")[0] == 0
         monkeypatch.setenv("PUNCTUAL_CA", str(tmp_path / "none.pem"))
         code, _, said = ended(capsys, "jobs", "list")
