@@ -261,6 +261,7 @@ class ApiDependencies:
     offload: Offload | None = None
     events: EventFeed | None = None
     alerts: AlertReader | None = None
+    find_unfit: Callable[[CatalogueEntry], Problem | None] = lambda _: None
     list_unfit: Callable[[], Awaitable[Sequence[tuple[str, Problem]]]] | None = None
     metrics: Metrics | None = None
 

@@ -233,7 +233,8 @@ async def _in_full(request: ApiRequest, entry: CatalogueEntry, text: bytes | Non
     """The job in its wire form; `text` is its definition, if that is known. Raises StoreError."""
     text = text or await read_definition(request, entry)
     reason = await _read_pause_reason(request, entry)
-    return job_in_full(entry, text, request.deps.options, pause_reason=reason)
+    unfit = request.deps.find_unfit(entry)
+    return job_in_full(entry, text, request.deps.options, pause_reason=reason, unfit=unfit)
 
 
 async def _read_pause_reason(request: ApiRequest, entry: CatalogueEntry) -> str | None:

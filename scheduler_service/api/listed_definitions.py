@@ -53,7 +53,9 @@ async def list_lines(request: ApiRequest, query: JobQuery, page: JobPage) -> dic
         wanted = MORE_AT_ONCE if is_small else READ_AT_ONCE
         for entry, text in zip(entries, texts, strict=True):
             await slices.pause(len(text or b""))
-            line = ENCODER.encode({**job_line(entry), **_define(request, text)})
+            line = ENCODER.encode(
+                {**job_line(entry, request.deps.find_unfit(entry)), **_define(request, text)}
+            )
             size += len(line)
             if lines and size > PAGE_BYTES:
                 return {"items": lines, "nextCursor": write_place(query, page.items[len(lines) - 1])}

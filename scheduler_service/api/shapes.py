@@ -7,6 +7,7 @@ import msgspec
 
 from client_sdk.models import JobDefinition
 from scheduler_service.domain.document import Latest
+from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import SECOND, Now, rfc3339
@@ -48,8 +49,8 @@ def show_queued_parts(queued: Queued) -> dict[str, Any]:
     }
 
 
-def job_line(entry: CatalogueEntry) -> dict[str, Any]:
-    """A job in a list: without its definition."""
+def job_line(entry: CatalogueEntry, unfit: Problem | None) -> dict[str, Any]:
+    """A job in a list: without its definition. `unfit`: why it cannot run as it stands."""
     return {
         "jobId": read_job_key(entry.job_id)[1],
         "uid": entry.uid,
@@ -67,18 +68,24 @@ def job_line(entry: CatalogueEntry) -> dict[str, Any]:
         "requestCounts": entry.request_counts,
         "latestExecution": _latest(entry),
         "missedCount": entry.missed,
+        "cannotRun": None if unfit is None else unfit.message,
         "createdAt": rfc3339(entry.created_at),
         "updatedAt": rfc3339(entry.updated_at),
     }
 
 
 def job_in_full(
-    entry: CatalogueEntry, text: bytes, defaults: Mapping[str, object], *, pause_reason: str | None
+    entry: CatalogueEntry,
+    text: bytes,
+    defaults: Mapping[str, object],
+    *,
+    pause_reason: str | None,
+    unfit: Problem | None,
 ) -> dict[str, Any]:
     """A job with its definition as posted, why it does not run, and where each option's value comes from."""
     posted: Any = _POSTED.decode(text)
     return {
-        **job_line(entry),
+        **job_line(entry, unfit),
         "pauseReason": pause_reason,
         "disabled": bool(posted.disabled),
         "definition": msgspec.Raw(text),

@@ -104,6 +104,7 @@ def make_api_parts(rooms: ServedRooms, jobs: ServedJobs) -> ApiDependencies:
         events=rooms.events,
         metrics=rooms.metrics,
         alerts=rooms.alerts,
+        find_unfit=rooms.review.unfit.find,
         list_unfit=rooms.review.unfit.list,
         clock=rooms.clock,
         log=rooms.log,

@@ -136,7 +136,7 @@ class Review:
             texts = await self._catalogue.definitions([entry.job_id for entry in page.items])
             again: list[CatalogueEntry] = []
             for entry in page.items:
-                text = texts.get(entry.job_id, b"")
+                text = texts.get(entry.job_id) or await self._read_large(entry)
                 await slices.pause(len(text))
                 are_fit = await self._is_fit(entry, text) and are_fit
                 if entry.state is JobState.ACTIVE and entry.kind != TimerKind.EXTERNAL:
@@ -145,6 +145,13 @@ class Review:
             cursor = page.next_cursor
             if cursor is None:
                 return are_fit
+
+    async def _read_large(self, entry: CatalogueEntry) -> bytes:
+        """The definition of a job whose text is not read with others; b"" where there is none."""
+        if entry.state is JobState.DESTROYED:
+            return b""
+        found = await self._catalogue.revisions(entry.uid, after=entry.revision - 1, limit=1)
+        return found[0].text if found else b""
 
     async def _replan(self, entries: Sequence[CatalogueEntry]) -> bool:
         """Whether all could be planned again; one that cannot be read or reached keeps out no other."""

@@ -38,6 +38,7 @@ def _fields(job: dict[str, Any], preview: dict[str, Any] | None, now: datetime) 
     yield "jobDescription", definition.get("jobDescription")
     reasons = job.get("pauseReason") if job["state"] == "paused" else None, job.get("disabled") and "disabled"
     yield "state", _join(job["state"], ", ".join(filter(None, reasons)) or None)
+    yield "cannotRun", job.get("cannotRun")
     yield "timer", job["kind"] if preview is None else describe_timer(preview)
     yield "cron", None if preview is None else preview["normalForm"]
     yield "nextFireTime", _describe_next(job["nextFireTime"], now)

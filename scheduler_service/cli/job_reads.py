@@ -52,10 +52,16 @@ def describe_latest(job: Any) -> str | None:
     return None if latest is None else f"{latest['state']} {latest['error'] or ''}".rstrip()
 
 
+def describe_state(job: Any) -> str:
+    """`active`, `paused (disabled)`, `active (cannot run)`."""
+    marks = ("disabled" if job.get("disabled") else "", "cannot run" if job.get("cannotRun") else "")
+    return f"{job['state']} ({', '.join(filter(None, marks))})" if any(marks) else str(job["state"])
+
+
 JOBS = (
     Column("jobId", free=True),
     Column("jobName", free=True),
-    Column("state", lambda job: f"{job['state']} (disabled)" if job.get("disabled") else job["state"]),
+    Column("state", describe_state),
     Column("kind", spare=True),
     at("nextFireTime"),
     Column("latest", describe_latest),

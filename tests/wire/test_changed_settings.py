@@ -221,17 +221,23 @@ async def test_jobs_that_cannot_run_are_named_by_each_start(tmp_path: Path) -> N
             data_of(await world.client.post(f"/jobs/{job_id}", json=definition(request=[step])), 201)
         near = definition(request=[{"url": "http://127.0.0.1:9/run"}])
         data_of(await world.client.post("/jobs/near", json=near), 201)
+        large = definition(request=[CALL | {"body": "x" * 70_000}])
+        data_of(await world.client.post("/jobs/large", json=large), 201)
     elsewhere = {"deny": ["127.0.0.1"]}
     for given, named in (
-        ({}, ["shop"]),
-        ({}, ["shop"]),
+        ({}, ["large", "shop"]),
+        ({}, ["large", "shop"]),
         ({"env": env, "egress": elsewhere}, ["near"]),
         ({"env": env}, []),
     ):
         async with running(store=store, **given) as world:
             lines = [keys for event, keys in world.log if event == "job_blocked"]
             counts = data_of(await world.client.get("/counts/jobs"))
+            listed = data_of(await world.client.get("/jobs"))["items"]
+            read = [data_of(await world.client.get(f"/jobs/{one['jobId']}")) for one in listed]
         assert [line["jobId"] for line in lines] == named
+        for shown in (listed, read):
+            assert sorted(one["jobId"] for one in shown if one["cannotRun"]) == named
         assert [one["jobId"] for one in counts["cannotRunJobs"]] == named
         assert counts["cannotRun"] == len(named)
 

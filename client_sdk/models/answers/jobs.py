@@ -36,7 +36,8 @@ class JobTimer(AnswerModel):
 class JobLine(AnswerModel):
     """A job in a list; `timer` and `definition` where they were asked for, and that has 64 KiB at most.
 
-    `disabled` comes with either of them; None: it was not read.
+    `disabled` comes with either of them; None: it was not read. `cannot_run`: why the job cannot run as
+    settings are since the last start.
     """
 
     job_id: str
@@ -57,6 +58,7 @@ class JobLine(AnswerModel):
     missed_count: int
     created_at: AwareDatetime
     updated_at: AwareDatetime
+    cannot_run: str | None = None
     disabled: bool | None = None
     timer: JobTimer | None = None
     definition: dict[str, Any] | None = None

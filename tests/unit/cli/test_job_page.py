@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.cli.job_page import show_job
+from scheduler_service.cli.job_reads import describe_state
 
 JOB: dict[str, Any] = {
     "jobId": "nightly",
@@ -98,3 +99,12 @@ def test_a_job_that_never_ran_says_how_to_start_it(capsys: pytest.CaptureFixture
     captured = capsys.readouterr()
     assert ["nextFireTime", "none"] in [line.split() for line in captured.out.splitlines()]
     assert captured.err == ""
+
+
+def test_a_job_that_cannot_run_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    """On its page as a field, in a list with its state."""
+    show_job(JOB | {"cannotRun": "set SHOP"}, now=NOW)
+    assert "\ncannotRun       set SHOP\n" in capsys.readouterr().out
+    job = {"state": "active", "disabled": True, "cannotRun": "set SHOP"}
+    assert describe_state(job) == "active (disabled, cannot run)"
+    assert describe_state({"state": "paused"}) == "paused"

@@ -12,6 +12,7 @@ export const TONES = {
   active: ["good", "dot"],
   paused: ["quiet", "pause"],
   disabled: ["warn", "stop"],
+  cannotRun: ["bad", "cross"],
   finished: ["quiet", "check"],
   destroyed: ["quiet", "cross"],
   scheduled: ["quiet", "clock"],

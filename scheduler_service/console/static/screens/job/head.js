@@ -37,7 +37,7 @@ export const JobHead = {
     };
     return () => html`
       <${PageHead} title=${showUnseen(props.job.jobName)} back=${{ href: "#/jobs", text: t("jobs.title") }}>${{
-        marks: () => (props.isGone ? html`<span class="badge bad">${t("job.goneBadge")}</span>` : html`<${StateBadge} state=${props.job.state}/>${pauseReason(props.job)}${props.job.disabled && html`<${StateBadge} state="disabled"/>`}`),
+        marks: () => (props.isGone ? html`<span class="badge bad">${t("job.goneBadge")}</span>` : html`<${StateBadge} state=${props.job.state}/>${pauseReason(props.job)}${props.job.disabled && html`<${StateBadge} state="disabled"/>`}${props.job.cannotRun && html`<${StateBadge} state="cannotRun"/>`}`),
         default: () => !props.isGone && html`${buttons(props.job, (name) => (dialog.value = name))}<${MoreActions} job=${props.job} onDone=${done}/>`,
         below: () => !props.isGone && facts(props.job, props.preview),
       }}<//>
@@ -92,6 +92,7 @@ const MoreActions = {
 function facts(job, preview) {
   return html`
     <button type="button" class="id-copy mono" title=${t("action.copy")} onClick=${() => copy(job.jobId)}>${job.jobId}</button>
+    ${job.cannotRun && html`<span>${showUnseen(job.cannotRun)}</span>`}
     <span>${preview?.description ?? t(`kind.${job.kind}`)}</span>
     ${job.nextFireTime && html`<span>${t("job.nextFiring")} <${Moment} at=${job.nextFireTime}/></span>`}
     <span>${t("job.revision", { revision: job.revision })}</span>

@@ -33,7 +33,7 @@ export const JobRow = {
             ${job.jobName !== job.jobId && html`<span class="dim mono id">${job.jobId}</span>`}
             <${Labels} labels=${job.labels} linked/>
           </td>
-          <td><${StateBadge} state=${job.state}/>${job.disabled && html` <${StateBadge} state="disabled"/>`}</td>
+          <td><${StateBadge} state=${job.state}/>${job.disabled && html` <${StateBadge} state="disabled"/>`}${job.cannotRun && html` <${StateBadge} state="cannotRun"/>`}</td>
           <td><${OutcomeBars} items=${props.outcomes ?? []}/></td>
           <td class="timer">${timerOf(job)}</td>
           <td data-label=${t("jobs.next")}><${Moment} at=${job.nextFireTime}/></td>
