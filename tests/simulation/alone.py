@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from random import Random
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Reply
@@ -21,38 +20,19 @@ from scheduler_service.services.losses import Losses
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.timing.misfire import count_missed
 from tests.simulation.callers import NoAnswer
-from tests.simulation.disk import Disk, SimulatedHistory, SimulatedStore
-from tests.simulation.faults import KillingPoints, Risks, Troubles
-from tests.simulation.loop import SimulatedProcess, VirtualLoop, set_once
-from tests.simulation.target import SimulatedSender, SimulatedTargets
+from tests.simulation.disk import SimulatedHistory, SimulatedStore
+from tests.simulation.faults import Risks
+from tests.simulation.loop import SimulatedProcess, set_once
+from tests.simulation.target import SimulatedSender
 from tests.unit.hosts.house import CORE
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
 
 OUTBOX_SECONDS = 30.0
 LIMITS = HostLimits(
     interval=5_000, early_commit=EARLY_COMMIT_MS, batch_window=BATCH_WINDOW_MS, burst_lead=BURST_LEAD_MS
 )
-
-
-class Surroundings(Protocol):
-    """What the processes of a world have in common; chances by name come from the one seed."""
-
-    loop: VirtualLoop
-    disk: Disk
-    points: KillingPoints
-    troubles: Troubles
-    targets: SimulatedTargets
-
-    def chance(self, name: str) -> Random:
-        """Chances of their own for what has this name."""
-
-    def wall(self) -> float:
-        """The wall clock of the machine, in seconds."""
-
-    def new_identity(self) -> tuple[str, bytes]:
-        """A uid and a key for a new life of a job."""
-
-    def note(self, who: str, what: str) -> None:
-        """One more line of the trace."""
 
 
 class Life:
@@ -63,7 +43,7 @@ class Life:
     up_at: float | None = None
     died_at: float | None = None
 
-    def __init__(self, around: Surroundings, number: int) -> None:
+    def __init__(self, around: "World", number: int) -> None:
         self._around = around
         self.process = SimulatedProcess(around.loop, f"node.{number}")
         self._chance = around.chance(f"node {number}")

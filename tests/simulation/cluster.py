@@ -31,7 +31,7 @@ from scheduler_service.security.masking import Masking
 from scheduler_service.timing.misfire import count_missed
 from tests.conformance.hosts.process import Process, ProcessDatabase, ProcessStore
 from tests.conformance.hosts.standin import TIMEOUT_FACTOR, StandIn, StandInClient
-from tests.simulation.alone import LIMITS, Life, Surroundings
+from tests.simulation.alone import LIMITS, Life
 from tests.simulation.callers import NoAnswer
 from tests.simulation.disk import SimulatedHistory
 from tests.simulation.faults import KillingPoints
@@ -48,7 +48,7 @@ POINTS = {"claim": "commit", "claims": "commit", "save": "write", "outbox": "wri
 class Reached:
     """A node's actors as the sidecars reach them: by tasks of its process."""
 
-    def __init__(self, manager: ActorManager, process: SimulatedProcess, around: Surroundings) -> None:
+    def __init__(self, manager: ActorManager, process: SimulatedProcess, around: World) -> None:
         self.manager = manager
         self._process = process
         self._around = around
@@ -120,7 +120,7 @@ class ClusterLife(Life):
 
     node: DaprHost | None = None
 
-    def __init__(self, around: Surroundings, number: int, name: str, shared: "SharedWorld") -> None:
+    def __init__(self, around: World, number: int, name: str, shared: "SharedWorld") -> None:
         super().__init__(around, number)
         self.name = name
         self._shared = shared
@@ -186,7 +186,7 @@ class ClusterLife(Life):
 class SharedWorld:
     """What the nodes of a cluster share: the database, placement, and the sidecars' own."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: World) -> None:
         self._around = around
         self.skew = 0
         self.standin = StandIn(

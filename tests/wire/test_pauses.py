@@ -60,16 +60,6 @@ async def test_a_pause_is_shown_and_may_be_repeated() -> None:
         assert pointers(await world.client.post("/queues/-none/pause")) == [("/name", "pattern")]
 
 
-async def test_a_repeated_request_pauses_once() -> None:
-    """Under its `Idempotency-Key` it is answered as before, though the queue goes on meanwhile."""
-    async with running() as world:
-        key = {"Idempotency-Key": "one"}
-        first = await world.client.post("/queues/work/pause", headers=key)
-        await resume(world)
-        assert data_of(await world.client.post("/queues/work/pause", headers=key)) == data_of(first)
-        assert data_of(await world.client.get("/queues/work"))["paused"] is False
-
-
 async def test_a_pause_does_not_count_against_limits() -> None:
     """Neither the queue timeout, nor the limit of the attempt: both have what was left."""
     async with running() as world:

@@ -1,7 +1,7 @@
 """Operations on the nodes of a cluster, one of which dies amid one (SPEC section 10)."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 
@@ -35,20 +35,18 @@ def operations_of(cluster: DaprHouse, node: DaprNode, *, save_seconds: float = 0
     )
 
 
-def operation_of(cluster: DaprHouse, ids: Sequence[str] = IDS, choice: str = "") -> Operation:
-    """One on all jobs, or on these, which are kept as `choice`."""
+def operation_of(cluster: DaprHouse) -> Operation:
+    """One on all jobs."""
     now = rfc3339(cluster.clock.now().wall)
     return Operation(
         operation_id="all",
         kind="jobs",
         action="trigger",
-        total=len(ids),
+        total=len(IDS),
         created_by="a",
         started_at=now,
         updated_at=now,
         tenant=TENANT,
-        choice=choice,
-        is_repeatable=bool(choice),
     )
 
 
@@ -130,31 +128,3 @@ async def test_a_command_reaches_all_jobs_of_a_cluster(cluster: DaprHouse) -> No
             entry = await cluster.catalogue.get(job_id)
             assert entry is not None
             assert entry.state is state
-
-
-async def test_of_two_nodes_that_begin_one_at_a_moment_one_does(cluster: DaprHouse) -> None:
-    """A request that comes twice under a key chooses twice: the first record decides, for both."""
-    for job_id in IDS[:20]:
-        await cluster.create(job_id)
-    nodes = (cluster.nodes["one"], await cluster.add("two"))
-    choices = {"a": IDS[:10], "b": IDS[5:20]}
-    parts = [
-        (operations_of(cluster, node), work_of(cluster, node, Triggered, "k"), name)
-        for node, name in zip(nodes, choices, strict=True)
-    ]
-    begun = await asyncio.gather(
-        *(
-            operations.start(operation_of(cluster, choices[name], name), choices[name], work)
-            for operations, work, name in parts
-        )
-    )
-    assert begun[0].choice == begun[1].choice
-    chosen = choices[begun[0].choice]
-    for operations, _, _ in parts:
-        ended = await finished(cluster, operations)
-        assert (ended.total, ended.succeeded) == (len(chosen), len(chosen))
-        assert await operations.choice(ended) == chosen
-    await cluster.settle()
-    entries = [await cluster.catalogue.get(job_id) for job_id in IDS[:20]]
-    triggered = [entry.job_id for entry in entries if entry is not None and entry.execute_number]
-    assert triggered == chosen

@@ -139,15 +139,3 @@ async def test_closing_ends_what_is_asked() -> None:
     found = await gathering.collect()
     assert value(found, families.SCRAPE_ERRORS, "store") in (0, 1)
     assert store.asked <= 2
-
-
-@pytest.mark.parametrize("keep_seconds", [5.0, 30.0])
-async def test_a_kept_answer_is_in_every_scrape(keep_seconds: float) -> None:
-    """A figure that lacks in some begins the `for:` of a rule anew, so that it never fires."""
-    moment = [100.0]
-    store, gathering = Store(), Gathering(clock=lambda: moment[0])
-    store.may_answer.set()
-    gathering.ask("store", store.ask, keep_seconds=keep_seconds)
-    for _ in range(20):
-        assert value(await gathering.collect(), families.JOBS_HELD) == 3
-        moment[0] += 20
