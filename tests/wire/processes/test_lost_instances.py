@@ -12,8 +12,7 @@ from typing import ClassVar
 import httpx
 import pytest
 
-from tests.redis_server import SYNCING, RedisServer
-from tests.wire.processes.process import serve
+from tests.wire.processes.process import serve, stored_in
 
 FIRST = {"PUNCTUAL_SERVICES__LOST_AFTER_SECONDS": "600"}
 SECOND = {"PUNCTUAL_SERVICES__OFFLINE_SECONDS": "1", "PUNCTUAL_SERVICES__LOST_AFTER_SECONDS": "1"}
@@ -63,19 +62,6 @@ def worker() -> Iterator[tuple[str, SimpleQueue[str]]]:
         thread.join()
 
 
-@contextmanager
-def redis(kind: str, folder: Path) -> Iterator[list[str]]:
-    """The arguments that choose the store."""
-    if kind != "redis":
-        yield []
-        return
-    server = RedisServer(folder, *SYNCING).start()
-    try:
-        yield ["--store", server.url]
-    finally:
-        server.kill()
-
-
 def wait_for_all(heard: "SimpleQueue[str]", path: str) -> None:
     """Returns when `path` was called for every job."""
     missing = {f"{path}{job_id}" for job_id in JOBS}
@@ -89,7 +75,7 @@ def test_a_lost_instance_ends_its_work_after_a_crash(store: str, workers: str, t
     further = ["--workers", workers]
     steps = {"request": [{"url": "service://shop/run"}], "async": True, "timeoutSeconds": 600, "qos": 1}
     job = {"jobName": "j", "creator": "1", "creatorName": "one", "timer": {"period": "external"}} | steps
-    with worker() as (address, heard), redis(store, tmp_path / "redis") as chosen:
+    with worker() as (address, heard), stored_in(store, tmp_path / "redis") as chosen:
         with serve(tmp_path / "data", *further, *chosen, **FIRST) as process:
             with httpx.Client(base_url=process.wait_for_url(), trust_env=False, timeout=30) as client:
                 client.put("/services/shop/instances/a", json={"address": address}).raise_for_status()
