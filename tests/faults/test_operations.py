@@ -201,23 +201,6 @@ async def test_commands_over_worker_processes(home: Home) -> None:
     assert numbers == [1] * MANY
 
 
-async def test_executions_over_worker_processes(home: Home) -> None:
-    """A worker process is killed amid replays: each is done once at most; then open ones are cancelled."""
-    await with_jobs(home, *TWO)
-    assert (await home.ended(await home.begin("trigger")))["succeeded"] == MANY
-
-    await have_failed(home, MANY)
-    begun = await home.begin("replay", kind="executions", key="again")
-    await home.under_way(begun)
-    await home.signal_worker(signal.SIGKILL)
-    report = await home.ended(begun)
-    assert (report["state"], report["succeeded"], report["problems"]) == ("done", MANY, [])
-    await until(home.is_ready)
-    assert [item["executeNumber"] for item in await home.all("/jobs")] == [2] * MANY
-    cancelled = await home.ended(await home.begin("cancel", kind="executions"))
-    assert cancelled["state"] == "done"
-
-
 async def test_a_stop_amid_an_operation_halves_no_command(home: Home) -> None:
     """SIGTERM amid an operation, with commands of others and a further operation on their way.
 

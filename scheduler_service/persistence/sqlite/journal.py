@@ -13,8 +13,6 @@ from scheduler_service.persistence.sqlite.rows import batch_row
 from scheduler_service.persistence.sqlite.statements import PUT_BATCHES, put_rows
 from scheduler_service.ports.state import StoredJob
 
-UNLOAD_BATCH_SIZE = 4_096
-"""About so many jobs are in memory at a time while pages are unloaded."""
 UNLOAD_BYTES = 2 << 20
 """About so many bytes are written to the tables at once: meanwhile they take three times as much memory."""
 
@@ -25,7 +23,6 @@ def unload(
     connection: sqlite3.Connection,
     unconfirmed: Container[BatchKey] | None = None,
     *,
-    batch_size: int = UNLOAD_BATCH_SIZE,
     salvage: Salvage | None = None,
 ) -> None:
     """Moves all of the file's pages into the tables, in the transaction that is open.
@@ -50,7 +47,7 @@ def unload(
         ]
         put_rows(connection, PUT_BATCHES, [batch_row(batch) for batch in kept])
         size += len(content)
-        if len(latest) >= batch_size or size >= UNLOAD_BYTES:
+        if size >= UNLOAD_BYTES:
             _write_later(connection, latest)
             latest.clear()
             size = 0

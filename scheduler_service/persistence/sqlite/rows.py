@@ -47,10 +47,7 @@ ENTRY = (
 )
 
 LARGE_BYTES = 64 << 10
-"""A longer document is read alone: as a text of digits it takes ten times as much for a moment.
-
-It is written at once, and not by way of the journal.
-"""
+"""A longer document is read alone: as a text of digits it takes ten times as much for a moment."""
 PAGE_BYTES = 4 << 20
 """A page of rows that may be large ends early where they have so many bytes; one row it has in any case."""
 

@@ -298,32 +298,22 @@ def test_confirmations_alone_write_nothing_until_there_are_many(database: Databa
     assert database.count("journal") == 0
 
 
-def test_states_of_0_1_0_are_brought_in_piece_by_piece(database: Database) -> None:
-    """A start does not hold all of them in memory."""
+def test_a_long_journal_of_0_1_0_is_brought_in_piece_by_piece(database: Database) -> None:
+    """A start does not hold all of it in memory; all last turns and all records come into the tables."""
     large = b"x" * (UNLOAD_BYTES // 32)
-    database.put([commit(f"j{number}") for number in range(80)])
-    for number in range(80):
-        page = page_of_0_1_0([turn(f"j{number}", document=large)], [])
-        add_page(database.connection, page, number)
+    database.put([commit(f"j{number}") for number in range(40)])
+    for over in (1, 2):
+        for number in range(40):
+            one = turn(f"j{number}", over=over, document=large)
+            page = page_of_0_1_0([one], [batch(100 * over + number)])
+            add_page(database.connection, page, 100 * over + number)
     statements: list[str] = []
     database.connection.set_trace_callback(statements.append)
     unload(database.connection)
     database.connection.set_trace_callback(None)
-    assert database.count("jobs WHERE execute_number = 1") == 80
+    assert database.count("jobs WHERE sequence = 3 AND execute_number = 2") == 40
+    assert (database.count("unwritten"), database.count("journal")) == (80, 0)
     assert sum("document IS NULL" in statement for statement in statements) == 3
-
-
-@pytest.mark.parametrize("batch_size", [1, 3, 100])
-def test_a_long_journal_of_0_1_0_is_brought_in_piece_by_piece(database: Database, batch_size: int) -> None:
-    """However much is in memory at a time, all last turns and all records come into the tables."""
-    database.put([commit(f"j{number}") for number in range(4)])
-    for over in range(1, 4):
-        turns = [turn(f"j{number}", over=over) for number in range(4)]
-        page = page_of_0_1_0(turns, [batch(over * 10 + number) for number in range(4)])
-        add_page(database.connection, page, over)
-    unload(database.connection, batch_size=batch_size)
-    assert database.count("jobs WHERE sequence = 4 AND execute_number = 3") == 4
-    assert (database.count("unwritten"), database.count("journal")) == (12, 0)
 
 
 async def test_what_no_table_can_hold_fails_alone(folder: Path) -> None:
