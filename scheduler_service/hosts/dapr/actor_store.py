@@ -197,11 +197,12 @@ class ActorStore(NoBacklog):
         self._take_over(batches, new)
 
     async def _is_current(self, job_id: str, state: CachedState) -> bool:
-        """Compares the cached state with the latest claim, or with what the actor store has.
+        """Compares the cached state with the latest claim, then with what the actor store has.
 
-        At qos 0 another node's claim leaves no trace there, nor does the first claim of a job of an array.
+        Another node's claim may leave no trace there: at qos 0, in the first turn of a job, and where daprd
+        has refused to write a state of which the claim has a copy.
         """
-        if (state.is_unsaved or not state.qos) and not await self._repair.is_latest(job_id, state):
+        if not await self._repair.is_latest(job_id, state):
             return False
         if state.is_unsaved:
             return True
@@ -209,8 +210,7 @@ class ActorStore(NoBacklog):
         if raw != state.raw and not await self._repair.heal(job_id, state, raw):
             state.found = raw
             return False
-        is_trusted = state.generation == self._generation
-        return is_trusted or not await self._repair.is_overtaken(job_id, state.sequence)
+        return True
 
     @property
     def _used(self) -> int:

@@ -12,7 +12,7 @@ from scheduler_service.api.routes.health import HEALTH
 from scheduler_service.app.server import LAST_ANSWERS_SECONDS
 from scheduler_service.cli.main import run
 from scheduler_service.demo.cluster import APP_ID
-from scheduler_service.settings import Settings, SettingsError, load_settings
+from scheduler_service.settings import Settings, load_settings
 from tests.unit.docs.pages import ROOT, fences, read
 from tests.unit.scripts.deployment import KEY, SECRETS, VERSIONS, environ_of, sidecar_options
 
@@ -51,9 +51,7 @@ def test_the_environment_is_that_of_a_node(node: dict[str, Any]) -> None:
 
 
 def test_variables_of_a_service_are_not_taken_for_settings(pod: dict[str, Any]) -> None:
-    """Kubernetes makes PUNCTUAL_PORT of a Service named punctual, which the start would refuse."""
-    with pytest.raises(SettingsError, match="unknown setting port"):
-        load_settings({}, {"PUNCTUAL_PORT": "tcp://10.0.0.1:8000"})
+    """Kubernetes makes PUNCTUAL_PORT and more of a Service named punctual; the start passes over them."""
     assert pod["spec"]["enableServiceLinks"] is False
 
 
