@@ -11,6 +11,7 @@ from typing import NamedTuple
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.hosts.dapr.cached_state import CachedState
 from scheduler_service.hosts.dapr.node import NodeContext
+from scheduler_service.hosts.dapr.sidecar import StateNotWritten
 from scheduler_service.persistence.common.actor_document import read_actor_document
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.errors import StoreError
@@ -64,8 +65,11 @@ class StateRepair:
         if copy is None:
             is_gone = latest.holder != self._holder and latest.holder not in self._node.others()
             return Newest(raw, needs_copies=is_gone)
-        if copy != raw:
-            await self._replace(job_id, copy)
+        try:
+            if copy != raw:
+                await self._replace(job_id, copy)
+        except StateNotWritten:  # the actor is not here, or moves: the copy stays with its claim
+            return Newest(copy, needs_copies=True, is_unsaved=True)
         return Newest(copy, needs_copies=True)
 
     async def is_latest(self, job_id: str, state: CachedState) -> bool:
