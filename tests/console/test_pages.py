@@ -4,7 +4,7 @@ from tests.console.browsing import Console, evaluate
 from tests.console.service import ConsoleService
 
 KIB = 1_024
-FIRST_VISIT = 120 * KIB
+FIRST_VISIT = 121 * KIB
 
 
 def test_a_first_visit_is_light(console: Console) -> None:

@@ -67,6 +67,7 @@ class Served:
         with httpx.Client(base_url=self.url, verify=False, trust_env=False) as client:
             client.post("/jobs/known", json=definition(notification=noted, labels={"a": "b"}))
             client.post("/jobs/child", json=child)
+            client.put("/jobs/known", params={"disabled": "false"})
             execution_id = client.post("/jobs/known/trigger").json()["data"]["executionId"]
             assert client.get(f"/executions/{execution_id}").status_code == 200
         return {"jobId": "known", "executionId": execution_id, "deliveryId": f"{execution_id}-0"}
