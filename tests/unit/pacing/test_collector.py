@@ -31,7 +31,7 @@ def rounds() -> Iterator[Rounds]:
     """Those of the test; the collector of this process is afterwards as it was."""
     thresholds, callbacks = gc.get_threshold(), gc.callbacks[:]
     rounds = Rounds()
-    gc.callbacks.append(rounds.note)
+    gc.callbacks[:] = [rounds.note]  # whatever ran in this process before
     gc.collect()
     gc.freeze()
     rounds.clear()
