@@ -189,8 +189,16 @@ class BlockingProgress:
         self.run(self._progress.update(done, message=message))
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs `work` on the execution's event loop; without one, in this thread."""
+        """Runs `work` on the execution's event loop; without one, in this thread.
+
+        Raises NotWanted where the application has ended, and its loop with it.
+        """
         if self._loop is None:
             asyncio.run(work)
-        else:
-            asyncio.run_coroutine_threadsafe(work, self._loop).result()
+            return
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:
+            work.close()
+            raise NotWanted("the work is no longer awaited: its application has ended") from None
+        future.result()

@@ -110,3 +110,14 @@ async def test_a_function_in_a_thread_reports_too() -> None:
     async with scheduled(fetch=(fetch, {})) as (_, client):
         ended = await client.wait_for(await client.jobs.trigger("fetch"), timeout=20)
         assert (ended.state, ended.progress) == ("succeeded", "3/3")
+
+
+def test_a_thread_that_outlives_its_application_is_told_to_stop() -> None:
+    """Its loop is closed, and no report is left that nobody awaits."""
+    loop = asyncio.new_event_loop()
+    loop.close()
+    with (
+        pytest.raises(NotWanted, match="application has ended"),
+        Execution(job_id="a", loop=loop).progress(2),
+    ):
+        raise AssertionError("it does not begin")
