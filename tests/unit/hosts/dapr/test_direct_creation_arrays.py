@@ -190,20 +190,23 @@ async def test_a_single_creation_meets_an_array(cluster: DaprHouse) -> None:
         cluster.host("a", Command(Created("", b""), definition)), create(cluster, [definition])
     )
     assert {type(single), type(grouped)} == {Taken, Unchanged}
-    gate = asyncio.Event()
+    claiming, gate = asyncio.Event(), asyncio.Event()
     shared = cluster.node.shared
     claim_all = shared.claim_all
 
     async def hold(claims: Sequence[TurnClaim]) -> Sequence[StoreError | None]:
+        claiming.set()
         await gate.wait()
         return await claim_all(claims)
 
     shared.claim_all = hold  # type: ignore[method-assign]
     other = array("b")[0]
-    asked = asyncio.gather(create(cluster, [other]), cluster.host("b", Command(Created("", b""), other)))
+    first = asyncio.create_task(create(cluster, [other]))
+    await claiming.wait()
+    second = asyncio.create_task(cluster.host("b", Command(Created("", b""), other)))
     await cluster.settle()
     gate.set()
-    assert await asked == [[Taken()], Unchanged()]
+    assert (await first, await second) == ([Taken()], Unchanged())
 
 
 async def test_a_claim_that_took_long_is_uncertain(cluster: DaprHouse) -> None:
