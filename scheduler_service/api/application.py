@@ -214,29 +214,20 @@ def _description(document: Callable[[], dict[str, Any]]) -> Operation:
     written: list[bytes] = []
 
     async def show(request: ApiRequest) -> Response:
-        """The API in OpenAPI 3.1; made at the first request, since that takes a while, and then kept."""
+        """Read this description: OpenAPI 3.1, made at the first request, since that takes a while."""
         if not written:
             body = await work_apart(lambda: ENCODER.encode(document()))
             written[:] = [body]
         return Response(written[0], media_type="application/json")
 
-    return Operation(
-        route="GET /openapi.json",
-        handler=show,
-        role=Role.VIEWER,
-        summary="Read this description",
-        is_open=True,
-    )
+    return Operation(route="GET /openapi.json", handler=show, role=Role.VIEWER, is_open=True)
 
 
 def _pages(document: Callable[[], dict[str, Any]], paths: Sequence[str]) -> Iterable[Operation]:
     """What browsers are shown: they have no key, and nothing there is a secret."""
     front, reference = FrontPage(paths=paths), Reference(document=document)
-    for route, show, summary in (
-        ("GET /", front.show, "Show what this is"),
-        ("GET /docs", reference.show, "Show the reference of the API"),
-    ):
-        yield Operation(route=route, handler=show, role=Role.VIEWER, summary=summary, is_open=True)
+    yield Operation(route="GET /", handler=front.show, role=Role.VIEWER, is_open=True)
+    yield Operation(route="GET /docs", handler=reference.show, role=Role.VIEWER, is_open=True)
 
 
 def _answer_unknown(

@@ -7,13 +7,15 @@ from secrets import token_hex
 
 from starlette.responses import Response
 
-from client_sdk.models import BulkExecutions, BulkJobs, WireModel
+from client_sdk.models import BulkExecutions, BulkJobs, WireModel, answers
+from scheduler_service.api import examples
 from scheduler_service.api.authentication import check_role
 from scheduler_service.api.bodies import read_json_by_size, read_model
 from scheduler_service.api.bulk_work import ExecutionWork, JobWork
 from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.idempotency import key_reused
-from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.large_answers import AnswerLine
+from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.responses import (
     ApiProblem,
     Flaw,
@@ -38,6 +40,8 @@ from scheduler_service.hosts.operations.operations import NoRoom
 from scheduler_service.hosts.operations.run import Work
 from scheduler_service.security.callers import Role
 
+ROUTES = Routes("bulk")
+
 MOST_SHOWN = 100
 FEW = 100
 """Work on so many is waited for."""
@@ -59,8 +63,16 @@ ACTIONS_WITH = {
 """The actions to which a member of the body belongs."""
 
 
+@ROUTES.add(
+    "POST /bulk/jobs",
+    Role.OPERATOR,
+    body=Body(BulkJobs, examples.BULK_JOBS, required=True),
+    data=answers.Bulk,
+    success=(200, 202),
+    statuses=(429,),
+)
 async def change_many_jobs(request: ApiRequest) -> Response:
-    """`POST /bulk/jobs`: one command for each of many jobs, as its own route does it."""
+    """Pause, resume, disable, enable, trigger, label or destroy many jobs, each as its own route does."""
     raw = await request.body()
     posted = read_model(BulkJobs, await read_json_by_size(raw))
     _check_members(posted, posted.action)
@@ -78,8 +90,16 @@ async def change_many_jobs(request: ApiRequest) -> Response:
     return await asked.begin(ids, JobWork(request, posted, asked.key).do)
 
 
+@ROUTES.add(
+    "POST /bulk/executions",
+    Role.OPERATOR,
+    body=Body(BulkExecutions, examples.BULK_EXECUTIONS, required=True),
+    data=answers.Bulk,
+    success=(200, 202),
+    statuses=(429,),
+)
 async def change_many_executions(request: ApiRequest) -> Response:
-    """`POST /bulk/executions`: cancels or replays many executions, each as its own route does it."""
+    """Cancel or replay many executions, each as its own route does."""
     raw = await request.body()
     posted = read_model(BulkExecutions, await read_json_by_size(raw))
     _check_members(posted, posted.action)
@@ -96,13 +116,27 @@ async def change_many_executions(request: ApiRequest) -> Response:
     return await asked.begin(ids, ExecutionWork(request, posted, asked.key, behind).do, behind)
 
 
+@ROUTES.add(
+    "GET /operations/{operationId}",
+    Role.VIEWER,
+    data=answers.Operation,
+    statuses=(404,),
+    answer_line=AnswerLine.STATE,
+)
 async def read_operation(request: ApiRequest) -> Response:
-    """`GET /operations/{operationId}`: how far it is; 404 once it is forgotten, 24 hours after its end."""
+    """Show how far an operation is; 404 once it is forgotten, 24 hours after its end."""
     return succeed((await _find(request)).wire())
 
 
+@ROUTES.add(
+    "POST /operations/{operationId}/cancel",
+    Role.OPERATOR,
+    body=Body(dict),
+    data=answers.Operation,
+    statuses=(404,),
+)
 async def cancel_operation(request: ApiRequest) -> Response:
-    """`POST /operations/{operationId}/cancel`: nothing more of it begins; what is done stays done."""
+    """End an operation before it is done: what is done stays done."""
     await request.json_text()
     operation = await _find(request)
     await request.deps.operations.cancel(operation)

@@ -8,6 +8,8 @@ from typing import Any
 
 from starlette.responses import Response
 
+from client_sdk.models import JobDefinition, answers
+from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import read_each, read_items
 from scheduler_service.api.creators import keep_creator
 from scheduler_service.api.definitions import (
@@ -21,7 +23,7 @@ from scheduler_service.api.dependencies import Offload
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.name_warnings import find_refused_names, warn_of_names
 from scheduler_service.api.ownership import read_owner
-from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.responses import (
     ApiProblem,
     Flaw,
@@ -38,6 +40,9 @@ from scheduler_service.hosts.large_work import work_by_size
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError, StoreStopping
+from scheduler_service.security.callers import Role
+
+ROUTES = Routes("jobs")
 
 MAX_DEFINITIONS = 1_000
 SEARCHED_AT_ONCE = 1 << 20
@@ -45,8 +50,21 @@ SEARCHED_AT_ONCE = 1 << 20
 Result = dict[str, Any]
 
 
+@ROUTES.add(
+    "POST /jobs",
+    Role.EDITOR,
+    query=(
+        parameters.choice(
+            "onExisting", "What to do with another definition.", ("refuse", "update"), "refuse"
+        ),
+    ),
+    body=Body(JobDefinition, examples.DEFINITIONS, required=True, is_array=True),
+    data=answers.Results,
+    headers=("X-Service",),
+    is_busy=True,
+)
 async def create_jobs(request: ApiRequest) -> Response:
-    """`POST /jobs`: each definition on its own; one result per item, in order."""
+    """Create or update up to 1,000 jobs, each on its own: one result per item, in order."""
     raw = await request.body(request.deps.array_bytes)
     longest = request.deps.body_bytes
     texts = await work_by_size(len(raw), lambda: read_items(raw, most=MAX_DEFINITIONS, longest=longest))

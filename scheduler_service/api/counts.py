@@ -2,16 +2,28 @@
 
 from starlette.responses import Response
 
-from scheduler_service.api.filters import execution_query, job_query
+from client_sdk.models import answers
+from scheduler_service.api import parameters
+from scheduler_service.api.filters import (
+    DELIVERY_FILTERS,
+    EXECUTION_FILTERS,
+    JOB_FILTERS,
+    execution_query,
+    job_query,
+)
 from scheduler_service.api.freshness import catch_up
-from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import succeed
+from scheduler_service.api.request import ApiRequest, Routes
+from scheduler_service.api.responses import invalid, succeed
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.job_key import read_job_key, write_job_key
 from scheduler_service.domain.leases import QueueQuery
-from scheduler_service.domain.moments import rfc3339
-from scheduler_service.persistence.history.queries import DeliveryQuery
+from scheduler_service.domain.moments import DAY, MINUTE, SECOND, rfc3339
+from scheduler_service.persistence.history.queries import DeliveryQuery, SeriesQuery
+from scheduler_service.persistence.history.slot_counts import SLOT, SLOT_DAYS
 from scheduler_service.ports.catalogue import LastOutcome
+from scheduler_service.security.callers import Role
+
+ROUTES = Routes("counts")
 
 MOST_QUEUES = 1_000
 """The parts of so many queues are counted, in order of their names."""
@@ -19,8 +31,12 @@ MOST_NAMED = 20
 KINDS = ("one_time", "timing", "cron", "external")
 
 
+@ROUTES.add("GET /counts/jobs", Role.VIEWER, query=JOB_FILTERS, data=answers.JobCounts)
 async def count_jobs(request: ApiRequest) -> Response:
-    """`GET /counts/jobs`; of those that cannot run as they stand the first are named, whatever the filter."""
+    """Count jobs by state, kind and newest execution.
+
+    Of those that cannot run as they stand the first are named, whatever the filter.
+    """
     tally = await request.deps.catalogue.tally(job_query(request.caller.tenant, request.query))
     unfit = [] if request.deps.list_unfit is None else await request.deps.list_unfit()
     own = [(read_job_key(key), problem) for key, problem in unfit]
@@ -39,16 +55,23 @@ async def count_jobs(request: ApiRequest) -> Response:
     )
 
 
+@ROUTES.add(
+    "GET /counts/executions",
+    Role.VIEWER,
+    query=(parameters.text("jobId", "Only of this job."), *EXECUTION_FILTERS),
+    data=answers.ExecutionCounts,
+)
 async def count_executions(request: ApiRequest) -> Response:
-    """`GET /counts/executions`."""
+    """Count executions by state and by error."""
     filters = request.query
     query = await execution_query(request, key_of(request), filters)
     behind = await catch_up(request)
     return succeed(await request.deps.history.counts(query), warnings=behind)
 
 
+@ROUTES.add("GET /counts/deliveries", Role.VIEWER, query=DELIVERY_FILTERS, data=answers.DeliveryCounts)
 async def count_deliveries(request: ApiRequest) -> Response:
-    """`GET /counts/deliveries`."""
+    """Count notifications by state."""
     query = DeliveryQuery(
         tenant=request.caller.tenant,
         job_id=key_of(request),
@@ -59,8 +82,9 @@ async def count_deliveries(request: ApiRequest) -> Response:
     return succeed(await request.deps.history.delivery_counts(query), warnings=behind)
 
 
+@ROUTES.add("GET /counts/queues", Role.VIEWER, data=answers.QueueCounts)
 async def count_queued(request: ApiRequest) -> Response:
-    """`GET /counts/queues`: parts that wait and parts that are held, over all queues."""
+    """Count the parts that wait or are held in all queues."""
     queues, asked = request.deps.queues, QueueQuery(request.caller.tenant, limit=MOST_QUEUES + 1)
     found = [] if queues is None else await queues.figures(asked)
     counted = found[:MOST_QUEUES]
@@ -79,3 +103,76 @@ def key_of(request: ApiRequest) -> str | None:
     """The key of the job that the parameter `jobId` names, if it is given."""
     job_id = request.query["jobId"]
     return None if job_id is None else write_job_key(request.caller.tenant, job_id)
+
+
+MOST_BUCKETS = 200
+DEFAULT_BUCKETS = 96
+# Widths that a chart can name, in minutes; beyond them whole days.
+_WIDTHS = (5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1_440)
+
+
+@ROUTES.add(
+    "GET /series/executions",
+    Role.VIEWER,
+    query=(
+        parameters.text("jobId", "Only of this job."),
+        *EXECUTION_FILTERS,
+        parameters.integer(
+            "bucketSeconds", "The width of a bucket, a multiple of 300.", low=300, high=DAY // SECOND
+        ),
+        parameters.integer("buckets", "About so many buckets, at most.", low=1, high=MOST_BUCKETS),
+    ),
+    data=answers.Series,
+)
+async def show_series(request: ApiRequest) -> Response:
+    """Show executions by buckets of time: states, lateness, durations.
+
+    Buckets begin at multiples of their width, the first at `from` or before.
+    """
+    first, last = _read_span(request)
+    width = _read_width(request, last - first)
+    begin = first - first % width
+    executions = await execution_query(request, key_of(request), request.query)
+    query = SeriesQuery(executions=executions, first=begin, last=last, width=width)
+    behind = await catch_up(request)
+    found = await request.deps.history.series(query)
+    span = {"from": rfc3339(begin), "to": rfc3339(last), "bucketSeconds": width // SECOND}
+    return succeed({**span, **found}, warnings=behind)
+
+
+def _read_span(request: ApiRequest) -> tuple[int, int]:
+    """The moments from `from` to `to`, by default a day up to now. Raises ApiProblem (422)."""
+    now = request.deps.clock.now().wall
+    first, last = request.query["from"], request.query["to"]
+    if last is None:
+        last = now if first is None else max(now, first)
+    if first is None:
+        first = last - DAY
+    if first > last:
+        raise invalid("/from", "range", f"from {rfc3339(first)} is after to, {rfc3339(last)}")
+    oldest = now - now % DAY - SLOT_DAYS * DAY
+    if not oldest <= first <= last <= now + SLOT_DAYS * DAY:
+        message = f"a series reaches from {rfc3339(oldest)} to {SLOT_DAYS} days from now"
+        raise invalid("/from", "range", f"{message}; GET /statistics has longer spans, by day")
+    return first, last
+
+
+def _read_width(request: ApiRequest, length: int) -> int:
+    """The width of a bucket in ms. Raises ApiProblem (422)."""
+    seconds, wanted = request.query["bucketSeconds"], request.query["buckets"]
+    if seconds is None:
+        # The first bucket may begin before the span: there is one more then.
+        least = length / min(wanted or DEFAULT_BUCKETS, MOST_BUCKETS - 1)
+        fitting = (width * MINUTE for width in _WIDTHS if width * MINUTE >= least)
+        return next(fitting, -(-int(least) // DAY) * DAY)
+    if wanted is not None:
+        raise invalid("/buckets", "contradiction", "give bucketSeconds or buckets, not both")
+    width = int(seconds) * SECOND
+    if width % SLOT:
+        message = f"bucketSeconds {seconds} must be a multiple of {SLOT // SECOND}"
+        raise invalid("/bucketSeconds", "invalid", message)
+    if length // width + 2 > MOST_BUCKETS:
+        least = -(-length // (MOST_BUCKETS - 2) // SLOT) * (SLOT // SECOND)
+        message = f"that is more than {MOST_BUCKETS} buckets; give bucketSeconds of {least} or more"
+        raise invalid("/bucketSeconds", "range", message)
+    return width

@@ -4,30 +4,43 @@ from typing import Any
 
 from starlette.responses import Response
 
+from client_sdk.models import JobDefinition, answers
 from client_sdk.models.definition_schema import definition_schema
+from scheduler_service.api import examples
 from scheduler_service.api.definitions import CheckedDefinition, check_posted
 from scheduler_service.api.name_warnings import find_refused_names, warn_of_names
-from scheduler_service.api.previews import softly, write_plan
-from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.previews import SOFT, softly, write_plan
+from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.responses import succeed
 from scheduler_service.api.shapes import firing_preview
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.retry import PLANNED_MAX
+from scheduler_service.security.callers import Role
 from scheduler_service.timing.preview import preview
+
+ROUTES = Routes("definitions")
 
 FIRINGS = 5
 ANY_STATUS = "500"
 """Shown for a policy that is for all errors."""
 
 
+@ROUTES.add(
+    "POST /definitions/check",
+    Role.VIEWER,
+    body=Body(JobDefinition, examples.DEFINITIONS[0], required=True),
+    query=(SOFT,),
+    data=answers.CheckOrProblem,
+)
 async def check_definition(request: ApiRequest) -> Response:
-    """`POST /definitions/check`: what is wrong with a definition, or what it would do; creates nothing."""
+    """Try a definition without creating anything: what is wrong with it, or what it would do."""
     return await softly(request, _check)
 
 
+@ROUTES.add("GET /schemas/job", Role.VIEWER, data=dict)
 async def show_definition_schema(request: ApiRequest) -> Response:
-    """`GET /schemas/job`: a definition as JSON Schema (2020-12), for forms and editors."""
+    """Read the JSON Schema (2020-12) of a definition, for forms and editors."""
     return succeed(definition_schema())
 
 

@@ -5,14 +5,28 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
+from client_sdk.models import answers
+from scheduler_service.api import parameters
+from scheduler_service.api.filters import DELIVERY_FILTERS
 from scheduler_service.api.freshness import catch_up
-from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.large_answers import AnswerLine
+from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.responses import ApiProblem, absent, refuse, succeed
 from scheduler_service.persistence.history.queries import DeliveryQuery
+from scheduler_service.security.callers import Role
+
+ROUTES = Routes("deliveries")
 
 
+@ROUTES.add(
+    "GET /deliveries",
+    Role.VIEWER,
+    query=(*DELIVERY_FILTERS, *parameters.paging()),
+    data=answers.Listing[answers.DeliveryLine],
+    answer_line=AnswerLine.HISTORY,
+)
 async def list_deliveries(request: ApiRequest) -> Response:
-    """`GET /deliveries`, the newest first."""
+    """List notifications, the newest first."""
     query = DeliveryQuery(
         tenant=request.caller.tenant,
         job_id=request.query["jobId"],
@@ -25,13 +39,27 @@ async def list_deliveries(request: ApiRequest) -> Response:
     return succeed((await request.deps.history.deliveries(query)).wire(), warnings=behind)
 
 
+@ROUTES.add(
+    "POST /deliveries/{deliveryId}/resend",
+    Role.OPERATOR,
+    body=Body(dict),
+    data=answers.DeliveryRef,
+    statuses=(404, 409),
+)
 async def resend_delivery(request: ApiRequest) -> Response:
-    """`POST /deliveries/{deliveryId}/resend`: tries it once more now."""
+    """Try a notification again now."""
     return await _run(request, "resend", request.deps.outbox.resend)
 
 
+@ROUTES.add(
+    "POST /deliveries/{deliveryId}/dismiss",
+    Role.OPERATOR,
+    body=Body(dict),
+    data=answers.DeliveryRef,
+    statuses=(404, 409),
+)
 async def dismiss_delivery(request: ApiRequest) -> Response:
-    """`POST /deliveries/{deliveryId}/dismiss`: gives it up."""
+    """Give up a notification."""
     return await _run(request, "dismiss", request.deps.outbox.dismiss)
 
 

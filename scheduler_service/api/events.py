@@ -1,19 +1,26 @@
 """What happens, as it happens: the event stream (SPEC section 14)."""
 
+from dataclasses import replace
 from http import HTTPStatus
 
 from starlette.responses import Response
 
+from client_sdk.models import answers
+from scheduler_service.api import parameters
 from scheduler_service.api.bodies import header
 from scheduler_service.api.event_labels import JobLabels
 from scheduler_service.api.event_stream import HEADERS, MEDIA_TYPE, EventStreamResponse
 from scheduler_service.api.parameters import Values, check_length
-from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.responses import ApiProblem, absent, invalid, refuse
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.security.callers import Role
 from scheduler_service.telemetry.event_feed import EventFeed, FeedClosed, FeedFull
 from scheduler_service.telemetry.event_reader import EventId, EventReader, Wants, read_event_id
+
+ROUTES = Routes("operation")
+_KIND = parameters.choice("event", "Only this kind; given several times, any of them.", OccurrenceKind)
 
 FULL_SECONDS = 10
 LAST_EVENT_ID = "last-event-id"
@@ -21,8 +28,31 @@ LONGEST_ID = 64
 ACCEPTED = frozenset({MEDIA_TYPE, "text/*", "*/*"})
 
 
+@ROUTES.add(
+    "GET /events",
+    Role.VIEWER,
+    query=(
+        replace(_KIND, schema={"type": "array", "items": _KIND.schema}, default=(), repeated=True),
+        parameters.texts(
+            "jobId", "Only of this job; given several times, of any of them.", example=["nightly"]
+        ),
+        parameters.texts("executionId", "Only of this execution; given several times, of any of them."),
+        parameters.label(),
+        parameters.Parameter(
+            "lastEventId",
+            read_event_id,
+            {"type": "string", "pattern": "^[0-9a-z]{1,24}-[0-9]{1,18}$"},
+            "What came after this event, for those who cannot send `Last-Event-ID`, which counts more.",
+            example="7-1042",
+        ),
+    ),
+    headers=("Last-Event-ID",),
+    data=answers.Event,
+    statuses=(406, 429),
+    media_type=MEDIA_TYPE,
+)
 async def stream_events(request: ApiRequest) -> Response:
-    """`GET /events`: what happens from now on, or after an event, as server-sent events.
+    """Follow what happens, from now on or after an event, as server-sent events.
 
     A reader that is too slow, or comes back too late, is told by an event `gap`.
     """

@@ -6,13 +6,15 @@ from http import HTTPStatus
 import msgspec
 from starlette.responses import Response
 
-from client_sdk.models import Cancellation, ReplayRequest
+from client_sdk.models import Cancellation, ReplayRequest, answers
+from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import read_model
-from scheduler_service.api.filters import execution_query
+from scheduler_service.api.filters import EXECUTION_FILTERS, execution_query
 from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import find_job, read_definition, show_started
-from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.large_answers import AnswerLine
+from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.responses import ApiProblem, Flaw, absent, invalid, refuse, succeed
 from scheduler_service.api.shapes import show_queued_parts
 from scheduler_service.domain.events import CancelRequested, Released, Replay, Triggered
@@ -27,29 +29,69 @@ from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.state import Remembered
+from scheduler_service.security.callers import Role
+
+ROUTES = Routes("executions")
 
 
+@ROUTES.add(
+    "GET /executions",
+    Role.VIEWER,
+    query=(parameters.text("jobId", "Only of this job."), *EXECUTION_FILTERS, *parameters.paging()),
+    data=answers.Listing[answers.Execution],
+)
+@ROUTES.add(
+    "GET /main/execution",
+    Role.VIEWER,
+    name="listExecutionsBySourcePath",
+    query=(parameters.text("jobId", "The job.", required=True), *EXECUTION_FILTERS, *parameters.paging()),
+    data=answers.Listing[answers.Execution],
+    tag="main",
+)
 async def list_executions(request: ApiRequest) -> Response:
-    """`GET /executions` and `GET /main/execution`."""
+    """List executions."""
     return await _list(request, request.query["jobId"])
 
 
+@ROUTES.add(
+    "GET /jobs/{jobId}/executions",
+    Role.VIEWER,
+    query=(*EXECUTION_FILTERS, *parameters.paging()),
+    data=answers.Listing[answers.Execution],
+    statuses=(404,),
+)
 async def list_executions_of_job(request: ApiRequest) -> Response:
-    """`GET /jobs/{jobId}/executions`, also of a destroyed job: its history stays until it is cleaned."""
+    """List the executions of a job, also of a destroyed one: its history stays until it is cleaned."""
     await find_job(request, request.job_key, or_destroyed=True)
     return await _list(request, request.job_key)
 
 
+@ROUTES.add(
+    "GET /executions/{executionId}",
+    Role.VIEWER,
+    query=(parameters.integer("requestCounts", "Only this attempt, and the notifications about it."),),
+    data=answers.ExecutionInFull,
+    statuses=(404,),
+    answer_line=AnswerLine.HISTORY,
+)
 async def read_execution(request: ApiRequest) -> Response:
-    """`GET /executions/{executionId}`: attempts, steps, checks, feedback and notifications."""
+    """Read an execution in full: attempts, steps, checks, feedback and notifications."""
     behind = await catch_up(request)
     execution_id, counts = request.path["executionId"], request.query["requestCounts"]
     execution = await find_execution(request, execution_id, behind, request_counts=counts)
     return succeed(await _with_queue(request, execution), warnings=behind)
 
 
+@ROUTES.add(
+    "GET /executions/{executionId}/log",
+    Role.VIEWER,
+    query=parameters.paging(),
+    data=answers.Listing[answers.LogLine],
+    statuses=(404,),
+    answer_line=AnswerLine.HISTORY,
+)
 async def read_log(request: ApiRequest) -> Response:
-    """`GET /executions/{executionId}/log`."""
+    """Read the log of an execution."""
     execution_id, tenant = request.path["executionId"], request.caller.tenant
     limit, cursor = request.query["limit"], request.query["cursor"]
     behind = await catch_up(request)
@@ -59,8 +101,15 @@ async def read_log(request: ApiRequest) -> Response:
     return succeed(page.wire(), warnings=behind)
 
 
+@ROUTES.add(
+    "POST /executions/{executionId}/cancel",
+    Role.OPERATOR,
+    body=Body(Cancellation, {"reason": "wrong day"}),
+    data=answers.Held,
+    statuses=(404, 409),
+)
 async def cancel_execution(request: ApiRequest) -> Response:
-    """`POST /executions/{executionId}/cancel`: ends a live or waiting one; 409 if it has ended."""
+    """Cancel an execution that has not ended; 409 if it has."""
     raw, value = await request.json_object()
     posted = read_model(Cancellation, value)
     execution_id = request.path["executionId"]
@@ -70,8 +119,15 @@ async def cancel_execution(request: ApiRequest) -> Response:
     return succeed({"executionId": execution_id, "executeNumber": number, "state": state})
 
 
+@ROUTES.add(
+    "POST /executions/{executionId}/release",
+    Role.OPERATOR,
+    body=Body(dict),
+    data=answers.Held,
+    statuses=(404, 409),
+)
 async def release_execution(request: ApiRequest) -> Response:
-    """`POST /executions/{executionId}/release`: runs one that a debug switch holds."""
+    """Run an execution that a debug switch holds."""
     raw, _ = await request.json_object()
     execution_id = request.path["executionId"]
     entry, number = await _find_life(request, execution_id)
@@ -80,8 +136,15 @@ async def release_execution(request: ApiRequest) -> Response:
     return succeed({"executionId": execution_id, "executeNumber": number})
 
 
+@ROUTES.add(
+    "POST /executions/{executionId}/replay",
+    Role.OPERATOR,
+    body=Body(ReplayRequest, examples.REPLAY),
+    data=answers.Triggered,
+    statuses=(404, 409),
+)
 async def replay_execution(request: ApiRequest) -> Response:
-    """`POST /executions/{executionId}/replay`: once more, from the start or from a step."""
+    """Run an execution again, from the start or from a step."""
     raw, value = await request.json_object()
     posted = read_model(ReplayRequest, value)
     execution_id = request.path["executionId"]
@@ -235,3 +298,26 @@ def _not_found(execution_id: str, behind: Sequence[Flaw]) -> Exception:
 
 def _no_execution(execution_id: str) -> ApiProblem:
     return absent("/executionId", f"there is no execution {execution_id[:200]!r}")
+
+
+MOST_JOBS = 100
+MOST_OF_A_JOB = 50
+
+
+@ROUTES.add(
+    "GET /outcomes",
+    Role.VIEWER,
+    query=(
+        parameters.texts("jobId", "Of these jobs.", required=True, example=["nightly"], most=MOST_JOBS),
+        parameters.integer("count", "So many of each, at most.", low=1, high=MOST_OF_A_JOB, default=20),
+    ),
+    data=answers.Outcomes,
+)
+async def list_outcomes(request: ApiRequest) -> Response:
+    """List the latest executions of many jobs in brief, in the order asked for; of destroyed ones too."""
+    tenant = request.caller.tenant
+    keys = {job_id: write_job_key(tenant, job_id) for job_id in request.query["jobId"]}
+    behind = await catch_up(request)
+    found = await request.deps.history.outcomes(tenant, list(keys.values()), request.query["count"])
+    items = [{"jobId": job_id, "executions": found[key]} for job_id, key in keys.items()]
+    return succeed({"items": items}, warnings=behind)

@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
+from client_sdk.models import answers
+from scheduler_service.api import parameters
 from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.jobs import find_job
 from scheduler_service.api.previews import work_by_count
-from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.responses import no_job, succeed
 from scheduler_service.api.shapes import firing_preview
 from scheduler_service.domain.document import Cursor
@@ -22,9 +24,12 @@ from scheduler_service.domain.moments import DAY, rfc3339
 from scheduler_service.persistence.common.pagination import Number, mark_list, read_cursor, write_cursor
 from scheduler_service.persistence.history.queries import FiringQuery
 from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.security.callers import Role
 from scheduler_service.timing.occurrences import advance, between, latest, tally
 from scheduler_service.timing.preview import Shown, preview, show
 from scheduler_service.timing.timer import Timer
+
+ROUTES = Routes("timers")
 
 MAX_JOBS = 10_000
 MAX_FIRINGS_OF_JOB = 10_000
@@ -54,8 +59,18 @@ class PlannedPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
     until: Number
 
 
+@ROUTES.add(
+    "GET /jobs/{jobId}/next",
+    Role.VIEWER,
+    query=(
+        parameters.integer("count", "How many.", low=1, high=1_000, default=10),
+        parameters.moment("until", "None after this moment."),
+    ),
+    data=answers.Preview,
+    statuses=(404,),
+)
 async def show_next_firings(request: ApiRequest) -> Response:
-    """`GET /jobs/{jobId}/next`: its coming firings; none while it is paused or disabled."""
+    """Show a job's coming firings; none while it is paused or disabled."""
     entry, query = await find_job(request, request.job_key), request.query
     known = await _timer_of(request, entry.job_id)
     if known is None:
@@ -72,8 +87,19 @@ async def show_next_firings(request: ApiRequest) -> Response:
     return succeed(firing_preview(shown, firings))
 
 
+@ROUTES.add(
+    "GET /jobs/{jobId}/firings",
+    Role.VIEWER,
+    query=(
+        parameters.moment("from", "Planned at this moment or later."),
+        parameters.moment("to", "Planned at this moment or earlier."),
+        *parameters.paging(),
+    ),
+    data=answers.Listing[answers.FiringLine],
+    statuses=(404,),
+)
 async def list_firings(request: ApiRequest) -> Response:
-    """`GET /jobs/{jobId}/firings`: the ledger of its present or last life."""
+    """List the outcomes of the planned firings of a job's present or last life."""
     entry = await find_job(request, request.job_key, or_destroyed=True)
     query = FiringQuery(
         uid=entry.uid,
@@ -86,8 +112,27 @@ async def list_firings(request: ApiRequest) -> Response:
     return succeed((await request.deps.history.firings(query)).wire(), warnings=behind)
 
 
+@ROUTES.add(
+    "GET /upcoming",
+    Role.VIEWER,
+    query=(
+        parameters.moment("from", "From this moment on; default: now."),
+        parameters.moment("to", "Up to this moment; default: a day after `from`."),
+        parameters.texts(
+            "jobId", "Only of this job; given several times, of any of them.", example=["nightly"]
+        ),
+        parameters.integer(
+            "perJob",
+            "How many firings of a job at most, counted from `from` on; default: all.",
+            low=1,
+            high=MAX_PER_JOB,
+        ),
+        *parameters.paging(),
+    ),
+    data=answers.Listing[answers.Planned],
+)
 async def list_upcoming(request: ApiRequest) -> Response:
-    """`GET /upcoming`: the firings of all jobs between two moments, in order of time."""
+    """List the planned firings of all jobs between two moments, in order of time."""
     limit = request.query["limit"]
     plan = _read_plan(request)
     items = await _merge(request, plan, await _planned_jobs(request, plan.until), limit + 1)

@@ -2,17 +2,26 @@
 
 import asyncio
 from http import HTTPStatus
+from typing import Any
 
 from starlette.responses import Response
 
+from client_sdk.models import answers
 from scheduler_service.api.bodies import header
 from scheduler_service.api.freshness import catch_up
-from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.responses import absent, refuse, succeed
+from scheduler_service.domain.moments import rfc3339
+from scheduler_service.ports.alerts import AlertLine
+from scheduler_service.security.callers import Role
+from scheduler_service.telemetry.alerts.wording import body_of
+
+ROUTES = Routes("operation")
 
 
+@ROUTES.add("GET /health/live", Role.VIEWER, data=answers.Health, is_open=True)
 async def say_alive(request: ApiRequest) -> Response:
-    """`GET /health/live`: the process answers, and its loop has not stood still just before."""
+    """Check that the process answers, and that its loop has not stood still just before."""
     held = round(request.deps.standstills.longest * 1_000)
     stood = request.deps.standstills.lasting
     if stood is not None:
@@ -23,8 +32,9 @@ async def say_alive(request: ApiRequest) -> Response:
     return succeed({"status": "live", "version": request.deps.version, "loopHeldMs": held})
 
 
+@ROUTES.add("GET /health/ready", Role.VIEWER, data=answers.Health, is_open=True)
 async def say_ready(request: ApiRequest) -> Response:
-    """`GET /health/ready`: 200 while it accepts work, else 503 with what is missing."""
+    """Check that the service accepts work; 503 says what is missing."""
     missing = await request.deps.ready()
     parts = request.deps.parts()
     if missing:
@@ -35,8 +45,9 @@ async def say_ready(request: ApiRequest) -> Response:
     return succeed({"status": "ready", "version": request.deps.version, "parts": parts})
 
 
+@ROUTES.add("GET /stats", Role.VIEWER, data=answers.Statistics)
 async def show_statistics(request: ApiRequest) -> Response:
-    """`GET /stats`."""
+    """Show how much is due, running and late."""
     deps, now, tenant = request.deps, request.deps.clock.now(), request.caller.tenant
     # At one time, as both may have to wait for what a burst has left to be written.
     behind, counts = await asyncio.gather(catch_up(request), deps.catalogue.counts(now, tenant=tenant))
@@ -46,23 +57,55 @@ async def show_statistics(request: ApiRequest) -> Response:
     return succeed({**present, **figures, "missing": list(counts.missing)}, warnings=behind)
 
 
+@ROUTES.add("GET /nodes", Role.VIEWER, data=answers.Listing[answers.Node], statuses=(404,))
 async def list_nodes(request: ApiRequest) -> Response:
-    """`GET /nodes`: the scheduler processes, with the last heartbeat of each."""
+    """List the scheduler processes, with the last heartbeat of each."""
     if request.deps.nodes is None:
         raise absent("", "this service does not list its nodes")
     return succeed({"items": list(await request.deps.nodes()), "nextCursor": None})
 
 
+@ROUTES.add("GET /settings", Role.ADMIN, data=dict, statuses=(404,))
 async def show_settings(request: ApiRequest) -> Response:
-    """`GET /settings`: each effective value and where it comes from."""
+    """Show each effective setting and where it comes from."""
     if request.deps.settings is None:
         raise absent("", "this service does not show its settings")
     return succeed(request.deps.settings())
 
 
+@ROUTES.add("GET /metrics", Role.VIEWER, media_type="text/plain", statuses=(404,))
 async def show_metrics(request: ApiRequest) -> Response:
-    """`GET /metrics`: the figures of all processes of the service, or of this node, for Prometheus."""
+    """Show the figures of all processes of the service, or of this node, for Prometheus."""
     if request.deps.metrics is None:
         raise absent("", "metrics are off; set metrics.enabled")
     found = await request.deps.metrics.expose(header(request.scope, b"accept") or "")
     return Response(found.body, headers={"content-type": found.content_type, "cache-control": "no-store"})
+
+
+@ROUTES.add("GET /alerts", Role.VIEWER, data=answers.Alerts, statuses=(404,))
+async def list_alerts(request: ApiRequest) -> Response:
+    """List the alerts of the settings, and what of them is open."""
+    reader = request.deps.alerts
+    if reader is None:
+        raise absent("", "this service has no alerts")
+    lines, total = await reader.open()
+    data = {
+        "configured": list(reader.configured),
+        "open": [_open_wire(line) for line in lines],
+        "openCount": total,
+    }
+    return succeed(data)
+
+
+def _open_wire(line: AlertLine) -> dict[str, Any]:
+    body = body_of(line)
+    return {
+        "alert": line.alert,
+        "kind": line.kind.value,
+        "subject": line.subject,
+        "jobId": body["jobId"],
+        "executionId": body["executionId"],
+        "since": rfc3339(line.since),
+        "saidAt": None if line.said_at is None else rfc3339(line.said_at),
+        "text": body["text"],
+    }

@@ -1,7 +1,7 @@
 """Jobs: create, read, list, update, pause, start again, trigger, destroy (SPEC section 10)."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from http import HTTPStatus
 from typing import Any
@@ -9,17 +9,19 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from client_sdk.models import Activation
+from client_sdk.models import Activation, JobDefinition, answers
+from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import header, read_json, read_model
 from scheduler_service.api.creators import keep_creator
 from scheduler_service.api.definitions import CheckedDefinition, check_posted
-from scheduler_service.api.filters import job_query
+from scheduler_service.api.filters import JOB_FILTERS, job_query
 from scheduler_service.api.job_commands import run_command, run_command_once
+from scheduler_service.api.large_answers import AnswerLine
 from scheduler_service.api.listed_definitions import list_lines
 from scheduler_service.api.name_warnings import find_refused_names, warn_of_names
 from scheduler_service.api.ownership import read_owner
 from scheduler_service.api.parameters import LONGEST_TEXT, check_length
-from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.responses import ENCODER, ApiProblem, Flaw, invalid, no_job, refused, succeed
 from scheduler_service.api.shapes import job_in_full
 from scheduler_service.domain.events import (
@@ -27,29 +29,47 @@ from scheduler_service.domain.events import (
     Created,
     Destroyed,
     Event,
+    FeedbackArrived,
     Paused,
     Triggered,
     Updated,
 )
 from scheduler_service.domain.execution import ExecutionState, JobState, write_execution_id
 from scheduler_service.domain.job_key import read_job_key
-from scheduler_service.domain.moments import DAY, SECOND
+from scheduler_service.domain.moments import DAY, SECOND, rfc3339
 from scheduler_service.domain.replies import Reactivated, Reply, Started, Taken
 from scheduler_service.domain.trials import is_trial
 from scheduler_service.engine.compile_cache import read_members
 from scheduler_service.engine.machine import OWN_JOB
-from scheduler_service.ports.catalogue import CatalogueEntry, JobSort
+from scheduler_service.persistence.common.pagination import Number, mark_list, read_cursor, write_cursor
+from scheduler_service.ports.catalogue import CatalogueEntry, JobSort, Revision
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.state import Remembered
+from scheduler_service.security.callers import Role
+
+ROUTES = Routes("jobs")
+MAX_DELAY_SECONDS = 315_360_000
+MAX_PARTS = 100_000
+SORTS = tuple(f"{sign}{sort}" for sort in JobSort for sign in ("", "-"))
 
 _STRONG_TAG = re.compile(r'"([1-9][0-9]{0,17})"')
 EDIT_TRIES = 5
 STATE_OF_RESET = {"failed": ExecutionState.TERMINATED, "succeeded": ExecutionState.SUCCEEDED}
 
 
+@ROUTES.add(
+    "POST /jobs/{jobId}",
+    Role.EDITOR,
+    body=Body(JobDefinition, examples.DEFINITION, required=True),
+    data=answers.Job,
+    success=(201, 200),
+    statuses=(409,),
+    headers=("X-Service",),
+    is_busy=True,
+)
 async def create_job(request: ApiRequest) -> Response:
-    """`POST /jobs/{jobId}`: 201; 200 where the job exists with the same definition."""
+    """Create a job: 201; 200 where it exists with the same definition."""
     job_id = request.job_id
     raw = await request.body()
     posted = await check_posted(request.deps, raw, job_id, request.creator)
@@ -62,14 +82,28 @@ async def create_job(request: ApiRequest) -> Response:
     return succeed(data, headers, status=HTTPStatus.CREATED, warnings=warnings)
 
 
+@ROUTES.add("GET /jobs/{jobId}", Role.VIEWER, data=answers.Job, statuses=(404,), answer_line=AnswerLine.STATE)
 async def read_job(request: ApiRequest) -> Response:
-    """`GET /jobs/{jobId}`: the whole job; its ETag is the revision."""
+    """Read a job; its ETag is the revision."""
     entry = await find_job(request, request.job_key)
     return succeed(await _in_full(request, entry), _tag(entry))
 
 
+@ROUTES.add(
+    "GET /jobs",
+    Role.VIEWER,
+    query=(
+        *JOB_FILTERS,
+        parameters.choice("sort", "By what; with a minus sign from the end.", SORTS, "jobId"),
+        parameters.flag("timers", "Each job's timer in words too.", default=False),
+        parameters.flag("definitions", "Each job's definition too.", default=False),
+        *parameters.paging(),
+    ),
+    data=answers.Listing[answers.JobLine],
+    answer_line=AnswerLine.STATE,
+)
 async def list_jobs(request: ApiRequest) -> Response:
-    """`GET /jobs`."""
+    """List jobs."""
     filters = request.query
     query = msgspec.structs.replace(
         job_query(request.caller.tenant, filters),
@@ -81,8 +115,16 @@ async def list_jobs(request: ApiRequest) -> Response:
     return succeed(await list_lines(request, query, await request.deps.catalogue.list(query)))
 
 
+@ROUTES.add(
+    "POST /jobs/{jobId}/update",
+    Role.EDITOR,
+    body=Body(JobDefinition, examples.DEFINITION, required=True),
+    data=answers.Job,
+    statuses=(404, 412),
+    headers=("If-Match", "X-Service"),
+)
 async def update_job(request: ApiRequest) -> Response:
-    """`POST /jobs/{jobId}/update`: replaces the definition, unless `If-Match` names another revision."""
+    """Replace a job's definition, unless `If-Match` names another revision, and schedule it anew."""
     job_id = request.job_id
     raw = await request.body()
     posted = await check_posted(request.deps, raw, job_id, request.creator)
@@ -97,8 +139,26 @@ async def update_job(request: ApiRequest) -> Response:
     return succeed(*await _show_after(request, request.job_key), warnings=warnings)
 
 
+@ROUTES.add(
+    "PUT /jobs/{jobId}",
+    Role.OPERATOR,
+    query=(
+        parameters.flag("active", "0: take it offline; 1: start it again from now."),
+        parameters.flag("disabled", "true: nothing of it runs any more; false: it runs again as planned."),
+        parameters.flag("drain", "Let live executions end by themselves.", default=False),
+        parameters.choice(
+            "misfire",
+            "How to treat the firings missed in the pause.",
+            ("skip", "fire_once", "fire_all"),
+            "skip",
+        ),
+    ),
+    body=Body(Activation, {"active": 0}),
+    data=answers.Job,
+    statuses=(404,),
+)
 async def switch_job(request: ApiRequest) -> Response:
-    """`PUT /jobs/{jobId}`: `active` 0 pauses the job, 1 starts it again from now; or switches `disabled`."""
+    """Pause a job, or start it again from now; disable or enable it."""
     query, (name, value) = request.query, await _read_switch(request)
     if name == "disabled":
         await edit_definition(request, request.job_key, name, lambda old: value or (old and False))
@@ -109,15 +169,36 @@ async def switch_job(request: ApiRequest) -> Response:
     return succeed(data | ({"missed": reply.missed} if isinstance(reply, Reactivated) else {}), headers)
 
 
+@ROUTES.add("DELETE /jobs/{jobId}", Role.EDITOR, data=answers.Destroyed, statuses=(404,))
+@ROUTES.add(
+    "DELETE /job/{jobId}", Role.EDITOR, name="destroyJobBySourcePath", data=answers.Destroyed, statuses=(404,)
+)
 async def destroy_job(request: ApiRequest) -> Response:
-    """`DELETE /jobs/{jobId}`: destroys the job; its history stays until it is cleaned."""
+    """Destroy a job; its history stays until it is cleaned."""
     job_id = request.job_id
     await run_command(request, request.job_key, Command(Destroyed()))
     return succeed({"jobId": job_id, "state": JobState.DESTROYED})
 
 
+@ROUTES.add(
+    "POST /jobs/{jobId}/trigger",
+    Role.OPERATOR,
+    query=(
+        parameters.number("delaySeconds", "Delay in seconds.", high=MAX_DELAY_SECONDS),
+        parameters.moment("at", "At this moment."),
+        parameters.choice(
+            "reset",
+            "With a known Idempotency-Key: start it afresh if it ended like this.",
+            ("failed", "succeeded"),
+        ),
+    ),
+    body=Body(dict, examples.PARAMETERS),
+    data=answers.Triggered,
+    statuses=(404, 429),
+    is_busy=True,
+)
 async def trigger_job(request: ApiRequest) -> Response:
-    """`POST /jobs/{jobId}/trigger`: one execution, now or later; under a known key that execution."""
+    """Start one execution, now or later; under a known Idempotency-Key show that execution."""
     job_id = request.job_id
     raw = await request.json_text()
     event = Triggered(params=raw, planned_at=_planned_at(request), trace=request.trace)
@@ -314,3 +395,76 @@ async def _trigger_once(request: ApiRequest, job_id: str, event: Triggered, reme
         following = msgspec.structs.replace(remembered, key=key)
         turn = await run_command_once(request, request.job_key, Command(event, remembered=following))
     return turn.reply
+
+
+@ROUTES.add(
+    "POST /jobs/{jobId}/feedback/{requestCounts}",
+    Role.VIEWER,
+    query=(
+        parameters.text("token", "The token of the feedback URL."),
+        parameters.integer("shard", "The part of the step that reports, from 0.", low=0, high=MAX_PARTS),
+    ),
+    body=Body(dict, examples.FEEDBACK, required=True),
+    statuses=(403, 404, 409),
+    is_open=True,
+    is_busy=True,
+)
+async def report_feedback(request: ApiRequest) -> Response:
+    """Report the progress or the end of an attempt, with the token of its feedback URL."""
+    job_id, request_counts = request.job_id, request.number("requestCounts")
+    token, shard = request.query["token"] or "", request.query["shard"]
+    await request.deps.feedback_keys.check(request.deps, request.job_key, request_counts, token)
+    raw = await request.body(request.deps.feedback_bytes)
+    event = FeedbackArrived(request_counts, token, read_json(raw), shard, request.trace)
+    remembered = request.remembered(f"jobs/{job_id}/feedback/{request_counts}", raw)
+    await run_command(request, request.job_key, Command(event, remembered=remembered))
+    return succeed(None)
+
+
+PAGE_BYTES = 4 << 20
+READ_AT_ONCE = 8
+
+
+@ROUTES.add(
+    "GET /jobs/{jobId}/revisions",
+    Role.VIEWER,
+    query=parameters.paging(),
+    data=answers.Listing[answers.RevisionLine],
+    statuses=(404,),
+    answer_line=AnswerLine.STATE,
+)
+async def list_revisions(request: ApiRequest) -> Response:
+    """List the definitions of a job's present or last life, in order."""
+    entry = await find_job(request, request.job_key, or_destroyed=True)
+    limit, cursor = request.query["limit"], request.query["cursor"]
+    mark = mark_list("revisions", entry.uid)
+    after = 0 if cursor is None else read_cursor(mark, cursor, Number)
+    found, has_more = await _read_revisions(request, entry.uid, after, limit)
+    items = [
+        {"revision": one.revision, "createdAt": rfc3339(one.created_at), "definition": msgspec.Raw(one.text)}
+        for one in found
+    ]
+    more = write_cursor(mark, found[-1].revision) if has_more else None
+    return succeed({"items": items, "nextCursor": more})
+
+
+async def _read_revisions(
+    request: ApiRequest, uid: str, after: int, limit: int
+) -> tuple[Sequence[Revision], bool]:
+    """Up to `limit` revisions above `after`, and whether there are more.
+
+    A page ends early where it has `PAGE_BYTES` of definitions: read by a few, they are never all in memory.
+    """
+    found: list[Revision] = []
+    size = 0
+    while True:
+        wanted = min(limit - len(found) + 1, READ_AT_ONCE)
+        read = await request.deps.catalogue.revisions(uid, after=after, limit=wanted)
+        for one in read:
+            if len(found) == limit or (found and size + len(one.text) > PAGE_BYTES):
+                return found, True
+            found.append(one)
+            size += len(one.text)
+        if len(read) < wanted:
+            return found, False
+        after = found[-1].revision

@@ -6,10 +6,13 @@ from http import HTTPStatus
 import msgspec
 from starlette.responses import Response
 
+from client_sdk.models import answers
+from scheduler_service.api import parameters
 from scheduler_service.api.executions import find_execution
 from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.job_commands import run_command
-from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.large_answers import AnswerLine
+from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.responses import ApiProblem, Flaw, absent, succeed
 from scheduler_service.domain.events import Destroyed
 from scheduler_service.domain.execution import JobState
@@ -19,6 +22,9 @@ from scheduler_service.persistence.history.queries import Wire
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError, StoreUncertain
+from scheduler_service.security.callers import Role
+
+ROUTES = Routes("main")
 
 PAGE = 500
 
@@ -29,8 +35,17 @@ class ChildPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     job_id: str
 
 
+@ROUTES.add(
+    "DELETE /main/schedule/clean",
+    Role.EDITOR,
+    query=(
+        parameters.flag("cleanDestroyJob", "Whether destroyed jobs are removed altogether.", default=True),
+        parameters.integer("retainExecutionCount", "How many executions each living job keeps.", default=10),
+    ),
+    data=answers.Cleaned,
+)
 async def clean_history(request: ApiRequest) -> Response:
-    """`DELETE /main/schedule/clean`: the numbers of what was removed, also of what ended just before."""
+    """Remove the history of destroyed jobs and old executions, also of what ended just before."""
     behind = await catch_up(request)
     removed = await request.deps.clean(
         destroyed=request.query["cleanDestroyJob"], retain=request.query["retainExecutionCount"]
@@ -38,14 +53,36 @@ async def clean_history(request: ApiRequest) -> Response:
     return succeed(removed, warnings=behind)
 
 
+@ROUTES.add(
+    "GET /main/getChildJobLogs",
+    Role.VIEWER,
+    query=(
+        parameters.text("parentJobId", "The parent.", required=True),
+        parameters.integer("execution", "Its executeNumber.", required=True),
+        *parameters.paging(default=PAGE),
+    ),
+    data=answers.Listing[answers.ExecutionInFull],
+    answer_line=AnswerLine.HISTORY,
+)
 async def read_child_logs(request: ApiRequest) -> Response:
-    """`GET /main/getChildJobLogs`: the newest execution of each child, in full."""
+    """Read the newest execution of each child of an execution."""
     behind = await catch_up(request)
     return await _show_children(request, request.query["parentJobId"], request.query["execution"], behind)
 
 
+@ROUTES.add(
+    "GET /main/getChildJobLogsByExecutionId",
+    Role.VIEWER,
+    query=(
+        parameters.text("executionId", "The parent's execution.", required=True),
+        *parameters.paging(default=PAGE),
+    ),
+    data=answers.Listing[answers.ExecutionInFull],
+    statuses=(404,),
+    answer_line=AnswerLine.HISTORY,
+)
 async def read_child_logs_by_execution(request: ApiRequest) -> Response:
-    """`GET /main/getChildJobLogsByExecutionId`: the same by the parent's execution."""
+    """Read the newest execution of each child, by the id of the parent's execution."""
     behind = await catch_up(request)
     parent = await find_execution(request, request.query["executionId"], behind)
     number = parent["executeNumber"]
@@ -53,8 +90,15 @@ async def read_child_logs_by_execution(request: ApiRequest) -> Response:
     return await _show_children(request, str(parent["jobId"]), number, behind)
 
 
+@ROUTES.add(
+    "DELETE /main/destroyByParentJob",
+    Role.EDITOR,
+    query=(parameters.text("parentJobId", "The parent.", required=True),),
+    data=answers.Family,
+    statuses=(404,),
+)
 async def destroy_family(request: ApiRequest) -> Response:
-    """`DELETE /main/destroyByParentJob`: all descendants and the job itself; children first."""
+    """Destroy a job and all that it started, children first."""
     parent = request.query["parentJobId"]
     family = await _find_family(request, parent)
     destroyed: list[str] = []

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
+from inspect import cleandoc
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -68,7 +69,7 @@ def _operation(operation: Operation, references: References) -> Schema:
     described: Schema = {
         "operationId": operation.name,
         "summary": operation.summary,
-        "description": (operation.handler.__doc__ or operation.summary).strip(),
+        "description": cleandoc(str(operation.handler.__doc__)),
         "tags": [operation.tag],
         "parameters": [*_path_parameters(operation), *map(_parameter, operation.query), *_headers(operation)],
         "responses": _responses(operation, references),

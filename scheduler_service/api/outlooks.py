@@ -6,25 +6,36 @@ from typing import Any
 
 from starlette.responses import Response
 
-from client_sdk.models import OutlookRequest
+from client_sdk.models import OutlookRequest, answers
+from scheduler_service.api import examples
 from scheduler_service.api.bodies import read_json_by_size, read_model
 from scheduler_service.api.planned_counts import END_OF_TIMERS, count_planned
-from scheduler_service.api.previews import read_anchor, softly
-from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.previews import SOFT, read_anchor, softly
+from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.responses import invalid, invalid_all, succeed
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.domain.moments import DAY, HOUR, rfc3339
 from scheduler_service.engine.compile import below_timer, compile_posted_timer
 from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.security.callers import Role
 from scheduler_service.timing.occurrences import warnings_at
 from scheduler_service.timing.outlook import DayAhead, FiringCounts, Outlook, look_ahead
 from scheduler_service.timing.timer import Timer
 
+ROUTES = Routes("timers")
+
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
+@ROUTES.add(
+    "POST /timers/outlook",
+    Role.VIEWER,
+    body=Body(OutlookRequest, examples.OUTLOOK, required=True),
+    query=(SOFT,),
+    data=answers.OutlookOrProblem,
+)
 async def show_outlook(request: ApiRequest) -> Response:
-    """`POST /timers/outlook`: firings per day and hour without creating anything; bounded for every timer."""
+    """Show what a timer does over many days, without creating anything."""
     return await softly(request, _show_outlook)
 
 

@@ -4,14 +4,19 @@ from collections.abc import Sequence
 
 from starlette.responses import Response
 
-from scheduler_service.api.request import ApiRequest
+from client_sdk.models import answers
+from scheduler_service.api import parameters
+from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.responses import invalid, succeed
 from scheduler_service.domain.job_key import write_job_key
-from scheduler_service.domain.moments import HOUR, SECOND, rfc3339
+from scheduler_service.domain.moments import DAY, HOUR, SECOND, rfc3339
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.security.callers import Role
 from scheduler_service.timing.outlook import FiringCounts
+
+ROUTES = Routes("counts")
 
 MOST_COUNTED = 10_000
 """Of so many jobs the next firing is counted."""
@@ -24,8 +29,18 @@ END_OF_TIMERS = 7_258_118_400_000
 """2200-01-01T00:00:00Z in wall ms."""
 
 
+@ROUTES.add(
+    "GET /counts/upcoming",
+    Role.VIEWER,
+    query=(
+        parameters.moment("from", "From the bucket of this moment on; default: now."),
+        parameters.integer("bucketSeconds", "The width of a bucket.", low=60, high=DAY // SECOND, default=60),
+        parameters.integer("buckets", "How many.", low=1, high=MOST_BUCKETS, default=60),
+    ),
+    data=answers.UpcomingCounts,
+)
 async def count_upcoming(request: ApiRequest) -> Response:
-    """`GET /counts/upcoming`: firings in buckets of equal width, from now or `from` on.
+    """Count the planned firings of all jobs by buckets of time, from now or `from` on.
 
     Raises ApiProblem (422) for buckets beyond the end of timers.
     """

@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 
 from starlette.responses import Response
 
-from client_sdk.models import PreviewRequest, TemplateRequest
+from client_sdk.models import PreviewRequest, TemplateRequest, answers
+from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import read_json_by_size, read_model
 from scheduler_service.api.jobs import find_job
-from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, no_job, succeed
 from scheduler_service.api.shapes import firing_preview
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
@@ -20,10 +21,14 @@ from scheduler_service.engine.program import Program
 from scheduler_service.engine.retry import PLANNED_MAX, Failure, plan_retries
 from scheduler_service.engine.template_preview import PreviewedTemplate, TemplatePreview
 from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.security.callers import Role
 from scheduler_service.timing.occurrences import warnings_at
 from scheduler_service.timing.preview import COUNT_MAX, preview
 from scheduler_service.timing.timer import Timer
 from scheduler_service.timing.times import parse_time
+
+ROUTES = Routes("jobs")
+SOFT = parameters.flag("soft", 'Answer `{"problem": …}` with status 200 where a 422 would be.', default=False)
 
 DEFAULT_COUNT = 10
 APART_COUNT = 100
@@ -32,13 +37,28 @@ APART_COUNT = 100
 Result = TypeVar("Result")
 
 
+@ROUTES.add(
+    "POST /timers/preview",
+    Role.VIEWER,
+    body=Body(PreviewRequest, examples.PREVIEW, required=True),
+    query=(SOFT,),
+    data=answers.PreviewOrProblem,
+    tag="timers",
+)
 async def preview_timer(request: ApiRequest) -> Response:
-    """`POST /timers/preview`: a timer as text for people, and its firings."""
+    """Try a timer without creating anything: its text for people, and its firings."""
     return await softly(request, _preview_timer)
 
 
+@ROUTES.add(
+    "POST /templates/preview",
+    Role.VIEWER,
+    body=Body(TemplateRequest, examples.TEMPLATE, required=True),
+    query=(SOFT,),
+    data=answers.ValueOrProblem,
+)
 async def preview_template(request: ApiRequest) -> Response:
-    """`POST /templates/preview`: the value of a template, or the 422 that a job would get."""
+    """Try a template on a root: its value, or the 422 that a job would get."""
     return await softly(request, _preview_template)
 
 
@@ -65,8 +85,15 @@ async def work_by_count(count: int, work: Callable[[], Result]) -> Result:
     return work() if count <= APART_COUNT else await work_apart(work)
 
 
+@ROUTES.add(
+    "GET /jobs/{jobId}/retry-plan",
+    Role.VIEWER,
+    query=(parameters.text("error", "The error code, as 500 or timeout.", required=True, example="500"),),
+    data=answers.RetryPlan,
+    statuses=(404,),
+)
 async def show_retry_plan(request: ApiRequest) -> Response:
-    """`GET /jobs/{jobId}/retry-plan`: the waits of an execution that fails with `error` every time."""
+    """Show the retries of an execution that fails with one error every time."""
     entry = await find_job(request, request.job_key)
     job = await request.deps.read_job(entry.job_id)
     if job is None or job.document is None:

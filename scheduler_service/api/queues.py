@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from client_sdk.models import Claim, Completion, HeldPartName, Renewal
+from client_sdk.models import Claim, Completion, HeldPartName, Renewal, answers
+from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import ClientGone, read_model
 from scheduler_service.api.dependencies import ApiDependencies
-from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.large_answers import AnswerLine
+from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.responses import ApiProblem, invalid, refuse, succeed
 from scheduler_service.api.shapes import pause_members
 from scheduler_service.domain.execution import FailureType, parse_execution_id, write_execution_id
@@ -25,7 +27,10 @@ from scheduler_service.engine.parts.options import read_queue
 from scheduler_service.language.values import LARGE_BYTES, as_json, parse_json
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
+from scheduler_service.security.callers import Role
 from scheduler_service.services.pull_queues import Completed, PullQueues
+
+ROUTES = Routes("queues")
 
 MAX_CLAIMED = 100
 _AS_IT_IS = msgspec.json.Decoder(msgspec.Raw)
@@ -47,8 +52,9 @@ RESERVED = frozenset(
 """Error codes that Punctual alone sets; retry policies treat some of them specially (SPEC section 6)."""
 
 
+@ROUTES.add("GET /queues", Role.VIEWER, query=parameters.paging(), data=answers.Listing[answers.QueueLine])
 async def list_queues(request: ApiRequest) -> Response:
-    """`GET /queues`: the queues in which parts wait or are leased, and those that are paused, by name."""
+    """List the queues in which parts wait or are held, and those that are paused, by name."""
     queues, limit, tenant = _queues(request.deps), request.query["limit"], request.caller.tenant
     mark = mark_list("queues", tenant)
     after = _read_place(request, mark)
@@ -61,8 +67,16 @@ async def list_queues(request: ApiRequest) -> Response:
     return succeed({"items": items, "nextCursor": place})
 
 
+@ROUTES.add(
+    "GET /queues/{name}",
+    Role.VIEWER,
+    name="readQueue",
+    query=parameters.paging(),
+    data=answers.Queue,
+    answer_line=AnswerLine.STATE,
+)
 async def read_queue_in_full(request: ApiRequest) -> Response:
-    """`GET /queues/{name}`: its figures, and a page of what is leased. A queue without parts is empty."""
+    """Read a queue: its depth, and which instances hold its parts until when."""
     queues, limit, name = _queues(request.deps), request.query["limit"], _read_name(request)
     tenant = request.caller.tenant
     mark = mark_list("held", tenant, name)
@@ -75,8 +89,9 @@ async def read_queue_in_full(request: ApiRequest) -> Response:
     return succeed({**await _show(request, name), "items": items, "nextCursor": place})
 
 
+@ROUTES.add("POST /queues/{name}/pause", Role.OPERATOR, data=answers.QueueLine)
 async def pause_queue(request: ApiRequest) -> Response:
-    """`POST /queues/{name}/pause`: nothing is claimed from it; a queue that is paused stays so.
+    """Pause a queue: nothing is claimed from it until it is resumed.
 
     It need not have had any part: a queue is there as soon as a step or a worker names it.
     """
@@ -89,8 +104,9 @@ async def pause_queue(request: ApiRequest) -> Response:
     return succeed(await request.run_once(f"queues/{name}/pause", await request.body(), work))
 
 
+@ROUTES.add("POST /queues/{name}/resume", Role.OPERATOR, data=answers.QueueLine)
 async def resume_queue(request: ApiRequest) -> Response:
-    """`POST /queues/{name}/resume`: what waits in it may be claimed; one that is not paused goes on."""
+    """Resume a queue: what waits in it may be claimed again."""
     queues, name, tenant = _queues(request.deps), _read_name(request), request.caller.tenant
 
     async def work() -> dict[str, object]:
@@ -101,8 +117,15 @@ async def resume_queue(request: ApiRequest) -> Response:
     return succeed(await request.run_once(f"queues/{name}/resume", await request.body(), work))
 
 
+@ROUTES.add(
+    "POST /queues/{name}/claim",
+    Role.OPERATOR,
+    body=Body(Claim, examples.CLAIM, required=True),
+    data=answers.Claimed,
+    is_busy=True,
+)
 async def claim_work(request: ApiRequest) -> Response:
-    """`POST /queues/{name}/claim`: up to `max` items, after a wait of at most `waitSeconds`."""
+    """Claim up to `max` parts, waiting for them up to `waitSeconds`."""
     queues, name = _queues(request.deps), _read_name(request)
     _, value = await request.json_object()
     posted = read_model(Claim, value)
@@ -118,8 +141,16 @@ async def claim_work(request: ApiRequest) -> Response:
     return succeed({"items": items})
 
 
+@ROUTES.add(
+    "POST /leases/{lease}/renew",
+    Role.OPERATOR,
+    body=Body(Renewal, examples.RENEWAL),
+    data=answers.Renewed,
+    statuses=(409,),
+    is_busy=True,
+)
 async def renew_lease(request: ApiRequest) -> Response:
-    """`POST /leases/{lease}/renew`: its new end, and whether the work is cancelled."""
+    """Renew the lease of claimed work, and read whether it is cancelled."""
     lease, queues = request.path["lease"], _queues(request.deps)
     _, value = await request.json_object()
     posted = read_model(Renewal, value)
@@ -136,8 +167,15 @@ async def renew_lease(request: ApiRequest) -> Response:
     )
 
 
+@ROUTES.add(
+    "POST /leases/{lease}/complete",
+    Role.OPERATOR,
+    body=Body(Completion, examples.COMPLETION, required=True),
+    statuses=(409,),
+    is_busy=True,
+)
 async def complete_work(request: ApiRequest) -> Response:
-    """`POST /leases/{lease}/complete`: the end of the part; 409 where it has no effect.
+    """Complete claimed work; 409 where that has no effect.
 
     `lease_lost`: the lease has ended, or had another end. `stale`: the job no longer waits for the part.
     """
@@ -156,8 +194,14 @@ async def complete_work(request: ApiRequest) -> Response:
     return succeed(None)
 
 
+@ROUTES.add(
+    "POST /queues/{name}/free",
+    Role.OPERATOR,
+    body=Body(HeldPartName, examples.FREEING, required=True),
+    statuses=(409,),
+)
 async def free_part(request: ApiRequest) -> Response:
-    """`POST /queues/{name}/free`: ends the lease of a part, whoever has it; 409 where nobody does."""
+    """Take a part from the instance that holds it, so that others may claim it; 409 where none does."""
     queues, name = _queues(request.deps), _read_name(request)
     _, value = await request.json_object()
     posted = read_model(HeldPartName, value)

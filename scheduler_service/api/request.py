@@ -1,8 +1,8 @@
 """One request on its way through the API, and the declaration of an operation."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
@@ -26,6 +26,7 @@ from scheduler_service.hosts.large_work import work_by_size
 from scheduler_service.ports.state import Remembered
 from scheduler_service.security.callers import Caller, Role
 
+Handler = Callable[["ApiRequest"], Coroutine[Any, Any, Response]]
 KEY_LENGTH = 255
 LONGEST_IN_PATH = 256
 FORM_OF_ID = "letters, digits, '.', '_', ':' and '-', the first a letter or digit"
@@ -164,9 +165,9 @@ class Body:
 class Operation:
     """One method of one path: its handler, the role that it needs, and its description in OpenAPI.
 
-    `route` is method and path, as in `GET /jobs/{jobId}`. `name` is the operation's id in OpenAPI, by
-    default that of its handler in camel case. `data` is a model of the wire format, or `dict`; None: there is
-    none. `success` and `statuses` are the statuses of success and of refusals that not every operation has.
+    `route` is method and path, as in `GET /jobs/{jobId}`. `name` is the operation's id in OpenAPI. `data` is
+    a model of the wire format, or `dict`; None: there is none. `success` and `statuses` are the statuses of
+    success and of refusals that not every operation has.
     `is_open`: no key is needed, since the request has a token of its own or the answer is no secret.
     `media_type` is that of its answer; only JSON is in the envelope, of other ones `data` is a part.
     `is_busy`: its path is matched before those of other operations. `answer_line`: its answer may be
@@ -174,9 +175,8 @@ class Operation:
     """
 
     route: str
-    handler: Callable[[ApiRequest], Awaitable[Response]]
+    handler: Handler
     role: Role
-    summary: str
     name: str = ""
     tag: str = ""
     query: tuple[Parameter, ...] = ()
@@ -200,12 +200,29 @@ class Operation:
         """The path, parameters in braces."""
         return self.route.partition(" ")[2]
 
+    @cached_property
+    def summary(self) -> str:
+        """The first line of the handler's docstring, which is its description."""
+        return str(self.handler.__doc__).partition("\n")[0].rstrip(".")
 
-def group(tag: str, *operations: Operation) -> tuple[Operation, ...]:
-    """The operations, with their names, listed below `tag` in OpenAPI."""
-    return tuple(replace(one, tag=tag, name=one.name or _name_of(one.handler)) for one in operations)
 
+class Routes:
+    """The operations of a module, in their order, by default listed below `tag` in OpenAPI."""
 
-def _name_of(handler: Any) -> str:
-    first, *others = handler.__name__.split("_")
-    return str(first) + "".join(word.title() for word in others)
+    def __init__(self, tag: str) -> None:
+        self.operations: list[Operation] = []
+        self._tag = tag
+
+    def add(self, route: str, role: Role, **details: Any) -> Callable[[Handler], Handler]:
+        """Adds the decorated handler; `details` are other fields of `Operation`.
+
+        By default the operation has the name of its handler, in camel case.
+        """
+
+        def declare(handler: Handler) -> Handler:
+            first, *others = handler.__name__.split("_")
+            known = {"tag": self._tag, "name": first + "".join(word.title() for word in others), **details}
+            self.operations.append(Operation(route=route, handler=handler, role=role, **known))
+            return handler
+
+        return declare

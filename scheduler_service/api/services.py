@@ -9,13 +9,15 @@ from http import HTTPStatus
 import msgspec
 from starlette.responses import Response
 
-from client_sdk.models import Heartbeat, InstanceRegistration, Problem, ServiceDeclaration
+from client_sdk.models import Heartbeat, InstanceRegistration, Problem, ServiceDeclaration, answers
+from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.declared_timers import log_warnings, read_declaration
 from scheduler_service.api.dependencies import ApiDependencies
+from scheduler_service.api.large_answers import AnswerLine
 from scheduler_service.api.long_answer import LongAnswer
 from scheduler_service.api.registrations import read_registration
-from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.responses import ENCODER, ApiProblem, Flaw, absent, invalid, succeed
 from scheduler_service.api.shapes import instance_line, pause_members, service_line
 from scheduler_service.domain.moments import SECOND, Now
@@ -23,15 +25,32 @@ from scheduler_service.domain.services import GRACE, Kind, RateLimit, Service
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
+from scheduler_service.security.callers import Role
 from scheduler_service.services.instances import Instance
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.errors import RefusedTarget, TransportError
 
+ROUTES = Routes("services")
+
 PAGE_BYTES = 4 << 20
 
 
+@ROUTES.add(
+    "PUT /services/{name}",
+    Role.EDITOR,
+    query=(
+        parameters.flag(
+            "force",
+            "Bring its jobs to the declaration now, over what was edited or made elsewhere.",
+            default=False,
+        ),
+    ),
+    body=Body(ServiceDeclaration, examples.SERVICE),
+    data=answers.Service,
+    success=(201, 200),
+)
 async def put_service(request: ApiRequest) -> Response:
-    """`PUT /services/{name}`: replaces the registration; 201 where the service is new.
+    """Register a service with the jobs that it declares, replacing its registration; 201 where it is new.
 
     Without `timers` the declared ones stay; `[]` declares that there are none any more. Its jobs are as
     declared when it is answered.
@@ -64,14 +83,24 @@ async def put_service(request: ApiRequest) -> Response:
     return await _show(request, registered, is_new=is_new, warnings=warnings)
 
 
+@ROUTES.add(
+    "GET /services/{name}", Role.VIEWER, data=answers.Service, statuses=(404,), answer_line=AnswerLine.STATE
+)
 async def read_service(request: ApiRequest) -> Response:
-    """`GET /services/{name}`: with its timers and instances."""
+    """Read a service with its timers and instances."""
     await request.deps.registry.look()
     return await _show(request, find_service(request))
 
 
+@ROUTES.add(
+    "GET /services",
+    Role.VIEWER,
+    query=parameters.paging(),
+    data=answers.Listing[answers.ServiceLine],
+    answer_line=AnswerLine.STATE,
+)
 async def list_services(request: ApiRequest) -> Response:
-    """`GET /services`, by name."""
+    """List services by name."""
     await request.deps.registry.look()
     now = request.deps.clock.now()
     mark = mark_list("services", request.caller.tenant)
@@ -91,26 +120,37 @@ async def list_services(request: ApiRequest) -> Response:
     return succeed({"items": items, "nextCursor": place})
 
 
+@ROUTES.add("DELETE /services/{name}", Role.EDITOR, data=answers.ServiceRef, statuses=(404,))
 async def remove_service(request: ApiRequest) -> Response:
-    """`DELETE /services/{name}`: its jobs are paused, and destroyed after its grace period."""
+    """Remove a service: its jobs are paused, and destroyed after its grace period."""
     name = request.service
     if not await request.deps.registry.remove(request.caller.tenant, name):
         raise _no_service(name)
     return succeed({"name": name})
 
 
+@ROUTES.add("POST /services/{name}/pause", Role.OPERATOR, data=answers.ServiceLine, statuses=(404,))
 async def pause_service(request: ApiRequest) -> Response:
-    """`POST /services/{name}/pause`: steps for it wait; one that is paused stays so."""
+    """Pause a service: steps for it wait until it is resumed."""
     return await _change_pause(request, "pause", request.deps.registry.pause_service)
 
 
+@ROUTES.add("POST /services/{name}/resume", Role.OPERATOR, data=answers.ServiceLine, statuses=(404,))
 async def resume_service(request: ApiRequest) -> Response:
-    """`POST /services/{name}/resume`: the steps that wait are sent; one that is not paused goes on."""
+    """Resume a service: the steps that wait for it are sent."""
     return await _change_pause(request, "resume", request.deps.registry.resume_service)
 
 
+@ROUTES.add(
+    "GET /services/{name}/drift",
+    Role.VIEWER,
+    query=parameters.paging(),
+    data=answers.Listing[answers.Drift],
+    statuses=(404,),
+    answer_line=AnswerLine.STATE,
+)
 async def show_drift(request: ApiRequest) -> Response:
-    """`GET /services/{name}/drift`: where jobs differ from the declaration, and what will be done."""
+    """Show where jobs differ from what a service declares, why, and what will be done."""
     service, limit = find_service(request), request.query["limit"]
     mark = mark_list("drift", service.tenant, service.name)
     items, last = await request.deps.drift.read(service, after=_read_place(request, mark), limit=limit)
@@ -118,8 +158,15 @@ async def show_drift(request: ApiRequest) -> Response:
     return succeed({"items": items, "nextCursor": place})
 
 
+@ROUTES.add(
+    "PUT /services/{name}/instances/{instanceId}",
+    Role.EDITOR,
+    body=Body(InstanceRegistration, examples.INSTANCE),
+    data=answers.Instance,
+    success=(201, 200),
+)
 async def put_instance(request: ApiRequest) -> Response:
-    """`PUT /services/{name}/instances/{instanceId}`: the whole registration, repeated every 30 s.
+    """Register an instance, every 30 s.
 
     A service that is not registered yet is created by its first instance. New or changed jobs are as
     declared when it is answered.
@@ -153,16 +200,27 @@ async def put_instance(request: ApiRequest) -> Response:
     return succeed(data, status=HTTPStatus.CREATED if is_new else HTTPStatus.OK, warnings=warnings)
 
 
+@ROUTES.add(
+    "DELETE /services/{name}/instances/{instanceId}", Role.OPERATOR, data=answers.InstanceRef, statuses=(404,)
+)
 async def remove_instance(request: ApiRequest) -> Response:
-    """`DELETE /services/{name}/instances/{instanceId}`: the instance gets no more calls."""
+    """Deregister an instance before it stops: it gets no more calls."""
     name, instance_id = request.service, request.instance_id
     if not await request.deps.registry.deregister(request.caller.tenant, name, instance_id):
         raise _no_instance(name, instance_id)
     return succeed({"instanceId": instance_id})
 
 
+@ROUTES.add(
+    "POST /services/{name}/instances/{instanceId}/heartbeat",
+    Role.OPERATOR,
+    body=Body(Heartbeat, examples.HEARTBEAT),
+    data=answers.InstanceRef,
+    statuses=(404,),
+    is_busy=True,
+)
 async def take_heartbeat(request: ApiRequest) -> Response:
-    """`POST …/heartbeat`: the instance is alive, with this load; after a 404 it has to register again."""
+    """Report that an instance is alive, and its load; after a 404 it has to register again."""
     name, instance_id = request.service, request.instance_id
     raw = await request.body()
     posted = read_model(Heartbeat, read_json(raw)) if raw else Heartbeat()

@@ -4,20 +4,26 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
+from client_sdk.models import answers
 from client_sdk.models.requests import SignIn
+from scheduler_service.api import examples
 from scheduler_service.api.authentication import Identity
 from scheduler_service.api.bodies import header, read_json, read_model
 from scheduler_service.api.cookies import check_console, check_origin, write_cookie
-from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.responses import refuse, succeed
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.security.callers import Role
+
+ROUTES = Routes("operation")
 
 LONGEST_BODY = 4_096
 UNKEPT = {"cache-control": "no-store"}
 
 
+@ROUTES.add("GET /session", Role.VIEWER, data=answers.Session, statuses=(429,), is_open=True)
 async def show_session(request: ApiRequest) -> Response:
-    """`GET /session`: who the caller is; 200 with `role` null for who has to sign in."""
+    """Show who the caller is; `role` is null for who has to sign in."""
     authentication = request.deps.authentication
     identity = authentication.identify(request.scope)
     if identity is None and header(request.scope, b"authorization") is not None:
@@ -25,8 +31,16 @@ async def show_session(request: ApiRequest) -> Response:
     return succeed(_wire(identity, request), UNKEPT)
 
 
+@ROUTES.add(
+    "POST /session",
+    Role.VIEWER,
+    body=Body(SignIn, examples.SIGN_IN, required=True),
+    data=answers.Session,
+    statuses=(401, 429),
+    is_open=True,
+)
 async def sign_in(request: ApiRequest) -> Response:
-    """`POST /session`: exchanges a key for a cookie; where none is needed it says who the caller is."""
+    """Sign in with a key, in a browser: it gets a cookie; where no key is needed, show who the caller is."""
     check_origin(request.scope, request.deps.authentication.own_url)
     posted = read_model(SignIn, read_json(await request.body(LONGEST_BODY)))
     authentication = request.deps.authentication
@@ -42,8 +56,9 @@ async def sign_in(request: ApiRequest) -> Response:
     return succeed(_wire(identity, request), {**UNKEPT, "set-cookie": cookie})
 
 
+@ROUTES.add("DELETE /session", Role.VIEWER, data=answers.Session, is_open=True)
 async def sign_out(request: ApiRequest) -> Response:
-    """`DELETE /session`: the browser forgets the session; 200 also where there was none."""
+    """Sign out, in a browser; 200 also where there was no session."""
     authentication = request.deps.authentication
     check_console(request.scope, authentication.own_url)
     gone = None if authentication.needs_key else authentication.identify(request.scope)

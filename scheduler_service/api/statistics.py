@@ -2,14 +2,23 @@
 
 from starlette.responses import Response
 
+from client_sdk.models import answers
+from scheduler_service.api import parameters
 from scheduler_service.api.filters import find_labelled
 from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.jobs import find_job
-from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.responses import invalid, succeed
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.moments import DAY
 from scheduler_service.persistence.history.day_reads import DayQuery, write_day
+from scheduler_service.security.callers import Role
+
+ROUTES = Routes("statistics")
+SPAN: tuple[parameters.Parameter, ...] = (
+    parameters.day("from", "The first parameters.day, in UTC; by default six days before `to`."),
+    parameters.day("to", "The last parameters.day, in UTC, included; by default today."),
+)
 
 DEFAULT_DAYS = 7
 MOST_DAYS_OF_A_JOB = 400
@@ -18,8 +27,11 @@ MOST_DAYS = 92
 MOST_ROWS = 50_000
 
 
+@ROUTES.add(
+    "GET /jobs/{jobId}/statistics", Role.VIEWER, query=SPAN, data=answers.JobStatistics, statuses=(404,)
+)
 async def show_statistics_of_job(request: ApiRequest) -> Response:
-    """`GET /jobs/{jobId}/statistics`, also of a destroyed job, until `clean` has removed it."""
+    """Show the outcomes, lateness and durations of a job by day, also of a destroyed one."""
     entry = await find_job(request, request.job_key, or_destroyed=True)
     span = _read_span(request, MOST_DAYS_OF_A_JOB)
     query = DayQuery(
@@ -30,8 +42,14 @@ async def show_statistics_of_job(request: ApiRequest) -> Response:
     return succeed({"jobId": request.job_id, **_bounds(span), **found}, warnings=behind)
 
 
+@ROUTES.add(
+    "GET /statistics",
+    Role.VIEWER,
+    query=(*SPAN, parameters.text("jobId", "Only of this job."), parameters.label()),
+    data=answers.DailyStatistics,
+)
 async def show_daily_statistics(request: ApiRequest) -> Response:
-    """`GET /statistics`: the sums, and the jobs that failed most or took longest."""
+    """Show outcomes, lateness and durations by day, and the jobs that failed most or took longest."""
     job_id, labels = request.query["jobId"], request.query["label"]
     span = _read_span(request, MOST_DAYS if job_id is None else MOST_DAYS_OF_A_JOB)
     job_ids = None if job_id is None else frozenset({write_job_key(request.caller.tenant, job_id)})

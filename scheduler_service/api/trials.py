@@ -8,12 +8,13 @@ from secrets import token_hex
 import msgspec
 from starlette.responses import Response
 
-from client_sdk.models import TrialRequest
+from client_sdk.models import TrialRequest, answers
+from scheduler_service.api import examples
 from scheduler_service.api.bodies import header, read_json_by_size, read_model
 from scheduler_service.api.definitions import CheckedDefinition, check_posted
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.name_warnings import find_refused_names, warn_of_names
-from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.responses import ENCODER, ApiProblem, Flaw, refuse, succeed
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.events import Created, Triggered
@@ -23,6 +24,9 @@ from scheduler_service.domain.replies import Reply, Started
 from scheduler_service.domain.trials import TRIALS, write_trial_id
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.state import Remembered
+from scheduler_service.security.callers import Role
+
+ROUTES = Routes("definitions")
 
 MOST_LIVING = 100
 """Trials that are not destroyed yet; a further one is refused. Nodes of a cluster that begin trials at one
@@ -39,8 +43,16 @@ class _Posted(msgspec.Struct, frozen=True):
 _DECODER = msgspec.json.Decoder(_Posted)
 
 
+@ROUTES.add(
+    "POST /definitions/try",
+    Role.EDITOR,
+    body=Body(TrialRequest, examples.TRIAL, required=True),
+    data=answers.Trial,
+    success=(201,),
+    statuses=(429,),
+)
 async def try_definition(request: ApiRequest) -> Response:
-    """`POST /definitions/try`: runs a definition once, in a job that the service destroys by itself.
+    """Run a definition once without saving it, in a job that the service destroys by itself.
 
     Under a known Idempotency-Key the answer is that of the first request.
     """

@@ -57,7 +57,7 @@ async def test_the_handler_gets_the_caller(world: World) -> None:
         seen.append(request.caller)
         return succeed(None)
 
-    operation = Operation(route="GET /", handler=handler, role=Role.VIEWER, name="x", summary="x")
+    operation = Operation(route="GET /", handler=handler, role=Role.VIEWER, name="x")
     caller = Caller("other", Role.OPERATOR, "billing")
     assert (await ask(world, operation, caller)).status_code == 200
     assert seen == [caller]

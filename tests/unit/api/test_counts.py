@@ -3,6 +3,8 @@
 import httpx
 import pytest
 
+from scheduler_service.domain.moments import DAY, HOUR, MINUTE, rfc3339
+from tests.unit.api.stores import START
 from tests.unit.api.world import World, definition, pointers, start
 
 pytestmark = pytest.mark.anyio
@@ -70,3 +72,94 @@ async def test_without_queues_nothing_waits(client: httpx.AsyncClient, world: Wo
     counted = (await client.get("/counts/queues")).json()["data"]
     nothing = {"queues": {"value": 0, "isCapped": False}, "waiting": 0, "held": 0, "oldestAt": None}
     assert counted == nothing
+
+
+@pytest.mark.parametrize(
+    ("query", "first", "last", "minutes"),
+    [
+        ("", START - DAY, START, 15),
+        ("buckets=24", START - DAY, START, 60),
+        ("buckets=1", START - DAY, START, 1_440),
+        ("buckets=199", START - DAY, START, 10),
+        ("buckets=200", START - DAY, START, 10),
+        (
+            "from=2025-12-31T07:19:00Z&to=2025-12-31T23:59:00Z&buckets=200",
+            START - 16 * HOUR - 41 * MINUTE,
+            START - MINUTE,
+            10,
+        ),
+        (
+            "from=2025-12-31T07:20:00Z&to=2026-01-01T00:00:00Z&buckets=199",
+            START - 16 * HOUR - 40 * MINUTE,
+            START,
+            10,
+        ),
+        ("bucketSeconds=3600", START - DAY, START, 60),
+        ("from=2025-12-31T23:07:00Z&bucketSeconds=600", START - HOUR, START, 10),
+        ("from=2025-12-31T22:00:00Z&to=2025-12-31T23:00:00Z&buckets=61", START - 2 * HOUR, START - HOUR, 5),
+        ("from=2026-01-01T00:00:00Z&to=2026-01-01T00:00:00Z", START, START, 5),
+        ("from=2025-12-24T00:00:00Z&buckets=5", START - 8 * DAY, START, 2 * 1_440),
+        ("from=2026-01-01T01:00:00Z", START + HOUR, START + HOUR, 5),
+    ],
+)
+async def test_the_span_and_the_width_are_chosen(
+    client: httpx.AsyncClient, world: World, query: str, first: int, last: int, minutes: int
+) -> None:
+    """A day up to now by default; buckets begin at multiples of their width, the first not after `from`."""
+    answer = (await client.get(f"/series/executions?{query}")).json()["data"]
+    assert (answer["to"], answer["bucketSeconds"]) == (rfc3339(last), minutes * 60)
+    asked = world.history.asked
+    assert asked is not None
+    assert (asked.last, asked.width) == (last, minutes * MINUTE)
+    assert asked.first % asked.width == 0
+    assert first - asked.width < asked.first <= max(first, asked.first)
+    assert (last - asked.first) // asked.width < 200
+    assert answer["from"] == rfc3339(asked.first)
+
+
+@pytest.mark.parametrize(
+    ("query", "pointer", "code"),
+    [
+        ("from=2026-01-01T00:00:00Z&to=2025-12-31T00:00:00Z", "/from", "range"),
+        ("from=2025-12-23T23:59:59Z", "/from", "range"),
+        ("to=2026-02-01T00:00:00Z", "/from", "range"),
+        ("bucketSeconds=300", "/bucketSeconds", "range"),
+        ("bucketSeconds=450", "/bucketSeconds", "invalid"),
+        ("bucketSeconds=299", "/bucketSeconds", "invalid"),
+        ("bucketSeconds=600&buckets=5", "/buckets", "contradiction"),
+        ("buckets=0", "/buckets", "invalid"),
+        ("buckets=201", "/buckets", "invalid"),
+        ("state=failed&outcome=succeeded", "/outcome", "contradiction"),
+        ("limit=5", "/limit", "unknown_parameter"),
+    ],
+)
+async def test_bad_series_are_refused(client: httpx.AsyncClient, query: str, pointer: str, code: str) -> None:
+    """With the pointer of the parameter, and with the remedy."""
+    refused = await client.get(f"/series/executions?{query}")
+    assert (refused.status_code, pointers(refused)) == (422, [(pointer, code)])
+
+
+async def test_the_remedy_of_too_narrow_buckets_works(client: httpx.AsyncClient) -> None:
+    """The width that the message names is accepted."""
+    refused = await client.get("/series/executions?bucketSeconds=300")
+    least = refused.json()["detail"].rpartition("bucketSeconds of ")[2].split()[0]
+    assert (await client.get(f"/series/executions?bucketSeconds={least}")).status_code == 200
+
+
+async def test_filters_reach_the_history(client: httpx.AsyncClient, world: World) -> None:
+    """Those of the list, the job by its key."""
+    await start(client, "a", labels={"team": "ops"})
+    await client.get("/series/executions?jobId=a&outcome=failed&label=team:ops&triggeredBy=manual&error=500")
+    asked = world.history.asked
+    assert asked is not None
+    wanted = asked.executions
+    assert (wanted.job_id, wanted.job_ids, wanted.error) == ("a", frozenset({"a"}), "500")
+    assert (wanted.state, wanted.triggered_by) == ("terminated", "manual")
+
+
+async def test_a_history_that_is_behind_is_said(client: httpx.AsyncClient, world: World) -> None:
+    """What ended last may be missing: a warning, as in lists."""
+    world.is_history_stuck = True
+    for path in ("/series/executions", "/counts/executions"):
+        answer = (await client.get(path)).json()
+        assert [warning["code"] for warning in answer["warnings"]] == ["history_behind"]

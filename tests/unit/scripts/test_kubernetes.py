@@ -8,7 +8,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from scheduler_service.api.routes.health import HEALTH
+from scheduler_service.api.health import ROUTES
 from scheduler_service.app.server import LAST_ANSWERS_SECONDS
 from scheduler_service.cli.main import run
 from scheduler_service.demo.cluster import APP_ID
@@ -91,7 +91,7 @@ def test_the_probes_ask_routes_that_are_there(node: dict[str, Any], manifest: di
         "livenessProbe": "/health/live",
         "readinessProbe": "/health/ready",
     }
-    offered = {operation.route for operation in HEALTH}
+    offered = {operation.route for operation in ROUTES.operations}
     assert {f"GET {path}" for path in paths.values()} <= offered
     ports = manifest["Service"]["spec"]["ports"]
     assert [port["targetPort"] for port in ports] == [node["ports"][0]["name"]]
