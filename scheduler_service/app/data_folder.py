@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scheduler_service.app.system_jobs import NAMES
-from scheduler_service.engine.snapshot import SnapshotError, decode
+from scheduler_service.engine.snapshot import SnapshotError, decode, is_apart, read_version
 from scheduler_service.persistence.history.database import count_executions, inspect, migrate
 from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY, address_of, file_of, is_database, misread
@@ -122,7 +122,7 @@ def tell_trouble(log: Log) -> OnTrouble:
 def is_readable(document: bytes) -> bool:
     """Whether the stored state of a job can be read."""
     try:
-        decode(document)
+        decode(read_version(document)[1] if is_apart(document) else document)
     except SnapshotError:
         return False
     return True

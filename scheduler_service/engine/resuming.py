@@ -97,8 +97,10 @@ def hand_over(turn: TurnState, event: HandedOver) -> Reply:
 
 
 def end_lost(turn: TurnState, run: Open) -> None:
-    """Ends an execution whose context was lost with its process: failed, terminated, `lost`."""
+    """Ends an execution whose context its process or its store has lost: failed, terminated, `lost`."""
     message = "the process that ran this execution ended, and with qos 0 its context is not durable"
+    if run.qos:
+        message = "the store of contexts (contexts.url) has lost the context of this execution"
     broken = Broken(Failure(LOST, FailureType.LOST), message, 0)
     withdraw_all(turn, run)
     # The final notification needs a context to number its deliveries; lost numbers are not used again.

@@ -3,6 +3,9 @@
 A document is written as `{format, head, contexts}` in MessagePack. Contexts of qos 0 are left out: they
 exist only in memory (SPEC section 8), but for those that a process which stops has given away. An older
 format is upgraded on load; a newer one is refused.
+
+Where contexts lie in a store of their own, the document of a job is `APART`, the version of its contexts, and
+the same document without them. MessagePack never begins with the first byte of `APART`.
 """
 
 from collections.abc import Iterable
@@ -52,8 +55,27 @@ class SnapshotError(PunctualError):
     """A stored state that cannot be read: damaged, or written by a newer version."""
 
 
+class ContextsApart(SnapshotError):
+    """The contexts of this state lie in a store of their own, and it was not asked for them."""
+
+
+class Divided(msgspec.Struct, frozen=True):
+    """A document whose parts stay packed."""
+
+    format: int
+    head: msgspec.Raw
+    contexts: msgspec.Raw = msgspec.Raw(b"\x80")
+
+
+APART = b"\xc1apart\x01"
+"""The beginning of a document whose contexts lie in a store of their own."""
+VERSION_BYTES = 12
+
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Stored)
+_DIVIDER = msgspec.msgpack.Decoder(Divided)
+_NO_CONTEXTS = b"\x80"
+_BARE = len(APART) + VERSION_BYTES
 
 
 def encode(document: Document) -> bytes:
@@ -67,7 +89,11 @@ def encode_all(document: Document) -> bytes:
 
 
 def decode(stored: bytes) -> Document:
-    """The document in `stored`. Raises SnapshotError."""
+    """The document in `stored`. Raises SnapshotError, ContextsApart."""
+    if is_apart(stored):
+        raise ContextsApart(
+            "its contexts lie in a store of their own: start the service with contexts.url as it was"
+        )
     try:
         read = _DECODER.decode(stored)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -77,6 +103,29 @@ def decode(stored: bytes) -> Document:
             f"the stored state has format {read.format}, this program knows {FORMAT}; install a newer one"
         )
     return Document(read.head, dict(read.contexts))
+
+
+def without_contexts(stored: bytes) -> bytes | None:
+    """What `encode` wrote, without its contexts, which are not unpacked; None: it has none."""
+    divided = _DIVIDER.decode(stored)
+    if bytes(divided.contexts) == _NO_CONTEXTS:
+        return None
+    return _ENCODER.encode({"format": divided.format, "head": divided.head, "contexts": {}})
+
+
+def name_version(version: int, bare: bytes) -> bytes:
+    """The document `bare`, whose contexts lie apart under `version` (from 0, below 2 ** 96)."""
+    return APART + version.to_bytes(VERSION_BYTES) + bare
+
+
+def is_apart(stored: bytes) -> bool:
+    """Whether the contexts of `stored` lie in a store of their own."""
+    return stored.startswith(APART)
+
+
+def read_version(stored: bytes) -> tuple[int, bytes]:
+    """The version that `name_version` has named, and the document without contexts."""
+    return int.from_bytes(stored[len(APART) : _BARE]), stored[_BARE:]
 
 
 def durable_contexts(document: Document) -> dict[int, Context]:

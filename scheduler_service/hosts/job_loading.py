@@ -1,7 +1,7 @@
 """Brings jobs from the store into memory, each with the programs of its definitions."""
 
 from scheduler_service.engine.program import Program
-from scheduler_service.engine.snapshot import SnapshotError
+from scheduler_service.engine.snapshot import ContextsApart, SnapshotError
 from scheduler_service.engine.status import revisions
 from scheduler_service.hosts.host_parts import Core
 from scheduler_service.hosts.job_cache import CachedJob, LoadedJob, has_open_executions
@@ -46,6 +46,8 @@ class JobLoading:
             return LoadedJob(stored, None)
         try:
             return LoadedJob(stored, self._core.decode(stored.document))
+        except ContextsApart as error:
+            raise StateUnreadable(f"job {job_id}: {error}", is_public=True) from error
         except SnapshotError as error:  # this job does nothing, and the others go on
             raise StateUnreadable(
                 f"job {job_id}: {error}; stop the service, run 'punctual db repair', "

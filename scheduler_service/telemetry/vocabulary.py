@@ -66,6 +66,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "clock_stepped": Word(WARNING, "The system clock was set by more than a second."),
         "confirmation_not_written": Word(WARNING, "That the history has some records could not be stored."),
         "connections_closed": Word(WARNING, "Connections of callers were closed or refused."),
+        "contexts_lost": Word(WARNING, "The store of contexts has lost those of a job; they end as `lost`."),
         "count_not_taken": Word(WARNING, "The count of missed firings could not be delivered to its job."),
         "declaration_warned": Word(
             WARNING, "A job that a service declares has a warning.", kind=("service", "pointer", "code")

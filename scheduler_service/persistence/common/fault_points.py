@@ -3,6 +3,7 @@
 `BEGIN` opens a group's transaction, `WRITE` writes its rows, `COMMIT` makes them durable; results are
 reported afterwards. `UNLOAD` ends a transaction that only moves records from pages into their table.
 `RESHARD` is each commit of a resharding, `REPAIR` each step of a repair: both run before there is a writer.
+`CONTEXTS` puts the contexts of a turn into a store of their own, in the thread of the event loop.
 """
 
 from enum import StrEnum
@@ -18,6 +19,7 @@ class FaultPoint(StrEnum):
     UNLOAD = "state.unload"
     RESHARD = "state.reshard"
     REPAIR = "state.repair"
+    CONTEXTS = "contexts.put"
 
 
 class FaultPoints(Protocol):

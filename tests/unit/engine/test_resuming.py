@@ -19,7 +19,7 @@ from scheduler_service.domain.records import AttemptEnded, AttemptStarted
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
 from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.scope import feedback_token
-from scheduler_service.engine.snapshot import decode, encode, encode_all
+from scheduler_service.engine.snapshot import decode, encode, encode_all, without_contexts
 from tests.unit.engine.chains import CHAIN, running
 from tests.unit.engine.rig import START, Rig
 
@@ -80,6 +80,25 @@ def test_qos_0_is_lost() -> None:
     assert [event for event, _ in rig.told()] == ["finalFailed"]
     assert rig.told()[0][1]["response"]["error"] == "lost"
     assert rig.calls() == []
+
+
+def test_qos_1_whose_context_its_store_has_lost() -> None:
+    """It ends as lost, with the store named; the job goes on with its numbers and its timer."""
+    rig = running(1, timer={"dueTime": "0s", "period": "60s"})
+    assert rig.document is not None
+    before = rig.document.head.execute_number
+    due = rig.document.head.next_fire
+    bare = without_contexts(encode(rig.document))
+    assert bare is not None
+    rig.document = decode(bare)
+    rig.restart()
+    ended = rig.execution(1)
+    assert (ended.state, ended.error, ended.failure_type) == (S.TERMINATED, "lost", FailureType.LOST)
+    attempts = [record for record in rig.records if isinstance(record, AttemptEnded)]
+    assert "contexts.url" in (attempts[-1].message or "")
+    assert rig.document.head.next_fire == due
+    rig.deliver(Triggered())
+    assert rig.document.head.execute_number == before + 1
 
 
 def test_qos_0_lost_while_a_retry_waited() -> None:

@@ -22,13 +22,19 @@ from scheduler_service.domain.document import (
 from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.snapshot import (
+    APART,
     FORMAT,
+    ContextsApart,
     Phases,
     SnapshotError,
     decode,
     encode,
+    is_apart,
     marks_of,
+    name_version,
     needs_commit,
+    read_version,
+    without_contexts,
 )
 from tests.unit.engine.chains import running
 from tests.unit.engine.parts.service_rig import SHARDED, answer, report
@@ -75,6 +81,31 @@ def test_snapshot_drops_contexts_of_qos_0() -> None:
         again = decode(encode(rig.document))
         assert again.head == rig.document.head
         assert len(again.contexts) == kept
+
+
+def test_a_document_without_its_contexts() -> None:
+    """The head stays as it was; a document that has none is not written anew."""
+    document = running(1).document
+    assert document is not None
+    stored = encode(document)
+    bare = without_contexts(stored)
+    assert bare is not None
+    assert (bare, without_contexts(bare)) == (encode(Document(document.head)), None)
+
+
+@pytest.mark.parametrize("version", [0, 7, 2**96 - 1])
+def test_a_document_whose_contexts_lie_apart(version: int) -> None:
+    """It names their version, and is not taken for a job without contexts."""
+    document = running(1).document
+    assert document is not None
+    bare = encode(Document(document.head))
+    stored = name_version(version, bare)
+    assert is_apart(stored)
+    assert APART in stored
+    assert not is_apart(bare)
+    assert read_version(stored) == (version, bare)
+    with pytest.raises(ContextsApart, match=r"contexts\.url"):
+        decode(stored)
 
 
 EACH_PHASE: tuple[Phase, ...] = (
