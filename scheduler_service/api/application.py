@@ -16,14 +16,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from scheduler_service.api.access_log import ROLE
 from scheduler_service.api.authentication import Authenticate, check_role
 from scheduler_service.api.bodies import ClientGone
-from scheduler_service.api.busy_paths import BusyPaths
 from scheduler_service.api.dependencies import ApiDependencies
-from scheduler_service.api.large_answers import Place
 from scheduler_service.api.openapi import describe
 from scheduler_service.api.pages.front import FrontPage
 from scheduler_service.api.pages.reference import Reference
 from scheduler_service.api.parameters import check_length, read_query
 from scheduler_service.api.request import LONGEST_IN_PATH, ApiRequest, Operation
+from scheduler_service.api.request_room import Place
 from scheduler_service.api.responses import (
     ENCODER,
     ApiProblem,
@@ -42,8 +41,29 @@ from scheduler_service.services.declared_room import DeclarationsFull
 
 NO_ROUTE = "none"
 """The template of a path that has no route."""
-
 OTHER_METHOD = "other"
+
+
+class BusyPaths:
+    """The routes of busy operations, in their order; all their parameters are one part of a path."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._routes = tuple((route.path_regex.match, route.endpoint) for route in routes)
+
+    def find(self, scope: Scope) -> ASGIApp | None:
+        """The endpoint of the path, which is then told its parameters as a router does; None: another path.
+
+        Below the `root_path` of a server none is found: there the router reads the path.
+        """
+        if scope["type"] != "http" or scope.get("root_path"):
+            return None
+        path = scope["path"]
+        for match, endpoint in self._routes:
+            if (found := match(path)) is not None:
+                scope["path_params"] = found.groupdict()
+                scope["endpoint"] = endpoint
+                return endpoint
+        return None
 
 
 def create_api(

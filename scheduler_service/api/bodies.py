@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope
 
 from client_sdk.models import ModelError, WireModel, parse_model
 from scheduler_service.api.array_items import NOT_AN_ARRAY, locate, split_array, too_many_items
-from scheduler_service.api.body_room import SMALL_BYTES, WHOLE_MAX
+from scheduler_service.api.request_room import SMALL_BYTES, WHOLE_MAX
 from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, refuse
 from scheduler_service.hosts.large_work import work_apart, work_by_size
 from scheduler_service.language.json_pieces import decode_json

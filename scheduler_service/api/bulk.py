@@ -12,10 +12,9 @@ from scheduler_service.api import examples
 from scheduler_service.api.authentication import check_role
 from scheduler_service.api.bodies import read_json_by_size, read_model
 from scheduler_service.api.bulk_work import ExecutionWork, JobWork
-from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.idempotency import key_reused
-from scheduler_service.api.large_answers import AnswerLine
 from scheduler_service.api.request import ApiRequest, Body, Routes
+from scheduler_service.api.request_room import AnswerLine
 from scheduler_service.api.responses import (
     ApiProblem,
     Flaw,
@@ -112,7 +111,7 @@ async def change_many_executions(request: ApiRequest) -> Response:
     if ids is None:
         ids, behind = await select_executions(request, posted)
     else:
-        behind = await catch_up(request)
+        behind = await request.catch_up()
     return await asked.begin(ids, ExecutionWork(request, posted, asked.key, behind).do, behind)
 
 

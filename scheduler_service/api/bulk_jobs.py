@@ -11,18 +11,18 @@ from starlette.responses import Response
 from client_sdk.models import JobDefinition, answers
 from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import read_each, read_items
-from scheduler_service.api.creators import keep_creator
 from scheduler_service.api.definitions import (
     CheckedDefinition,
     DefinitionChecks,
     UncheckedDefinition,
+    find_refused_names,
     id_of,
     read_unchecked,
+    warn_of_names,
 )
 from scheduler_service.api.dependencies import Offload
 from scheduler_service.api.job_commands import run_command
-from scheduler_service.api.name_warnings import find_refused_names, warn_of_names
-from scheduler_service.api.ownership import read_owner
+from scheduler_service.api.ownership import keep_creator, read_owner
 from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.responses import (
     ApiProblem,

@@ -8,7 +8,6 @@ from typing import Any
 
 from client_sdk.models import BulkExecutions, BulkJobs, ReplayRequest
 from scheduler_service.api.executions import cancel_one, replay_one
-from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import edit_definition, find_job
 from scheduler_service.api.request import ApiRequest
@@ -112,7 +111,7 @@ class ExecutionWork:
             await cancel_one(request, execution_id, posted.reason, remembered)
             return None
         if self._behind:
-            self._behind = await catch_up(request)
+            self._behind = await request.catch_up()
         subject, body = f"executions/{execution_id}/replay", as_json(self._replay.model_dump())
         remembered = remember(request, subject, self._key, body)
         return show_started(*await replay_one(request, execution_id, self._replay, remembered, self._behind))

@@ -1,4 +1,6 @@
-"""How many jobs, executions, notifications and parts in queues lists would have (SPEC section 10)."""
+"""How much there is: jobs, executions, notifications, parts in queues, and by time (SPEC section 10)."""
+
+from collections.abc import Sequence
 
 from starlette.responses import Response
 
@@ -11,17 +13,19 @@ from scheduler_service.api.filters import (
     execution_query,
     job_query,
 )
-from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.responses import invalid, succeed
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.job_key import read_job_key, write_job_key
 from scheduler_service.domain.leases import QueueQuery
-from scheduler_service.domain.moments import DAY, MINUTE, SECOND, rfc3339
+from scheduler_service.domain.moments import DAY, HOUR, MINUTE, SECOND, rfc3339
+from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.history.queries import DeliveryQuery, SeriesQuery
 from scheduler_service.persistence.history.slot_counts import SLOT, SLOT_DAYS
-from scheduler_service.ports.catalogue import LastOutcome
+from scheduler_service.ports.catalogue import CatalogueEntry, LastOutcome
 from scheduler_service.security.callers import Role
+from scheduler_service.timing.outlook import FiringCounts
 
 ROUTES = Routes("counts")
 
@@ -29,6 +33,19 @@ MOST_QUEUES = 1_000
 """The parts of so many queues are counted, in order of their names."""
 MOST_NAMED = 20
 KINDS = ("one_time", "timing", "cron", "external")
+MOST_BUCKETS = 200
+DEFAULT_BUCKETS = 96
+# Widths that a chart can name, in minutes; beyond them whole days.
+_WIDTHS = (5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1_440)
+MOST_COUNTED = 10_000
+"""Of so many jobs the next firing is counted."""
+MOST_READ = 200
+"""Of so many of them, those that fire soonest, all firings are counted, where MOST_STEPS allows it."""
+MOST_STEPS = 50_000
+"""About a second of work for timers that fire in every span: so much is done for one question."""
+MOST_UPCOMING = 1_000
+END_OF_TIMERS = 7_258_118_400_000
+"""2200-01-01T00:00:00Z in wall ms."""
 
 
 @ROUTES.add("GET /counts/jobs", Role.VIEWER, query=JOB_FILTERS, data=answers.JobCounts)
@@ -65,7 +82,7 @@ async def count_executions(request: ApiRequest) -> Response:
     """Count executions by state and by error."""
     filters = request.query
     query = await execution_query(request, key_of(request), filters)
-    behind = await catch_up(request)
+    behind = await request.catch_up()
     return succeed(await request.deps.history.counts(query), warnings=behind)
 
 
@@ -78,7 +95,7 @@ async def count_deliveries(request: ApiRequest) -> Response:
         state=request.query["state"],
         event=request.query["event"],
     )
-    behind = await catch_up(request, query.job_id)
+    behind = await request.catch_up(query.job_id)
     return succeed(await request.deps.history.delivery_counts(query), warnings=behind)
 
 
@@ -105,12 +122,6 @@ def key_of(request: ApiRequest) -> str | None:
     return None if job_id is None else write_job_key(request.caller.tenant, job_id)
 
 
-MOST_BUCKETS = 200
-DEFAULT_BUCKETS = 96
-# Widths that a chart can name, in minutes; beyond them whole days.
-_WIDTHS = (5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1_440)
-
-
 @ROUTES.add(
     "GET /series/executions",
     Role.VIEWER,
@@ -134,7 +145,7 @@ async def show_series(request: ApiRequest) -> Response:
     begin = first - first % width
     executions = await execution_query(request, key_of(request), request.query)
     query = SeriesQuery(executions=executions, first=begin, last=last, width=width)
-    behind = await catch_up(request)
+    behind = await request.catch_up()
     found = await request.deps.history.series(query)
     span = {"from": rfc3339(begin), "to": rfc3339(last), "bucketSeconds": width // SECOND}
     return succeed({**span, **found}, warnings=behind)
@@ -176,3 +187,86 @@ def _read_width(request: ApiRequest, length: int) -> int:
         message = f"that is more than {MOST_BUCKETS} buckets; give bucketSeconds of {least} or more"
         raise invalid("/bucketSeconds", "range", message)
     return width
+
+
+@ROUTES.add(
+    "GET /counts/upcoming",
+    Role.VIEWER,
+    query=(
+        parameters.moment("from", "From the bucket of this moment on; default: now."),
+        parameters.integer("bucketSeconds", "The width of a bucket.", low=60, high=DAY // SECOND, default=60),
+        parameters.integer("buckets", "How many.", low=1, high=MOST_UPCOMING, default=60),
+    ),
+    data=answers.UpcomingCounts,
+)
+async def count_upcoming(request: ApiRequest) -> Response:
+    """Count the planned firings of all jobs by buckets of time, from now or `from` on.
+
+    Raises ApiProblem (422) for buckets beyond the end of timers.
+    """
+    query = request.query
+    width = query["bucketSeconds"] * SECOND
+    since = request.deps.clock.now().wall if query["from"] is None else query["from"]
+    first = since - since % width
+    if first + width * query["buckets"] > END_OF_TIMERS:
+        raise invalid("/from", "range", "these buckets end after 2199, where timers end; look earlier")
+    starts = [first + number * width for number in range(query["buckets"])]
+    counts, is_capped = await count_planned(request, starts, width)
+    data = {
+        "from": rfc3339(first),
+        "to": rfc3339(starts[-1] + width),
+        "bucketSeconds": query["bucketSeconds"],
+        "total": {"value": sum(counts), "isCapped": is_capped},
+        "counts": counts,
+    }
+    return succeed(data)
+
+
+async def count_planned(
+    request: ApiRequest, starts: Sequence[int], width: int, left_out: str | None = None
+) -> tuple[list[int], bool]:
+    """The firings of ordinary jobs in the spans of `width` ms at `starts`, and whether some are not counted.
+
+    The spans follow each other. `left_out`: the jobId of a job that does not count. Raises StoreUnavailable.
+    """
+    tenant, end = request.caller.tenant, starts[-1] + width - 1
+    catalogue = request.deps.catalogue
+    found = await catalogue.upcoming(0, end, MOST_COUNTED + 1, tenant=tenant, with_labels=False)
+    own = None if left_out is None else write_job_key(tenant, left_out)
+    entries = [entry for entry in found[:MOST_COUNTED] if entry.job_id != own]
+    spans, most = [0] * len(starts), most_read(len(starts), width)
+    slices, firings = Slices(), []
+    for entry in entries[:most]:
+        await slices.pause()
+        if (one := await _read_firings(request, entry)) is not None:
+            firings.append(one)
+    await work_apart(lambda: _add_all(firings, starts[0], width, spans))
+    for entry in entries[most:]:
+        index = max(((entry.next_fire or 0) - starts[0]) // width, 0)
+        spans[index] += 1
+    return spans, len(entries) > most
+
+
+def most_read(count: int, width: int) -> int:
+    """Of how many jobs all firings in so many spans of `width` ms are counted; a step: a span, an hour."""
+    steps = count + count * width // HOUR
+    return max(1, min(MOST_READ, MOST_STEPS // steps))
+
+
+async def _read_firings(request: ApiRequest, entry: CatalogueEntry) -> tuple[FiringCounts, int] | None:
+    """What counts the firings of a job, and the next one of them; None: it has ended meanwhile."""
+    job = await request.deps.read_job(entry.job_id)
+    if job is None or job.document is None or entry.next_fire is None:
+        return None
+    head = job.document.head
+    return FiringCounts(job.programs[head.revision].timer, head.cursor.anchor), entry.next_fire
+
+
+def _add_all(firings: Sequence[tuple[FiringCounts, int]], begin: int, width: int, spans: list[int]) -> None:
+    """Adds what is planned of jobs, each from its next firing on; spans without any are passed over."""
+    for counts, next_fire in firings:
+        at: int | None = max(next_fire, begin)
+        while at is not None and (index := (at - begin) // width) < len(spans):
+            stop = begin + (index + 1) * width
+            spans[index] += counts.within(at, stop)
+            at = counts.first(stop)

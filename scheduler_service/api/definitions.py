@@ -1,7 +1,10 @@
-"""From a posted body to a checked definition, with the text that is kept of it."""
+"""From a posted body to a checked definition, with the text that is kept of it, and its warnings."""
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -19,12 +22,26 @@ from scheduler_service.engine.compile_cache import (
     posted_active,
     read_members,
 )
-from scheduler_service.engine.posting import find_too_many
+from scheduler_service.engine.posting import find_too_many, literal_targets
 from scheduler_service.engine.program_weight import weigh
-from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.hosts.large_work import work_apart, work_by_size
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.ports.delivery import Definition
+
+SCHEMA = "paramsSchema"
+CREATOR = frozenset(("creator", "creatorName"))
+_NULL = msgspec.Raw(b"null")
+# A quick look at the posted text: most definitions name services, addresses or this machine.
+# It begins with letters, which are found faster than a quotation mark.
+_NAMED_HOST = re.compile(
+    rb'rl"\s*:\s*"[hH][tT]{2}[pP][sS]?:\\?/\\?/(?![0-9.]+[:/?#"\\])'
+    rb'([A-Za-z0-9_-][A-Za-z0-9._-]*)(?=[:/?#"\\])'
+)
+_NUMERIC = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)\.?")
+MAX_FOUND = 10_000
+"""How many URLs of one request are looked at: a thousand definitions have a few each."""
+_OWN = ("localhost", ".localhost")
 
 
 class _Named(msgspec.Struct, frozen=True, rename="camel"):
@@ -32,9 +49,6 @@ class _Named(msgspec.Struct, frozen=True, rename="camel"):
 
 
 _NAMED = msgspec.json.Decoder(_Named)
-SCHEMA = "paramsSchema"
-CREATOR = frozenset(("creator", "creatorName"))
-_NULL = msgspec.Raw(b"null")
 
 
 class Creator(msgspec.Struct, frozen=True, gc=False):
@@ -214,3 +228,40 @@ def add_members(raw: bytes, added: dict[str, bytes]) -> bytes:
     members = b",".join(b'"%s":%s' % (name.encode(), text) for name, text in added.items()) + b"}"
     body = raw.rstrip()[:-1].rstrip()
     return body + (members if body.endswith(b"{") else b"," + members)
+
+
+async def find_refused_names(deps: ApiDependencies, *raws: bytes) -> Mapping[str, str]:
+    """The host names of the URLs in `raws`, definitions as JSON, that are refused today, with the reason.
+
+    Costs next to nothing where there is no name, and at most a moment where there is one.
+    """
+    if deps.check_names is None:
+        return {}
+    asked = await work_by_size(sum(map(len, raws)), lambda: _names_in(raws))
+    return await deps.check_names(asked) if asked else {}
+
+
+async def warn_of_names(raw: bytes, refused: Mapping[str, str]) -> tuple[Problem, ...]:
+    """A warning for each URL of the definition `raw` with one of the `refused` names."""
+    return await work_by_size(len(raw), lambda: _warn(raw, refused)) if refused else ()
+
+
+def _names_in(raws: Sequence[bytes]) -> list[str]:
+    found = islice(chain.from_iterable(map(_NAMED_HOST.finditer, raws)), MAX_FOUND)
+    names = dict.fromkeys(one[1].decode().lower().removesuffix(".") for one in found)
+    return [name for name in names if not (_NUMERIC.fullmatch(name) or name.endswith(_OWN))]
+
+
+def _warn(raw: bytes, refused: Mapping[str, str]) -> tuple[Problem, ...]:
+    value = decode_json(raw)
+    try:
+        definition = parse_definition({"jobId": "job", **value}, is_json=True)
+    except ModelError:
+        return ()
+    found = []
+    for pointer, url in literal_targets(definition):
+        host = (urlsplit(url).hostname or "").removesuffix(".")
+        if host in refused:
+            text = f"{host} cannot be reached today: {refused[host]}; requests to it fail with egress"
+            found.append(Problem(point_to_posted(pointer, value), "egress_today", text))
+    return tuple(found)

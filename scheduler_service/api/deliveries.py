@@ -8,9 +8,8 @@ from starlette.responses import Response
 from client_sdk.models import answers
 from scheduler_service.api import parameters
 from scheduler_service.api.filters import DELIVERY_FILTERS
-from scheduler_service.api.freshness import catch_up
-from scheduler_service.api.large_answers import AnswerLine
 from scheduler_service.api.request import ApiRequest, Body, Routes
+from scheduler_service.api.request_room import AnswerLine
 from scheduler_service.api.responses import ApiProblem, absent, refuse, succeed
 from scheduler_service.persistence.history.queries import DeliveryQuery
 from scheduler_service.security.callers import Role
@@ -35,7 +34,7 @@ async def list_deliveries(request: ApiRequest) -> Response:
         limit=request.query["limit"],
         cursor=request.query["cursor"],
     )
-    behind = await catch_up(request, query.job_id)
+    behind = await request.catch_up(query.job_id)
     return succeed((await request.deps.history.deliveries(query)).wire(), warnings=behind)
 
 
@@ -70,14 +69,14 @@ async def _run(request: ApiRequest, verb: str, command: Callable[[str], Awaitabl
     async def work() -> object:
         if not await command(delivery_id):
             raise await _not_pending(request, delivery_id)
-        await catch_up(request)  # for reads at another node
+        await request.catch_up()  # for reads at another node
         return {"deliveryId": delivery_id}
 
     return succeed(await request.run_once(f"deliveries/{delivery_id[:255]}/{verb}", raw, work))
 
 
 async def _not_pending(request: ApiRequest, delivery_id: str) -> ApiProblem:
-    await catch_up(request)
+    await request.catch_up()
     found = await request.deps.history.delivery(request.caller.tenant, delivery_id)
     if found is None:
         return absent("/deliveryId", f"there is no delivery {delivery_id[:200]!r}")

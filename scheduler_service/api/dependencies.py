@@ -7,10 +7,9 @@ from typing import Any, Protocol
 
 from client_sdk.models import JobDefinition
 from scheduler_service.api.authentication import Authentication
-from scheduler_service.api.body_room import BodyRoom
 from scheduler_service.api.feedback_keys import FeedbackKeys
 from scheduler_service.api.idempotency import IdempotencyKeys
-from scheduler_service.api.large_answers import AnswerLine, LargeAnswers
+from scheduler_service.api.request_room import AnswerLine, BodyRoom, LargeAnswers
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.records import Exchange
 from scheduler_service.domain.replies import Reply

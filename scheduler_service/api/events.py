@@ -1,5 +1,6 @@
 """What happens, as it happens: the event stream (SPEC section 14)."""
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 
@@ -8,24 +9,60 @@ from starlette.responses import Response
 from client_sdk.models import answers
 from scheduler_service.api import parameters
 from scheduler_service.api.bodies import header
-from scheduler_service.api.event_labels import JobLabels
 from scheduler_service.api.event_stream import HEADERS, MEDIA_TYPE, EventStreamResponse
 from scheduler_service.api.parameters import Values, check_length
 from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.responses import ApiProblem, absent, invalid, refuse
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.security.callers import Role
 from scheduler_service.telemetry.event_feed import EventFeed, FeedClosed, FeedFull
 from scheduler_service.telemetry.event_reader import EventId, EventReader, Wants, read_event_id
 
+KEPT = 10_000
+"""Jobs whose labels one reader remembers."""
+
+_CHANGES = frozenset({OccurrenceKind.JOB_CREATED, OccurrenceKind.JOB_UPDATED})
 ROUTES = Routes("operation")
 _KIND = parameters.choice("event", "Only this kind; given several times, any of them.", OccurrenceKind)
-
 FULL_SECONDS = 10
 LAST_EVENT_ID = "last-event-id"
 LONGEST_ID = 64
 ACCEPTED = frozenset({MEDIA_TYPE, "text/*", "*/*"})
+
+
+class JobLabels:
+    """Knows of jobs whether they have all of `wanted`, each a name and a value.
+
+    They are those that a job has when its event is read for this reader, not when it happened.
+    """
+
+    def __init__(self, *, wanted: Collection[tuple[str, str]], catalogue: Catalogue) -> None:
+        self._wanted = tuple(wanted)
+        self._catalogue = catalogue
+        self._known: dict[str, bool] = {}
+
+    async def look_up(self, ahead: Sequence[Occurrence]) -> None:
+        """Finds out about the jobs of these, once until they change. Raises StoreUnavailable."""
+        jobs = {one.job_id for one in ahead if one.job_id is not None}
+        changed = {one.job_id for one in ahead if one.kind in _CHANGES and one.job_id is not None}
+        for job_id in changed:
+            self._known.pop(job_id, None)
+        asked = jobs - self._known.keys()
+        if not asked:
+            return
+        found = await self._catalogue.some(sorted(asked))
+        if len(self._known) + len(found) > KEPT:
+            self._known = {job_id: self._known[job_id] for job_id in jobs & self._known.keys()}
+        self._known |= {job_id: self._fit(entry.labels) for job_id, entry in found.items()}
+
+    def fit(self, job_id: str | None) -> bool:
+        """Whether the job has them; what is about no job, or one that is unknown, has not."""
+        return job_id is not None and self._known.get(job_id, False)
+
+    def _fit(self, labels: Mapping[str, str]) -> bool:
+        return all(labels.get(name) == value for name, value in self._wanted)
 
 
 @ROUTES.add(

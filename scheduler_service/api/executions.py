@@ -10,11 +10,10 @@ from client_sdk.models import Cancellation, ReplayRequest, answers
 from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import read_model
 from scheduler_service.api.filters import EXECUTION_FILTERS, execution_query
-from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import find_job, read_definition, show_started
-from scheduler_service.api.large_answers import AnswerLine
 from scheduler_service.api.request import ApiRequest, Body, Routes
+from scheduler_service.api.request_room import AnswerLine
 from scheduler_service.api.responses import ApiProblem, Flaw, absent, invalid, refuse, succeed
 from scheduler_service.api.shapes import show_queued_parts
 from scheduler_service.domain.events import CancelRequested, Released, Replay, Triggered
@@ -32,6 +31,8 @@ from scheduler_service.ports.state import Remembered
 from scheduler_service.security.callers import Role
 
 ROUTES = Routes("executions")
+MOST_JOBS = 100
+MOST_OF_A_JOB = 50
 
 
 @ROUTES.add(
@@ -76,7 +77,7 @@ async def list_executions_of_job(request: ApiRequest) -> Response:
 )
 async def read_execution(request: ApiRequest) -> Response:
     """Read an execution in full: attempts, steps, checks, feedback and notifications."""
-    behind = await catch_up(request)
+    behind = await request.catch_up()
     execution_id, counts = request.path["executionId"], request.query["requestCounts"]
     execution = await find_execution(request, execution_id, behind, request_counts=counts)
     return succeed(await _with_queue(request, execution), warnings=behind)
@@ -94,7 +95,7 @@ async def read_log(request: ApiRequest) -> Response:
     """Read the log of an execution."""
     execution_id, tenant = request.path["executionId"], request.caller.tenant
     limit, cursor = request.query["limit"], request.query["cursor"]
-    behind = await catch_up(request)
+    behind = await request.catch_up()
     page = await request.deps.history.log(tenant, execution_id, limit=limit, cursor=cursor)
     if page is None:
         raise _not_found(execution_id, behind)
@@ -149,7 +150,7 @@ async def replay_execution(request: ApiRequest) -> Response:
     posted = read_model(ReplayRequest, value)
     execution_id = request.path["executionId"]
     remembered = request.remembered(f"executions/{execution_id}/replay", raw)
-    behind = await catch_up(request)
+    behind = await request.catch_up()
     return show_started((await replay_one(request, execution_id, posted, remembered, behind))[1])
 
 
@@ -228,7 +229,7 @@ async def _list(request: ApiRequest, job_id: str | None) -> Response:
     query = msgspec.structs.replace(
         await execution_query(request, job_id, filters), limit=filters["limit"], cursor=filters["cursor"]
     )
-    behind = await catch_up(request, job_id)
+    behind = await request.catch_up(job_id)
     return succeed((await request.deps.history.executions(query)).wire(), warnings=behind)
 
 
@@ -240,7 +241,7 @@ async def _find_life(request: ApiRequest, execution_id: str) -> tuple[CatalogueE
     entry = await request.deps.catalogue.find(parsed[0])
     if entry is not None and entry.state is not JobState.DESTROYED:
         return entry, parsed[1]
-    await find_execution(request, execution_id, await catch_up(request))
+    await find_execution(request, execution_id, await request.catch_up())
     message = f"the execution {execution_id!r} has ended with its job"
     raise refuse(HTTPStatus.CONFLICT, "/executionId", "conflict", message)
 
@@ -300,10 +301,6 @@ def _no_execution(execution_id: str) -> ApiProblem:
     return absent("/executionId", f"there is no execution {execution_id[:200]!r}")
 
 
-MOST_JOBS = 100
-MOST_OF_A_JOB = 50
-
-
 @ROUTES.add(
     "GET /outcomes",
     Role.VIEWER,
@@ -317,7 +314,7 @@ async def list_outcomes(request: ApiRequest) -> Response:
     """List the latest executions of many jobs in brief, in the order asked for; of destroyed ones too."""
     tenant = request.caller.tenant
     keys = {job_id: write_job_key(tenant, job_id) for job_id in request.query["jobId"]}
-    behind = await catch_up(request)
+    behind = await request.catch_up()
     found = await request.deps.history.outcomes(tenant, list(keys.values()), request.query["count"])
     items = [{"jobId": job_id, "executions": found[key]} for job_id, key in keys.items()]
     return succeed({"items": items}, warnings=behind)

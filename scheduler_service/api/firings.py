@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from client_sdk.models import answers
 from scheduler_service.api import parameters
-from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.jobs import find_job
 from scheduler_service.api.previews import work_by_count
 from scheduler_service.api.request import ApiRequest, Routes
@@ -108,7 +107,7 @@ async def list_firings(request: ApiRequest) -> Response:
         limit=request.query["limit"],
         cursor=request.query["cursor"],
     )
-    behind = await catch_up(request, entry.job_id)
+    behind = await request.catch_up(entry.job_id)
     return succeed((await request.deps.history.firings(query)).wire(), warnings=behind)
 
 

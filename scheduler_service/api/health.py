@@ -8,7 +8,6 @@ from starlette.responses import Response
 
 from client_sdk.models import answers
 from scheduler_service.api.bodies import header
-from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.responses import absent, refuse, succeed
 from scheduler_service.domain.moments import rfc3339
@@ -50,7 +49,7 @@ async def show_statistics(request: ApiRequest) -> Response:
     """Show how much is due, running and late."""
     deps, now, tenant = request.deps, request.deps.clock.now(), request.caller.tenant
     # At one time, as both may have to wait for what a burst has left to be written.
-    behind, counts = await asyncio.gather(catch_up(request), deps.catalogue.counts(now, tenant=tenant))
+    behind, counts = await asyncio.gather(request.catch_up(), deps.catalogue.counts(now, tenant=tenant))
     figures = await deps.history.statistics(tenant, now.wall)
     jobs = {str(state): number for state, number in counts.by_state.items()}
     present = {"due": counts.due, "waiting": counts.waiting, "running": counts.running, "jobs": jobs}

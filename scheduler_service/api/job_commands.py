@@ -2,7 +2,6 @@
 
 import msgspec
 
-from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.idempotency import key_reused
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ENCODER, no_job, refused
@@ -53,7 +52,7 @@ async def _present_state(request: ApiRequest, job_id: str, known: Started) -> Ex
     state = None if job is None else find_state(job, known.uid, known.execute_number)
     if state is not None:
         return state
-    await catch_up(request, job_id)
+    await request.catch_up(job_id)
     execution_id = write_execution_id(known.uid, known.execute_number)
     found = await deps.history.execution(request.caller.tenant, execution_id)
     return known.state if found is None else ExecutionState(str(found["state"]))

@@ -12,16 +12,19 @@ from starlette.responses import Response
 from client_sdk.models import Activation, JobDefinition, answers
 from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import header, read_json, read_model
-from scheduler_service.api.creators import keep_creator
-from scheduler_service.api.definitions import CheckedDefinition, check_posted
+from scheduler_service.api.definitions import (
+    CheckedDefinition,
+    check_posted,
+    find_refused_names,
+    warn_of_names,
+)
 from scheduler_service.api.filters import JOB_FILTERS, job_query
 from scheduler_service.api.job_commands import run_command, run_command_once
-from scheduler_service.api.large_answers import AnswerLine
 from scheduler_service.api.listed_definitions import list_lines
-from scheduler_service.api.name_warnings import find_refused_names, warn_of_names
-from scheduler_service.api.ownership import read_owner
+from scheduler_service.api.ownership import keep_creator, read_owner
 from scheduler_service.api.parameters import LONGEST_TEXT, check_length
 from scheduler_service.api.request import ApiRequest, Body, Routes
+from scheduler_service.api.request_room import AnswerLine
 from scheduler_service.api.responses import ENCODER, ApiProblem, Flaw, invalid, no_job, refused, succeed
 from scheduler_service.api.shapes import job_in_full
 from scheduler_service.domain.events import (
@@ -56,6 +59,8 @@ SORTS = tuple(f"{sign}{sort}" for sort in JobSort for sign in ("", "-"))
 _STRONG_TAG = re.compile(r'"([1-9][0-9]{0,17})"')
 EDIT_TRIES = 5
 STATE_OF_RESET = {"failed": ExecutionState.TERMINATED, "succeeded": ExecutionState.SUCCEEDED}
+PAGE_BYTES = 4 << 20
+READ_AT_ONCE = 8
 
 
 @ROUTES.add(
@@ -419,10 +424,6 @@ async def report_feedback(request: ApiRequest) -> Response:
     remembered = request.remembered(f"jobs/{job_id}/feedback/{request_counts}", raw)
     await run_command(request, request.job_key, Command(event, remembered=remembered))
     return succeed(None)
-
-
-PAGE_BYTES = 4 << 20
-READ_AT_ONCE = 8
 
 
 @ROUTES.add(

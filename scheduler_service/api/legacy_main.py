@@ -9,10 +9,9 @@ from starlette.responses import Response
 from client_sdk.models import answers
 from scheduler_service.api import parameters
 from scheduler_service.api.executions import find_execution
-from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.job_commands import run_command
-from scheduler_service.api.large_answers import AnswerLine
 from scheduler_service.api.request import ApiRequest, Routes
+from scheduler_service.api.request_room import AnswerLine
 from scheduler_service.api.responses import ApiProblem, Flaw, absent, succeed
 from scheduler_service.domain.events import Destroyed
 from scheduler_service.domain.execution import JobState
@@ -46,7 +45,7 @@ class ChildPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 )
 async def clean_history(request: ApiRequest) -> Response:
     """Remove the history of destroyed jobs and old executions, also of what ended just before."""
-    behind = await catch_up(request)
+    behind = await request.catch_up()
     removed = await request.deps.clean(
         destroyed=request.query["cleanDestroyJob"], retain=request.query["retainExecutionCount"]
     )
@@ -66,7 +65,7 @@ async def clean_history(request: ApiRequest) -> Response:
 )
 async def read_child_logs(request: ApiRequest) -> Response:
     """Read the newest execution of each child of an execution."""
-    behind = await catch_up(request)
+    behind = await request.catch_up()
     return await _show_children(request, request.query["parentJobId"], request.query["execution"], behind)
 
 
@@ -83,7 +82,7 @@ async def read_child_logs(request: ApiRequest) -> Response:
 )
 async def read_child_logs_by_execution(request: ApiRequest) -> Response:
     """Read the newest execution of each child, by the id of the parent's execution."""
-    behind = await catch_up(request)
+    behind = await request.catch_up()
     parent = await find_execution(request, request.query["executionId"], behind)
     number = parent["executeNumber"]
     assert isinstance(number, int)

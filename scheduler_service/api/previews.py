@@ -1,21 +1,32 @@
-"""Previews of timers, templates and retries, without creating anything (SPEC sections 3, 4, 6, 10)."""
+"""Definitions, timers, templates, retries: tried without creating anything (SPEC sections 3, 4, 6, 10)."""
 
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from itertools import accumulate
 from typing import Any, TypeVar
 
 from starlette.responses import Response
 
-from client_sdk.models import PreviewRequest, TemplateRequest, answers
+from client_sdk.models import JobDefinition, OutlookRequest, PreviewRequest, TemplateRequest, answers
+from client_sdk.models.definition_schema import definition_schema
 from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import read_json_by_size, read_model
+from scheduler_service.api.counts import END_OF_TIMERS, count_planned
+from scheduler_service.api.definitions import (
+    CheckedDefinition,
+    check_posted,
+    find_refused_names,
+    warn_of_names,
+)
 from scheduler_service.api.jobs import find_job
 from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, no_job, succeed
 from scheduler_service.api.shapes import firing_preview
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
 from scheduler_service.domain.execution import FailureType
+from scheduler_service.domain.job_key import write_job_key
+from scheduler_service.domain.moments import DAY, HOUR, rfc3339
 from scheduler_service.engine.compile import below_timer, compile_posted_timer
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.retry import PLANNED_MAX, Failure, plan_retries
@@ -23,6 +34,7 @@ from scheduler_service.engine.template_preview import PreviewedTemplate, Templat
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.security.callers import Role
 from scheduler_service.timing.occurrences import warnings_at
+from scheduler_service.timing.outlook import DayAhead, FiringCounts, Outlook, look_ahead
 from scheduler_service.timing.preview import COUNT_MAX, preview
 from scheduler_service.timing.timer import Timer
 from scheduler_service.timing.times import parse_time
@@ -35,6 +47,10 @@ APART_COUNT = 100
 """So many firings are computed on the loop: 4 ms at the worst."""
 
 Result = TypeVar("Result")
+FIRINGS = 5
+ANY_STATUS = "500"
+"""Shown for a policy that is for all errors."""
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @ROUTES.add(
@@ -184,3 +200,124 @@ def _failure(program: Program, code: str) -> Failure:
     if code != FailureType.TIMEOUT:
         return Failure(code, FailureType.HTTP)
     return Failure(code if program.asynchronous else "500", FailureType.TIMEOUT)
+
+
+@ROUTES.add(
+    "POST /definitions/check",
+    Role.VIEWER,
+    body=Body(JobDefinition, examples.DEFINITIONS[0], required=True),
+    query=(SOFT,),
+    data=answers.CheckOrProblem,
+)
+async def check_definition(request: ApiRequest) -> Response:
+    """Try a definition without creating anything: what is wrong with it, or what it would do."""
+    return await softly(request, _check)
+
+
+@ROUTES.add("GET /schemas/job", Role.VIEWER, data=dict)
+async def show_definition_schema(request: ApiRequest) -> Response:
+    """Read the JSON Schema (2020-12) of a definition, for forms and editors."""
+    return succeed(definition_schema())
+
+
+async def _check(request: ApiRequest) -> Response:
+    raw = await request.body()
+    checked = await check_posted(request.deps, raw, None, request.creator)
+    text, program = checked.definition.text, checked.definition.program
+    names = await warn_of_names(text, await find_refused_names(request.deps, text))
+    now, count = request.deps.clock.now().wall, 0 if program.disabled else FIRINGS
+    shown = preview(program.timer, anchor=now, count=count, language=request.language)
+    data = {
+        "jobId": checked.job_id,
+        "kind": shown.kind,
+        "timer": firing_preview(shown, shown.firings),
+        "retryPlans": _plans(program),
+        "existing": await _find_existing(request, checked),
+    }
+    return succeed(data, warnings=(*checked.warnings, *names))
+
+
+def _plans(program: Program) -> list[dict[str, Any]]:
+    """Of each policy one; together they have as many retries at most as one alone."""
+    count = len(program.policies)
+    return [_plan(program, index, most=PLANNED_MAX // count) for index in range(count)]
+
+
+def _plan(program: Program, index: int, *, most: int) -> dict[str, Any]:
+    errors = sorted(program.policies[index].errors)
+    code = ANY_STATUS if errors[0] == "*" else errors[0].replace("xx", "00")
+    return {"policy": index, "errors": errors, **write_plan(program, code, most=most)}
+
+
+async def _find_existing(request: ApiRequest, checked: CheckedDefinition) -> dict[str, Any] | None:
+    """The job that has this id, and whether this definition would change it."""
+    job = await request.deps.read_job(write_job_key(request.caller.tenant, checked.job_id))
+    if job is None or job.document is None:
+        return None
+    revision = job.document.head.revision
+    is_same = job.programs[revision].fingerprint == checked.definition.program.fingerprint
+    return {"revision": revision, "isSame": is_same}
+
+
+@ROUTES.add(
+    "POST /timers/outlook",
+    Role.VIEWER,
+    body=Body(OutlookRequest, examples.OUTLOOK, required=True),
+    query=(SOFT,),
+    data=answers.OutlookOrProblem,
+)
+async def show_outlook(request: ApiRequest) -> Response:
+    """Show what a timer does over many days, without creating anything."""
+    return await softly(request, _show_outlook)
+
+
+async def _show_outlook(request: ApiRequest) -> Response:
+    posted = read_model(OutlookRequest, await read_json_by_size(await request.body()))
+    try:
+        timer = compile_posted_timer(posted.timer, default_zone=request.deps.surroundings.default_zone)
+    except DefinitionError as error:
+        raise invalid_all(error.problems) from None
+    since = posted.from_
+    if since is not None and _DATE.fullmatch(since):
+        since = f"{since} 00:00:00"
+    anchor = read_anchor(request, since, timer)
+    if anchor >= END_OF_TIMERS:
+        raise invalid("/from", "range", "from is after 2199, where timers end (SPEC section 3); look earlier")
+    ahead = await work_apart(
+        lambda: look_ahead(timer, anchor=anchor, days=posted.days, language=request.language)
+    )
+    starts = [anchor - anchor % HOUR + number * HOUR for number in range(DAY // HOUR)]
+    others, is_capped = await count_planned(request, starts, HOUR, posted.job_id)
+    own = await work_apart(lambda: _count_hours(timer, anchor, starts))
+    hours = [
+        {"from": rfc3339(start), "count": count, "others": other}
+        for start, count, other in zip(starts, own, others, strict=True)
+    ]
+    data = {**_write(timer, ahead), "nextDay": hours, "othersAreCapped": is_capped}
+    return succeed(data, warnings=below_timer((*timer.warnings, *warnings_at(timer, anchor))))
+
+
+def _write(timer: Timer, ahead: Outlook) -> dict[str, Any]:
+    return {
+        "timezone": timer.zone.name,
+        "total": ahead.total,
+        "until": rfc3339(ahead.until),
+        "days": [_write_day(day) for day in ahead.days],
+        "byHour": ahead.by_hour,
+    }
+
+
+def _write_day(day: DayAhead) -> dict[str, Any]:
+    return {
+        "date": rfc3339(day.day * DAY)[:10],
+        "count": day.count,
+        "first": None if day.first is None else rfc3339(day.first),
+        "last": None if day.last is None else rfc3339(day.last),
+        "note": None if day.step is None else "gap" if day.step > 0 else "overlap",
+        "noteText": day.note,
+    }
+
+
+def _count_hours(timer: Timer, anchor: int, starts: Sequence[int]) -> list[int]:
+    counts = FiringCounts(timer, anchor)
+    return [counts.within(start, start + HOUR) for start in starts]

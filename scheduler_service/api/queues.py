@@ -13,8 +13,8 @@ from client_sdk.models import Claim, Completion, HeldPartName, Renewal, answers
 from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import ClientGone, read_model
 from scheduler_service.api.dependencies import ApiDependencies
-from scheduler_service.api.large_answers import AnswerLine
 from scheduler_service.api.request import ApiRequest, Body, Routes
+from scheduler_service.api.request_room import AnswerLine
 from scheduler_service.api.responses import ApiProblem, invalid, refuse, succeed
 from scheduler_service.api.shapes import pause_members
 from scheduler_service.domain.execution import FailureType, parse_execution_id, write_execution_id

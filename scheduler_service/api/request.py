@@ -1,5 +1,6 @@
 """One request on its way through the API, and the declaration of an operation."""
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
@@ -16,21 +17,28 @@ from client_sdk.models.services import SERVICE_NAME
 from scheduler_service.api.bodies import check_object, header, only_header, read_body, read_json_by_size
 from scheduler_service.api.definitions import Creator
 from scheduler_service.api.dependencies import ApiDependencies
-from scheduler_service.api.languages import preferred
-from scheduler_service.api.large_answers import AnswerLine
 from scheduler_service.api.parameters import LARGEST, Parameter, Values, read_integer
-from scheduler_service.api.responses import invalid
+from scheduler_service.api.request_room import AnswerLine
+from scheduler_service.api.responses import Flaw, invalid
+from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.tracing import read_traceparent
 from scheduler_service.hosts.large_work import work_by_size
+from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import Remembered
 from scheduler_service.security.callers import Caller, Role
+from scheduler_service.timing.languages import LANGUAGES
 
 Handler = Callable[["ApiRequest"], Coroutine[Any, Any, Response]]
 KEY_LENGTH = 255
 LONGEST_IN_PATH = 256
 FORM_OF_ID = "letters, digits, '.', '_', ':' and '-', the first a letter or digit"
 FORM_OF_NAME = "letters, digits, '.', '_' and '-', the first a letter or digit"
+BEHIND = Problem(
+    "",
+    "history_behind",
+    "the history could not be brought up to date: what happened last may be missing; ask again in a moment",
+)
 _SERVICE = re.compile(SERVICE_NAME[1:-1])
 _INSTANCE = re.compile(INSTANCE_ID[1:-1])
 
@@ -120,6 +128,18 @@ class ApiRequest:
         raw = await self.body() or b"{}"
         await check_object(raw)
         return raw
+
+    async def catch_up(self, job_key: str | None = None) -> tuple[Flaw, ...]:
+        """Returns when the history has all that was recorded before, of the job or of all; mostly at once.
+
+        Where that fails or takes longer than `flush_seconds`, the warning for the answer of what is written.
+        """
+        try:
+            async with asyncio.timeout(self.deps.flush_seconds):
+                await self.deps.flush(job_key)
+        except (StoreError, TimeoutError):
+            return (BEHIND,)
+        return ()
 
     def remembered(self, subject: str, raw: bytes) -> Remembered | None:
         """What to keep under the Idempotency-Key; None without one. Raises ApiProblem (400, 422)."""
@@ -226,3 +246,28 @@ class Routes:
             return handler
 
         return declare
+
+
+def preferred(header: str | None) -> str:
+    """The one of `LANGUAGES` that `header`, an `Accept-Language`, likes best; its first where none fits.
+
+    RFC 9110, section 12.5.4. Never raises: what is not understood counts for nothing.
+    """
+    best, liked = next(iter(LANGUAGES)), 0.0
+    for item in (header or "").split(","):
+        tag, _, parameters = item.partition(";")
+        language = tag.strip().lower().partition("-")[0]
+        quality = _quality(parameters)
+        if language in LANGUAGES and quality > liked:
+            best, liked = language, quality
+    return best
+
+
+def _quality(parameters: str) -> float:
+    name, _, value = parameters.partition("=")
+    if name.strip().lower() != "q":
+        return 1.0
+    try:
+        return float(value)
+    except ValueError:
+        return 0.0

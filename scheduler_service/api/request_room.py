@@ -1,12 +1,32 @@
-"""Room for what few requests may have at a time: whoever finds none waits in line, and not for ever."""
+"""What requests wait in line for: memory for large bodies, and places for large answers; not for ever."""
 
 import asyncio
+from enum import Enum
 from http import HTTPStatus
+
+from starlette.types import Message, Send
 
 from scheduler_service.api.responses import ApiProblem, refuse
 from scheduler_service.pacing.room import Room
 
 WAIT_SECONDS = 10.0
+MOST = 4
+"""One may take 4 MiB as it is sent, in rare cases 10, and three times as much while it is made."""
+HOLD_SECONDS = 0.25
+"""So long an answer keeps its place once it is made, if it is not read: the next ones wait for readers."""
+LARGE_BYTES = 64 << 10
+"""A shorter answer is buffered whole, whether it is read or not."""
+ANSWERS_BUSY = "too many large answers are being made; ask again in a moment, or for less by limit"
+_END: Message = {"type": "http.response.body", "body": b"", "more_body": False}
+ROOM_BYTES = 96 << 20
+SMALL_BYTES = 64 << 10
+"""A body up to this size needs no room."""
+WHOLE_MAX = 1 << 20
+"""A longer body is never decoded as a whole: 16 MiB of empty arrays take 400 MiB of memory."""
+VALUES_PER_BYTE = 24
+TEXTS_PER_BYTE = 3
+"""A body of `[[],[],…]` takes so much when it is decoded; and any body, as it was sent and cut into items."""
+BODIES_BUSY = "too many large bodies are being worked on; send it again in a moment, or in smaller parts"
 
 
 class RequestRoom:
@@ -36,3 +56,77 @@ class RequestRoom:
         problem = refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", "busy", self._busy)
         problem.headers = (("retry-after", "1"),)
         return problem
+
+
+class AnswerLine(Enum):
+    """Where callers wait for a large answer: those that read the state do not wait for a slow history."""
+
+    STATE = "state"
+    HISTORY = "history"
+
+
+class LargeAnswers:
+    """Places for the answers of one line that are being made in one process; who finds none waits in line."""
+
+    def __init__(
+        self, *, most: int = MOST, hold_seconds: float = HOLD_SECONDS, wait_seconds: float = WAIT_SECONDS
+    ) -> None:
+        self._room = RequestRoom(most, busy=ANSWERS_BUSY, wait_seconds=wait_seconds)
+        self._hold_seconds = hold_seconds
+
+    async def take(self, send: Send) -> "Place":
+        """A place for the answer that `Place.send` sends. Raises ApiProblem (503) where all stay taken."""
+        await self._room.take(1)
+        return Place(self._room, send, self._hold_seconds)
+
+
+class Place:
+    """Where one answer is made and sent; to be given back, once or more."""
+
+    def __init__(self, room: RequestRoom, send: Send, hold_seconds: float) -> None:
+        self._room = room
+        self._send = send
+        self._hold_seconds = hold_seconds
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_taken = True
+
+    async def send(self, message: Message) -> None:
+        """Passes a message on (ASGI); after the last one of a large answer, waits until it is read."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._hold_seconds, self.give_back)
+        if len(message.get("body", b"")) > LARGE_BYTES and not message.get("more_body"):
+            await self._send({**message, "more_body": True})
+            message = _END  # which is passed on when what came before it has been read
+        await self._send(message)
+
+    def give_back(self) -> None:
+        """The answer has been sent, or waits for its reader, who does not come."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._is_taken:
+            self._is_taken = False
+            self._room.give_back(1)
+
+
+class BodyRoom:
+    """Memory for the bodies of the requests of one process; who finds none waits in line."""
+
+    def __init__(self, *, room: int = ROOM_BYTES, wait_seconds: float = WAIT_SECONDS) -> None:
+        self._room = RequestRoom(room, busy=BODIES_BUSY, wait_seconds=wait_seconds)
+
+    async def take(self, size: int) -> int:
+        """Returns what a body of `size` bytes takes, which is the caller's until it is given back.
+
+        Raises ApiProblem (503) where there is no room for it within `wait_seconds`.
+        """
+        weight = weigh(size)
+        return await self._room.take(weight) if weight else 0
+
+    def give_back(self, taken: int) -> None:
+        """The body is worked on no longer."""
+        self._room.give_back(taken)
+
+
+def weigh(size: int) -> int:
+    """The most memory that a body of `size` bytes takes while it is worked on; small ones count as none."""
+    return 0 if size <= SMALL_BYTES else VALUES_PER_BYTE * min(size, WHOLE_MAX) + TEXTS_PER_BYTE * size

@@ -7,7 +7,6 @@ import msgspec
 from client_sdk.models import BulkExecutions, write_pointer
 from client_sdk.models.bulk import JobSelection
 from scheduler_service.api.filters import EXECUTION_FILTERS, JOB_FILTERS, execution_query, job_query
-from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.parameters import Parameter, Values, check_known, read_pairs, text
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, Flaw, invalid
@@ -64,7 +63,7 @@ async def select_executions(
 
     Raises as `select_jobs`.
     """
-    select, behind = posted.select, await catch_up(request)
+    select, behind = posted.select, await request.catch_up()
     _check_way(select.execution_ids, select.filter, "executionIds")
     if select.execution_ids is not None:
         return list(dict.fromkeys(select.execution_ids)), behind

@@ -12,13 +12,11 @@ from starlette.responses import Response
 from client_sdk.models import Heartbeat, InstanceRegistration, Problem, ServiceDeclaration, answers
 from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import read_json, read_model
-from scheduler_service.api.declared_timers import log_warnings, read_declaration
 from scheduler_service.api.dependencies import ApiDependencies
-from scheduler_service.api.large_answers import AnswerLine
-from scheduler_service.api.long_answer import LongAnswer
-from scheduler_service.api.registrations import read_registration
+from scheduler_service.api.registrations import log_warnings, read_declaration, read_registration
 from scheduler_service.api.request import ApiRequest, Body, Routes
-from scheduler_service.api.responses import ENCODER, ApiProblem, Flaw, absent, invalid, succeed
+from scheduler_service.api.request_room import AnswerLine
+from scheduler_service.api.responses import ENCODER, ApiProblem, Flaw, LongAnswer, absent, invalid, succeed
 from scheduler_service.api.shapes import instance_line, pause_members, service_line
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.services import GRACE, Kind, RateLimit, Service

@@ -5,7 +5,6 @@ from starlette.responses import Response
 from client_sdk.models import answers
 from scheduler_service.api import parameters
 from scheduler_service.api.filters import find_labelled
-from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.jobs import find_job
 from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.responses import invalid, succeed
@@ -37,7 +36,7 @@ async def show_statistics_of_job(request: ApiRequest) -> Response:
     query = DayQuery(
         tenant=request.caller.tenant, first=span[0], last=span[-1], job_ids=frozenset({entry.job_id})
     )
-    behind = await catch_up(request, entry.job_id)
+    behind = await request.catch_up(entry.job_id)
     found = await request.deps.history.days(query)
     return succeed({"jobId": request.job_id, **_bounds(span), **found}, warnings=behind)
 
@@ -58,7 +57,7 @@ async def show_daily_statistics(request: ApiRequest) -> Response:
         job_ids = labelled if job_ids is None else labelled & job_ids
         _check_size(len(job_ids), len(span))
     query = DayQuery(tenant=request.caller.tenant, first=span[0], last=span[-1], job_ids=job_ids)
-    behind = await catch_up(request)
+    behind = await request.catch_up()
     found = await request.deps.history.days(query)
     top = await request.deps.history.top(query)
     return succeed({**_bounds(span), **found, **top}, warnings=behind)

@@ -11,9 +11,13 @@ from starlette.responses import Response
 from client_sdk.models import TrialRequest, answers
 from scheduler_service.api import examples
 from scheduler_service.api.bodies import header, read_json_by_size, read_model
-from scheduler_service.api.definitions import CheckedDefinition, check_posted
+from scheduler_service.api.definitions import (
+    CheckedDefinition,
+    check_posted,
+    find_refused_names,
+    warn_of_names,
+)
 from scheduler_service.api.job_commands import run_command
-from scheduler_service.api.name_warnings import find_refused_names, warn_of_names
 from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.responses import ENCODER, ApiProblem, Flaw, refuse, succeed
 from scheduler_service.domain.errors import Problem

@@ -17,7 +17,7 @@ QUIET_BYTES = 4 << 10
 """So much of its requests a connection may hold without being counted, as nearly all do."""
 
 COUNTED_BYTES = 64 << 10
-"""So much of a body is counted: what is longer waits for its room outside (`api.body_room`)."""
+"""So much of a body is counted: what is longer waits for its room outside (`api.request_room`)."""
 
 
 class ApiProtocol(LimitedProtocol):

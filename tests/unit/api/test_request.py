@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
+from scheduler_service.api.request import preferred
 from tests.unit.api.world import World, definition, pointers
 
 pytestmark = pytest.mark.anyio
@@ -78,3 +79,24 @@ async def test_a_body_has_a_limit_announced_or_not() -> None:
         one = await client.post("/jobs", content=b"[" + half + b"," + large + b"]", headers=JSON)
         assert (one.status_code, pointers(one)) == (413, [("/1", "too_large")])
         assert (await client.post("/jobs", content=b" " * 2_001, headers=JSON)).status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("header", "language"),
+    [
+        (None, "en"),
+        ("", "en"),
+        ("zh-CN", "zh"),
+        ("ZH", "zh"),
+        ("fr, zh-Hans;q=0.4", "zh"),
+        ("zh;q=0.2, en-GB;q=0.9", "en"),
+        ("en;q=0.5, zh;q=0.9", "zh"),
+        ("zh;q=0", "en"),
+        ("zh;q=much", "en"),
+        ("*, fr", "en"),
+        (",;;=,", "en"),
+    ],
+)
+def test_the_best_liked_of_those_that_there_are(header: str | None, language: str) -> None:
+    """By quality, the first among equals; English where nothing fits or can be read."""
+    assert preferred(header) == language

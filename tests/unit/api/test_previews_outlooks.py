@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler_service.api.planned_counts import MOST_READ
+from scheduler_service.api.counts import MOST_READ
 from tests.unit.api.world import World, definition, pointers
 
 pytestmark = pytest.mark.anyio

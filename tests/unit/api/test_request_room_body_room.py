@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from scheduler_service.api.body_room import ROOM_BYTES, SMALL_BYTES, BodyRoom, weigh
+from scheduler_service.api.request_room import ROOM_BYTES, SMALL_BYTES, BodyRoom, weigh
 from scheduler_service.api.responses import ApiProblem
 from tests.unit.api.world import World, pointers
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from client_sdk.models import Problem
-from scheduler_service.api.long_answer import PIECE_BYTES, LongAnswer
-from scheduler_service.api.responses import succeed
+from scheduler_service.api.responses import PIECE_BYTES, LongAnswer, succeed
 
 pytestmark = pytest.mark.anyio
 WARNINGS = (Problem("/timers/0", "odd", "it is odd"),)
