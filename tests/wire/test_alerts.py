@@ -9,6 +9,7 @@ import pytest
 
 from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.domain.occurrences import Occurrence
+from tests.rows import each_row
 from tests.wire.service import World, data_of, running
 from tests.wire.target import HELD, Seen
 
@@ -325,7 +326,7 @@ async def test_the_job_of_an_alert_rests_without_it(tmp_path: Path) -> None:
         assert data_of(await world.client.get("/jobs/alert.ops"))["state"] == "paused"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("alert", "said"),
     [
         ({"url": "http://10.0.0.1/x"}, "alerts.0.url: "),

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from scheduler_service.settings.sources import SettingsError, load_settings
+from tests.rows import each_row
 from tests.wire.service import data_of, definition, running
 from tests.wire.target import Reply
 
@@ -12,7 +13,7 @@ pytestmark = pytest.mark.anyio
 POLICY = {"errorEquals": "500", "maxAttempts": 1, "intervalSeconds": 5}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("own", "source", "attempts"),
     [({}, "platform", 2), ({"retry": []}, "job", 1), ({"retry": [POLICY | {"maxAttempts": 2}]}, "job", 3)],
 )
@@ -34,14 +35,14 @@ async def test_retries_of_the_settings(own: dict[str, object], source: str, atte
     assert (ended["state"], ended["attemptCount"]) == ("terminated", attempts)
 
 
-@pytest.mark.parametrize("wrong", [{"errorEquals": []}, {"errorEquals": "500", "max": 1}, {}])
+@each_row("wrong", [{"errorEquals": []}, {"errorEquals": "500", "max": 1}, {}])
 async def test_a_wrong_policy_is_refused_at_the_start(wrong: dict[str, object]) -> None:
     """By its name."""
     with pytest.raises(SettingsError, match=r"defaults\.retry"):
         load_settings({}, {"PUNCTUAL_DEFAULTS__RETRY": json.dumps([wrong])})
 
 
-@pytest.mark.parametrize(("posted", "shown"), [({}, "keep"), ({"onChange": "update"}, "update")])
+@each_row(("posted", "shown"), [({}, "keep"), ({"onChange": "update"}, "update")])
 async def test_stored_edits_may_win(posted: dict[str, object], shown: str) -> None:
     """A service that does not say whether they do has the setting; its first instance makes it so, too."""
     async with running(defaults={"on_change": "keep"}) as world:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.rows import each_row
 from tests.wire.service import World, definition, pointers, running
 
 pytestmark = pytest.mark.anyio
@@ -68,7 +69,7 @@ async def test_it_is_refused_by_every_door(world: World) -> None:
         assert (declared.status_code, pointers(declared)) == (422, [("/timers/0/request/0/url", "egress")])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "http://intranet/",

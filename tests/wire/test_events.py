@@ -8,6 +8,7 @@ import pytest
 
 from client_sdk.models import answers
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from tests.rows import each_row
 from tests.wire.event_stream import PATIENCE, Frame, Listening, Stream, listening
 from tests.wire.service import definition, running
 
@@ -113,7 +114,7 @@ async def test_who_comes_back_misses_nothing() -> None:
             assert (await stream.next())["jobId"] == "three"
 
 
-@pytest.mark.parametrize("unknown", ["0-1", "1-999999999", "zzzz-3"])
+@each_row("unknown", ["0-1", "1-999999999", "zzzz-3"])
 async def test_an_id_that_is_not_kept_begins_with_a_gap(unknown: str) -> None:
     """Of another start, or of the future: nobody knows what was missed, and what is kept follows."""
     async with running() as world, listening(world) as api, api.stream() as other:
@@ -125,7 +126,7 @@ async def test_an_id_that_is_not_kept_begins_with_a_gap(unknown: str) -> None:
             assert (kept.event, kept["jobId"]) == ("jobCreated", "one")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "headers", "status", "pointer"),
     [
         ("?event=nothing", {}, 422, ("/event", "invalid")),

@@ -8,6 +8,7 @@ import pytest
 from scheduler_service.domain.events import CancelRequested
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.ports.delivery import Command
+from tests.rows import each_row
 from tests.wire.service import World, data_of, definition, running
 from tests.wire.target import HELD, Reply, Target
 
@@ -142,7 +143,7 @@ async def test_a_policy_may_retry_it(world: World) -> None:
     assert ended["attempts"][0]["error"] == "instance_lost"
 
 
-@pytest.mark.parametrize(("setting", "after"), [(0, None), (2, 12), (None, 20)])
+@each_row(("setting", "after"), [(0, None), (2, 12), (None, 20)])
 async def test_the_setting(setting: float | None, after: int | None) -> None:
     """`services.lost_after_seconds`: as `offline_seconds` by default; 0: only `timeoutSeconds` ends it."""
     given = {} if setting is None else {"lost_after_seconds": setting}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.rows import each_row
 from tests.wire.queue_work import STEP, claim, complete, create, trigger
 from tests.wire.service import World, data_of, definition, pointers, running
 
@@ -336,7 +337,7 @@ async def test_a_destroyed_job_leaves_no_work() -> None:
         assert pointers(await complete(world, item["lease"])) == [("/lease", "stale")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "body", "pointer"),
     [
         ("/queues/a%20b/claim", {"instanceId": "w"}, "/name"),

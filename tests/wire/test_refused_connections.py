@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.wire import CallKind
+from tests.rows import each_row
 from tests.wire.service import START, World, data_of, definition, running
 from tests.wire.target import Reply, Target
 
@@ -148,7 +149,7 @@ async def is_checking(world: World) -> bool:
     return False
 
 
-@pytest.mark.parametrize("is_deaf", [False, True])
+@each_row("is_deaf", [False, True])
 async def test_checks_and_notifications_wait_as_steps_do(*, is_deaf: bool) -> None:
     """While a single instance has left, or refuses connections; the first try of each is answered."""
     async with running(services={"wait_seconds": 20}) as world, Target(lambda: 0) as back:

@@ -13,6 +13,7 @@ from client_sdk import Client, JobFailed
 from client_sdk.models import answers
 from client_sdk.target import Execution
 from client_sdk.worker import LocalRetry, Worker
+from tests.rows import each_row
 from tests.unit.client_sdk.lines import NewerLine
 from tests.wire.service import SERVED, World, data_of, definition, pointers, running
 
@@ -143,7 +144,7 @@ async def test_an_older_worker_works_for_a_newer_scheduler() -> None:
         assert (await finish(client, fired.execution_id)).state == "succeeded"
 
 
-@pytest.mark.parametrize("path", ["/queues/work/claim", "/leases/any/renew", "/leases/any/complete"])
+@each_row("path", ["/queues/work/claim", "/leases/any/renew", "/leases/any/complete"])
 async def test_what_a_newer_worker_says_is_refused_by_name(path: str) -> None:
     """An unknown member of a request is never ignored: 422 with its pointer."""
     said = {"instanceId": "one"} if "claim" in path else {}
@@ -182,7 +183,7 @@ async def test_what_nobody_meant_is_tried_again_under_the_same_lease() -> None:
     assert seen == [("succeeded", None, 1, 3), ("terminated", "500", 1, 3), ("terminated", "E1", 1, 1)]
 
 
-@pytest.mark.parametrize(("retries", "own", "tries"), [(0, None, 1), (2, None, 3), (2, 1, 2)])
+@each_row(("retries", "own", "tries"), [(0, None, 1), (2, None, 3), (2, 1, 2)])
 async def test_the_step_says_how_often_a_function_is_tried(retries: int, own: int | None, tries: int) -> None:
     """`maxUnexpectedRetries`, unless the worker has a number of its own; the message counts the tries."""
     local = None if own is None else LocalRetry(retries=own, delay_seconds=0)

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.rows import each_row
 from tests.wire.service import World, data_of, definition, running
 from tests.wire.target import HELD, Reply, Seen, Target
 
@@ -66,9 +67,9 @@ def whole(attempt: dict[str, Any]) -> Any:
     return json.loads(step["response"]["body"])
 
 
-@pytest.mark.parametrize("qos", [0, 1])
-@pytest.mark.parametrize("names", ["a", "abc"])
-@pytest.mark.parametrize("route", ROUTES)
+@each_row("qos", [0, 1])
+@each_row("names", ["a", "abc"])
+@each_row("route", ROUTES)
 async def test_every_instance_gets_its_part(route: str, names: str, qos: int) -> None:
     """One execution; each shard knows its place and the total; the response is the array of theirs."""
     async with shop(names) as world:
@@ -83,7 +84,7 @@ async def test_every_instance_gets_its_part(route: str, names: str, qos: int) ->
     assert [one["by"] for one in whole(ended["attempts"][0])] == list(names)
 
 
-@pytest.mark.parametrize("route", ROUTES)
+@each_row("route", ROUTES)
 async def test_without_instances_nothing_is_spread(route: str) -> None:
     """The error is `no_instance`; with the first instance that comes, a retry has somebody."""
     async with shop("") as world:
@@ -98,7 +99,7 @@ async def test_without_instances_nothing_is_spread(route: str) -> None:
     assert (ended["state"], len(late.at(RUN))) == ("succeeded", 1)
 
 
-@pytest.mark.parametrize("route", ROUTES)
+@each_row("route", ROUTES)
 async def test_none_comes_at_all(route: str) -> None:
     """Without a retry it is over at once."""
     async with shop("") as world:
@@ -106,8 +107,8 @@ async def test_none_comes_at_all(route: str) -> None:
     assert (ended["state"], ended["error"], ended["attemptCount"]) == ("terminated", "no_instance", 1)
 
 
-@pytest.mark.parametrize(("names", "error"), [("a", "500"), ("abc", "partial")])
-@pytest.mark.parametrize("route", ROUTES)
+@each_row(("names", "error"), [("a", "500"), ("abc", "partial")])
+@each_row("route", ROUTES)
 async def test_one_fails(route: str, names: str, error: str) -> None:
     """A mixed end is `partial`; one alone fails with its own code. A retry sends all parts, same keys."""
     async with shop(names) as world:
@@ -128,8 +129,8 @@ async def test_one_fails(route: str, names: str, error: str) -> None:
     assert len({key for pair in keys for key in pair}) == len(names)
 
 
-@pytest.mark.parametrize(("names", "error"), [("a", "500"), ("abc", "partial")])
-@pytest.mark.parametrize("route", ROUTES)
+@each_row(("names", "error"), [("a", "500"), ("abc", "partial")])
+@each_row("route", ROUTES)
 async def test_one_hangs_longer_than_its_call_may(route: str, names: str, error: str) -> None:
     """Its part alone has failed (500, of the kind timeout); those of the others count."""
     async with shop(names) as world:
@@ -140,8 +141,8 @@ async def test_one_hangs_longer_than_its_call_may(route: str, names: str, error:
     assert parts_of(ended["attempts"][0]) == {name: "500" if name == "a" else None for name in names}
 
 
-@pytest.mark.parametrize("names", ["a", "abc"])
-@pytest.mark.parametrize("route", ROUTES)
+@each_row("names", ["a", "abc"])
+@each_row("route", ROUTES)
 async def test_one_hangs_longer_than_the_attempt(route: str, names: str) -> None:
     """The attempt waits for it up to its limit, then lets go of its line."""
     async with shop(names) as world:
@@ -155,7 +156,7 @@ async def test_one_hangs_longer_than_the_attempt(route: str, names: str) -> None
     assert (ended["state"], ended["error"], ended["failureType"]) == ("terminated", "500", "timeout")
 
 
-@pytest.mark.parametrize("route", ROUTES)
+@each_row("route", ROUTES)
 async def test_one_drains_while_it_is_called(route: str) -> None:
     """It costs no attempt: its shard goes to another one, a broadcast leaves it out; then it gets nothing."""
     async with shop("abc") as world:
@@ -172,8 +173,8 @@ async def test_one_drains_while_it_is_called(route: str) -> None:
     assert (second["state"], set(parts_of(second["attempts"][0]))) == ("succeeded", {"a", "c"})
 
 
-@pytest.mark.parametrize(("names", "errors"), [("a", ["500", None]), ("abc", ["partial", None])])
-@pytest.mark.parametrize("route", ROUTES)
+@each_row(("names", "errors"), [("a", ["500", None]), ("abc", ["partial", None])])
+@each_row("route", ROUTES)
 async def test_one_dies_while_it_works(route: str, names: str, errors: list[str | None]) -> None:
     """Its line is cut: its part has failed; a retry goes to who is there then, its old name included."""
     async with shop(names) as world:
@@ -192,7 +193,7 @@ async def test_one_dies_while_it_works(route: str, names: str, errors: list[str 
     assert set(parts_of(ended["attempts"][1])) == set(names)
 
 
-@pytest.mark.parametrize("route", ROUTES)
+@each_row("route", ROUTES)
 async def test_one_deregisters_while_it_works(route: str) -> None:
     """What it was given it may end, and its part counts; the next execution does not know it any more."""
     async with shop("abc") as world:
@@ -209,8 +210,8 @@ async def test_one_deregisters_while_it_works(route: str) -> None:
     assert (second["state"], set(parts_of(second["attempts"][0]))) == ("succeeded", set("ac"))
 
 
-@pytest.mark.parametrize(("said", "state"), [("succeed", "succeeded"), ("failed", "terminated")])
-@pytest.mark.parametrize("route", ROUTES)
+@each_row(("said", "state"), [("succeed", "succeeded"), ("failed", "terminated")])
+@each_row("route", ROUTES)
 async def test_feedback_names_its_part(route: str, said: str, state: str) -> None:
     """Each part of an asynchronous job reports for itself; all must have succeeded (`&shard=i`)."""
     async with shop("abc") as world:

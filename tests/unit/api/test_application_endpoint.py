@@ -8,6 +8,7 @@ from scheduler_service.api.request import ApiRequest, Operation
 from scheduler_service.api.responses import succeed
 from scheduler_service.api.routes import OPERATIONS
 from scheduler_service.security.callers import Caller, Role
+from tests.rows import each_row
 from tests.unit.api.world import World, pointers
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +29,7 @@ async def ask(world: World, operation: Operation, caller: Caller) -> httpx.Respo
         return await client.request(operation.method, "/")
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+@each_row("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_every_operation_names_a_role(operation: Operation) -> None:
     """What only reads or tries needs a viewer; what changes something needs more, feedback a token alone."""
     assert isinstance(operation.role, Role)

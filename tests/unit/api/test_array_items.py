@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler_service.api.array_items import split_array, split_member
 from scheduler_service.api.responses import ApiProblem
+from tests.rows import each_row
 from tests.wire.definitions import JSON
 
 LONG = 1_000_000
@@ -32,7 +33,7 @@ def test_the_items_are_those_that_a_decoder_finds(items: list[object], indent: i
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [b"[", b"[{}", b"[{},", b"[,]", b"[{}{}]", b"[1 2]", b'["a]', b"[[}", b"[{}] x", b"[1:2]", b"[{},]"],
 )
@@ -85,7 +86,7 @@ def test_an_object_is_parted_as_a_decoder_reads_it(members: list[tuple[str, obje
         assert (found.items, rest) == (None, whole)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "expected"),
     [
         (b'{"timers":[{},{},{},[[[[', (422, "/timers", "range")),

@@ -3,6 +3,7 @@
 import httpx
 import pytest
 
+from tests.rows import each_row
 from tests.unit.api.world import World, definition, pointers
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +30,7 @@ async def test_without_a_key_only_this_machine_is_served(world: World) -> None:
                 assert response.status_code == (status if status == 403 else 200 if path == "/jobs" else 404)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name", ["Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "x-forwarded-anything", "Via", "X-Real-IP"]
 )
 async def test_without_a_key_a_proxy_is_not_this_machine(name: str) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler_service.api.bodies import MAX_DEPTH, WHOLE_MAX, read_each, read_items, read_json
 from scheduler_service.api.responses import ApiProblem
+from tests.rows import each_row
 from tests.unit.api.world import definition, pointers
 from tests.wire.definitions import JSON
 
@@ -47,7 +48,7 @@ def read(body: bytes, *, in_pieces: bool) -> object:
         return problem.body()
 
 
-@pytest.mark.parametrize(("levels", "code"), [(MAX_DEPTH - 1, None), (MAX_DEPTH, "too_deep")])
+@each_row(("levels", "code"), [(MAX_DEPTH - 1, None), (MAX_DEPTH, "too_deep")])
 def test_an_item_may_be_as_deep_as_the_array_leaves_it(levels: int, code: str | None) -> None:
     """64 levels in all."""
     found = read(json.dumps([nest(1, levels), 2]).encode(), in_pieces=True)

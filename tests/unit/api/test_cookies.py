@@ -6,6 +6,7 @@ import pytest
 
 from scheduler_service.api.cookies import check_origin, is_same_origin, session_cookies, write_cookie
 from scheduler_service.api.responses import ApiProblem
+from tests.rows import each_row
 
 
 def scope(*headers: tuple[str, str], **members: Any) -> dict[str, Any]:
@@ -22,7 +23,7 @@ def test_the_cookie_is_closed_to_scripts_and_other_sites() -> None:
     assert "Path=/" in write_cookie(scope(("x-forwarded-prefix", "/a; Domain=evil")), "abc").split("; ")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "scheme", "is_secure"),
     [
         ((), "http", False),
@@ -37,7 +38,7 @@ def test_behind_tls_it_is_for_tls_alone(headers: Any, scheme: str, is_secure: bo
     assert ("Secure" in write_cookie(scope(*headers, scheme=scheme), "abc").split("; ")) == is_secure
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("own_url", "origin"),
     [
         ("https://jobs.example:8443", "https://jobs.example:8443"),
@@ -81,9 +82,7 @@ def test_cookies_of_other_names_are_left_out() -> None:
     assert session_cookies(scope(("cookie", ";;=;punctual_session"))) == [""]
 
 
-@pytest.mark.parametrize(
-    "origin", ["null", "", "http://", "http://[", "http://evil.example", "http://a.example:1"]
-)
+@each_row("origin", ["null", "", "http://", "http://[", "http://evil.example", "http://a.example:1"])
 def test_another_origin_is_another(origin: str) -> None:
     """An empty name equals none."""
     assert not is_same_origin(origin, "a.example", "")

@@ -9,6 +9,7 @@ import pytest
 
 from scheduler_service.api.counts import MOST_READ, MOST_STEPS, most_read
 from scheduler_service.domain.moments import DAY, HOUR, MINUTE, rfc3339
+from tests.rows import each_row
 from tests.unit.api.stores import START
 from tests.unit.api.world import World, definition, pointers, start
 
@@ -232,7 +233,7 @@ async def test_buckets_after_the_end_of_timers_are_refused(client: httpx.AsyncCl
     assert answer.json()["data"]["to"] == "2200-01-01T00:00:00.000Z"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("count", "width", "jobs"),
     [(60, MINUTE, MOST_READ), (24, HOUR, MOST_READ), (7 * 24, HOUR, 148), (366, DAY, 5), (1_000, DAY, 2)],
 )

@@ -12,6 +12,7 @@ from scheduler_service.api.events import JobLabels, choose
 from scheduler_service.domain.execution import FailureType, TriggeredBy
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.ports.errors import StoreUnavailable
+from tests.rows import each_row
 
 FAILED = Occurrence(
     kind=OccurrenceKind.FINAL_FAILED,
@@ -36,7 +37,7 @@ def chosen(occurrence: Occurrence, tenant: str = "default", **given: Any) -> boo
     return choose({"event": (), "jobId": (), "executionId": ()} | given, tenant)(occurrence)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "is_chosen"),
     [
         ({}, True),

@@ -8,6 +8,7 @@ import pytest
 
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.records import without_params
+from tests.rows import each_row
 from tests.unit.api.world import World, definition, pointers, start
 
 pytestmark = pytest.mark.anyio
@@ -85,8 +86,8 @@ async def test_a_read_asks_for_what_was_answered_before(
     assert (shown.status_code, shown.json()["warnings"], world.flushes) == (200, [], 1)
 
 
-@pytest.mark.parametrize("read", READS)
-@pytest.mark.parametrize("does_hang", [False, True])
+@each_row("read", READS)
+@each_row("does_hang", [False, True])
 async def test_what_is_known_is_shown_while_no_history_can_be_written(read: str, does_hang: bool) -> None:
     """What is written is shown with a warning; of an execution that was never written nothing is known."""
     world = World(flush_seconds=0.01)

@@ -14,19 +14,12 @@ from scheduler_service.api.responses import HIDDEN_FAULT, ApiProblem
 from scheduler_service.api.routes import OPERATIONS
 from scheduler_service.api.selection import read_filter
 from scheduler_service.ports.errors import StoreError, StoreStopping, StoreUnavailable, StoreUncertain
+from tests.rows import each_row
 from tests.unit.api.world import World, definition, pointers
 
 pytestmark = pytest.mark.anyio
-IN_QUERY = [
-    pytest.param(one, parameter, id=f"{one.name}-{parameter.name}")
-    for one in OPERATIONS
-    for parameter in one.query
-]
-IN_PATH = [
-    pytest.param(one, name, id=f"{one.name}-{name}")
-    for one in OPERATIONS
-    for name in re.findall(r"\{(\w+)\}", one.path)
-]
+IN_QUERY = [(one, parameter) for one in OPERATIONS for parameter in one.query]
+IN_PATH = [(one, name) for one in OPERATIONS for name in re.findall(r"\{(\w+)\}", one.path)]
 KNOWN = {"requestCounts": "1"}
 
 
@@ -35,7 +28,7 @@ def fill(operation: Operation, **given: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda found: given.get(found[1], KNOWN.get(found[1], "j1")), operation.path)
 
 
-@pytest.mark.parametrize(("operation", "parameter"), IN_QUERY)
+@each_row(("operation", "parameter"), IN_QUERY, ids=lambda one: one.name)
 async def test_each_query_parameter_has_a_length(operation: Operation, parameter: Parameter) -> None:
     """One more letter is 422, with the name and the limit."""
     async with World().client() as client:
@@ -45,7 +38,7 @@ async def test_each_query_parameter_has_a_length(operation: Operation, parameter
     assert f"at most {parameter.longest:,}" in refused.json()["detail"]
 
 
-@pytest.mark.parametrize(("operation", "name"), IN_PATH)
+@each_row(("operation", "name"), IN_PATH, ids=lambda one: getattr(one, "name", one))
 async def test_each_path_parameter_has_a_length(operation: Operation, name: str) -> None:
     async with World().client() as client:
         path = fill(operation, **{name: "a" * (LONGEST_IN_PATH + 1)})
@@ -53,7 +46,7 @@ async def test_each_path_parameter_has_a_length(operation: Operation, name: str)
     assert (refused.status_code, pointers(refused)) == (422, [(f"/{name}", "too_long")])
 
 
-@pytest.mark.parametrize("name", ["If-Match", "X-Service", "Idempotency-Key"])
+@each_row("name", ["If-Match", "X-Service", "Idempotency-Key"])
 async def test_each_header_has_a_length(name: str) -> None:
     async with World().client() as client:
         refused = await client.post("/jobs/j1/update", json=definition(), headers={name: '"' + "1" * 1_024})

@@ -1,8 +1,7 @@
 """The path prefix of a proxy is taken over where it is a plain path, and in no other form."""
 
-import pytest
-
 from scheduler_service.api.prefix import public_prefix
+from tests.rows import each_row
 
 
 def scope(said: str | None = None, **members: str) -> dict[str, object]:
@@ -10,7 +9,7 @@ def scope(said: str | None = None, **members: str) -> dict[str, object]:
     return {"type": "http", "headers": headers, **members}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "prefix"),
     [
         (None, ""),
@@ -24,7 +23,7 @@ def test_plain_paths_count(said: str | None, prefix: str) -> None:
     assert public_prefix(scope(said)) == prefix
 
 
-@pytest.mark.parametrize(
+@each_row(
     "said",
     ["", "/", "punctual", "//evil.example", "/\\evil.example", "https://evil.example", '/"><script>', "/a b",
      "/a;Domain=x", "/a%2f..", "/../x", "/a/../b", "/a/..", "/.", "/a//b", "/a\r\nx: y",

@@ -8,6 +8,7 @@ import pytest
 
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.large_work import large_work_samples
+from tests.rows import each_row
 from tests.unit.api.world import World, definition, pointers
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +24,7 @@ async def preview(client: httpx.AsyncClient, template: Any, **members: Any) -> h
     return await client.post("/templates/preview", json={"template": template, "root": ROOT} | members)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("place", "template", "value"),
     [
         ("body", "${$.a.b}", "x y/é"),
@@ -273,7 +274,7 @@ async def test_words_are_in_the_language_that_the_caller_prefers(client: httpx.A
         assert checked["timer"]["description"].startswith(words)
 
 
-@pytest.mark.parametrize(("count", "pieces"), [(100, 0), (101, 1)])
+@each_row(("count", "pieces"), [(100, 0), (101, 1)])
 async def test_many_firings_are_computed_beside_the_loop(count: int, pieces: int) -> None:
     """A thousand of some timers took 34 ms."""
 

@@ -9,6 +9,7 @@ from scheduler_service.api.responses import ENCODER
 from scheduler_service.engine.retry import NEVER_RETRIED
 from scheduler_service.engine.warnings import CODES
 from scheduler_service.language.values import LARGE_BYTES, as_json, parse_json
+from tests.rows import each_row
 from tests.unit.api.world import pointers
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +37,7 @@ async def test_where_no_queues_are_open_it_is_said(client: httpx.AsyncClient, pa
 BLANKS = b" " * LARGE_BYTES
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         b'[1, 1.50, 1e400, "\xc3\xa4", {"a": null}]',

@@ -11,6 +11,7 @@ from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem
 from scheduler_service.security.callers import Caller, Role
 from scheduler_service.services.registry import digest_of
+from tests.rows import each_row
 from tests.unit.api.world import World
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +32,7 @@ async def read(body: bytes) -> Registration:
     )
 
 
-@pytest.mark.parametrize("lengths", [[1], [35_000], [20_000, 20_000, 20_000]])
+@each_row("lengths", [[1], [35_000], [20_000, 20_000, 20_000]])
 async def test_timers_are_texts_with_the_digest_of_the_whole(lengths: list[int]) -> None:
     """Whichever way a body of this size is read."""
     timers = [json.dumps({"jobName": "x" * length}) for length in lengths]
@@ -43,13 +44,13 @@ async def test_timers_are_texts_with_the_digest_of_the_whole(lengths: list[int])
     assert found.timers.digest == digest_of(text.encode())
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b'{"timers": null}', b'{"timers": {}}'])
+@each_row("body", [b"", b"{}", b'{"timers": null}', b'{"timers": {}}'])
 async def test_one_without_an_array_has_no_timers(body: bytes) -> None:
     """No body is an empty object; the form of `timers` is checked later."""
     assert (await read(body)).timers is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "status", "pointer"),
     [
         (b"[]", 422, ""),

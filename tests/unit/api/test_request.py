@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from scheduler_service.api.request import preferred
+from tests.rows import each_row
 from tests.unit.api.world import World, definition, pointers
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +25,7 @@ async def test_a_body_is_json_by_its_type(client: httpx.AsyncClient, kind: str |
     assert (response.status_code, pointers(response)) == (415, [("/Content-Type", "media_type")])
 
 
-@pytest.mark.parametrize("coding", ["gzip", "br", "gzip, identity", "x" * 1_000])
+@each_row("coding", ["gzip", "br", "gzip, identity", "x" * 1_000])
 async def test_a_packed_body_is_refused_unread(coding: str) -> None:
     """Nothing is unpacked, and nothing is said of malformed JSON; `identity` is no coding."""
     async with World().client() as client:
@@ -81,7 +82,7 @@ async def test_a_body_has_a_limit_announced_or_not() -> None:
         assert (await client.post("/jobs", content=b" " * 2_001, headers=JSON)).status_code == 413
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("header", "language"),
     [
         (None, "en"),

@@ -11,6 +11,7 @@ from scheduler_service.domain.services import Service
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.registry import NO_TIMERS, Registry, TimerDeclaration, digest_of
+from tests.rows import each_row
 from tests.unit.api.declaring import PATH, declared, put
 from tests.unit.api.world import World, definition, pointers
 
@@ -86,7 +87,7 @@ async def test_more_than_all_services_may_declare_is_413(
     await put(client, declared("a"))
 
 
-@pytest.mark.parametrize("path", [PATH, f"{PATH}/instances/a"])
+@each_row("path", [PATH, f"{PATH}/instances/a"])
 async def test_an_object_is_no_larger_because_it_holds_timers(path: str) -> None:
     """1 MiB for an object, 16 MiB for an array: only `timers` may have more (SPEC section 10)."""
     world = World(body_bytes=1_000, array_bytes=4_000)
@@ -110,7 +111,7 @@ async def test_an_object_is_no_larger_because_it_holds_timers(path: str) -> None
         assert (await client.put(path, content=b"[]", headers=JSON)).status_code == 422
 
 
-@pytest.mark.parametrize("path", [PATH, f"{PATH}/instances/a"])
+@each_row("path", [PATH, f"{PATH}/instances/a"])
 async def test_a_large_registration_means_what_a_small_one_does(path: str) -> None:
     """Its timers are split and read one by one: the same answers, and the same declaration."""
     world = World(body_bytes=40_000)

@@ -14,6 +14,7 @@ from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.trials import KEPT_MS, TRIALS
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
+from tests.rows import each_row
 from tests.unit.api.world import World, definition, pointers
 
 pytestmark = pytest.mark.anyio
@@ -175,7 +176,7 @@ class Breaking(World):
         raise StoreUnavailable("away")
 
 
-@pytest.mark.parametrize("is_after", [False, True], ids=["before the trigger", "before the answer"])
+@each_row("is_after", [False, True], ids=["before the trigger", "before the answer"])
 async def test_a_crash_in_the_middle_leaves_nothing(is_after: bool) -> None:
     """Sent again under its key it is run once; else it is destroyed like any other."""
     world = Breaking()
@@ -265,7 +266,7 @@ async def test_callers_at_one_moment_pass_no_limit(client: httpx.AsyncClient, wo
     assert len(world.documents) == MOST_LIVING
 
 
-@pytest.mark.parametrize("end", ["swept", "deleted"])
+@each_row("end", ["swept", "deleted"])
 async def test_a_key_whose_trial_has_gone_runs_nothing(end: str) -> None:
     """Where the answer was lost in a crash, the execution is found again, not repeated; also without room."""
     world = Breaking()

@@ -11,6 +11,7 @@ import pytest
 from scheduler_service.app.acceptor import Acceptor
 from scheduler_service.app.connections import Connections
 from scheduler_service.telemetry.tally import Tally
+from tests.rows import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -43,9 +44,7 @@ class Silent:
         self.is_cut = True
 
 
-@pytest.mark.parametrize(
-    "number", [errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EPROTO, errno.EBADF, errno.EINVAL]
-)
+@each_row("number", [errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EPROTO, errno.EBADF, errno.EINVAL])
 async def test_accepting_goes_on(number: int) -> None:
     """The connection waits in the listener's queue; the oldest silent one gives way where that may help."""
     lines: list[str] = []

@@ -8,6 +8,7 @@ import pytest
 
 from scheduler_service.app.actor_listener import HELD_BYTES, SMALL_BYTES, Asgi, create_actor_app
 from scheduler_service.hosts.dapr.sidecar import LARGEST_MESSAGE_BYTES
+from tests.rows import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +57,7 @@ def scope_of_a_turn() -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("base", [URL, "http://localhost:8001", "http://[::1]:8001"])
+@each_row("base", [URL, "http://localhost:8001", "http://[::1]:8001"])
 async def test_daprd_gets_through(base: str) -> None:
     """By each name of this machine."""
     host = Actors()
@@ -67,7 +68,7 @@ async def test_daprd_gets_through(base: str) -> None:
     assert host.starts == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "headers",
     [
         {"host": "rebound.example:8001"},
@@ -79,7 +80,7 @@ async def test_daprd_gets_through(base: str) -> None:
     ],
     ids=str,
 )
-@pytest.mark.parametrize(("verb", "path"), [("PUT", TURN), ("GET", "/dapr/config"), ("GET", "/healthz")])
+@each_row(("verb", "path"), [("PUT", TURN), ("GET", "/dapr/config"), ("GET", "/healthz")])
 async def test_a_web_page_is_refused(headers: dict[str, str], verb: str, path: str) -> None:
     """Also one whose name was made to lead to this machine (DNS rebinding)."""
     host = Actors()
@@ -88,7 +89,7 @@ async def test_a_web_page_is_refused(headers: dict[str, str], verb: str, path: s
     assert host.starts == 0
 
 
-@pytest.mark.parametrize("given", [None, "", "a-token-of-somebody-else-altogether", TOKEN[:-1]])
+@each_row("given", [None, "", "a-token-of-somebody-else-altogether", TOKEN[:-1]])
 async def test_without_the_token_nobody_takes_turns(given: str | None) -> None:
     """But the health probe, which says nothing and changes nothing, needs none."""
     app = create_actor_app(Actors(), token=TOKEN)

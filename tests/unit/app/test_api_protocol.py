@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from scheduler_service.app.api_protocol import COUNTED_BYTES, QUIET_BYTES, ApiProtocol
 from scheduler_service.app.listener import listen
 from scheduler_service.app.uvicorn_server import Server, make_server
+from tests.rows import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -187,7 +188,7 @@ async def test_requests_that_were_never_begun_are_gone_with_their_connection() -
             gc.enable()
 
 
-@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost:", GET + GET[:-2]])
+@each_row("said", [b"", b"GET / HTTP/1.1\r\nHost:", GET + GET[:-2]])
 async def test_a_head_that_is_not_completed_ends_its_connection(said: bytes) -> None:
     """The first one or a later one, whatever bytes have come."""
     async with serving(head_seconds=0.5, keep_alive_seconds=0) as front:  # longer than a stall of the test
@@ -226,7 +227,7 @@ async def test_answers_that_nobody_reads_keep_nobody_out() -> None:
             one.transport.abort()
 
 
-@pytest.mark.parametrize("path", [b"/large ", b"/pieces "])
+@each_row("path", [b"/large ", b"/pieces "])
 async def test_what_an_unread_answer_takes_is_known(path: bytes) -> None:
     """Whether it is written at once or in pieces; once it is read it takes nothing."""
     async with serving() as front:

@@ -14,6 +14,7 @@ from scheduler_service.transport.errors import RefusedTarget
 from scheduler_service.transport.response_room import ResponseRoom
 from scheduler_service.transport.service_urls import InvocationDirectory
 from tests.manual_clock import ManualClock
+from tests.rows import each_row
 from tests.static_directory import StaticDirectory
 
 ROOT = Path(app.__file__).parent
@@ -49,7 +50,7 @@ async def test_no_setting_lets_a_job_call_the_sidecar() -> None:
     await sender.close()
 
 
-@pytest.mark.parametrize("module", ["container", "worker_main", "node"])
+@each_row("module", ["container", "worker_main", "node"])
 def test_each_host_is_made_of_the_same_parts(module: str) -> None:
     """A service, a worker process and a node: what decorates a port decorates it in all three.
 

@@ -1,9 +1,8 @@
 """A node among the nodes of its cluster (SPEC section 14)."""
 
-import pytest
-
 from scheduler_service.app.cluster_join import node_wire
 from scheduler_service.ports.cluster import Node
+from tests.rows import each_row
 
 
 def test_a_node_that_was_not_heard_of_for_ten_seconds_is_offline() -> None:
@@ -14,7 +13,7 @@ def test_a_node_that_was_not_heard_of_for_ten_seconds_is_offline() -> None:
     assert node_wire(node, 15_000, 1_000)["state"] == "offline"
 
 
-@pytest.mark.parametrize(("known", "shown"), [("0008", {"cluster": "0008"}), ("", {})])
+@each_row(("known", "shown"), [("0008", {"cluster": "0008"}), ("", {})])
 def test_a_node_shows_which_tables_it_knows(known: str, shown: dict[str, str]) -> None:
     """So that two versions beside each other are told apart; a node before 0.2.0 does not say it."""
     node = Node("one", "3", "http://127.0.0.1:8000", "1", "running", 1_000, 5_000, 2, 1, format=known)

@@ -16,6 +16,7 @@ from scheduler_service.app.descriptors import (
     raise_limit,
 )
 from scheduler_service.settings import SettingsError
+from tests.rows import each_row
 
 LOW = 1_000
 
@@ -40,7 +41,7 @@ def test_the_soft_limit_becomes_the_hard_one(hard: int) -> None:
     assert ("note" in keys) is (limit < 1_024)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("limit", "listeners", "shares"),
     [
         (256, 1, Shares(RESERVED, 64, 96)),

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from scheduler_service.app.head_writer import JOINED_BYTES, HeadWriter
+from tests.rows import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -83,7 +84,7 @@ async def test_a_close_writes_what_is_held() -> None:
     assert wire.written == [b"head"]
 
 
-@pytest.mark.parametrize("has_body", [True, False])
+@each_row("has_body", [True, False])
 async def test_nothing_is_written_after_the_end(has_body: bool) -> None:
     """The caller has gone between head and body."""
     wire = Wire()

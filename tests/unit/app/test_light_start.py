@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-import pytest
+from tests.rows import each_row
 
 FOR_PEOPLE = {"structlog", "rich", "pygments"}
 FOR_TRACES = {"httpx"}
@@ -11,7 +11,7 @@ AFTER_CALLS = {"jsonschema", "sqlalchemy.dialects.postgresql"}
 """A twelfth of the imports: a call that is sent again over SQLite needs neither."""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("module", "without"),
     [
         ("app.server", FOR_PEOPLE | FOR_TRACES | AFTER_CALLS | {"alembic", "psycopg", "redis", "dapr"}),

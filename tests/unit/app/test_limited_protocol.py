@@ -20,6 +20,7 @@ from scheduler_service.app.limited_protocol import (
 )
 from scheduler_service.app.listener import listen
 from scheduler_service.telemetry.tally import Tally
+from tests.rows import each_row
 
 pytestmark = pytest.mark.anyio
 HOST = b"Host: a\r\n"
@@ -173,7 +174,7 @@ async def test_a_head_of_the_limit_is_read_and_a_longer_one_is_431() -> None:
     assert stage.app.seen == ["GET /"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "start",
     [b"GET / HTTP/1.1\r\nX: ", b"GET /", b"GET /?", b"\r\n", b"GET / HTTP/1.1\r\n"],
     ids=["a value", "a path", "a query", "empty lines", "names"],
@@ -208,7 +209,7 @@ async def test_trailers_are_counted_and_dropped() -> None:
     assert stage.app.gone.is_set()
 
 
-@pytest.mark.parametrize("framing", [b"1;" + b"e" * 100_000, b"0" * 100_000], ids=["an extension", "a size"])
+@each_row("framing", [b"1;" + b"e" * 100_000, b"0" * 100_000], ids=["an extension", "a size"])
 async def test_framing_of_chunks_has_a_limit(framing: bytes) -> None:
     async with served() as stage:
         answer = await stage.exchange(CHUNKED, framing, framing)
@@ -224,7 +225,7 @@ async def test_small_chunks_are_fine() -> None:
     assert b"a" * 50_000 in answer
 
 
-@pytest.mark.parametrize(
+@each_row(
     "lines",
     [
         b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
@@ -255,9 +256,7 @@ async def test_what_two_readers_may_understand_in_two_ways_is_400(lines: bytes) 
     assert stage.app.seen == []
 
 
-@pytest.mark.parametrize(
-    "size", [b"F" * 17, b"0x1", b"-1", b"1 ", b"", b"1\n"], ids=lambda size: f"chunk size {size!r}"
-)
+@each_row("size", [b"F" * 17, b"0x1", b"-1", b"1 ", b"", b"1\n"], ids=lambda size: f"chunk size {size!r}")
 async def test_a_chunk_size_that_is_none_is_400(size: bytes) -> None:
     """The request that had begun gets nothing but this answer."""
     async with served() as stage:
@@ -267,7 +266,7 @@ async def test_a_chunk_size_that_is_none_is_400(size: bytes) -> None:
     assert stage.app.seen == ["POST /echo"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "request_",
     [
         b"GET / HTTP/1.1\r\n\r\n",
@@ -295,7 +294,7 @@ async def test_an_absolute_url_is_its_path() -> None:
     assert answer.endswith(b"GET /path ")
 
 
-@pytest.mark.parametrize("protocol", [b"h2c", b"websocket"])
+@each_row("protocol", [b"h2c", b"websocket"])
 async def test_a_wish_for_another_protocol_is_ignored(protocol: bytes) -> None:
     """With its body, and with the requests that follow on the connection."""
     wish = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: " + protocol + b"\r\nHTTP2-Settings: AA\r\n"
@@ -426,7 +425,7 @@ async def test_a_connection_outlives_a_fault_that_was_answered() -> None:
     assert event == "requests_failed"
 
 
-@pytest.mark.parametrize("before", [0, 2, 40])
+@each_row("before", [0, 2, 40])
 async def test_a_caller_that_ends_its_side_gets_its_answers(before: int) -> None:
     """All of them, whenever they come, and then the end."""
     posted = b"POST /echo HTTP/1.1\r\n" + HOST + b"Content-Length: 4\r\n\r\nbody"
@@ -442,9 +441,7 @@ async def test_a_caller_that_ends_its_side_gets_its_answers(before: int) -> None
     assert answer.endswith(b"POST /echo body")
 
 
-@pytest.mark.parametrize(
-    "half", [b"", b"GET / HT", b"POST /half HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1"]
-)
+@each_row("half", [b"", b"GET / HT", b"POST /half HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1"])
 async def test_half_a_request_of_one_that_ends_its_side_is_dropped(half: bytes) -> None:
     """Alone it ends the connection at once; after whole ones it is never begun."""
     async with served() as stage:

@@ -9,6 +9,7 @@ import pytest
 from scheduler_service.app.listener import address_of, listen
 from scheduler_service.app.own_address import find_own_address, is_wildcard
 from scheduler_service.settings import load_settings
+from tests.rows import each_row
 
 WILDCARDS = ["0.0.0.0", "::"]
 
@@ -26,7 +27,7 @@ def listener(request: pytest.FixtureRequest) -> Iterator[socket.socket]:
         yield listening
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "is_one"),
     [*((one, True) for one in WILDCARDS), ("127.0.0.1", False), ("::1", False), ("localhost", False)],
 )

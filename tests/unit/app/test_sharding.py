@@ -9,9 +9,10 @@ from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.settings import Loaded, Settings, SettingsError
 from tests.manual_clock import ManualClock
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "said"),
     [
         ({"store": {"url": "redis://127.0.0.1:1"}}, "leave store.url out"),

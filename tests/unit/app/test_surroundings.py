@@ -13,6 +13,7 @@ from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.engine.compile_cache import read_members
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.settings import load_settings
+from tests.rows import each_row
 
 SERVED = "http://127.0.0.1:8000"
 
@@ -110,7 +111,7 @@ async def test_a_stored_method_opens_and_is_no_way_in() -> None:
         compiler.posted(parse_definition(stored), make_surroundings(loaded, SERVED))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "served", "unreachable"),
     [
         ({"server.host": "0.0.0.0"}, "http://127.0.0.1:8000", "http://127.0.0.1:8000"),

@@ -11,6 +11,7 @@ import pytest
 from scheduler_service.app import uvicorn_server
 from scheduler_service.app.listener import listen
 from scheduler_service.app.uvicorn_server import Server, make_server, until_next_date
+from tests.rows import each_row
 
 pytestmark = pytest.mark.anyio
 PATIENCE = 10.0
@@ -54,9 +55,7 @@ async def test_it_ends_as_soon_as_it_is_asked_to(monkeypatch: pytest.MonkeyPatch
         await task
 
 
-@pytest.mark.parametrize(
-    ("now", "left"), [(1_000.0, 1.0), (1_000.25, 0.75), (1_000.5, 0.5), (1_000.9375, 0.0625)]
-)
+@each_row(("now", "left"), [(1_000.0, 1.0), (1_000.25, 0.75), (1_000.5, 0.5), (1_000.9375, 0.0625)])
 def test_the_date_is_looked_at_as_the_second_changes(now: float, left: float) -> None:
     """It is the second's own then, and there is never no wait at all."""
     assert until_next_date(now) == left

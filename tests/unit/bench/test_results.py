@@ -1,9 +1,8 @@
 """Lines that programs print, medians over runs, and ratios."""
 
-import pytest
-
 from tests.bench.compare.figures import Figures
 from tests.bench.compare.results import Run, parse_event, ratio, summarise
+from tests.rows import each_row
 
 
 def figures(rate: float | None, lost: int = 0) -> Figures:
@@ -18,7 +17,7 @@ def test_an_event_is_read() -> None:
     assert parse_event(line) == {"event": "ready", "created": 10, "seconds": 0.5}
 
 
-@pytest.mark.parametrize("line", ["", "celery@host v5", "{", "[1]", "7", '{"created": 10}', '{"event": 3}'])
+@each_row("line", ["", "celery@host v5", "{", "[1]", "7", '{"created": 10}', '{"event": 3}'])
 def test_what_else_a_program_prints_is_no_event(line: str) -> None:
     """Banners and warnings go by."""
     assert parse_event(line) is None

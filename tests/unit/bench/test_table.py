@@ -1,10 +1,9 @@
 """The comparison's tables."""
 
-import pytest
-
 from tests.bench.compare.results import Summary
 from tests.bench.compare.table import Contestant, number, render
 from tests.bench.compare.work import HERD, STEADY, works
+from tests.rows import each_row
 
 OURS = Contestant("punctual-0", "Punctual, qos 0", None)
 PEER = Contestant("peer", "Peer", None)
@@ -34,9 +33,7 @@ def test_a_peer_is_told_with_absolute_figures_and_ratios() -> None:
     assert cells(text, "Punctual, qos 0")[3] == "-"
 
 
-@pytest.mark.parametrize(
-    ("rate", "lost", "said"), [(980, 0, "yes"), (400, 0, "no: 400/s"), (990, 3, "no: 990/s")]
-)
+@each_row(("rate", "lost", "said"), [(980, 0, "yes"), (400, 0, "no: 400/s"), (990, 3, "no: 990/s")])
 def test_who_keeps_up_is_said(rate: float, lost: int, said: str) -> None:
     """A queue that grows is no lateness to compare."""
     text = render({STEADY: {"peer": summary(rate, lost=lost)}}, works(10, 1_000, 20)[1:2], [PEER])
@@ -62,9 +59,7 @@ def test_every_row_is_as_wide_as_its_head() -> None:
     assert all(len(set(widths[n : n + 4])) == 1 for n in range(0, len(widths), 4))
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(None, "-"), (0, "0"), (12_345.6, "12,346"), (45.67, "45.7"), (1.234, "1.23")]
-)
+@each_row(("value", "text"), [(None, "-"), (0, "0"), (12_345.6, "12,346"), (45.67, "45.7"), (1.234, "1.23")])
 def test_a_number_has_the_digits_that_matter(value: float | None, text: str) -> None:
     """Three of them; counts are whole."""
     assert number(value) == text

@@ -1,8 +1,7 @@
 """When the jobs of a task are due."""
 
-import pytest
-
 from tests.bench.peers.task import Task
+from tests.rows import each_row
 
 
 def task(count: int, rate: int) -> Task:
@@ -20,7 +19,7 @@ def test_a_herd_is_due_at_one_moment() -> None:
     assert herd.due(99).isoformat() == "1970-01-01T00:00:05+00:00"
 
 
-@pytest.mark.parametrize(("count", "rate"), [(2_000, 1_000), (100, 10), (95, 50), (7, 30)])
+@each_row(("count", "rate"), [(2_000, 1_000), (100, 10), (95, 50), (7, 30)])
 def test_a_steady_rate_comes_in_ten_groups_a_second(count: int, rate: int) -> None:
     """Each of its own moment, none left out, no job in two."""
     steady = task(count, rate)

@@ -19,6 +19,7 @@ from scheduler_service.cli.documents import DefinitionFile
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 from scheduler_service.cli.wording import Part
 from tests.certificate import make_certificate, serving_tls
+from tests.rows import each_row
 from tests.unit.cli.running import ended
 
 NOBODY = "http://127.0.0.1:1"
@@ -59,9 +60,7 @@ def test_data_and_warnings_are_returned() -> None:
     assert (answer.data, answer.warnings) == ({"a": 1}, [{"code": "x"}])
 
 
-@pytest.mark.parametrize(
-    ("status", "code"), [(400, 1), (404, 1), (409, 1), (422, 1), (429, 1), (500, 1), (503, 3)]
-)
+@each_row(("status", "code"), [(400, 1), (404, 1), (409, 1), (422, 1), (429, 1), (500, 1), (503, 3)])
 def test_each_status_has_its_exit_code(status: int, code: int) -> None:
     """Refused is 1, unavailable is 3; each error is shown once (16)."""
     with pytest.raises(CommandError) as caught:
@@ -71,7 +70,7 @@ def test_each_status_has_its_exit_code(status: int, code: int) -> None:
     assert isinstance(caught.value, AbsentError) is (status == 404)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pointers", "part", "code"),
     [
         (["/misfire"], False, 2),
@@ -90,7 +89,7 @@ def test_a_wrong_option_is_a_wrong_command_line(pointers: list[str], part: bool,
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize("answer", [httpx.Response(200, text="<html>"), httpx.Response(502, text="proxy")])
+@each_row("answer", [httpx.Response(200, text="<html>"), httpx.Response(502, text="proxy")])
 def test_an_answer_of_something_else_is_no_service(answer: httpx.Response) -> None:
     """Exit code 3 names the address (16)."""
     with pytest.raises(CommandError, match=URL) as caught:

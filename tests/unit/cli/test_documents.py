@@ -8,6 +8,7 @@ import pytest
 from scheduler_service.cli.documents import read_document
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.json5 import Json5Error, Json5Reader
+from tests.rows import each_row
 
 LAUGHS = "a0: &a0 x\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9))
 
@@ -29,7 +30,7 @@ def read(folder: Path, name: str, text: str) -> Any:
     return read_document(path).value
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["", "{", "[1 2]", "{a}", "{a:}", "NaN", "Infinity", "'a", "01", "1x", "{a:1,a:2}", "1 2", '"\\u12"'],
 )

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.cli.json5 import LONGEST_INTEGER, Json5Error, Json5Reader
+from tests.rows import each_row
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -58,7 +59,7 @@ def test_another_reader_of_json5_agrees(text: str) -> None:
     assert json5.loads(text) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "value"),
     [
         ("// one\n{a: 1, /* two */ 'b': 'it\\'s',}", {"a": 1, "b": "it's"}),

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from scheduler_service.app.data_folder import known_formats
+from tests.rows import each_row
 from tests.unit.cli.running import ended
 
 
@@ -99,7 +100,7 @@ def test_help_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Example:" in out
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "heavy"),
     [
         (("--help",), ("pydantic", "httpx", "asyncio", "scheduler_service.settings")),
@@ -161,7 +162,7 @@ def test_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert line in ended(capsys, "version")[1]
 
 
-@pytest.mark.parametrize("arguments", [("serve", "--data", ":memory:"), ("demo",)])
+@each_row("arguments", [("serve", "--data", ":memory:"), ("demo",)])
 def test_a_missing_extra_is_named(arguments: tuple[str, ...]) -> None:
     """A command whose extra is missing says what to install (16)."""
     program = (

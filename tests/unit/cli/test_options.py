@@ -7,10 +7,11 @@ import typer
 
 from scheduler_service.cli.errors import CommandError
 from scheduler_service.cli.options import find_seconds, read_ago, read_ahead, read_pairs, read_seconds
+from tests.rows import each_row
 from tests.unit.cli.running import ended
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "seconds"),
     [
         ("90", 90),
@@ -28,7 +29,7 @@ def test_a_duration_is_seconds_or_has_units(given: str | float, seconds: float) 
     assert read_seconds(given) == seconds
 
 
-@pytest.mark.parametrize("given", ["", "soon", "-1", "P1M", "1.2.3", "٣"])
+@each_row("given", ["", "soon", "-1", "P1M", "1.2.3", "٣"])
 def test_what_is_no_duration_is_refused(given: str) -> None:
     """Months have no fixed length."""
     with pytest.raises(typer.BadParameter, match="write seconds as 90, or 90s"):

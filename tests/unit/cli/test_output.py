@@ -22,6 +22,7 @@ from scheduler_service.cli.output import (
     spell_out_what_streams_lack,
     text_of,
 )
+from tests.rows import each_row
 
 ROWS = [{"jobId": "a" * 200, "state": None}, {"jobId": "b", "state": "active"}]
 
@@ -126,7 +127,7 @@ def test_a_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert wide[1].split() == ["夜" * 30, "active", "2026-01-31", "09:00:00Z", "cron"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("milliseconds", "text"),
     [
         (0, "0 ms"),

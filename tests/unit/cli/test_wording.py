@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import pytest
-
 from client_sdk.errors import Flaw, Problem
 from scheduler_service.cli.documents import read_document
 from scheduler_service.cli.wording import Part, describe, read_flaws
+from tests.rows import each_row
 
 
 def problem(*flaws: Flaw, status: int = 422) -> Problem:
@@ -14,7 +13,7 @@ def problem(*flaws: Flaw, status: int = 422) -> Problem:
     return Problem(status, "in short", errors=flaws)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("flaw", "text"),
     [
         (Flaw("/limit", "invalid", "limit '0' must be from 1 to 500"), "--limit '0' must be from 1 to 500"),

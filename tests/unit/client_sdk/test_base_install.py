@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests.rows import each_row
+
 HEAVY = ("sqlalchemy", "fastapi", "starlette", "uvicorn", "sqlite3", "alembic", "structlog", "typer")
 
 
@@ -17,7 +19,7 @@ def loaded_by(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "statement",
     [
         "import client_sdk",

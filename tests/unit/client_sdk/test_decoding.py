@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from client_sdk.decoding import PIECE_BYTES, is_decoded, read_decoded
+from tests.rows import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +38,7 @@ def deflate(body: bytes) -> bytes:
     return packer.compress(body) + packer.flush()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("coding", "packed"),
     [
         ("identity", BODY),
@@ -67,7 +68,7 @@ async def test_what_was_not_asked_for_is_given_as_it_came() -> None:
         assert b"".join([piece async for piece in read_decoded(answer)]) == b"packed"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("coding", "packed"),
     [("gzip", deflate(BODY)), ("deflate", b"\xff" * 100), ("deflate", zlib.compress(BODY)[:-4] + b"????")],
 )

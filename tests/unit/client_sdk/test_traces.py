@@ -10,6 +10,7 @@ from client_sdk import Client
 from client_sdk.target import Execution
 from client_sdk.target.reporting import AttemptReport, FeedbackReporter
 from client_sdk.traces import current_traceparent, joined
+from tests.rows import each_row
 from tests.unit.client_sdk.target.called_service import place
 
 pytestmark = pytest.mark.anyio
@@ -64,7 +65,7 @@ async def test_what_is_sent_carries_the_trace() -> None:
     assert sent == [CALL, CALL, None]
 
 
-@pytest.mark.parametrize("header", ["", "what?", "00-xyz", f"00-{'z' * 32}-{SPAN}-01"])
+@each_row("header", ["", "what?", "00-xyz", f"00-{'z' * 32}-{SPAN}-01"])
 def test_a_header_that_is_no_context_harms_nothing(header: str) -> None:
     """It is passed on as it came, and OpenTelemetry does not see it."""
     with joined(header):

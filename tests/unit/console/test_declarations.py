@@ -5,6 +5,7 @@ import pytest
 from scheduler_service.console.declarations import Module, read_module
 from scheduler_service.console.errors import ModuleError
 from scheduler_service.console.source import read_source
+from tests.rows import each_row
 
 
 def read(text: str, path: str = "core/x.js") -> Module:
@@ -35,7 +36,7 @@ def test_names_of_the_top_level_are_found() -> None:
     assert module.exports == ("a", "b", "d", "f", "I", "j", "k")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "line", "words"),
     [
         ('import a from "./a.js";', 1, "this form of import"),
@@ -81,7 +82,7 @@ def test_main_may_import_for_the_effect_and_screens_may_be_loaded() -> None:
     assert read("export const load = (name) => import(name);", "core/screens.js").exports == ("load",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "const a = { import: 1, export: 2 };",

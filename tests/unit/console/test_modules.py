@@ -4,6 +4,7 @@ import pytest
 
 from scheduler_service.console.errors import ModuleError
 from scheduler_service.console.modules import Bundle, bundle_core, bundle_screen
+from tests.rows import each_row
 
 TEXTS = {
     "main.js": (
@@ -60,7 +61,7 @@ def test_a_comment_over_lines_is_a_new_line() -> None:
     assert text.startswith("const a = 1 \n\nlet c = 2 - 1;\n")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "line", "words"),
     [
         ("core/a.js", 'import { b } from "./b.js";', "core/a.js:1: modules import in a circle: core/b.js > "),
@@ -91,7 +92,7 @@ def test_all_names_that_are_declared_twice_are_listed() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "words"),
     [
         ("export const Other = 1;", "screens/jobs/screen.js:1: a screen exports Screen"),

@@ -5,11 +5,10 @@ import re
 from collections.abc import Iterator
 from importlib.resources import as_file
 
-import pytest
-
 from scheduler_service.console.files import own_files, read_files
 from scheduler_service.console.modules import Bundle
 from scheduler_service.console.screens import TextUse, screen_of_style, screens_of, write_screen
+from tests.rows import each_row
 
 JOBS, QUEUES, SHELL = "screens/jobs/screen.js", "screens/queues/screen.js", "shell/navigation.js"
 
@@ -20,7 +19,7 @@ def owner(key: str, modules: dict[str, str]) -> str:
     return next(name for name, texts in divided.items() if key in texts)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "modules", "name"),
     [
         ("jobs.empty", {JOBS: 't("jobs.empty")'}, "jobs"),
@@ -73,7 +72,7 @@ def test_screens_are_served_in_each_language() -> None:
     assert "screens/editor.js" not in served
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "name"),
     [
         ("styles/50-job.css", "job"),

@@ -4,9 +4,10 @@ import pytest
 
 from scheduler_service.console.errors import ModuleError
 from scheduler_service.console.source import read_source
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "code"),
     [
         ('a = "x // y"; // z', "a = ;"),
@@ -34,7 +35,7 @@ def test_strings_stay_where_only_comments_are_blank() -> None:
     assert read_source("x.js", 'a "b" /* c */ d').plain == 'a "b"         d'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "what"),
     [
         ("\na = 'b", "a string"),

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from scheduler_service.demo.programs import free_ports, is_ready, listens
+from tests.rows import each_row
 
 
 @contextlib.contextmanager
@@ -31,7 +32,7 @@ def serving(status: int) -> Iterator[tuple[int, list[str]]]:
         server.shutdown()
 
 
-@pytest.mark.parametrize(("status", "ready"), [(200, True), (503, False)])
+@each_row(("status", "ready"), [(200, True), (503, False)])
 def test_a_node_is_up_when_it_takes_work(status: int, ready: bool) -> None:
     """Not as soon as it listens."""
     with serving(status) as (port, asked):

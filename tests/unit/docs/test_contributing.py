@@ -3,8 +3,7 @@
 import re
 import tomllib
 
-import pytest
-
+from tests.rows import each_row
 from tests.unit.docs.pages import ROOT, fences, read
 
 PAGE = "CONTRIBUTING.md"
@@ -26,7 +25,7 @@ def floors() -> set[str]:
     return {name for name in names if not name.startswith(("(", "__"))}
 
 
-@pytest.mark.parametrize(("change", "paths"), changes().items())
+@each_row(("change", "paths"), changes().items())
 def test_every_file_to_open_exists(change: str, paths: list[str]) -> None:
     """Below scheduler_service, or from the root of the checkout; each row names one at least."""
     assert paths, change

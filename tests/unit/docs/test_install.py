@@ -6,9 +6,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from scheduler_service import DISTRIBUTION, __version__, how_to_install
+from tests.rows import each_row
 from tests.unit.docs.pages import ROOT, read
 
 # In the public index `punctual` alone is another program, and nobody holds the name of the distribution:
@@ -41,7 +40,7 @@ def test_no_text_offers_the_program_of_somebody_else() -> None:
     assert offers == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "offer",
     ["pip install punctual", "pipx install 'punctual'", "uv pip install -U punctual", "punctual[redis]"],
 )

@@ -5,9 +5,8 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-import pytest
-
 from scheduler_service.telemetry.vocabulary import VOCABULARY
+from tests.rows import each_row
 from tests.unit.docs.pages import ROOT, read, rows
 
 # The steps of the service itself need no subject.
@@ -69,7 +68,7 @@ def test_every_event_is_documented() -> None:
     assert list(documented()) == sorted(VOCABULARY)
 
 
-@pytest.mark.parametrize("word", sorted(VOCABULARY))
+@each_row("word", sorted(VOCABULARY))
 def test_its_row_says_what_the_vocabulary_says(word: str) -> None:
     """Level and sentence, and what to do."""
     _, level, meaning, _, remedy = documented()[word]
@@ -78,7 +77,7 @@ def test_its_row_says_what_the_vocabulary_says(word: str) -> None:
     assert remedy.endswith(".")
 
 
-@pytest.mark.parametrize("word", sorted(VOCABULARY))
+@each_row("word", sorted(VOCABULARY))
 def test_its_row_has_its_keys(word: str) -> None:
     """Those by which floods are told apart are among them; none of them is one that every line has."""
     documented_keys = set(re.findall(r"`(\w+)`", documented()[word][3]))

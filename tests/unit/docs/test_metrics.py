@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from scheduler_service.telemetry.metrics.families import FAMILIES, Family, Kind
+from tests.rows import each_row
 from tests.unit.docs.pages import anchors, fences, read, rows
 
 PAGE = "docs/metrics.md"
@@ -105,7 +106,7 @@ def test_every_metric_has_a_row_and_no_other_has_one() -> None:
     assert len(FAMILIES) > 50
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: str(family.name))
+@each_row("family", FAMILIES, ids=lambda family: str(family.name))
 def test_names_follow_the_conventions(family: Family) -> None:
     """A prefix; `_total` for counters alone; base units; no colon, no label that Prometheus adds."""
     assert re.fullmatch(r"punctual(_[a-z]+)+", family.name)
@@ -119,13 +120,13 @@ def test_names_follow_the_conventions(family: Family) -> None:
         assert family.bounds == ()
 
 
-@pytest.mark.parametrize(("where", "expression"), list(expressions()))
+@each_row(("where", "expression"), list(expressions()))
 def test_each_expression_asks_for_what_there_is(where: str, expression: str) -> None:
     """Metrics, labels of selectors, and labels by which is summed."""
     assert flaws(expression) == [], where
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("expression", "found"),
     [
         ("rate(punctual_turn_total[5m])", ["punctual_turn_total"]),

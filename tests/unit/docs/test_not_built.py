@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, get_args
 
-import pytest
 import typer.main
 
 from client_sdk.models import JobDefinition, answers
@@ -14,6 +13,7 @@ from scheduler_service.api.queues import RESERVED
 from scheduler_service.api.routes import OPERATIONS
 from scheduler_service.cli.main import make_app
 from scheduler_service.settings import Settings
+from tests.rows import each_row
 from tests.unit.docs.pages import read, rows
 
 LATER = "**Not built yet**"
@@ -98,7 +98,7 @@ def paths() -> dict[str, Any]:
     return described
 
 
-@pytest.mark.parametrize(("page", "span"), sorted(set(spans())))
+@each_row(("page", "span"), sorted(set(spans())))
 def test_what_is_listed_as_missing_is_missing(page: str, span: str) -> None:
     """No route, command, setting, member of a definition or error code of that name is there."""
     method, _, path = span.rpartition(" ")
@@ -108,7 +108,7 @@ def test_what_is_listed_as_missing_is_missing(page: str, span: str) -> None:
     assert span not in commands() | settings() | words(), f"{page} says that {span} is missing"
 
 
-@pytest.mark.parametrize("page", ["docs/guide.md", "docs/promises.md"])
+@each_row("page", ["docs/guide.md", "docs/promises.md"])
 def test_the_contract_lists_it_too(page: str) -> None:
     """Whatever another page names as missing: one list is complete."""
     named = {span for one, span in spans() if one == page}

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 import typer.main
 
 from client_sdk.models import JobDefinition, parse_definition
@@ -18,6 +17,7 @@ from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.language.expression import SYSTEM_VARIABLES
 from scheduler_service.settings import Settings, load_settings
+from tests.rows import each_row
 from tests.unit.docs.pages import PAGES, ROOT, anchors, definitions, fenced, fences, prose, read, rows
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -37,7 +37,7 @@ def _settings() -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@each_row("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_relative_link_leads_somewhere(page: Path) -> None:
     """To a file of the checkout, and to a heading of it where the link has one."""
     for target in LINK.findall(prose(page.read_text(encoding="utf-8"))):
@@ -50,7 +50,7 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(there.read_text(encoding="utf-8")), target
 
 
-@pytest.mark.parametrize(("page", "definition"), definitions())
+@each_row(("page", "definition"), definitions())
 def test_every_definition_compiles(page: str, definition: dict[str, Any]) -> None:
     """An example is a whole definition that a service accepts, without unintended warnings."""
     left_out = {"jobId": "example", "creator": "me", "creatorName": "Me"}
@@ -59,7 +59,7 @@ def test_every_definition_compiles(page: str, definition: dict[str, Any]) -> Non
     assert {warning.code for warning in compiled.warnings} <= {"no_final_notification", "call_limit"}, page
 
 
-@pytest.mark.parametrize(("name", "default"), _settings().items())
+@each_row(("name", "default"), _settings().items())
 def test_every_setting_is_documented(name: str, default: object) -> None:
     """With its environment name and its default."""
     row = next((cells for cells in rows(read("docs/settings.md")) if cells[0] == f"`{name}`"), None)
@@ -100,7 +100,7 @@ def _routes() -> list[tuple[str, str, dict[str, Any]]]:
     ]
 
 
-@pytest.mark.parametrize(("method", "path", "operation"), _routes())
+@each_row(("method", "path", "operation"), _routes())
 def test_every_route_is_documented(method: str, path: str, operation: dict[str, Any]) -> None:
     """With its method; each of its parameters is named on the page."""
     page = read("docs/api.md")
@@ -134,7 +134,7 @@ def _commands() -> list[tuple[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize(("name", "command"), _commands())
+@each_row(("name", "command"), _commands())
 def test_every_command_is_documented(name: str, command: Any) -> None:
     """In a row of its own, with its own options; and its help has an example."""
     page = read("docs/cli.md")
@@ -160,7 +160,7 @@ def _fields() -> list[str]:
     return own + [name for part in parts for name in schema["$defs"][part]["properties"]]
 
 
-@pytest.mark.parametrize("field", sorted(set(_fields())))
+@each_row("field", sorted(set(_fields())))
 def test_every_field_of_a_definition_is_documented(field: str) -> None:
     """The guide names it, possibly as not there yet."""
     assert re.search(rf"[`\"]{field}[`\"]", read("docs/guide.md")), field
@@ -173,7 +173,7 @@ def test_every_system_variable_is_documented() -> None:
         assert f"`{name}`" in page
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@each_row("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_file_that_is_named_exists(page: Path) -> None:
     """By the end of its path in scheduler_service, or by its path in the checkout; `ROOM` is any package."""
     named = {path for path in FILE.findall(page.read_text(encoding="utf-8")) if "ROOM" not in path}
@@ -188,7 +188,7 @@ COMMANDS = re.compile(
 )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@each_row("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_are_run_or_say_why_not(page: Path) -> None:
     """A block `sh` or `console` is run by tests; commands of another block have the reason in front of it."""
     text = page.read_text(encoding="utf-8")

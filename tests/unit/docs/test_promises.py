@@ -2,8 +2,7 @@
 
 import re
 
-import pytest
-
+from tests.rows import each_row
 from tests.unit.docs.pages import NAMED_TEST, functions_of, read
 
 PAGE = "docs/promises.md"
@@ -41,7 +40,7 @@ def test_every_test_that_is_named_exists() -> None:
     assert [f"{path}::{name}" for path, name in named if name not in functions_of(path)] == []
 
 
-@pytest.mark.parametrize(("rule", "tests"), rows())
+@each_row(("rule", "tests"), rows())
 def test_every_rule_has_a_test(rule: str, tests: str) -> None:
     """At least one, in the form that is checked."""
     named = tests.split("<br>")
@@ -64,7 +63,7 @@ def test_each_section_of_the_contract_is_there() -> None:
     assert len(rows()) > 150
 
 
-@pytest.mark.parametrize("word", LATER)
+@each_row("word", LATER)
 def test_what_is_not_built_yet_is_listed(word: str) -> None:
     """In the table at the end: these have no tests."""
     assert word in sections()["Not yet"]

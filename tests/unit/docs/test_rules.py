@@ -17,6 +17,7 @@ from scheduler_service.telemetry.metrics.exposition import render
 from scheduler_service.telemetry.metrics.families import FAMILIES, Family, Kind
 from scheduler_service.telemetry.metrics.gathering import Gathering
 from scheduler_service.telemetry.metrics.samples import Sample
+from tests.rows import each_row
 from tests.unit.docs.pages import read
 
 pytestmark = pytest.mark.anyio
@@ -237,13 +238,13 @@ def test_each_rule_has_a_trouble() -> None:
     assert list(TROUBLES) == list(RULES)
 
 
-@pytest.mark.parametrize("name", RULES)
+@each_row("name", RULES)
 def test_a_rule_fires_while_its_trouble_lasts(name: str) -> None:
     """And not at the bound of its trouble."""
     assert [fires(name, is_ill=is_ill) for is_ill in (False, True)] == [False, True]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "paused"),
     [
         ("PunctualQueueWaits", sample(families.QUEUE_PAUSED, 60, "q")),

@@ -1,7 +1,6 @@
 """docs/security.md: each attack of its tables has a test, and each page of tests/attack is named there."""
 
-import pytest
-
+from tests.rows import each_row
 from tests.unit.docs.pages import NAMED_TEST, ROOT, functions_of, read, rows
 
 PAGE = "docs/security.md"
@@ -14,7 +13,7 @@ def attacks() -> list[list[str]]:
     return [cells for cells in found if cells[0] not in ("attack", "---")]
 
 
-@pytest.mark.parametrize("cells", attacks(), ids=lambda cells: str(cells[0]))
+@each_row("cells", attacks(), ids=lambda cells: str(cells[0]))
 def test_every_attack_has_a_test(cells: list[str]) -> None:
     """In the last of three cells, in the form that is checked."""
     assert len(cells) == 3

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
-import pytest
 from pydantic import BaseModel
 
 from client_sdk import models
@@ -17,6 +16,7 @@ from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.replies import RefusalCode
 from scheduler_service.engine.warnings import CODES
 from scheduler_service.language.expression import SYSTEM_VARIABLES
+from tests.rows import each_row
 from tests.unit.docs.pages import ROOT, prose, read, rows
 
 PAGE, LAST, LATER = "docs/spec.md", 17, "**Not built yet**"
@@ -109,7 +109,7 @@ def test_sections_are_numbered_without_gap() -> None:
         assert len(re.findall(r"^### ", text, re.MULTILINE)) == len(parts), number
 
 
-@pytest.mark.parametrize(("method", "path"), [*routes(), *NOT_DESCRIBED])
+@each_row(("method", "path"), [*routes(), *NOT_DESCRIBED])
 def test_every_route_stands_in_section_10(method: str, path: str) -> None:
     """As the first cell of a row."""
     assert any(cells[0] == f"`{method} {path}`" for cells in rows(sections()[10]))
@@ -124,7 +124,7 @@ def test_every_route_that_stands_there_exists() -> None:
             assert (method, path) in known, f"section {number}: {method} {path}"
 
 
-@pytest.mark.parametrize("model", BODIES, ids=lambda model: model.__name__)
+@each_row("model", BODIES, ids=lambda model: model.__name__)
 def test_every_field_of_a_body_stands_in_it(model: type[BaseModel]) -> None:
     """Set as code, by its name on the wire."""
     assert fields(model) - code_words() == set()
@@ -138,7 +138,7 @@ def test_every_code_and_state_stands_in_it() -> None:
     assert {str(word) for word in words} - code_words() == set()
 
 
-@pytest.mark.parametrize("number", range(1, LAST + 1))
+@each_row("number", range(1, LAST + 1))
 def test_what_is_not_built_yet_is_a_list_at_the_end(number: int) -> None:
     """One heading line of one form at most, and nothing but a list behind it."""
     _, *later = sections()[number].split(LATER)

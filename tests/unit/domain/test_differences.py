@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.domain.differences import Difference, find_differences
+from tests.rows import each_row
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "a", "a/b"]),
@@ -16,7 +16,7 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("declared", "stored", "found"),
     [
         ({"a": 1, "b": [1, 2]}, {"a": 1.0, "b": [1, 2]}, []),

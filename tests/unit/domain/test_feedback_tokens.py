@@ -5,9 +5,8 @@ import itertools
 import json
 from urllib.parse import quote
 
-import pytest
-
 from scheduler_service.domain.feedback_tokens import mask_tokens, mask_tokens_in
+from tests.rows import each_row
 
 TOKEN = "5f" * 32
 URL = f"http://127.0.0.1:8000/jobs/a/feedback/7?token={TOKEN}"
@@ -32,7 +31,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("text", FORMS.values(), ids=FORMS)
+@each_row("text", FORMS.values(), ids=FORMS)
 def test_it_is_masked(text: str) -> None:
     """In a text and in a body; what is around it stays."""
     assert TOKEN not in mask_tokens(text)
@@ -40,7 +39,7 @@ def test_it_is_masked(text: str) -> None:
     assert mask_tokens_in(text.encode()) == text.replace(TOKEN, "***").encode()
 
 
-@pytest.mark.parametrize("text", ["", "broken", "tokens=1", "?tokens=1", "token: none", "x" * 10_000])
+@each_row("text", ["", "broken", "tokens=1", "?tokens=1", "token: none", "x" * 10_000])
 def test_what_has_none_is_itself(text: str) -> None:
     """The same object."""
     assert mask_tokens(text) is text
@@ -48,7 +47,7 @@ def test_what_has_none_is_itself(text: str) -> None:
     assert mask_tokens_in(body) is body
 
 
-@pytest.mark.parametrize("letters", list(itertools.product(*zip("token", "TOKEN", strict=True))))
+@each_row("letters", list(itertools.product(*zip("token", "TOKEN", strict=True))))
 def test_what_is_a_token_is_so_in_any_text(letters: tuple[str, ...]) -> None:
     """Whatever else is in the text: the quick look misses nothing that is masked."""
     text = f"?{''.join(letters)}={TOKEN}"

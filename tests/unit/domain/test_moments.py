@@ -2,14 +2,14 @@
 
 from datetime import UTC, datetime
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.domain.moments import as_moment, rfc3339
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("moment", "text"),
     [
         (0, "1970-01-01T00:00:00.000Z"),

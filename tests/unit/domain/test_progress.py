@@ -1,13 +1,13 @@
 """Progress as a fraction (SPEC section 5)."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.domain.progress import progress_fraction
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("progress", "fraction"),
     [
         ("20/60", 0.3333),
@@ -28,7 +28,7 @@ def test_progress_is_a_fraction(progress: str, fraction: float) -> None:
     assert progress_fraction(progress) == fraction
 
 
-@pytest.mark.parametrize(
+@each_row(
     "progress",
     [
         None, "", "half", "5/0", "0/0", "30", "30 %", "-1/3", "1/-3", "1/2/3", "%", "/", "1/", "/2", "30%\n",

@@ -1,11 +1,10 @@
 """Texts from outside, cut to a length."""
 
-import pytest
-
 from scheduler_service.domain.texts import cut, scrub
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "kept"), [(None, None), ("", ""), ("abcd", "abcd"), ("abcde", "abc…"), ("x" * 9_999, "xxx…")]
 )
 def test_a_longer_text_ends_in_a_mark_within_the_limit(text: str | None, kept: str | None) -> None:

@@ -2,8 +2,6 @@
 
 from itertools import product
 
-import pytest
-
 from scheduler_service.domain.tracing import (
     ATTEMPT,
     CHECK,
@@ -20,6 +18,7 @@ from scheduler_service.domain.tracing import (
     trace_in,
     trace_of,
 )
+from tests.rows import each_row
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 OWN = trace_of("uid", 7)
@@ -39,7 +38,7 @@ def test_every_span_of_an_execution_has_an_id_of_its_own() -> None:
     assert execution_span(OWN) != execution_span(trace_of("uid", 8))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("header", "expected"),
     [
         (f"00-{TRACE}-{SPAN}-01", f"{TRACE}-{SPAN}-01"),
@@ -69,7 +68,7 @@ def test_the_parts_of_a_context() -> None:
     assert tail_of(SPAN, sampled=False) == f"{SPAN}-00"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sampler", "own", "of_sampled", "of_unsampled"),
     [
         ("always_on", True, True, True),

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import pytest
-
 from scheduler_service.domain.events import AlarmRang, CancelRequested, Triggered, Updated
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.engine.program import Surroundings
+from tests.rows import each_row
 from tests.unit.engine.rig import EVERY_10, Rig, program, ticking
 
 S = ExecutionState
@@ -133,7 +132,7 @@ def found_late(**members: Any) -> Rig:
     return rig
 
 
-@pytest.mark.parametrize("policy", ["skip", "queue", "cancel_running", "allow"])
+@each_row("policy", ["skip", "queue", "cancel_running", "allow"])
 def test_a_backlog_runs_in_line_whatever_the_policy(policy: str) -> None:
     """`fire_all` runs its firings as if the policy were queue, whatever it is."""
     rig = found_late(overlapPolicy=policy)
@@ -142,7 +141,7 @@ def test_a_backlog_runs_in_line_whatever_the_policy(policy: str) -> None:
     assert rig.states() == [S.SUCCEEDED, S.PROCESSING, S.ENQUEUED]
 
 
-@pytest.mark.parametrize("policy", ["cancel_running", "allow", "queue"])
+@each_row("policy", ["cancel_running", "allow", "queue"])
 def test_who_comes_on_time_waits_behind_the_backlog(policy: str) -> None:
     """A firing on time neither ends nor overlaps the backlog, also after a crash in its middle."""
     rig = found_late(overlapPolicy=policy)

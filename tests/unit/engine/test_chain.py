@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from scheduler_service.domain.events import Replay, Triggered
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded, StepEnded
@@ -11,6 +9,7 @@ from scheduler_service.domain.replies import Started
 from scheduler_service.domain.wire import FaultKind
 from scheduler_service.engine.decision import UNBOUNDED
 from scheduler_service.engine.program import Surroundings
+from tests.rows import each_row
 from tests.unit.engine.chains import TWO, retried
 from tests.unit.engine.rig import Rig
 
@@ -129,7 +128,7 @@ def test_bodies_of_one_turn_have_room_together() -> None:
     assert len(rig.calls()) == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         "x" * 50_000,
@@ -161,7 +160,7 @@ def test_chain_stops_at_the_first_failure() -> None:
     assert len(rig.calls()) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "error", "failure_type"),
     [
         (FaultKind.CONNECT, "500", FailureType.CONNECT),
@@ -180,7 +179,7 @@ def test_no_answer_is_an_error_code(kind: FaultKind, error: str, failure_type: F
     assert (rig.record_of(AttemptEnded).message or "").startswith("why")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("step", "limit"),
     [
         ({"timeoutSeconds": 2.5}, "2.5 s, the timeoutSeconds of the step"),
@@ -207,7 +206,7 @@ def test_missing_value_fails_with_template() -> None:
     assert rig.calls() == []
 
 
-@pytest.mark.parametrize("replay", [Replay(1, 5, (b"{}",) * 5), Replay(1, 2, (b'{"x":7}',))])
+@each_row("replay", [Replay(1, 5, (b"{}",) * 5), Replay(1, 2, (b'{"x":7}',))])
 def test_a_replay_stays_within_the_chain(replay: Replay) -> None:
     """A step that is gone, or whose earlier responses are: the last one that can be sent."""
     rig = Rig(request=[TWO[0], {"url": "http://target.test/two"}]).create()
@@ -235,7 +234,7 @@ def test_an_attempt_over_its_limit_in_a_step() -> None:
     assert rig.request.url == "http://target.test/two?x=1"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "field",
     [
         {"body": "${ONE}"},
@@ -270,7 +269,7 @@ def test_bytes_that_nothing_needs_fail_no_step() -> None:
     assert rig.sent_body() == "job"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "message"),
     [
         ({"message": "warehouse is on fire"}, "warehouse is on fire"),

@@ -2,14 +2,13 @@
 
 from typing import Any
 
-import pytest
-
 from scheduler_service.domain.document import CheckWaiting
 from scheduler_service.domain.effects import Abandon, Inform
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded, CheckEnded
 from scheduler_service.domain.replies import Unchanged
 from scheduler_service.domain.wire import CallKind, FaultKind
+from tests.rows import each_row
 from tests.unit.engine.asynchronous import polled, started
 
 
@@ -25,7 +24,7 @@ def test_first_check_comes_after_the_pause() -> None:
     assert rig.header("Idempotency-Key") == "uid-1-check-1-1"
 
 
-@pytest.mark.parametrize("status", ["succeed", "success", "succeeded"])
+@each_row("status", ["succeed", "success", "succeeded"])
 def test_check_says_done(status: str) -> None:
     """`succeed`, also `success` and `succeeded`, ends the execution; progress is kept raw."""
     rig = polled()
@@ -52,7 +51,7 @@ def test_check_says_failed() -> None:
     assert rig.record_of(AttemptEnded).message == "disk"
 
 
-@pytest.mark.parametrize("bad", [{"status": "odd"}, [1], b"no json", {"status": 7}])
+@each_row("bad", [{"status": "odd"}, [1], b"no json", {"status": 7}])
 def test_bad_checks_are_tolerated_twice(bad: Any) -> None:
     """A check that says nothing is tolerated twice in a row; the third raises `check`."""
     rig = polled()
@@ -183,7 +182,7 @@ def test_check_in_flight_ends_with_the_attempt() -> None:
     assert rig.reply == Unchanged()
 
 
-@pytest.mark.parametrize("body", [{"status": "Running"}, {"status": "succeed"}, b"accepted", None])
+@each_row("body", [{"status": "Running"}, {"status": "succeed"}, b"accepted", None])
 def test_a_location_that_answers_202_is_running(body: Any) -> None:
     """202 is running, whatever its body says."""
     rig = started()

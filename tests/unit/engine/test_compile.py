@@ -8,6 +8,7 @@ from client_sdk.models import parse_definition
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.engine.compile import compile_definition, compile_stored
 from scheduler_service.engine.program import Policy, Surroundings
+from tests.rows import each_row
 from tests.unit.engine.rig import definition, program
 
 URL = "http://target.test/"
@@ -20,7 +21,7 @@ def problems(**members: Any) -> list[tuple[str, str]]:
     return [(one.pointer, one.code) for one in caught.value.problems]
 
 
-@pytest.mark.parametrize("url", ["queue://work", "QUEUE://work"])
+@each_row("url", ["queue://work", "QUEUE://work"])
 def test_a_queue_is_refused_where_there_are_none(url: str) -> None:
     """Where jobs run without a server, with what to do instead."""
     posted = parse_definition(definition(request=[{"url": URL}, {"url": url}]))
@@ -45,7 +46,7 @@ def refused(surroundings: Surroundings, **members: Any) -> list[tuple[str, str]]
     return [(one.pointer, one.code) for one in caught.value.problems]
 
 
-@pytest.mark.parametrize("url", [TOPIC, "TOPIC://events/x", "topic://events/${schedulingJobId}"])
+@each_row("url", [TOPIC, "TOPIC://events/x", "topic://events/${schedulingJobId}"])
 def test_a_topic_is_for_notifications_on_dapr(url: str) -> None:
     """Everywhere else it is refused by name (SPEC section 9)."""
     posted = parse_definition(definition(notification=[{"url": url}]))
@@ -55,7 +56,7 @@ def test_a_topic_is_for_notifications_on_dapr(url: str) -> None:
     assert refused(ON_DAPR, cancelUrl={"url": url}) == [("/cancelUrl/url", "not_available")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "pointer"),
     [
         ({"url": "topic://events"}, "url"),
@@ -72,7 +73,7 @@ def test_what_has_no_place_in_an_event_is_refused(members: dict[str, Any], point
     assert refused(ON_DAPR, notification=[members]) == [(f"/notification/0/{pointer}", "invalid")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "pointer", "code"),
     [
         ({"request": [{"url": "http://target.test/${"}]}, "/request/0/url", "invalid"),
@@ -181,7 +182,7 @@ FULL = {**STEP, "body": ["${a}"] * 500}
 HEADERS = dict.fromkeys("abcdefghijklmnopqrstuvwxyz", "${a." + "b" * 900 + "}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "pointer", "said"),
     [
         (
@@ -223,7 +224,7 @@ def test_no_more_problems_of_a_body_than_can_be_read() -> None:
 GONE = {"url": "http://${GONE}/run"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "pointer"),
     [
         ({"request": [{"url": URL}, GONE]}, "/request/1"),

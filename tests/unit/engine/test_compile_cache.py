@@ -29,6 +29,7 @@ from scheduler_service.engine.compile_cache import (
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.timing.occurrences import warnings_at
 from scheduler_service.timing.timer import Timer
+from tests.rows import each_row
 from tests.unit.engine.rig import START, definition
 from tests.wire.definitions import DEFINITIONS, JSON
 
@@ -82,7 +83,7 @@ SIBLINGS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("members", SIBLINGS)
+@each_row("members", SIBLINGS)
 def test_a_definition_of_one_shape_equals_its_compilation(members: dict[str, Any]) -> None:
     """The members outside the shape are checked and compiled on their own; the result is the same."""
     cache = cache_of(request=[{"url": URL, "body": {"n": 1}}])
@@ -118,7 +119,7 @@ WRONG: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("members", WRONG)
+@each_row("members", WRONG)
 def test_a_wrong_definition_is_never_found(members: dict[str, Any]) -> None:
     """The cache accepts nothing that the compiler refuses: the compiler reports what is wrong
     (SPEC section 10)."""
@@ -129,7 +130,7 @@ def test_a_wrong_definition_is_never_found(members: dict[str, Any]) -> None:
     assert find(cache, text) is None
 
 
-@pytest.mark.parametrize("body", ['{"a":"\\u0024{$.x}"}', '{"a":"$\\u007b$.x}"}', '"${$.x}"', '"$${x}"'])
+@each_row("body", ['{"a":"\\u0024{$.x}"}', '{"a":"$\\u007b$.x}"}', '"${$.x}"', '"$${x}"'])
 def test_a_template_in_a_body_is_seen_in_every_spelling(body: str) -> None:
     """A body counts as constant only if no string in it can contain a template (SPEC section 4)."""
     cache = cache_of(request=[{"url": URL, "body": {"n": 1}}])
@@ -163,7 +164,7 @@ CONFUSABLE: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("known", "other"), CONFUSABLE)
+@each_row(("known", "other"), CONFUSABLE)
 def test_a_member_counts_at_its_place_only(known: dict[str, Any], other: dict[str, Any]) -> None:
     """The same name and value mean something else elsewhere in a definition (SPEC sections 2, 4)."""
     base: dict[str, Any] = {"request": [{"url": URL}]}

@@ -12,6 +12,7 @@ from scheduler_service.engine.machine import decide
 from scheduler_service.engine.parameters import check_parameters
 from scheduler_service.language.filters import Unfinished
 from scheduler_service.language.values import LARGE_BYTES
+from tests.rows import each_row
 from tests.unit.engine.rig import Rig
 
 TEXT = "x" * LARGE_BYTES
@@ -29,13 +30,13 @@ CASES: list[tuple[Event, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("event", "expected"), CASES)
+@each_row(("event", "expected"), CASES)
 def test_an_event_is_as_large_as_its_body(event: Event, expected: bool) -> None:
     """An answer, the parameters of a trigger, or what a part ended with."""
     assert is_large(Rig().create().job, event) is expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "expected"),
     [([TEXT], False), ([TEXT, "${jobId}"], True), (["${jobId}"], False), ("${trigger}|json", False)],
 )
@@ -72,7 +73,7 @@ def _dear_schema() -> None:
     check_parameters({"items": {"minimum": 0}}, [1] * 1_000, begin_short())
 
 
-@pytest.mark.parametrize("work", [_dear_path, _dear_schema])
+@each_row("work", [_dear_path, _dear_schema])
 def test_a_short_turn_ends_before_it_takes_long(work: Callable[[], None]) -> None:
     """Without one the same is done to its end."""
     with pytest.raises(Unfinished):

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from scheduler_service.domain.document import Document, FeedbackAwaited
 from scheduler_service.domain.events import FeedbackArrived, Triggered
 from scheduler_service.domain.execution import ExecutionState, FailureType
@@ -11,6 +9,7 @@ from scheduler_service.domain.records import AttemptEnded, FeedbackSeen
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
 from scheduler_service.domain.wire import CallKind
 from scheduler_service.engine.scope import feedback_token
+from tests.rows import each_row
 from tests.unit.engine.asynchronous import CHECK, feedback, polled, started
 from tests.unit.engine.rig import Rig
 
@@ -64,7 +63,7 @@ def test_feedback_during_the_chain_is_told_at_once() -> None:
     assert rig.execution(1).error == "e"
 
 
-@pytest.mark.parametrize("by", ["feedback", "check"])
+@each_row("by", ["feedback", "check"])
 def test_a_token_that_the_target_repeats_is_not_made_known(by: str) -> None:
     """In whatever text or member it stands, alone or in another one, and in an answer that is refused."""
     token = feedback_token(b"key", "uid", 1)
@@ -159,7 +158,7 @@ def test_feedback_that_failed_is_retried_by_its_code() -> None:
     assert rig.call.token.request_counts == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("code", "policy", "is_retried"),
     [
         ("timeout", "timeout", True),
@@ -183,7 +182,7 @@ def test_a_code_of_the_platform_counts_as_that_code(code: str, policy: str, *, i
     assert (ended.error, ended.failure_type) == (code, FailureType.BUSINESS)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "pointer"), [([], ""), ({"status": "done"}, "/status"), ({"status": {}}, "/status"), (None, "")]
 )
 def test_feedback_that_is_no_report(body: Any, pointer: str) -> None:

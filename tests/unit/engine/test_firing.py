@@ -24,6 +24,7 @@ from scheduler_service.engine.firing import SHORT_FIRINGS
 from scheduler_service.engine.machine import decide
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.language.filters import Unfinished
+from tests.rows import each_row
 from tests.unit.engine.rig import EVERY_10, START, Rig, program, ticking
 
 S = ExecutionState
@@ -87,9 +88,7 @@ def test_fire_all_runs_the_newest_in_a_line() -> None:
     assert planned == [70_000, 80_000, 90_000]
 
 
-@pytest.mark.parametrize(
-    ("away", "planned"), [(35_000, [10, 20, 30]), (30_000, [10, 20, 30]), (31_500, [10, 20, 30])]
-)
+@each_row(("away", "planned"), [(35_000, [10, 20, 30]), (30_000, [10, 20, 30]), (31_500, [10, 20, 30])])
 def test_fire_all_runs_late_ones_in_a_line(away: int, planned: list[int]) -> None:
     """Several found late within the grace run in order, as if the policy were queue; none is an overlap."""
     rig = ticking(timer={**EVERY_10, "misfire": {"policy": "fire_all"}})
@@ -116,7 +115,7 @@ def test_a_turn_on_the_loop_takes_some_of_the_late_ones() -> None:
     assert len(ledger_of(rig.deliver(AlarmRang()))) == 250 - SHORT_FIRINGS
 
 
-@pytest.mark.parametrize(("away", "grace"), [(2_500, 60), (2_500, 1)])
+@each_row(("away", "grace"), [(2_500, 60), (2_500, 1)])
 def test_a_line_that_fire_all_makes_is_made_in_one_turn(away: int, grace: int) -> None:
     """Beside the loop where it is long: so all that are found late together run in order."""
     misfire = {"policy": "fire_all", "limit": 1_000, "graceSeconds": grace}
@@ -246,7 +245,7 @@ def test_debug_switch_lets_one_time_jobs_go() -> None:
     assert rig.states() == [S.PROCESSING]
 
 
-@pytest.mark.parametrize("timer", [EVERY_10, {"period": "* * * * * ?"}])
+@each_row("timer", [EVERY_10, {"period": "* * * * * ?"}])
 def test_debug_switch_lets_recurring_jobs_be_triggered(timer: dict[str, str]) -> None:
     """The kind of the job decides: `hold_triggered` leaves recurring jobs alone, timer and trigger."""
     rig = Rig(Surroundings(hold_triggered=True), timer=timer, overlapPolicy="allow").create()
@@ -259,7 +258,7 @@ def test_debug_switch_lets_recurring_jobs_be_triggered(timer: dict[str, str]) ->
     assert by_hand.states() == [S.PROCESSING]
 
 
-@pytest.mark.parametrize("timer", [None, {"startAt": "2023-11-14 22:13:30"}])
+@each_row("timer", [None, {"startAt": "2023-11-14 22:13:30"}])
 def test_debug_switch_holds_one_time_jobs_until_released(timer: dict[str, str] | None) -> None:
     """`hold_triggered` holds the firing of a `one_time`, as it does its triggers; nothing is skipped."""
     rig = Rig(Surroundings(hold_triggered=True), timer=timer).create()

@@ -1,12 +1,11 @@
 """A target that says that the job is gone (SPEC section 13)."""
 
-import pytest
-
 from scheduler_service.domain.effects import ResolveInstances
 from scheduler_service.domain.events import CallEnded, Paused, Triggered
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.records import Noted
 from scheduler_service.domain.wire import Fault, FaultKind
+from tests.rows import each_row
 from tests.unit.engine.parts.service_rig import DRAINING, SHARDED, answer, parted, parts_of, steps_of
 from tests.unit.engine.rig import Rig
 
@@ -16,7 +15,7 @@ S = ExecutionState
 GONE = {"X-Job-State": "gone"}
 
 
-@pytest.mark.parametrize("url", ["service://shop/x", "http://target.test/x"])
+@each_row("url", ["service://shop/x", "http://target.test/x"])
 def test_a_job_that_is_gone_is_paused(url: str) -> None:
     """410 with `X-Job-State: gone`: no retry, the job is paused as `gone`, and the log says so."""
     rig = Rig(request=[{"url": url}], timer={"dueTime": "0s", "period": "10s"}, retry=[{"errorEquals": "*"}])
@@ -91,7 +90,7 @@ def test_the_job_is_paused_when_no_instance_knows_it() -> None:
     assert (step.instance, step.exchange.status, step.exchange.response_body) == ("b", 410, b'{"which": "b"}')
 
 
-@pytest.mark.parametrize("order", [("refuses", "gone"), ("gone", "refuses")])
+@each_row("order", [("refuses", "gone"), ("gone", "refuses")])
 def test_an_instance_that_was_not_reached_may_know_the_job(order: tuple[str, ...]) -> None:
     """The job is not paused: the attempt fails as any failed connection, and policies retry it."""
     rig = parted({"url": "service://shop/x"}, "a", route="random", retry=[{"errorEquals": "500"}])

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from scheduler_service.domain.effects import Abandon, Inform, Retire
 from scheduler_service.domain.events import (
     Activated,
@@ -28,6 +26,7 @@ from scheduler_service.domain.replies import Reactivated, Refusal, RefusalCode, 
 from scheduler_service.domain.wire import Answer, CallKind, Token
 from scheduler_service.engine.decision import Decision
 from scheduler_service.engine.program import Surroundings
+from tests.rows import each_row
 from tests.unit.engine.rig import START, Rig, program
 
 EVERY_10 = {"dueTime": "10s", "period": "10s"}
@@ -39,7 +38,7 @@ def ticking(**members: Any) -> Rig:
     return Rig(**{"timer": EVERY_10, **members}).create()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "event",
     [
         AlarmRang(),
@@ -81,7 +80,7 @@ def test_creation_of_one_that_is_there() -> None:
     assert refusal.code is RefusalCode.CONFLICT
 
 
-@pytest.mark.parametrize("members", [{"active": 0}, {"startPolicy": "manual"}])
+@each_row("members", [{"active": 0}, {"startPolicy": "manual"}])
 def test_created_paused(members: dict[str, Any]) -> None:
     """`active` 0 and `startPolicy: manual` create a job that does not fire until it is activated."""
     rig = Rig(timer=None, **members).create()
@@ -136,7 +135,7 @@ def test_activation_counts_the_pause() -> None:
     assert rig.deliver(Activated()).reply == Unchanged()
 
 
-@pytest.mark.parametrize(("misfire", "started"), [("fire_once", 1), ("fire_all", 3)])
+@each_row(("misfire", "started"), [("fire_once", 1), ("fire_all", 3)])
 def test_activation_may_catch_up(misfire: str, started: int) -> None:
     """`misfire` chooses for the pause's firings."""
     rig = ticking(timer={"dueTime": "2023-11-14 22:13:30", "period": "10s"})
@@ -207,7 +206,7 @@ def test_destroy_stops_everything_silently() -> None:
     assert [rig.execution(number).reason for number in (1, 2)] == ["destroyed", "destroyed"]
 
 
-@pytest.mark.parametrize(("paused", "reason"), [(False, "destroyed"), (True, "paused")])
+@each_row(("paused", "reason"), [(False, "destroyed"), (True, "paused")])
 def test_destruction_leaves_in_the_ledger_what_was_owed(paused: bool, reason: str) -> None:
     """Moments that passed while nobody rang, or in a pause that did not end, are one entry."""
     rig = ticking()
@@ -399,8 +398,8 @@ def test_what_an_earlier_version_ended_stays_ended() -> None:
     assert rig.summary.missed == 0
 
 
-@pytest.mark.parametrize("policy", ["skip", "queue", "cancel_running"])
-@pytest.mark.parametrize("members", [{}, {"queueLimit": 0}, {"timer": EVERY_10}])
+@each_row("policy", ["skip", "queue", "cancel_running"])
+@each_row("members", [{}, {"queueLimit": 0}, {"timer": EVERY_10}])
 def test_an_update_of_a_one_time_job_waits_for_what_runs(policy: str, members: dict[str, Any]) -> None:
     """Whatever `overlapPolicy` says, the new one starts with the end of the old one, as newly defined."""
     rig = Rig(**{"timer": None, "overlapPolicy": policy, **members}).create()
@@ -417,8 +416,8 @@ def test_an_update_of_a_one_time_job_waits_for_what_runs(policy: str, members: d
     assert rig.execution(3).revision == 3
 
 
-@pytest.mark.parametrize("drain", [False, True])
-@pytest.mark.parametrize("timer", [None, {"startAt": "2023-11-14 22:13:30"}])
+@each_row("drain", [False, True])
+@each_row("timer", [None, {"startAt": "2023-11-14 22:13:30"}])
 def test_a_pause_keeps_the_run_that_an_update_owes(drain: bool, timer: dict[str, Any] | None) -> None:
     """The waiting run ends as `paused`; it never started, so the resumed `one_time` fires, once."""
     rig = Rig(timer=None, timeoutSeconds=100, qos=1).create()
@@ -528,7 +527,7 @@ def test_a_disabled_job_skips_its_firings() -> None:
     assert rig.states() == [S.PROCESSING]
 
 
-@pytest.mark.parametrize("policy", ["fire_once", "fire_all", "skip"])
+@each_row("policy", ["fire_once", "fire_all", "skip"])
 def test_a_downtime_of_a_disabled_job_is_no_misfire(policy: str) -> None:
     """Nothing is caught up, also where the job is enabled before the alarm rings."""
     timer = {**EVERY_10, "misfire": {"policy": policy, "graceSeconds": 0}}
@@ -547,9 +546,7 @@ def test_what_is_owed_when_a_job_becomes_disabled_is_run() -> None:
     assert (rig.states(), rig.ledger()) == ([S.PROCESSING], [(10_000, "fired", None)])
 
 
-@pytest.mark.parametrize(
-    "event", [Triggered(), Triggered(planned_at=START + 5_000), Triggered(replay=Replay(1))]
-)
+@each_row("event", [Triggered(), Triggered(planned_at=START + 5_000), Triggered(replay=Replay(1))])
 def test_triggers_of_a_disabled_job_are_refused(event: Event) -> None:
     """Also one for later, and a replay; none uses up a number."""
     rig = Rig(disabled=True).create()

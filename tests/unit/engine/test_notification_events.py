@@ -2,14 +2,13 @@
 
 from typing import Any
 
-import pytest
-
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.events import CancelRequested, FeedbackArrived, Triggered
 from scheduler_service.domain.records import DeliveryRecord, Noted
 from scheduler_service.domain.wire import FaultKind
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.engine.scope import feedback_token
+from tests.rows import each_row
 from tests.unit.engine.rig import Rig
 
 EVERY = [{"url": "http://caller.test/told"}]
@@ -81,7 +80,7 @@ def test_failure_is_told_by_its_status() -> None:
     assert [event for event, _ in other.told()] == ["500", "finalFailed"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wanted", "events"),
     [("", 2), ("200", 1), (["finalSucceed", "404"], 1), ("404", 0), ([], 2)],
 )
@@ -184,9 +183,7 @@ def test_own_body_and_headers() -> None:
     assert rig.told()[0][1]["said"]["response"]["status"] == "finalSucceed"
 
 
-@pytest.mark.parametrize(
-    ("qos", "guarantee", "durable"), [(0, "none", False), (0, "outbox", True), (1, "none", True)]
-)
+@each_row(("qos", "guarantee", "durable"), [(0, "none", False), (0, "outbox", True), (1, "none", True)])
 def test_durability_of_a_delivery(qos: int, guarantee: str, durable: bool) -> None:
     """With qos 1, or an outbox of its own, a delivery is durable and ends in the outbox."""
     rig = triggered(qos=qos, notification=[{"url": "http://caller.test/", "guarantee": guarantee}])
@@ -202,7 +199,7 @@ def test_a_delivery_names_the_tenant_of_its_job() -> None:
     assert {one.tenant for one in rig.deliveries()} == {"acme"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wanted", "events"),
     [
         (["timeout"], 1),
@@ -214,7 +211,7 @@ def test_a_delivery_names_the_tenant_of_its_job() -> None:
         (["404"], 0),
     ],
 )
-@pytest.mark.parametrize("how", ["limit", "call"])
+@each_row("how", ["limit", "call"])
 def test_a_timeout_that_is_500_finds_who_names_timeout(wanted: list[Any], events: int, how: str) -> None:
     """Where no entry names 500, those that name `timeout` are told; one without keys once
     (SPEC section 5)."""

@@ -1,7 +1,6 @@
 """What comes next for a notification after a try (SPEC section 7, "Delivery")."""
 
 import msgspec
-import pytest
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import DeliveryState
@@ -15,6 +14,7 @@ from scheduler_service.engine.notification_retry import (
     may_be_superseded,
     record_of,
 )
+from tests.rows import each_row
 
 NOW = Now(50_000, 9_000)
 REQUEST = OutboundRequest("POST", "http://caller.test/", (("A", "b"),), b"{}")
@@ -25,7 +25,7 @@ def delivery(**values: object) -> Delivery:
     return Delivery("uid-1-0", "uid", 1, 1, 0, "500", REQUEST, **values)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("outbox", "durable", "end"),
     [(False, False, "failed"), (True, True, "outbox"), (False, True, "failed")],
 )
@@ -53,9 +53,7 @@ def test_the_record_has_the_moment_of_the_next_try() -> None:
         assert record_of(other, None, NOW).next_try_at is None
 
 
-@pytest.mark.parametrize(
-    ("status", "state"), [(200, "delivered"), (299, "delivered"), (199, "pending"), (300, "pending")]
-)
+@each_row(("status", "state"), [(200, "delivered"), (299, "delivered"), (199, "pending"), (300, "pending")])
 def test_only_2xx_is_delivered(status: int, state: str) -> None:
     """A delivery fails unless it is answered 2xx."""
     assert after_try(delivery(), Answer(status), NOW).state == state
@@ -77,7 +75,7 @@ def test_only_the_latest_tries_are_kept() -> None:
     assert (one.past[-1].at, one.past[-1].fault, one.past[-1].duration) == (NOW.wall - 4, "connect", 4)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "may"),
     [({}, True), ({"final": True}, False), ({"outbox": True}, False), ({"durable": True}, False)],
 )
@@ -119,7 +117,7 @@ def fresh(**members: object) -> Delivery:
     return Delivery(**(values | members))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("status", [200, 202, 204, 299])
+@each_row("status", [200, 202, 204, 299])
 def test_a_delivered_one_is_not_tried_again(status: int) -> None:
     """Whatever the try before was."""
     after = after_try(fresh(), Answer(status, elapsed=3), LATER)
@@ -127,7 +125,7 @@ def test_a_delivered_one_is_not_tried_again(status: int) -> None:
     assert after.past == (DeliveryTry(9_997, status, None, 3),)
 
 
-@pytest.mark.parametrize("outcome", [Answer(199), Answer(302), Answer(404), Answer(500), CUT_OFF])
+@each_row("outcome", [Answer(199), Answer(302), Answer(404), Answer(500), CUT_OFF])
 def test_a_failed_delivery_is_retried_three_times_20_seconds_apart(outcome: Outcome) -> None:
     """Four tries in all; then it has failed."""
     one, states = fresh(), []
@@ -138,7 +136,7 @@ def test_a_failed_delivery_is_retried_three_times_20_seconds_apart(outcome: Outc
     assert [known.status for known in one.past] == [getattr(outcome, "status", None)] * 4
 
 
-@pytest.mark.parametrize("guarantee", [{"durable": True, "outbox": True}, {"outbox": True}])
+@each_row("guarantee", [{"durable": True, "outbox": True}, {"outbox": True}])
 def test_what_has_a_guarantee_stays_in_the_outbox(guarantee: dict[str, bool]) -> None:
     """With qos 1 or outbox it is never given up; a later try may deliver it."""
     one = fresh(**guarantee)

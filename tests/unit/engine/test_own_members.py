@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 from scheduler_service.engine.compile_cache import read_members
 from scheduler_service.engine.own_members import OwnMembers
+from tests.rows import each_row
 
 
 def read(own: OwnMembers, text: bytes) -> object:
@@ -38,7 +39,7 @@ def test_the_same_ones_are_read_once() -> None:
     assert own.read({"jobName": msgspec.Raw(b'"a"'), "jobId": msgspec.Raw(b'"2"')}) is first
 
 
-@pytest.mark.parametrize("wrong", [b'{"jobName":""}', b'{"jobName":"a","labels":{"":1}}'])
+@each_row("wrong", [b'{"jobName":""}', b'{"jobName":"a","labels":{"":1}}'])
 def test_what_is_wrong_stays_wrong(wrong: bytes) -> None:
     """It is not kept in the place of what was right before it."""
     own = OwnMembers()

@@ -2,18 +2,17 @@
 
 from typing import Any
 
-import pytest
-
 from scheduler_service.domain.events import Created, Updated
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken
 from scheduler_service.engine.ownership import refuse_ownerless
+from tests.rows import each_row
 from tests.unit.engine.rig import Rig, program
 
 OWN = [{"url": "service:/run"}]
 PLAIN = {"request": [{"url": "http://x.test"}]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "pointer"),
     [
         ({"request": OWN}, "/request/0/url"),

@@ -14,10 +14,11 @@ from scheduler_service.engine.parameters import (
     check_parameters,
     check_schema,
 )
+from tests.rows import each_row
 from tests.unit.engine.rig import Rig
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "parameters", "pointers"),
     [
         (False, {}, [""]),

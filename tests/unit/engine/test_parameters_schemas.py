@@ -9,9 +9,10 @@ from scheduler_service.engine.parameters import (
     VALUES_MAX,
     check_schema,
 )
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         True,
@@ -32,7 +33,7 @@ def test_schemas_that_hold(schema: object) -> None:
     assert check_schema(schema) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "pointer"),
     [
         ({"type": "objekt"}, "/type"),

@@ -15,6 +15,7 @@ from scheduler_service.engine.posting import (
     read_stored,
 )
 from scheduler_service.engine.program import Surroundings
+from tests.rows import each_row
 from tests.unit.engine.rig import definition
 
 URL = "http://target.test/"
@@ -86,7 +87,7 @@ def test_a_method_that_http_does_not_know_is_refused_wherever_it_stands() -> Non
     assert stored.steps[1].target.method == "GETT"
 
 
-@pytest.mark.parametrize("method", sorted(METHODS))
+@each_row("method", sorted(METHODS))
 def test_registered_methods_are_taken(method: str) -> None:
     """In upper or lower case; all but those that open a tunnel or name no request."""
     posted = definition(request=[{"url": URL, "method": method.lower()}])
@@ -95,7 +96,7 @@ def test_registered_methods_are_taken(method: str) -> None:
     )
 
 
-@pytest.mark.parametrize("queues", [True, False])
+@each_row("queues", [True, False])
 def test_a_bad_url_is_offered_what_is_allowed_there(queues: bool) -> None:
     """`queue://` for steps of a host that has queues alone; `system://` never."""
     members = {
@@ -132,7 +133,7 @@ def test_the_host_of_a_service_is_not_judged() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "dropped"),
     [
         ("queue://name/b/c?x=1", "/b/c?x=1"),
@@ -152,7 +153,7 @@ def test_a_queue_with_a_path_is_refused(url: str, dropped: str) -> None:
     assert compile_stored(parse_definition(definition(**members)), Surroundings()).program.job_id
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "is_host"),
     [
         ("127.0.0.1:18412/x", True),
@@ -174,7 +175,7 @@ def test_a_url_without_scheme_is_offered_one(url: str, is_host: bool) -> None:
     assert (f"did you mean http://{url}?" in problem.message) is is_host
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "named", "unsent"),
     [
         ({"colour": "red"}, ["/colour"], ""),
@@ -203,7 +204,7 @@ def test_what_a_version_no_longer_reads_is_left_out(
     assert bool(program.timer.trouble) is ("timer" in members)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "is_refused"),
     [
         ({}, True),

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from scheduler_service.domain.document import Calling
@@ -13,6 +12,7 @@ from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.engine.requests import FEW_NUMBERS, Refused, at_owner, encode_body
+from tests.rows import each_row
 from tests.unit.engine.rig import Rig
 
 URL = "http://target.test/"
@@ -36,7 +36,7 @@ def test_outbound_headers() -> None:
     assert rig.request.trace == sent().request.trace
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "awaited"),
     [
         ({"timeoutSeconds": 600}, 0),
@@ -51,7 +51,7 @@ def test_how_long_work_is_awaited(members: dict[str, Any], awaited: int) -> None
     assert sent(**members).request.awaited == awaited
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
+@each_row("asynchronous", [False, True])
 def test_a_further_step_is_awaited_for_what_is_left(asynchronous: bool) -> None:
     """The limit is that of the attempt."""
     rig = sent(**{"async": asynchronous}, timeoutSeconds=5, request=[{"url": URL}, {"url": URL}])
@@ -92,7 +92,7 @@ def test_a_stored_request_without_a_trace_costs_the_next_one_nothing() -> None:
     assert rig.request.trace == trace
 
 
-@pytest.mark.parametrize("number", [1, FEW_NUMBERS - 1, FEW_NUMBERS, 10 * FEW_NUMBERS])
+@each_row("number", [1, FEW_NUMBERS - 1, FEW_NUMBERS, 10 * FEW_NUMBERS])
 def test_headers_count_on_however_often_a_job_has_run(number: int) -> None:
     """Those of few runs are made once for all jobs."""
     rig = Rig().create()
@@ -118,7 +118,7 @@ def test_a_polled_location_carries_the_same_headers() -> None:
     assert names | {"Idempotency-Key"} == {name for name, _ in rig.request.headers}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "kind", "content", "added"),
     [
         ({"a": 1}, None, b'{"a":1}', True),
@@ -156,7 +156,7 @@ def test_no_body_is_none() -> None:
     assert sent(request=[{"url": URL, "body": None}]).request.body == b"null"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "service", "expected"),
     [
         ("http://first/second", "shop", "service://shop/first/second"),
@@ -172,7 +172,7 @@ def test_service_name(url: str, service: str, expected: str) -> None:
     assert rig.request.url == expected
 
 
-@pytest.mark.parametrize("name", ["a/b", "a@b", "", ".."])
+@each_row("name", ["a/b", "a@b", "", ".."])
 def test_a_value_names_a_service_and_nothing_else(name: str) -> None:
     """A value can never change host or path depth, also through `serviceName`."""
     step = {"url": "http://first/x", "serviceName": "${trigger.name}"}
@@ -180,7 +180,7 @@ def test_a_value_names_a_service_and_nothing_else(name: str) -> None:
     assert rig.execution(1).error == "template"
 
 
-@pytest.mark.parametrize("field", ["url", "headers", "body", "serviceName"])
+@each_row("field", ["url", "headers", "body", "serviceName"])
 def test_what_finds_nothing_fails_with_template(field: str) -> None:
     """The attempt fails with the expression in its message, wherever that is used."""
     given: dict[str, Any] = {
@@ -228,7 +228,7 @@ def test_a_whole_url_belongs_to_the_latest_answer() -> None:
     assert rig.request.url == "http://moved.test/x"
 
 
-@pytest.mark.parametrize("url", ["${$.next}", "${trigger.next}", "${responses[0].next}"])
+@each_row("url", ["${$.next}", "${trigger.next}", "${responses[0].next}"])
 def test_a_whole_url_comes_from_a_response(url: str) -> None:
     """The parameters of a trigger have no origin that could be followed."""
     rig = sent(params=b'{"next":"http://target.test/"}', request=[{"url": url}])
@@ -260,7 +260,7 @@ def test_success_codes() -> None:
         assert rig.execution(1).error == error
 
 
-@pytest.mark.parametrize(("later", "error"), [({}, None), ({"body": "${x}"}, "response_too_large")])
+@each_row(("later", "error"), [({}, None), ({"body": "${x}"}, "response_too_large")])
 def test_too_large_only_where_it_is_needed(later: dict[str, Any], error: str | None) -> None:
     """A response over the limit fails its step if a later one needs it; else it is cut in the log."""
     rig = sent(request=[{"url": URL}, {"url": URL, **later}])
@@ -298,7 +298,7 @@ def test_cancel_url_has_a_key_of_its_own() -> None:
     assert ("Idempotency-Key", "uid-1-1-cancel") in request.headers
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "reached"),
     [
         ("service:/main/api?a=1", "service://billing/main/api?a=1"),
@@ -317,7 +317,7 @@ def test_the_owner_of_a_job_is_what_service_path_means(url: str, reached: str) -
     assert at_owner(url, "") == url
 
 
-@pytest.mark.parametrize("rest", ["/main/api?a=1", "?a=1", ""])
+@each_row("rest", ["/main/api?a=1", "?a=1", ""])
 def test_behind_the_gateway_the_owner_is_named(rest: str) -> None:
     """`{serviceName}` there is the owner's own name; a job without an owner has none (SPEC section 9)."""
     url = "service://{serviceGateway}/{serviceName}" + rest

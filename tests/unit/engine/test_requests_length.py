@@ -1,9 +1,8 @@
 """How long a rendered URL or header may be: where it has a template, a target decides (SPEC section 4)."""
 
-import pytest
-
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.records import AttemptEnded
+from tests.rows import each_row
 from tests.unit.engine.asynchronous import started
 from tests.unit.engine.rig import Rig
 
@@ -40,7 +39,7 @@ def test_a_header_too() -> None:
     assert "X-Given" in str(rig.record_of(AttemptEnded).message)
 
 
-@pytest.mark.parametrize("url", [BASE + "x" * LONGEST, "/" + "x" * LONGEST])
+@each_row("url", [BASE + "x" * LONGEST, "/" + "x" * LONGEST])
 def test_a_whole_url_from_an_answer_too(url: str) -> None:
     """Given as a whole, or as the `Location` of a 202."""
     rig = second({"url": "${A.value}"}, url)

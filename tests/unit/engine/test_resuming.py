@@ -1,6 +1,5 @@
 """After a crash: what goes on, what is sent again, what is lost (SPEC section 8)."""
 
-import pytest
 from msgspec.structs import replace
 
 from scheduler_service.domain.document import Checking, CheckWaiting, Document
@@ -20,6 +19,7 @@ from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchan
 from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.snapshot import decode, encode, encode_all, without_contexts
+from tests.rows import each_row
 from tests.unit.engine.chains import CHAIN, running
 from tests.unit.engine.rig import START, Rig
 
@@ -36,7 +36,7 @@ def test_qos_1_sends_the_step_in_flight_again() -> None:
     assert rig.states() == [S.SUCCEEDED]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asynchronous", "timeout", "down", "awaited"),
     [
         (True, 600, 100_000, 500_000),
@@ -190,7 +190,7 @@ def elsewhere(rig: Rig) -> Rig:
     return other
 
 
-@pytest.mark.parametrize("qos", [0, 1])
+@each_row("qos", [0, 1])
 def test_what_a_node_gives_away_goes_on_with_all_that_it_knew(qos: int) -> None:
     """The context of qos 0 is nowhere but in the memory of the node that leaves (SPEC section 14)."""
     rig = running(qos)
@@ -226,7 +226,7 @@ def test_what_moved_on_meanwhile_is_not_given_away() -> None:
     assert other.open(1).holder == rig.holder
 
 
-@pytest.mark.parametrize("qos", [0, 1])
+@each_row("qos", [0, 1])
 def test_a_call_that_was_never_made_is_made(qos: int) -> None:
     """Byte for byte, at either qos, as often as it stayed; nothing else of the job is touched."""
     rig = running(qos)

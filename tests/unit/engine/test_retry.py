@@ -10,6 +10,7 @@ from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Policy, Surroundings
 from scheduler_service.engine.retry import Failure, GiveUp, Retry, judge, plan_retries
 from scheduler_service.timing.backoff import JITTERS, WAIT_MAX
+from tests.rows import each_row
 from tests.unit.engine.rig import definition
 
 
@@ -32,7 +33,7 @@ def decide(
     return judge(tuple(policies), spent, retries, max_retries, failure, retry_after=retry_after, seed=seed)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("errors", "code", "matches"),
     [
         ("500", "500", True),

@@ -4,10 +4,9 @@ import hashlib
 import hmac
 from typing import Any
 
-import pytest
-
 from scheduler_service.domain.events import Triggered
 from scheduler_service.engine.program import Surroundings
+from tests.rows import each_row
 from tests.unit.engine.rig import START, Rig
 
 URL = "http://target.test/"
@@ -20,7 +19,7 @@ def sent(surroundings: Surroundings | None = None, *, params: bytes = b"{}", **m
     return rig
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("step", "base"),
     [
         ({"url": URL}, "http://outer.test"),

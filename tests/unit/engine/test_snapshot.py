@@ -36,6 +36,7 @@ from scheduler_service.engine.snapshot import (
     read_version,
     without_contexts,
 )
+from tests.rows import each_row
 from tests.unit.engine.chains import running
 from tests.unit.engine.parts.service_rig import SHARDED, answer, report
 from tests.unit.engine.rig import Rig
@@ -93,7 +94,7 @@ def test_a_document_without_its_contexts() -> None:
     assert (bare, without_contexts(bare)) == (encode(Document(document.head)), None)
 
 
-@pytest.mark.parametrize("version", [0, 7, 2**96 - 1])
+@each_row("version", [0, 7, 2**96 - 1])
 def test_a_document_whose_contexts_lie_apart(version: int) -> None:
     """It names their version, and is not taken for a job without contexts."""
     document = running(1).document
@@ -121,7 +122,7 @@ EACH_PHASE: tuple[Phase, ...] = (
 )
 
 
-@pytest.mark.parametrize("phase", EACH_PHASE, ids=lambda phase: type(phase).__name__)
+@each_row("phase", EACH_PHASE, ids=lambda phase: type(phase).__name__)
 def test_marks_tell_phases_apart(phase: Phase) -> None:
     """What is written has the mark of its own phase, and of no other."""
     document = running(1).document
@@ -136,7 +137,7 @@ def test_every_phase_of_a_stored_context_has_its_mark_shown() -> None:
     assert {type(one) for one in EACH_PHASE} == set(get_args(Phases))
 
 
-@pytest.mark.parametrize("stored", [b"", b"\xc1", b"\x80", b"\x93"])
+@each_row("stored", [b"", b"\xc1", b"\x80", b"\x93"])
 def test_damaged_snapshot(stored: bytes) -> None:
     """A damaged state is one error, not a crash."""
     with pytest.raises(SnapshotError):

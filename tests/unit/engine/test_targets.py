@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from scheduler_service.domain.events import Triggered
+from tests.rows import each_row
 from tests.unit.engine.rig import Rig, program
 
 URL = "http://target.test/"
@@ -25,7 +24,7 @@ def kept(**members: Any) -> list[tuple[bool, bool]]:
     return [(step.keeps, step.needed) for step in program(**members).steps]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "expected"),
     [
         ({"request": [{"url": URL}, {"url": URL}]}, [(False, False)] * 2),
@@ -65,7 +64,7 @@ def test_steps_with_equal_targets_are_told_apart() -> None:
     assert kept(request=[{"url": URL}, middle, last, last]) == marks
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("step", "key"),
     [
         ({"url": URL}, "uid-1-0"),

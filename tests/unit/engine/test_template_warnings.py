@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import pytest
-
 from client_sdk.models import parse_definition
 from scheduler_service.cli.linting import check
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
+from tests.rows import each_row
 from tests.unit.engine.rig import definition
 
 URL = "http://target.test/"
@@ -20,7 +19,7 @@ def warnings(around: Surroundings | None = None, **members: Any) -> list[tuple[s
     return [(one.pointer, one.code, one.message) for one in compiled.warnings]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("step", "pointer", "code", "meant"),
     [
         ({"body": {"a": ["${PRCE.price}"]}}, "/request/1/body/a/0", "unknown_name", "PRICE"),
@@ -40,7 +39,7 @@ def test_a_near_miss_is_told(step: dict[str, Any], pointer: str, code: str, mean
     assert text.endswith(f"did you mean {meant}?")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "members",
     [
         {
@@ -76,7 +75,7 @@ def test_lint_says_the_same() -> None:
     assert (errors, [code for _, code, _ in found]) == ([], ["unknown_name"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "said"),
     [
         ("http://{{host}}/a", "'{{host}}' is sent as it stands; a template is written ${host}"),

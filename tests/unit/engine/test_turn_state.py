@@ -7,6 +7,7 @@ import pytest
 from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.engine.turn_state import MANY_OPENS, TurnState, replace
+from tests.rows import each_row
 from tests.unit.engine.rig import START, Rig
 
 S = ExecutionState
@@ -26,7 +27,7 @@ def test_a_draft_keeps_to_the_table() -> None:
     assert turn.opens[1].state is S.ENQUEUED
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each_row("seed", range(5))
 def test_what_is_open_is_counted(seed: int) -> None:
     """Through every change, as many as there are: a turn over thousands of them counts once."""
     rig = Rig().create()

@@ -1,13 +1,12 @@
 """The verdict of a check or of feedback replaces an answer (SPEC section 5)."""
 
-import pytest
-
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.wire import FaultKind
+from tests.rows import each_row
 from tests.unit.engine.asynchronous import feedback, started
 
 
-@pytest.mark.parametrize("kind", [FaultKind.CONNECT, FaultKind.TIMEOUT])
+@each_row("kind", [FaultKind.CONNECT, FaultKind.TIMEOUT])
 def test_verdict_stands_in_for_the_last_answer(kind: FaultKind) -> None:
     """If the last step got no answer, the verdict by feedback replaces it."""
     rig = started()

@@ -1,18 +1,18 @@
 """What is read of a target's headers (RFC 9110, 10.2.3)."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.verdicts import WAIT_MAX_SECONDS, find_header, read_retry_after
+from tests.rows import each_row
 from tests.unit.engine.rig import START
 
 THEN = "Tue, 14 Nov 2023 22:14:20 GMT"  # a minute after START
 LATER = "Tue, 14 Nov 2023 22:13:50 GMT"  # half a minute after START
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "wait"),
     [
         ((), None),

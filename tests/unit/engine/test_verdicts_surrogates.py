@@ -3,11 +3,11 @@
 from typing import Any
 
 import msgspec
-import pytest
 
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.engine.snapshot import encode
+from tests.rows import each_row
 from tests.unit.engine.asynchronous import feedback, polled, started
 
 BAD = "a\ud800\udfff\udfffb"
@@ -30,7 +30,7 @@ def check_failed(rig: Any) -> None:
     assert rig.record_of(AttemptEnded).message == KEPT
 
 
-@pytest.mark.parametrize("qos", [0, 1])
+@each_row("qos", [0, 1])
 def test_in_checks(qos: int) -> None:
     """While the work runs, and at its end."""
     rig = polled(notification=TOLD, qos=qos, maxRetries=0)
@@ -43,7 +43,7 @@ def test_in_checks(qos: int) -> None:
     check_failed(rig)
 
 
-@pytest.mark.parametrize("qos", [0, 1])
+@each_row("qos", [0, 1])
 def test_in_feedback(qos: int) -> None:
     """Of a caller that sends what the API would refuse: the decision itself holds it."""
     rig = started(notification=TOLD, qos=qos, maxRetries=0)

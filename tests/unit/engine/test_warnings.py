@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import pytest
-
 from client_sdk.models import parse_definition
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
+from tests.rows import each_row
 from tests.unit.engine.rig import definition
 
 URL = "http://target.test/"
@@ -18,7 +17,7 @@ def warnings(**members: Any) -> list[tuple[str, str]]:
     return [(one.pointer, one.code) for one in compiled.warnings]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "expected"),
     [
         ({}, []),
@@ -63,7 +62,7 @@ def test_a_warning_says_what_to_write() -> None:
     assert any("no entry gets finalFailed and finalSucceed: no notification says how" in one for one in texts)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("told", "untold", "text"),
     [
         ("finalFailed", "finalSucceed", "no notification says that an execution has succeeded"),
@@ -77,7 +76,7 @@ def test_an_alarm_may_be_meant(told: str, untold: str, text: str) -> None:
     assert f"no entry gets {untold}: {text}; this may be meant, else add it to" in warning.message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "meant"),
     [
         ("finalFaild", "finalFailed"),
@@ -102,7 +101,7 @@ def test_a_near_miss_of_an_event_is_told(key: str, meant: str | None) -> None:
 FEEDBACK = "${schedulingFeedbackUrl}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "is_warned"),
     [
         ({}, True),
@@ -132,7 +131,7 @@ def test_an_asynchronous_job_without_an_outcome_is_warned_of(
     assert (("/async", "no_outcome") in codes) is is_warned
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "unreachable", "is_warned"),
     [
         ({"request": [{"url": f"http://t.test/?tell={FEEDBACK}"}]}, "http://127.0.0.1:8000", True),
@@ -156,7 +155,7 @@ def test_a_feedback_url_that_nobody_reaches_is_warned_of(
     assert (("/async", "feedback_unreachable") in codes) is is_warned
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "timeout", "is_warned"),
     [
         ({}, {}, True),
@@ -176,7 +175,7 @@ def test_work_that_is_never_given_out_again_is_warned_of(
     assert found == ([("/request/1", "no_second_claim")] if is_warned else [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "is_warned"),
     [
         ({"timeoutSeconds": 120}, True),

@@ -1,12 +1,11 @@
 """SPEC section 4.3: a response is text in the charset that its Content-Type names."""
 
-import pytest
-
 from scheduler_service.language.charsets import UTF_8, as_utf8, charset_of
 from scheduler_service.language.values import NOT_TEXT, parse_response
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "charset", "text"),
     [
         ("text/plain;charset=GBK", "gbk", "订单"),
@@ -38,7 +37,7 @@ def test_a_text_in_its_charset(kind: str, charset: str, text: str) -> None:
     assert parse_response(as_utf8(text.encode(charset), charset_of(kind))) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "charset"),
     [
         ("application/json; charset=gbk", "gbk"),
@@ -56,7 +55,7 @@ def test_json_whatever_the_type_says(kind: str, charset: str) -> None:
     assert parse_response(as_utf8(body, charset_of(kind))) == {"name": "倉庫", "n": [1]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "charset", "text"),
     [
         ("text/plain; charset=ISO-8859-1", "utf-8", "倉庫 é"),
@@ -92,13 +91,13 @@ CODECS = ["rot13", "rot-13", "hex", "zlib", "bz2", "base64", "quopri", "uu", "id
 CODECS += ["unicode_escape", "raw_unicode_escape", "undefined", "charmap", "mbcs", "oem", "aliases"]
 
 
-@pytest.mark.parametrize("name", [*CODECS, "binary", "x-unknown", "../x", "", '""', "\xe9"])
+@each_row("name", [*CODECS, "binary", "x-unknown", "../x", "", '""', "\xe9"])
 def test_names_that_are_no_charset(name: str) -> None:
     """What Python calls a codec is not honoured: the bytes are read as where none is named."""
     assert charset_of(f"text/plain; charset={name}") == UTF_8
 
 
-@pytest.mark.parametrize("name", ["gbk", "utf-16", "big5", "utf-8", "", "binary", "cp1252", "utf-32"])
+@each_row("name", ["gbk", "utf-16", "big5", "utf-8", "", "binary", "cp1252", "utf-32"])
 def test_bytes_that_are_no_text(name: str) -> None:
     """They stay as they are, and are no text for a template."""
     body = b"\xff\xfe\x81\x8d\xff"

@@ -1,12 +1,11 @@
 """The content of ${…}: its grammar, its place and the remedy for a mistake (SPEC section 4)."""
 
-import pytest
-
 from scheduler_service.language.template import compile_text
+from tests.rows import each_row
 from tests.unit.language.refusals import NAMES, refusal
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "column", "hint"),
     [
         ("ab ${name", 3, "$${"),
@@ -43,15 +42,13 @@ def test_a_brace_within_quotes_does_not_end_an_expression() -> None:
     assert template.members == {"a}b", "x"}
 
 
-@pytest.mark.parametrize(
-    "text", ["a|json", "$${a}|json", "${a}|yaml", "${a}|jsonx", "${a} |json", "{{7*7}}", "$a"]
-)
+@each_row("text", ["a|json", "$${a}|json", "${a}|yaml", "${a}|jsonx", "${a} |json", "{{7*7}}", "$a"])
 def test_what_is_no_marker_is_text(text: str) -> None:
     """SPEC section 4: only `${…}` and `|json` right behind it have a meaning."""
     compile_text(text, names=NAMES)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said", "column"),
     [
         ("x ${a, b}", "write ${a} ${b}", 4),

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scheduler_service.language.json_pieces import PIECE_BYTES, decode_in_pieces, decode_json
+from tests.rows import each_row
 
 MIB = 1 << 20
 SCALARS = (
@@ -54,7 +55,7 @@ def test_what_is_refused_is_what_the_whole_is_refused_for(
     assert answer(text, most=most) == answer(text, most=1 << 30)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         b'{"a":[1,2,3],"a":4,"b":5,"a":[6,7,8]}', b"[[1,2,3],]", b"[[1,2,3] 4]", b"[4 [1,2,3]]",
@@ -69,7 +70,7 @@ def test_cuts_beside_what_is_cut_out(text: bytes) -> None:
     assert {answer(text, most=most) for most in range(1, 12)} == {answer(text, most=1 << 30)}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         fill(b"[]"), fill(b"{}"), fill(b"7"), fill(b'"a"'), fill(b"[[[[]]]]"), b'{"a":' + fill(b"[]") + b"}",
@@ -97,7 +98,7 @@ def test_numbers_that_are_dear_to_read_are_read_by_python() -> None:
         assert repr(decode_json(fill(text, 3_000))[0]) == repr(msgspec.json.decode(text))
 
 
-@pytest.mark.parametrize("size", [100, 3_000, 300_000])
+@each_row("size", [100, 3_000, 300_000])
 def test_a_number_that_is_too_large_is_refused_at_every_size(size: int) -> None:
     """As a validation error, which is another answer than that to malformed text."""
     with pytest.raises(msgspec.ValidationError, match="out of range"):

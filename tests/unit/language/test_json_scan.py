@@ -7,7 +7,6 @@ from types import FrameType
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from scheduler_service.language.json_scan import (
     end_of_value,
     has_few_values,
 )
+from tests.rows import each_row
 
 MIB = 1 << 20
 ITEMS = [b"[]", b"{}", b"[[1],[2]]", b'{"a":[]}', b"3", b'"]"', b'"\\"["', b"[" * 30 + b"]" * 30, b"[}", b"]"]
@@ -85,7 +85,7 @@ def leap(text: bytes, limit: int, levels: int, *, in_vain: int) -> int:
     return leaps.further(0, limit, levels)
 
 
-@pytest.mark.parametrize("in_vain", [0, BRACKETS_ALONE - 1])
+@each_row("in_vain", [0, BRACKETS_ALONE - 1])
 def test_a_leap_ends_right_behind_what_is_closed(in_vain: int) -> None:
     """Not within what is open still, nor behind the end of what it began in, nor beyond the limit."""
     text = b"[]," * 200 + b"[[],[]" + b"]]" + b"[]"
@@ -114,7 +114,7 @@ def test_a_leap_leaves_what_nests_too_deep() -> None:
     assert leap(deep[1:-1], len(deep), 1_000, in_vain=0) == len(deep) - 2
 
 
-@pytest.mark.parametrize("one", [b"[]", b"{}", b"[[],[]]", b"[" * 60 + b"]" * 60])
+@each_row("one", [b"[]", b"{}", b"[[],[]]", b"[" * 60 + b"]" * 60])
 def test_many_brackets_take_few_calls(one: bytes) -> None:
     """Both to find the end and to decode: of Python and of C. One by one it is 1.4 million.
 

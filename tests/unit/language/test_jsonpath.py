@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.language.jsonpath import TooMuch, compile_path, evaluate
+from tests.rows import each_row
 
 ALPHABET = st.sampled_from(
     [*"$@.[]()?*,:'\"!=<>&|-01e ab\\", "match(", "count(", "$.a", "@.b", "..", "&&", "1e400"]
@@ -16,7 +17,7 @@ def find(path: str, root: object) -> object:
     return evaluate(compile_path(path), root)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path",
     ["", "a", "$.", "$[", "$.a b", "$[?@.a =~ /(a+)+$/]", "$[?foo(@)]", "$[99999999999999999999]",
      "$[?@==1e400]", "$[?" + "||".join("@" * 102) + "]",
@@ -35,7 +36,7 @@ def test_a_long_chain_is_no_nesting() -> None:
     assert find(path, [{"a": 1}, {}]) == [{"a": 1}]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "root"),
     [
         ("$..[?$..[?$..[?@.x]]]", [[[]] * 100] * 100),
@@ -68,7 +69,7 @@ def test_any_text_is_a_path_or_an_expression_error(text: str) -> None:
     evaluate(path, {"a": [1, {"b": "x"}], "b": None})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "words"),
     [
         ("$[?!1]", "a filter is a comparison, a query or a function"),

@@ -8,6 +8,7 @@ from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.language.jsonpath import compile_path, evaluate
 from scheduler_service.language.jsonpath_parser import NameEnvironment
+from tests.rows import each_row
 
 NAMES = [
     "作业",
@@ -30,7 +31,7 @@ first = st.sampled_from("aZ_" + EDGES) | st.characters(min_codepoint=0x80, exclu
 names = st.builds(str.__add__, first, st.text(first | st.sampled_from("09"), max_size=5))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_a_name_beyond_ascii_is_a_name(name: str) -> None:
     """After a dot, after two, in a filter on both sides, and within what a filter compares."""
     root = {name: [{name: 1, "b": 2}, {name: 3, "b": 3}]}
@@ -51,9 +52,7 @@ def test_every_name_finds_its_member(name: str) -> None:
     assert compile_path(f"$.{name}").steps == compile_path(f"$['{name}']").steps == (name,)
 
 
-@pytest.mark.parametrize(
-    "path", ["$.1作", "$.作 业", "$.作-业", "$.\x7f", "$.作\x7f", "$.作\ud800", "$.", "$..", "$.作["]
-)
+@each_row("path", ["$.1作", "$.作 业", "$.作-业", "$.\x7f", "$.作\x7f", "$.作\ud800", "$.", "$..", "$.作["])
 def test_what_is_no_name_is_refused(path: str) -> None:
     """ASCII other than letters, digits and '_', a digit in front, half a character."""
     with pytest.raises(ExpressionError):

@@ -4,6 +4,7 @@ import pytest
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.language.template import compile_url
+from tests.rows import each_row
 from tests.unit.language.refusals import NAMES
 
 
@@ -13,7 +14,7 @@ def url_refusal(text: str) -> ExpressionError:
     return caught.value
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "/path",
@@ -37,7 +38,7 @@ def test_a_url_without_a_scheme_or_a_host_is_refused(text: str) -> None:
     url_refusal(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "${a}/x",

@@ -1,7 +1,5 @@
 """What templates become (SPEC section 4, Templates)."""
 
-import pytest
-
 from scheduler_service.language.expression import NOTIFY_BODY, SYSTEM_VARIABLES, Names
 from scheduler_service.language.rendering import (
     Rendered,
@@ -12,6 +10,7 @@ from scheduler_service.language.rendering import (
     render_url,
 )
 from scheduler_service.language.template import compile_json, compile_text, compile_url
+from tests.rows import each_row
 
 NAMES = Names(
     system=SYSTEM_VARIABLES | {NOTIFY_BODY}, environment=frozenset({"BASE", "HOST", "both", "SLASH"})
@@ -65,7 +64,7 @@ def body(value: object) -> object:
     return rendered.value if isinstance(rendered, Rendered) else rendered
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("${schedulingJobId}", "system"),
@@ -90,9 +89,7 @@ def test_a_name_is_looked_up_in_order_and_interpolated_as_text(text: str, expect
     assert header(text) == expected
 
 
-@pytest.mark.parametrize(
-    "text", ["${nothing}", "${$.nothing}", "${object.x}", "${text[0]}", "${object.k[2]}"]
-)
+@each_row("text", ["${nothing}", "${$.nothing}", "${object.x}", "${text[0]}", "${object.k[2]}"])
 def test_an_expression_that_finds_nothing_is_named(text: str) -> None:
     """SPEC section 4: at run time it fails the attempt with `template`, naming the expression."""
     outcome = header(f"x {text}")
@@ -106,7 +103,7 @@ def test_a_system_variable_wins_over_a_member() -> None:
     assert render_text(compile_text("${schedulingJobId}", names=NAMES), scope) == "a"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "expected"),
     [
         ("${object}|json", {"k": ["ü", 1]}),
@@ -139,7 +136,7 @@ def test_a_constant_body_has_its_bytes() -> None:
     assert render_json(template, SCOPE) == Rendered({"a": ["${b}", 1]})
 
 
-@pytest.mark.parametrize("text", ["${crlf}", "${$.crlf}", "a ${object} ${crlf}"])
+@each_row("text", ["${crlf}", "${$.crlf}", "a ${object} ${crlf}"])
 def test_control_characters_never_reach_a_header(text: str) -> None:
     """SPEC section 4: they fail with `template`."""
     outcome = header(text)
@@ -157,7 +154,7 @@ def test_a_lone_surrogate_can_be_sent() -> None:
 WILD = "1%26x%3D2%23%2F..%2F%3F%0D%0A%2541%5C"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("http://h/${wild}?q=${wild}#${wild}", f"http://h/{WILD}?q={WILD}#{WILD}"),
@@ -176,7 +173,7 @@ def test_a_value_in_a_url_is_encoded_for_its_place(text: str, expected: str) -> 
     assert url(text) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("${BASE}", "http://base/v1"),
@@ -194,7 +191,7 @@ def test_the_environment_opens_a_url_as_it_is(text: str, expected: str) -> None:
     assert url(text) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "http://h/${dot}",
@@ -212,7 +209,7 @@ def test_a_value_never_makes_a_dot_segment(text: str) -> None:
     assert isinstance(url(text), Unrenderable)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("http://h/a/%2e%2${end}/x", "http://h/a/%2e%252e/x"),

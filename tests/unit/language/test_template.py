@@ -5,6 +5,7 @@ import pytest
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.language.expression import NOTIFY_BODY, SYSTEM_VARIABLES
 from scheduler_service.language.template import compile_json, compile_text, compile_url
+from tests.rows import each_row
 from tests.unit.language.refusals import NAMES, refusal
 
 
@@ -21,7 +22,7 @@ def test_the_system_variables_are_those_of_the_specification() -> None:
     assert NOTIFY_BODY not in SYSTEM_VARIABLES
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "pointer"),
     [
         ("${a}|json${b}|json", ""),
@@ -67,7 +68,7 @@ def test_a_template_tells_what_it_reads() -> None:
     assert not template.is_constant
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "members"),
     [
         ("${$}", {"*"}),
@@ -91,7 +92,7 @@ def test_equal_texts_compile_to_equal_templates() -> None:
     assert compile_json({"a": "${b}|json"}, names=NAMES) != compile_json({"a": "${c}|json"}, names=NAMES)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "service:/main/api",
@@ -108,7 +109,7 @@ def test_the_forms_of_target_urls_pass_untouched(text: str) -> None:
     assert template.text == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "source"),
     [
         ("${next}", None),
@@ -128,7 +129,7 @@ def test_a_url_of_one_expression_tells_whose_response_it_reads(text: str, source
     assert template.source == source
 
 
-@pytest.mark.parametrize("text", ["${BASE}", "${BASE}/${a}", "${schedulingFeedbackUrl}", "http://h/${a}"])
+@each_row("text", ["${BASE}", "${BASE}/${a}", "${schedulingFeedbackUrl}", "http://h/${a}"])
 def test_a_url_that_the_definition_decides_is_not_whole(text: str) -> None:
     """SPEC section 4: variables of the environment go in as they are."""
     assert not compile_url(text, names=NAMES).whole

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import suppress
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from scheduler_service.language.filters import Budget
 from scheduler_service.language.jsonpath import NODES_MAX, TooMuch, compile_path, evaluate
 from scheduler_service.language.template import compile_json, compile_text, compile_url
 from scheduler_service.language.urls import ForeignOrigin, NotAUrl, Whole, resolve_whole
+from tests.rows import each_row
 
 MANY = 10_000
 NAMES = Names(environment=frozenset({"BASE"}), resp_env_names=("ONE",))
@@ -69,7 +69,7 @@ def test_any_url_of_a_response_is_judged(text: str) -> None:
     assert isinstance(judged, Whole | NotAUrl | ForeignOrigin)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path",
     [
         "$..*..*..*",

@@ -1,14 +1,13 @@
 """Where a response may send the next request (SPEC sections 4 and 9)."""
 
-import pytest
-
 from scheduler_service.language.urls import ForeignOrigin, NotAUrl, Whole, origin, resolve_whole
+from tests.rows import each_row
 
 BASE = "http://h/b/c/d;p?q"
 FOLLOW = frozenset({"https://ok.example:443", "http://Other"})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "expected"),
     [
         ("http://h/x", "http://h/x"),
@@ -32,7 +31,7 @@ def test_what_leads_to_an_allowed_origin_is_resolved(value: str, expected: str) 
     assert resolve_whole(value, base=BASE, follow=FOLLOW) == Whole(expected)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         "https://h/x",
@@ -53,7 +52,7 @@ def test_another_origin_is_foreign(value: str) -> None:
     assert isinstance(resolve_whole(value, base=BASE, follow=FOLLOW), ForeignOrigin)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         "",
@@ -73,7 +72,7 @@ def test_a_text_that_is_no_url_is_told_apart(value: str) -> None:
     assert isinstance(resolve_whole(value, base=BASE, follow=FOLLOW), NotAUrl)
 
 
-@pytest.mark.parametrize("value", ["/..//evil/x", "/.//evil", "service:/..//evil/x"])
+@each_row("value", ["/..//evil/x", "/.//evil", "service:/..//evil/x"])
 def test_a_path_is_never_read_as_a_host(value: str) -> None:
     """Behind `service:` a path with two slashes would name another service."""
     assert isinstance(resolve_whole(value, base="service:/a", follow=frozenset()), NotAUrl)
@@ -86,7 +85,7 @@ def test_a_service_answers_for_itself() -> None:
     assert isinstance(resolve_whole("service://x/", base="service:/a", follow=frozenset()), ForeignOrigin)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "expected"),
     [
         ("HTTP://A.b/x?y", "http://a.b:80"),

@@ -6,6 +6,7 @@ from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.language.expression import Names
 from scheduler_service.language.template import compile_url
 from scheduler_service.language.urls import check_authority
+from tests.rows import each_row
 
 NAMES = Names(environment=frozenset({"BASE", "HOST", "PORT"}))
 
@@ -15,7 +16,7 @@ def check(url: str) -> None:
     check_authority(compile_url(url, names=NAMES))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "said", "column"),
     [
         ("http://h:0/", "port '0'", 9),
@@ -65,7 +66,7 @@ def test_a_host_that_nothing_reaches_is_refused(url: str, said: str, column: int
     assert caught.value.column == column
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "http://h/",

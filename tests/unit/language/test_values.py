@@ -3,7 +3,6 @@
 import json
 from decimal import Decimal
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from scheduler_service.language.values import (
     find_control,
     parse_json,
 )
+from tests.rows import each_row
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -25,7 +25,7 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "value"),
     [
         (b'{"a":[1,2.5,null,true,"\xc3\xbc"]}', {"a": [1, 2.5, None, True, "ü"]}),
@@ -43,7 +43,7 @@ def test_json_is_read_exactly(body: bytes, value: object) -> None:
     assert parse_json(body) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         b"",
@@ -63,7 +63,7 @@ def test_what_is_no_json_is_text(body: bytes) -> None:
     assert parse_json(body) == body.decode("utf-8", "backslashreplace")
 
 
-@pytest.mark.parametrize("depth", [65, 500, 100_000])
+@each_row("depth", [65, 500, 100_000])
 def test_json_beyond_64_levels_is_text(depth: int) -> None:
     """SPEC section 10; and never a RecursionError."""
     for body in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth, b"[" * depth):
@@ -77,7 +77,7 @@ def test_json_of_64_levels_is_read() -> None:
     assert isinstance(parse_json(b"[" * 65 + b"1e400" + b"]" * 65), str)
 
 
-@pytest.mark.parametrize("text", ["1e400", "9" * 6_000, "123456789012345678901234567890", "1.5", '"\\ud800"'])
+@each_row("text", ["1e400", "9" * 6_000, "123456789012345678901234567890", "1.5", '"\\ud800"'])
 def test_a_number_goes_out_as_it_came(text: str) -> None:
     """Never `Infinity`, never fewer digits of an integer."""
     once = as_json(parse_json(text.encode()))
@@ -129,7 +129,7 @@ def test_what_is_encoded_by_member_is_the_same(value: object) -> None:
     assert as_json_by_member(value) == as_json(value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         {"\udc00": "\ud800", "b": [Decimal("1e400")]},
@@ -143,7 +143,7 @@ def test_odd_values_are_encoded_by_member_too(value: object) -> None:
     assert as_json_by_member(value) == as_json(value)
 
 
-@pytest.mark.parametrize("form", ["list", "object", "wrapped", "two levels"])
+@each_row("form", ["list", "object", "wrapped", "two levels"])
 def test_each_large_member_is_a_piece_of_its_own(form: str) -> None:
     """However the values are put together; many small members are one piece."""
     texts = ["x" * 1_000] * 16

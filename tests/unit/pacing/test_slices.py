@@ -8,11 +8,12 @@ import pytest
 
 from scheduler_service.pacing.short_turns import SWITCH_SECONDS
 from scheduler_service.pacing.slices import ROUNDS, SLICE_BYTES, SLICE_ITEMS, SLICE_SECONDS, Slices
+from tests.rows import each_row
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sizes", "pauses"),
     [
         ([1] * SLICE_ITEMS, 0),

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.rows import each_row
+
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPTS = ("scripts/run", "scripts/test", "scripts/check", "scripts/cluster", ".ci/run")
 # Where sh is dash, as on Debian, once is enough.
@@ -62,14 +64,14 @@ def put(root: Path, name: str, text: str) -> None:
     path.chmod(0o755)
 
 
-@pytest.mark.parametrize("script", [*SCRIPTS, "scripts/prepare"])
-@pytest.mark.parametrize("shell", SHELLS)
+@each_row("script", [*SCRIPTS, "scripts/prepare"])
+@each_row("shell", SHELLS)
 def test_scripts_can_be_read_by_every_shell(script: str, shell: str) -> None:
     """POSIX sh, nothing else."""
     subprocess.run([shell, "-n", str(ROOT / script)], check=True, timeout=30)
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@each_row("script", SCRIPTS)
 def test_scripts_can_be_started(script: str) -> None:
     """They are executable and name their shell."""
     assert os.access(ROOT / script, os.X_OK)

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from scheduler_service.domain.records import (
     AttemptEnded,
     CheckEnded,
@@ -14,10 +12,11 @@ from scheduler_service.domain.records import (
     Noted,
 )
 from scheduler_service.security.masking import Masking
+from tests.rows import each_row
 from tests.unit.security.secrets import MASKING, SECRET, masked_body, masked_exchange
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         rb'{"p\u0061ssword":"s3cr3t"}',
@@ -36,7 +35,7 @@ def test_a_spelling_that_hides_a_member_hides_nothing(body: bytes) -> None:
     assert SECRET.encode() not in masked_body(body)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "expected"),
     [
         ("http://h/jobs/a/feedback/1?token=s3cr3t", "http://h/jobs/a/feedback/1?token=***"),
@@ -76,7 +75,7 @@ def test_urls_carry_no_secrets(url: str, expected: str) -> None:
     assert delivery.url == expected
 
 
-@pytest.mark.parametrize("name", ["token", "TOKEN", "TokEn"])
+@each_row("name", ["token", "TOKEN", "TokEn"])
 def test_feedback_tokens_are_masked_in_bodies_headers_and_texts(name: str) -> None:
     """A feedback URL is often part of the request's body: its token is secret there too, in any letters."""
     url = f"http://h/jobs/a/feedback/1?{name}=s3cr3t"

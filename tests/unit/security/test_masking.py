@@ -4,7 +4,6 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,10 +20,11 @@ from scheduler_service.domain.records import (
     StepEnded,
 )
 from scheduler_service.security.masking import Masking, cut
+from tests.rows import each_row
 from tests.unit.security.secrets import MASKING, SECRET, masked_body, masked_exchange, step
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     ["Authorization", "proxy-authorization", "COOKIE", "Set-Cookie", "x-api-key", "x-tenant-secret"],
 )
@@ -36,7 +36,7 @@ def test_secret_headers_are_masked_in_both_directions(name: str) -> None:
     assert found.redacted
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes",
     [
         {"url": f"http://u:{SECRET}@target.test/"},
@@ -68,7 +68,7 @@ def test_a_secret_is_found_wherever_it_stands_after_many_calls_without(changes: 
     assert "***" in repr(found)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         {"password": SECRET},
@@ -90,7 +90,7 @@ def test_what_is_not_secret_is_kept_beside_what_is() -> None:
     assert masked_body(b"a=1&password=x&b=2") == b"a=1&password=***&b=2"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "record",
     [
         step(request_headers=(("A", "b"),), request_body=b'{"a":1}', response_body=b"\xff\x00"),
@@ -146,7 +146,7 @@ def test_bodies_are_cut_after_masking_and_say_so() -> None:
     assert feedback == FeedbackSeen(1, 1, 0, b"z" * 90, truncated=True)
 
 
-@pytest.mark.parametrize("members", [[], ["password"]])
+@each_row("members", [[], ["password"]])
 def test_a_token_across_the_cut_is_masked(members: list[str]) -> None:
     """Also where only what is kept of a body is searched; what is cut off is no redaction of it."""
     body = b'"https://a.example/f?token=' + SECRET.encode() * 9 + b'"' + b"y" * 90

@@ -1,9 +1,8 @@
 """A session is read under the key alone that wrote it, as long as it lasts, and not a letter changed."""
 
-import pytest
-
 from scheduler_service.security.callers import Role
 from scheduler_service.security.sessions import LONGEST, Session, SessionSeal
+from tests.rows import each_row
 
 KEY = b"the key of the service"
 SESSION = Session("default", Role.EDITOR, "Ünï ✓", 1_000)
@@ -41,9 +40,7 @@ def test_any_other_letter_is_refused() -> None:
         assert SEAL.read(changed, now=0) is None
 
 
-@pytest.mark.parametrize(
-    "text", ["", ".", "..", "1.", "1..", "1.e30.", "é", "\x00", "a" * (LONGEST + 1), "." * 500]
-)
+@each_row("text", ["", ".", "..", "1.", "1..", "1.e30.", "é", "\x00", "a" * (LONGEST + 1), "." * 500])
 def test_what_is_no_session_is_none(text: str) -> None:
     """No text raises."""
     assert SEAL.read(text, now=0) is None

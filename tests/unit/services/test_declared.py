@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 
 import msgspec
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from scheduler_service.services.declared import (
     judge,
     must_compare,
 )
+from tests.rows import each_row
 
 GRACE = 1_000
 SERVICE = Service(tenant="default", name="billing", grace=GRACE)
@@ -45,7 +45,7 @@ def verdict(
     return judge(Case(service, "job", declared, applied, stored, now, force))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("declared", "applied", "stored", "kind", "action"),
     [
         (DECLARED, None, None, DriftKind.MISSING, Action.CREATE),
@@ -138,7 +138,7 @@ def test_one_that_has_finished_is_not_lost() -> None:
     assert verdict(DECLARED, finished.noted, None, force=True).action is Action.CREATE
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("declared", "state", "action"),
     [
         (DeclaredJob("job", b"two", active=True), PAUSED, Action.ACTIVATE),

@@ -8,6 +8,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.services import RateLimit
 from scheduler_service.services.rate_book import LOAN_MS, SKEW_MS
 from scheduler_service.services.shared_window import IDLE_MS
+from tests.rows import each_row
 from tests.unit.services.shared_rates import LimitedCluster
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +58,7 @@ async def test_what_one_node_does_not_need_the_other_gets() -> None:
     assert cluster.most_within(SECOND) <= 50
 
 
-@pytest.mark.parametrize("per", [SECOND, 10 * SECOND])
+@each_row("per", [SECOND, 10 * SECOND])
 async def test_a_single_permit_goes_round(per: int) -> None:
     """`count` 1: the nodes come in turns."""
     cluster = LimitedCluster(RateLimit(1, per))

@@ -3,8 +3,6 @@
 from collections import Counter
 from itertools import pairwise
 
-import pytest
-
 from scheduler_service.services.routing_policies import (
     FAILOVER,
     HASH,
@@ -17,6 +15,7 @@ from scheduler_service.services.routing_policies import (
     choose,
     narrow,
 )
+from tests.rows import each_row
 
 MANY = 10_000
 
@@ -36,7 +35,7 @@ def decide(route: str, among: list[Candidate], count: int = MANY) -> list[str]:
     return chosen
 
 
-@pytest.mark.parametrize("count", [2, 7, 10])
+@each_row("count", [2, 7, 10])
 def test_random_is_even(count: int) -> None:
     """Each instance is as likely as the others: within five standard deviations."""
     found = Counter(decide(RANDOM, candidates(count)))
@@ -114,20 +113,20 @@ def test_failover_keeps_its_order() -> None:
             assert choose(FAILOVER, among, Question(seed=str(number))) == [among[0]]
 
 
-@pytest.mark.parametrize("route", ["broadcast", "shard"])
-@pytest.mark.parametrize("count", [1, 3, 100])
+@each_row("route", ["broadcast", "shard"])
+@each_row("count", [1, 3, 100])
 def test_a_spread_takes_all(route: str, count: int) -> None:
     """Every instance, once, in the order of their ids."""
     assert choose(route, candidates(count), Question()) == candidates(count)
 
 
-@pytest.mark.parametrize("route", [*POLICIES, "broadcast", "shard"])
+@each_row("route", [*POLICIES, "broadcast", "shard"])
 def test_nobody_among_none(route: str) -> None:
     """Where nobody is there, nobody is chosen."""
     assert choose(route, [], Question()) == []
 
 
-@pytest.mark.parametrize("route", POLICIES)
+@each_row("route", POLICIES)
 def test_policies_are_pure(route: str) -> None:
     """Equal arguments give equal choices, which are among those that were given."""
     among = candidates(6)

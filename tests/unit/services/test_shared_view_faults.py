@@ -9,6 +9,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.ports.shared_registry import ServiceNotice, SharedInstance
 from scheduler_service.services.instance_rows import FORMAT, RowUnreadable, instance_of, row_of
 from scheduler_service.services.instances import Instance
+from tests.rows import each_row
 from tests.unit.services.shared_table import SHOP, TENANT, ViewedCluster
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +26,7 @@ def test_a_row_has_all_that_an_instance_said_of_itself() -> None:
     assert instance_of(row_of(msgspec.structs.replace(FULL, load=2, refuses=True))) == FULL
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content",
     [b"", b"\xc1", msgspec.msgpack.encode({"address": 1}), msgspec.msgpack.encode({"format": FORMAT + 1})],
 )

@@ -2,19 +2,18 @@
 
 from pathlib import Path
 
-import pytest
-
 from scheduler_service.settings import load_settings
+from tests.rows import each_row
 from tests.unit.settings.loading import refusal, shown, write
 
 
-@pytest.mark.parametrize("group", ["SIGNING__MD5_SECRET", "SIGNING__SECRETS", "SECRETS__default__A"])
+@each_row("group", ["SIGNING__MD5_SECRET", "SIGNING__SECRETS", "SECRETS__default__A"])
 def test_settings_of_a_later_version_are_refused_by_name(group: str) -> None:
     """Settings of what is not there yet are not taken as if they had an effect (16)."""
     assert "not available in this version" in refusal({f"PUNCTUAL_{group}": "1"})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value", "said"),
     [
         ("SERVER__PORT", "70000", "server.port = '70000' (environment)"),
@@ -70,7 +69,7 @@ def test_tokens_come_from_the_variables_of_dapr() -> None:
     assert load_settings({}, dict.fromkeys(both, "")).settings.dapr.api_token is None
 
 
-@pytest.mark.parametrize("wrong", ["with a space", "line\n", "\u00e4"])
+@each_row("wrong", ["with a space", "line\n", "\u00e4"])
 def test_a_token_that_no_header_carries_is_refused(wrong: str) -> None:
     """By the name of its variable, and without its value."""
     message = refusal({"DAPR_API_TOKEN": wrong})
@@ -78,8 +77,8 @@ def test_a_token_that_no_header_carries_is_refused(wrong: str) -> None:
     assert wrong not in message
 
 
-@pytest.mark.parametrize("name", ["STORE__URL", "STORE", "DATABASE__URL"])
-@pytest.mark.parametrize("url", ["redis://u:p/ss@h:x/1", "redis://:p@ss@h/?a=p@ss", "postgres://u:p/ss@h/d"])
+@each_row("name", ["STORE__URL", "STORE", "DATABASE__URL"])
+@each_row("url", ["redis://u:p/ss@h:x/1", "redis://:p@ss@h/?a=p@ss", "postgres://u:p/ss@h/d"])
 def test_passwords_of_addresses_are_not_shown(name: str, url: str) -> None:
     """A wrong address is refused without them (14)."""
     assert "ss@" not in refusal({f"PUNCTUAL_{name}": url})

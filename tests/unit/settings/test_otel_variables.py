@@ -4,6 +4,7 @@ import pytest
 
 from scheduler_service.settings import SettingsError, load_settings
 from scheduler_service.settings.traces import Traces
+from tests.rows import each_row
 
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318/"}
 
@@ -28,7 +29,7 @@ def test_an_endpoint_switches_the_export_on() -> None:
     assert traces(OTEL_TRACES_EXPORTER="otlp").is_on
 
 
-@pytest.mark.parametrize("off", [{"OTEL_SDK_DISABLED": "true"}, {"OTEL_TRACES_EXPORTER": "none"}])
+@each_row("off", [{"OTEL_SDK_DISABLED": "true"}, {"OTEL_TRACES_EXPORTER": "none"}])
 def test_what_switches_it_off(off: dict[str, str]) -> None:
     """In spite of an endpoint."""
     assert not traces(**ENDPOINT, **off).is_on
@@ -80,7 +81,7 @@ def test_a_setting_of_ours_takes_precedence() -> None:
     assert load_settings({}, ENDPOINT).sources["traces.endpoint"] == "environment OTEL_*"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("environ", "words"),
     [
         ({"OTEL_TRACES_EXPORTER": "zipkin"}, "OTEL_TRACES_EXPORTER = 'zipkin'"),
@@ -113,7 +114,7 @@ def test_headers_are_secret() -> None:
     assert shown["traces.headers.authorization"] == "***"
 
 
-@pytest.mark.parametrize("headers", ["hush-1", "two words=hush-1"])
+@each_row("headers", ["hush-1", "two words=hush-1"])
 def test_no_message_has_a_header(headers: str) -> None:
     """One that is refused may be a secret as well."""
     with pytest.raises(SettingsError) as caught:

@@ -7,6 +7,7 @@ import pytest
 
 from scheduler_service.settings import SettingsError, load_settings
 from scheduler_service.settings.sources import read_env_file
+from tests.rows import each_row
 from tests.unit.docs.pages import PAGES
 from tests.unit.settings.loading import refusal, shown, write
 
@@ -25,7 +26,7 @@ def test_the_first_place_that_has_a_setting_wins(tmp_path: Path) -> None:
     assert found["limits.ready"] == (100_000, "default")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "said"),
     [
         ("PUNCTUAL_SERVER__PROT", "unknown setting server.prot (environment)"),

@@ -6,8 +6,6 @@ import json
 from collections import Counter
 from typing import Any
 
-import pytest
-
 from scheduler_service.domain.execution import (
     DeliveryState,
     ExecutionState,
@@ -35,6 +33,7 @@ from scheduler_service.telemetry.flood import FULL
 from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.metrics.executions import ExecutionMetrics
 from scheduler_service.telemetry.vocabulary import ENDINGS, VOCABULARY
+from tests.rows import each_row
 
 NOW = 1_767_225_600_000
 SECRET = "s3cret"
@@ -99,7 +98,7 @@ def test_an_execution_that_fails_is_one_line() -> None:
     assert SECRET not in json.dumps(keys)
 
 
-@pytest.mark.parametrize(("reason", "attempts"), [("limit", 6), ("policy_spent", 2)])
+@each_row(("reason", "attempts"), [("limit", 6), ("policy_spent", 2)])
 def test_used_up_retries_have_a_word_of_their_own(reason: str, attempts: int) -> None:
     """Where there were any."""
     end = ended(ExecutionState.TERMINATED, reason=reason, attempt_count=attempts)
@@ -108,7 +107,7 @@ def test_used_up_retries_have_a_word_of_their_own(reason: str, attempts: int) ->
     assert [event for event, _ in told(alone)] == ["execution_failed"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("failure_type", "text", "seen"),
     [
         (FailureType.BUSINESS, SECRET, None),
@@ -285,13 +284,13 @@ def alone(record: Record) -> Batch:
     return Batch(uid="u", job_id="one", tenant="default", sequence=3, at=NOW, records=(record,))
 
 
-@pytest.mark.parametrize("record", [*EXECUTIONS, *FIRINGS, *ATTEMPTS, *DELIVERIES])
+@each_row("record", [*EXECUTIONS, *FIRINGS, *ATTEMPTS, *DELIVERIES])
 def test_what_has_a_line_is_counted_as_trouble(record: Record) -> None:
     """Every record for which there is a line is shown to whoever writes it."""
     assert ExecutionMetrics().count(alone(record)) or told(record) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "record",
     [
         FiringRecord(NOW, FiringOutcome.FIRED, execute_number=1),

@@ -12,6 +12,7 @@ from scheduler_service.telemetry.event_reader import LOOKED_AT, UNKNOWN, EventRe
 from scheduler_service.telemetry.event_ring import EventRing
 from scheduler_service.telemetry.event_source import LocalEvents
 from scheduler_service.telemetry.occurrences import Occurrences
+from tests.rows import each_row
 
 pytestmark = pytest.mark.anyio
 MOST = 5
@@ -140,7 +141,7 @@ async def test_what_happened_while_nobody_listened_is_a_gap() -> None:
     assert (taken.gap, numbers(taken)) == (UNKNOWN, [2])
 
 
-@pytest.mark.parametrize("given", ["6-2", "8-2", "7-1", "7-90"])
+@each_row("given", ["6-2", "8-2", "7-1", "7-90"])
 async def test_an_id_of_another_start_or_of_no_event_is_a_gap(given: str) -> None:
     """What is kept follows it."""
     scene = Scene()

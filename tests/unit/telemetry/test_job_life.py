@@ -1,13 +1,13 @@
 """What happens to a job itself is an occurrence, made only while somebody takes them."""
 
 import msgspec
-import pytest
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.occurrences import Occurrence
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.telemetry.job_life import JobLife, changes_of
 from scheduler_service.telemetry.occurrences import Occurrences
+from tests.rows import each_row
 
 NOW = 10_000
 ENTRY = CatalogueEntry(
@@ -41,7 +41,7 @@ PAUSED, FINISHED = _entry(state=JobState.PAUSED), _entry(state=JobState.FINISHED
 DESTROYED = _entry(state=JobState.DESTROYED)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after", "kinds"),
     [
         (None, ENTRY, ["jobCreated"]),

@@ -2,16 +2,15 @@
 
 import io
 
-import pytest
-
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.telemetry.flood import FULL
 from scheduler_service.telemetry.log_occurrences import MEANINGS, OccurrenceLog
 from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.vocabulary import VOCABULARY
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("event", "keys", "kind", "subject"),
     [
         (

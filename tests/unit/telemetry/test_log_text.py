@@ -1,13 +1,12 @@
 """What of a text may stand in the log."""
 
-import pytest
-
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.telemetry.log_text import LONGEST, host_of, safe_message, shorten, told_message
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "host"),
     [
         ("http://a.test/b?c#d", "a.test"),

@@ -11,6 +11,7 @@ from scheduler_service.telemetry.flood import FULL
 from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.tally import LINE_SECONDS
 from scheduler_service.telemetry.vocabulary import VOCABULARY
+from tests.rows import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +47,7 @@ def test_a_line_begins_with_when_how_much_and_what() -> None:
     assert (first["level"], second["level"]) == ("info", "error")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("level", "seen"),
     [
         ("debug", ["ready", "worker_not_stopped", "turn_failed"]),
@@ -82,7 +83,7 @@ def test_the_form_is_that_of_the_stream_or_the_given_one() -> None:
     assert json.loads(forced.getvalue())["event"] == "ready"
 
 
-@pytest.mark.parametrize("form", ["json", "text"])
+@each_row("form", ["json", "text"])
 def test_a_value_can_neither_end_a_line_nor_steer_a_terminal(form: Any) -> None:
     """Whatever a target or a caller wrote into it, and under whatever name it comes."""
     stream = io.StringIO()

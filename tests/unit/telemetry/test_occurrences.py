@@ -1,7 +1,5 @@
 """Occurrences: made of records and of log lines, at no cost while nobody takes them."""
 
-import pytest
-
 from scheduler_service.domain.execution import (
     DeliveryState,
     ExecutionState,
@@ -20,6 +18,7 @@ from scheduler_service.domain.records import (
 from scheduler_service.ports.history import Batch
 from scheduler_service.telemetry.log_occurrences import MEANINGS, OccurrenceLog
 from scheduler_service.telemetry.occurrences import Occurrences, occurrences_of
+from tests.rows import each_row
 
 NOW = 10_000
 
@@ -43,7 +42,7 @@ def _execution(state: ExecutionState, *, started_at: int | None = NOW) -> Execut
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("record", "kind"),
     [
         (_execution(ExecutionState.PROCESSING), OccurrenceKind.STARTED),
@@ -72,7 +71,7 @@ def test_a_record_that_matters_is_one_occurrence(record: Record, kind: Occurrenc
     assert (occurrence.tenant, occurrence.job_id, occurrence.uid) == ("default", "one", "u")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "record",
     [
         _execution(ExecutionState.PROCESSING, started_at=NOW - 900),
@@ -94,7 +93,7 @@ def test_an_end_tells_its_lateness_error_and_attempts() -> None:
     assert (end.lateness_ms, end.error, end.failure_type, end.count) == (40, "404", FailureType.HTTP, 2)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("failure", "written", "said"),
     [
         (FailureType.CONNECT, "no answer of http://user:pw@host/a?key=1", "no answer of http://host"),

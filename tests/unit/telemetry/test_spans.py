@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from scheduler_service.domain.execution import DeliveryState, ExecutionState, FailureType, TriggeredBy
 from scheduler_service.domain.records import (
     AttemptEnded,
@@ -20,6 +18,7 @@ from scheduler_service.domain.tracing import ATTEMPT, CHECK, STEP, execution_spa
 from scheduler_service.ports.history import Batch
 from scheduler_service.telemetry.spans import Span, spans_of
 from tests.otlp_collector import check_tree
+from tests.rows import each_row
 
 TRACE = trace_of("uid", 1)
 CALLER = "0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
@@ -84,7 +83,7 @@ def story(trace: str = "") -> list[Record]:
     ]
 
 
-@pytest.mark.parametrize(("caller", "outside"), [("", ""), (CALLER, "b7ad6b7169203331")])
+@each_row(("caller", "outside"), [("", ""), (CALLER, "b7ad6b7169203331")])
 def test_the_tree_of_an_execution(caller: str, outside: str) -> None:
     """One root, below the span of a caller if there is one; every parent exists, and ids are unique."""
     found = made(*story(caller))

@@ -1,9 +1,8 @@
 """Which worker processes cannot write their files: from what they tell, until it is over."""
 
-import pytest
-
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.telemetry.worker_stores import WorkerStores
+from tests.rows import each_row
 
 LOST, BACK = OccurrenceKind.STORE_LOST, OccurrenceKind.STORE_BACK
 
@@ -23,7 +22,7 @@ def test_each_process_and_part_is_named() -> None:
     assert stores.name("history", 3) == ["history of worker process 3"]
 
 
-@pytest.mark.parametrize("kind", [OccurrenceKind.WORKER_LOST, OccurrenceKind.WORKER_BACK])
+@each_row("kind", [OccurrenceKind.WORKER_LOST, OccurrenceKind.WORKER_BACK])
 def test_it_is_over_when_the_process_says_so_or_starts_again(kind: OccurrenceKind) -> None:
     """Each part for itself; a new process has all of them."""
     lost = ((LOST, "worker 2"), (LOST, "worker 2/history"), (LOST, "worker 1"))

@@ -3,15 +3,15 @@
 import math
 from typing import get_args
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from client_sdk.models.fields import JitterKind
 from scheduler_service.timing.backoff import JITTERS, WAIT_MAX, full_jitter, wait
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("interval", "rate", "ceiling", "n", "expected"),
     [
         (1_000, 2.0, None, 1, 1_000),
@@ -31,7 +31,7 @@ def test_waits_grow_by_their_rate(
     assert wait(interval, rate, ceiling, n) == expected
 
 
-@pytest.mark.parametrize("rate", [2.0, 1e308, math.inf])
+@each_row("rate", [2.0, 1e308, math.inf])
 def test_a_huge_rate_is_capped(rate: float) -> None:
     """A wait never overflows."""
     assert wait(1_000, rate, None, 1) == 1_000

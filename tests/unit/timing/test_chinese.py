@@ -2,12 +2,11 @@
 
 from datetime import UTC, datetime
 
-import pytest
-
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.moments import as_moment
 from scheduler_service.timing.preview import describe, preview, show
 from scheduler_service.timing.timer import Timer, TimerText, compile_timer
+from tests.rows import each_row
 
 NOON = as_moment(datetime(2024, 3, 30, 12, tzinfo=UTC))
 
@@ -17,7 +16,7 @@ def make(due_time: str | None, period: str | None, **members: object) -> Timer:
     return compile_timer(text, default_zone="UTC")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("timer", "sentence"),
     [
         (make(None, None), "一次，立即"),

@@ -2,21 +2,20 @@
 
 from datetime import UTC, datetime
 
-import pytest
-
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.moments import DAY, HOUR, as_moment
 from scheduler_service.timing.cron import parse_cron
 from scheduler_service.timing.occurrences import following
 from scheduler_service.timing.timer import TimerText, compile_timer
 from scheduler_service.timing.zones import load_zone
+from tests.rows import each_row
 
 
 def at(year: int) -> int:
     return as_moment(datetime(year, 6, 1, tzinfo=UTC))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("expression", "year"),
     [("0 0 0 1 1 ? 2030", 2030), ("0 0 0 1 1 ?", 2199), ("0 0 0 1 1 ?", 2205)],
 )
@@ -25,7 +24,7 @@ def test_there_is_an_end(expression: str, year: int) -> None:
     assert parse_cron(expression).next(at(year), load_zone("UTC")) is None
 
 
-@pytest.mark.parametrize(("expression", "year"), [("0 0 0 1 1 ? 2030", 2029), ("0 0 0 1 7 ?", 1970)])
+@each_row(("expression", "year"), [("0 0 0 1 1 ? 2030", 2029), ("0 0 0 1 7 ?", 1970)])
 def test_there_is_a_beginning(expression: str, year: int) -> None:
     """Before the first year of the expression, or of the calendar, nothing was."""
     assert parse_cron(expression).previous(at(year), load_zone("UTC")) is None

@@ -2,15 +2,15 @@
 
 import re
 
-import pytest
 from hypothesis import given, settings
 
 from scheduler_service.timing.cron import parse_cron
 from scheduler_service.timing.cron_chinese import describe
+from tests.rows import each_row
 from tests.unit.timing.expressions import quartz_expressions, unix_expressions
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("expression", "sentence"),
     [
         ("*/5 * * * *", "每 5 分钟"),

@@ -1,14 +1,14 @@
 """Cron in English, for the preview (SPEC section 3)."""
 
-import pytest
 from hypothesis import given, settings
 
 from scheduler_service.timing.cron import parse_cron
 from scheduler_service.timing.cron_english import describe
+from tests.rows import each_row
 from tests.unit.timing.expressions import quartz_expressions, unix_expressions
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("expression", "sentence"),
     [
         ("*/5 * * * *", "Every 5 minutes"),
@@ -49,7 +49,7 @@ def test_every_expression_has_a_sentence(expression: str) -> None:
     assert "  " not in sentence
 
 
-@pytest.mark.parametrize(("step", "word"), [(11, "11th"), (12, "12th"), (13, "13th"), (22, "22nd")])
+@each_row(("step", "word"), [(11, "11th"), (12, "12th"), (13, "13th"), (22, "22nd")])
 def test_numbers_in_words(step: int, word: str) -> None:
     """The teens are all `th`."""
     assert f"every {word} day" in describe(parse_cron(f"0 0 0 */{step} * ?"))

@@ -18,6 +18,7 @@ from cronsim import CronSim
 from scheduler_service.domain.moments import EPOCH, HOUR, MINUTE, as_datetime, as_moment
 from scheduler_service.timing.cron import Cron, parse_cron
 from scheduler_service.timing.zones import Zone, load_zone
+from tests.rows import each_row
 
 ZONES = (
     "Africa/Cairo", "Africa/Casablanca", "America/Asuncion", "America/Havana", "America/New_York",
@@ -131,7 +132,7 @@ def compare(name: str, per_change: int) -> None:
                 assert theirs == found or explained, (who, text, name, after)
 
 
-@pytest.mark.parametrize("name", ZONES)
+@each_row("name", ZONES)
 def test_two_other_evaluators_agree_but_for_the_policy_of_clock_changes(name: str) -> None:
     """Random expressions, random moments around every change of clocks from 2020 to 2035 (SPEC section 3)."""
     compare(name, 4)

@@ -4,9 +4,10 @@ import pytest
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.timing.cron import parse_cron
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "field", "value", "column"),
     [
         ("60 * * * * ?", "second", "60", 0),

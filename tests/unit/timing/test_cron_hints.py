@@ -9,6 +9,7 @@ from scheduler_service.timing.cron import parse_cron
 from scheduler_service.timing.cron_hints import advise
 from scheduler_service.timing.durations import parse_duration
 from scheduler_service.timing.timer import TimerText, compile_timer
+from tests.rows import each_row
 
 
 def refusal(text: str) -> ExpressionError:
@@ -17,7 +18,7 @@ def refusal(text: str) -> ExpressionError:
     return caught.value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "instead"),
     [
         # Five-field habits in six fields.
@@ -69,7 +70,7 @@ def test_a_mistake_that_people_make_gets_its_remedy(text: str, instead: str) -> 
     assert refusal(text).full_message.endswith(f"write {instead!r}")
 
 
-@pytest.mark.parametrize("text", ['"0 9 * * *"', "0 9 * * *;", "0 9 * * * CRON_TZ=UTC"])
+@each_row("text", ['"0 9 * * *"', "0 9 * * *;", "0 9 * * * CRON_TZ=UTC"])
 def test_signs_around_an_expression_are_not_taken_for_the_h_of_jenkins(text: str) -> None:
     """The reason names what is wrong with this text."""
     assert refusal(text).full_message.endswith("; the fields stand alone: write '0 9 * * *'")
@@ -87,7 +88,7 @@ def test_both_day_fields_given_get_their_remedy() -> None:
     assert "both are given ('1' and 'MON'); write '?' in one of them (column 11)" in message
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["0 */90 * * * ?", "0 0 9 12 15 * ? *", "61 * * * * ?", "0 0 9 ? * 8", "x", "", "every day", "every 5 x"],
 )
@@ -122,7 +123,7 @@ def test_advice_can_be_followed(fields: list[str]) -> None:
                 parse_duration(instead)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("due", "period", "said"),
     [
         ("0s", "timeing", "the kind follows from dueTime and period"),

@@ -2,11 +2,10 @@
 
 from datetime import datetime
 
-import pytest
-
 from scheduler_service.domain.moments import MINUTE, as_moment
 from scheduler_service.timing.cron import parse_cron
 from scheduler_service.timing.zones import load_zone
+from tests.rows import each_row
 
 
 def at(text: str) -> int:
@@ -36,7 +35,7 @@ def test_milliseconds_do_not_hide_a_firing():
     assert cron.previous(2_001, utc) == 2_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     "expression",
     [
         "* * * 31 12 ? 2199",

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.timing.cron import parse_cron
 from scheduler_service.timing.cron_text import MACROS
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "dialect", "normal"),
     [
         ("0 0 9 * * ?", "quartz", "0 0 9 * * ?"),
@@ -33,13 +34,13 @@ def test_dialect_and_normal_form(text: str, dialect: str, normal: str):
     assert parse_cron(normal) == cron
 
 
-@pytest.mark.parametrize("macro", sorted(MACROS))
+@each_row("macro", sorted(MACROS))
 def test_macros_are_unix(macro: str):
     """A macro is `unix`."""
     assert parse_cron(macro).dialect == "unix"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "0 0 30 2 *",

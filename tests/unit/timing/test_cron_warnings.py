@@ -1,6 +1,5 @@
 """What is said of a cron expression that can be read, but was probably meant otherwise (SPEC section 3)."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -8,13 +7,14 @@ from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.timing.cron import parse_cron
 from scheduler_service.timing.cron_warnings import find_warnings
 from scheduler_service.timing.timer import TimerText, compile_timer
+from tests.rows import each_row
 
 
 def doubts(text: str) -> list[tuple[str, str]]:
     return list(find_warnings(text, parse_cron(text)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "instead"),
     [
         ("*/5 * * * * *", "*/5 * * * *"),
@@ -35,7 +35,7 @@ def test_the_habit_of_five_fields_is_noticed(text: str, instead: str) -> None:
     parse_cron(instead)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "code", "said"),
     [
         ("* 0 9 * * ?", "every_second", "every second in minute 0 in hour 9"),
@@ -59,7 +59,7 @@ def test_what_fires_otherwise_than_it_looks_is_said(text: str, code: str, said: 
     assert said in found[1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "*/5 * * * * ?",

@@ -11,6 +11,7 @@ from scheduler_service.domain.moments import DAY, HOUR, MINUTE, SECOND, as_momen
 from scheduler_service.timing.durations import Duration, parse_duration, parse_repeats, shift
 from scheduler_service.timing.times import parse_time
 from scheduler_service.timing.zones import load_zone
+from tests.rows import each_row
 
 ALPHABET = "PRTYMWDHS0123456789.,/-+ hmsdnuµ"
 
@@ -19,7 +20,7 @@ def at(text: str) -> int:
     return as_moment(datetime.fromisoformat(text).astimezone(UTC))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "ms"),
     [
         ("0h0m2s", 2 * SECOND),
@@ -44,7 +45,7 @@ def test_clock_durations_have_their_length(text: str, ms: int) -> None:
     assert parse_duration(text) == Duration(ms=ms)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "duration"),
     [
         ("P1DT1H20M10S", Duration(days=1, ms=HOUR + 20 * MINUTE + 10 * SECOND)),
@@ -60,7 +61,7 @@ def test_iso_dates_go_by_the_calendar(text: str, duration: Duration) -> None:
     assert parse_duration(text) == duration
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *("", " ", "P", "PT", "P1", "P1DT", "PT1H1D", "P1H", "PT1.5H", "P1M1Y", "pt5s", "PT5s", "-PT5S"),
@@ -82,7 +83,7 @@ def test_a_duration_is_never_rounded_to_nothing() -> None:
     assert parse_duration("PT0.0001S").ms == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "count", "duration"),
     [
         ("R4/PT3S", 4, Duration(ms=3 * SECOND)),
@@ -96,7 +97,7 @@ def test_repetitions_are_read(text: str, count: int | None, duration: Duration) 
     assert parse_repeats(text) == (count, duration)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *("R0/PT3S", "R/PT3S", "R-1/PT3S", "R4", "R4/", "R4/P", "R4PT3S", "R4//PT3S", "4R/PT3S", "R4/3s"),
@@ -109,7 +110,7 @@ def test_other_repetitions_are_refused(text: str) -> None:
         parse_repeats(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("start", "text", "times", "end"),
     [
         ("2024-01-31T10:00:00Z", "P1M", 1, "2024-02-29T10:00:00Z"),

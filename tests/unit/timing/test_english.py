@@ -2,13 +2,12 @@
 
 from datetime import UTC, datetime
 
-import pytest
-
 from scheduler_service.domain.moments import as_moment
 from scheduler_service.timing import zones
 from scheduler_service.timing.durations import parse_duration
 from scheduler_service.timing.english import describe, length, note
 from scheduler_service.timing.timer import Timer, TimerText, compile_timer
+from tests.rows import each_row
 
 
 def make(due_time: str | None, period: str | None, **members: object) -> Timer:
@@ -20,7 +19,7 @@ def at(text: str) -> int:
     return as_moment(datetime.fromisoformat(text).replace(tzinfo=UTC))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("timer", "sentence"),
     [
         (make(None, None), "Once, at once"),
@@ -72,7 +71,7 @@ def test_note_marks_the_days_on_which_clocks_change():
     assert note(zones.load_zone("UTC"), at("2026-03-29T12:00:00")) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "words"),
     [
         ("2h30m", "2 hours 30 minutes"),

@@ -1,18 +1,17 @@
 """The languages of timers: each says the same of a timer, in words of its own."""
 
-import pytest
-
 from scheduler_service.domain.moments import HOUR
 from scheduler_service.timing.durations import Duration
 from scheduler_service.timing.languages import LANGUAGES
 from scheduler_service.timing.timer import TimerText, compile_timer
 from scheduler_service.timing.zones import load_zone
+from tests.rows import each_row
 
 CHANGE = 1_774_746_000_000
 """2026-03-29, 01:00 UTC: clocks go forward in Berlin."""
 
 
-@pytest.mark.parametrize("tag", LANGUAGES)
+@each_row("tag", LANGUAGES)
 def test_each_language_has_words_for_the_same(tag: str) -> None:
     """A sentence without a full stop, a note where clocks change and none elsewhere, a length."""
     words = LANGUAGES[tag]

@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 from itertools import islice
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from scheduler_service.timing.misfire import (
 )
 from scheduler_service.timing.occurrences import Firing, advance, between, upcoming
 from scheduler_service.timing.timer import Timer, TimerText, compile_timer
+from tests.rows import each_row
 
 NOON = as_moment(datetime(2024, 5, 15, 12, tzinfo=UTC))
 MINUTELY, EVERY_MINUTE = "0 * * * * ?", "1m"
@@ -39,7 +39,7 @@ def planned(firings: tuple[Firing, ...]) -> list[int]:
     return [firing.planned_at for firing in firings]
 
 
-@pytest.mark.parametrize("period", [MINUTELY, EVERY_MINUTE])
+@each_row("period", [MINUTELY, EVERY_MINUTE])
 def test_before_its_moment_nothing_is_due(period: str) -> None:
     """SPEC section 3: firings are computed; looking too early changes nothing."""
     cursor = Cursor(NOON, NOON)
@@ -47,7 +47,7 @@ def test_before_its_moment_nothing_is_due(period: str) -> None:
     assert found == DueFirings(None, (), (), cursor, Firing(NOON + MINUTE, NOON + MINUTE))
 
 
-@pytest.mark.parametrize("period", [MINUTELY, EVERY_MINUTE])
+@each_row("period", [MINUTELY, EVERY_MINUTE])
 def test_a_punctual_firing_is_due_alone(period: str) -> None:
     """SPEC section 3: at its moment a firing is due, and used up by the look."""
     found = plan(make(period), Cursor(NOON, NOON), "", now=NOON + MINUTE)
@@ -55,8 +55,8 @@ def test_a_punctual_firing_is_due_alone(period: str) -> None:
     assert plan(make(period), found.cursor, "", now=NOON + MINUTE).late == ()
 
 
-@pytest.mark.parametrize("period", [MINUTELY, EVERY_MINUTE])
-@pytest.mark.parametrize(
+@each_row("period", [MINUTELY, EVERY_MINUTE])
+@each_row(
     ("policy", "missed", "caught_up"),
     [
         ("fire_once", MissedRun(NOON + MINUTE, NOON + 7 * MINUTE, 7), [8]),
@@ -76,7 +76,7 @@ def test_each_policy_splits_the_missed(
     assert found.cursor.last == NOON + 9 * MINUTE
 
 
-@pytest.mark.parametrize("period", [MINUTELY, EVERY_MINUTE])
+@each_row("period", [MINUTELY, EVERY_MINUTE])
 def test_exactly_the_grace_is_late_and_a_millisecond_more_is_missed(period: str) -> None:
     """SPEC section 3: within `graceSeconds` a firing is merely late."""
     timer = make(period, misfire_policy="skip", misfire_grace=30 * SECOND)
@@ -226,7 +226,7 @@ def test_every_due_firing_ends_in_exactly_one_place(
         assert found.cursor.used == start.used + len(taken)
 
 
-@pytest.mark.parametrize("period", [MINUTELY, EVERY_MINUTE])
+@each_row("period", [MINUTELY, EVERY_MINUTE])
 def test_a_pause_ends_and_the_phase_stays(period: str) -> None:
     """SPEC section 10, PUT: by default its firings are skipped, and the next is the next of the phase."""
     timer = make(period, "2024-05-15 12:00:00")
@@ -252,7 +252,7 @@ def test_a_pause_uses_up_no_repeats_and_a_relative_timer_starts_anew() -> None:
     assert left == [NOON + HOUR + 30 * SECOND + number * MINUTE for number in range(3)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("policy", "missed", "caught_up"),
     [
         ("skip", MissedRun(NOON + MINUTE, NOON + 5 * MINUTE, 5), []),

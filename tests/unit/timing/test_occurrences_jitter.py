@@ -2,7 +2,6 @@
 
 from itertools import islice, pairwise
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from scheduler_service.domain.moments import DAY, HOUR, MINUTE, SECOND, rfc3339
 from scheduler_service.timing.durations import LATEST
 from scheduler_service.timing.occurrences import advance, between, latest, tally, upcoming, warnings_at
 from scheduler_service.timing.timer import Timer
+from tests.rows import each_row
 from tests.unit.timing.timers import NOON, anchors, make, timers
 
 
@@ -19,7 +19,7 @@ def moments(timer: Timer, anchor: int = NOON, count: int = 5, seed: str = "") ->
     return [rfc3339(firing.planned_at)[:19] for firing in islice(coming, count)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("due_time", "period", "expected"),
     [
         (None, None, ["2024-05-15T12:00:00"]),
@@ -112,7 +112,7 @@ def test_firings_rise_and_jitter_keeps_its_place(timer: Timer, anchor: int, coun
         assert earlier.planned_at < later.base
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "codes"),
     [
         ({"due_time": "2024-05-15 11:59:59", "period": "0s"}, ["in_the_past"]),

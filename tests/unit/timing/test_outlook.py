@@ -2,8 +2,6 @@
 
 from collections import Counter
 
-import pytest
-
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.moments import DAY, HOUR
 from scheduler_service.timing.occurrences import between
@@ -11,6 +9,7 @@ from scheduler_service.timing.outlook import FiringCounts, look_ahead
 from scheduler_service.timing.timer import Timer, TimerText, compile_timer
 from scheduler_service.timing.times import parse_time
 from scheduler_service.timing.zones import load_zone
+from tests.rows import each_row
 
 UTC = load_zone("UTC")
 
@@ -23,9 +22,9 @@ def timer(period: str, zone: str = "Europe/Berlin", **members: str) -> Timer:
     )
 
 
-@pytest.mark.parametrize("since", ["2026-03-27 10:17:23", "2026-10-23 00:00:00", "2026-01-30 23:59:59"])
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata", "America/Havana"])
-@pytest.mark.parametrize(
+@each_row("since", ["2026-03-27 10:17:23", "2026-10-23 00:00:00", "2026-01-30 23:59:59"])
+@each_row("zone", ["Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata", "America/Havana"])
+@each_row(
     "period",
     [
         "0 30 2 * * ?",

@@ -8,6 +8,7 @@ from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.domain.moments import HOUR, MINUTE, SECOND
 from scheduler_service.timing.durations import Duration
 from scheduler_service.timing.timer import TimerText, compile_timer, is_period
+from tests.rows import each_row
 
 
 def problems(**members: object) -> dict[str, str]:
@@ -17,7 +18,7 @@ def problems(**members: object) -> dict[str, str]:
     return {problem.pointer: problem.code for problem in caught.value.problems}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("due_time", "period", "kind"),
     [
         (None, None, "one_time"),
@@ -81,7 +82,7 @@ def test_a_period_without_length_fires_once() -> None:
     assert compile_timer(TimerText(due_time="1m", period="5m"), default_zone="UTC").repeats is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "expected"),
     [
         ({"due_time": "soon", "period": "5m"}, {"/dueTime": "invalid"}),
@@ -112,7 +113,7 @@ def test_what_is_wrong_is_named(members: dict[str, object], expected: dict[str, 
     assert problems(**members) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said"),
     [
         ("P2H", "; hours, minutes and seconds stand behind T: write 'PT2H'"),
@@ -151,7 +152,7 @@ def test_what_people_write_as_a_moment_gets_its_remedy(text: str, said: str) -> 
     assert said in problem.message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "instead"),
     [("daily", "@daily"), ("Weekly", "@weekly"), ("*/5", "*/5 * * * *"), ("*", "* * * * *")],
 )
@@ -162,7 +163,7 @@ def test_what_people_write_as_a_period_gets_its_remedy(text: str, instead: str) 
     assert refused.value.problems[0].message.endswith(f"write {instead!r}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("period", "said"),
     [
         ("P5M", ["'P5M' is 5 months; 5 minutes are 'PT5M'"]),
@@ -193,7 +194,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("due_time", "period", "codes"),
     [
         ("1h", None, ["due_time_ignored"]),
@@ -238,8 +239,8 @@ def test_no_text_raises_anything_but_a_definition_error(**members: str | None) -
     assert timer.misfire_grace == MINUTE
 
 
-@pytest.mark.parametrize("due_time", [None, "", "0s", "1h"])
-@pytest.mark.parametrize("period", ["5", "blah", "R0/PT3S", "R/PT3S", "R4/PT0S", "-5m", "Cron"])
+@each_row("due_time", [None, "", "0s", "1h"])
+@each_row("period", ["5", "blah", "R0/PT3S", "R/PT3S", "R4/PT0S", "-5m", "Cron"])
 def test_a_period_that_is_none_is_refused_with_or_without_due_time(due_time: str | None, period: str) -> None:
     """A `period` is a duration, cron or `external`, whether it has an effect or not (SPEC section 3)."""
     with pytest.raises(DefinitionError) as refused:
@@ -248,7 +249,7 @@ def test_a_period_that_is_none_is_refused_with_or_without_due_time(due_time: str
     assert not is_period(period)
 
 
-@pytest.mark.parametrize("period", ["5m", "PT5M", "R4/PT3S", "0 0 9 * * ?", "@daily", "external"])
+@each_row("period", ["5m", "PT5M", "R4/PT3S", "0 0 9 * * ?", "@daily", "external"])
 def test_a_period_is_known_by_its_form(period: str) -> None:
     """The forms of SPEC section 3.2."""
     assert is_period(period)

@@ -6,9 +6,10 @@ from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.timing.times import local_text, looks_like_time, parse_time
 from scheduler_service.timing.zones import load_zone
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "zone", "utc"),
     [
         ("2023-10-01 09:00:01", "Asia/Shanghai", "2023-10-01T01:00:01.000Z"),
@@ -29,7 +30,7 @@ def test_times_are_local_unless_they_have_an_offset(text: str, zone: str, utc: s
     assert rfc3339(parse_time(text, load_zone(zone))) == utc
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *("", "2023-10-01", "09:00:01", "2023-02-29 09:00:01", "2023-13-01 09:00:01", "2023-10-01 24:00:00"),

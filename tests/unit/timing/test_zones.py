@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.moments import HOUR, MINUTE, as_datetime, as_moment
 from scheduler_service.timing import zones
+from tests.rows import each_row
 
 WORLD = [
     "UTC",
@@ -94,7 +95,7 @@ def test_the_rule_goes_on_to_2199():
     assert berlin.to_local(at("2199-12-31T00:00:00")) - at("2199-12-31T00:00:00") == HOUR
 
 
-@pytest.mark.parametrize("name", WORLD)
+@each_row("name", WORLD)
 def test_stretches_say_what_the_zone_file_says(name: str):
     """Every change from 1970 to 2200, to the millisecond, and nothing between."""
     zone, info = zones.load_zone(name), reference(name)
@@ -156,7 +157,7 @@ def test_a_near_miss_is_answered_with_the_right_name():
         zones.load_zone("europe/paris")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "remedy"),
     [
         ("Asia/Peking", "did you mean 'Asia/Shanghai'?"),

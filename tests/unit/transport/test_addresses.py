@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.errors import RefusedTarget
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "origin", "path"),
     [
         ("http://example.com", "http://example.com", "/"),
@@ -26,7 +27,7 @@ def test_normal_form(url: str, origin: str, path: str) -> None:
     assert (place.site.origin, place.path) == (origin, path)
 
 
-@pytest.mark.parametrize("port", ["0", "65536", "x", "-1", "８０", "000080"])
+@each_row("port", ["0", "65536", "x", "-1", "８０", "000080"])
 def test_wrong_port(port: str) -> None:
     """A port is a number from 1 to 65535, in ASCII digits."""
     with pytest.raises(RefusedTarget):

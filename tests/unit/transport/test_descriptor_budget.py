@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
+from tests.rows import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -81,7 +82,7 @@ def test_one_alone_takes_half() -> None:
     assert bench.budget.blocked == {greedy: None}
 
 
-@pytest.mark.parametrize("greedy", [1, 2, 3, 10, 50])
+@each_row("greedy", [1, 2, 3, 10, 50])
 def test_a_new_origin_always_finds_some(greedy: int) -> None:
     """However many take what they can, in turns, and give nothing back."""
     bench = Bench(200)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler_service.transport.errors import PolicyError
 from scheduler_service.transport.guard import EgressPolicy
+from tests.rows import each_row
 
 OPEN = EgressPolicy(allow=["0.0.0.0/0", "::/0"], deny=[])
 DEFAULT = EgressPolicy(allow=[], deny=[])
@@ -17,7 +18,7 @@ def refuses(policy: EgressPolicy, text: str, host: str = "name.test") -> bool:
     return policy.refuse_address(host, ip_address(text)) is not None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["169.254.169.254", "169.254.0.1", "fe80::1", "fd00:ec2::254", "100.100.100.200", "192.0.0.192",
      "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1",
@@ -31,7 +32,7 @@ def test_metadata_and_link_local_are_always_refused(text: str) -> None:
     assert refuses(EgressPolicy(allow=["name.test", text], deny=[]), text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["::ffff:127.0.0.1", "64:ff9b::10.0.0.1", "2002:c0a8:101::1", "2001:0:7f00:1::", "::127.0.0.1",
      "::ffff:0:127.0.0.1", "::ffff:0:10.0.0.1", "2606:4700::5efe:127.0.0.1", "2606:4700::200:5efe:10.0.0.1"],
@@ -41,9 +42,7 @@ def test_translated_forms_are_refused_whatever_the_settings(text: str) -> None:
     assert refuses(OPEN, text)
 
 
-@pytest.mark.parametrize(
-    "text", ["127.0.0.1", "10.1.2.3", "100.64.0.1", "224.0.0.1", "240.0.0.1", "::1", "fd12::1"]
-)
+@each_row("text", ["127.0.0.1", "10.1.2.3", "100.64.0.1", "224.0.0.1", "240.0.0.1", "::1", "fd12::1"])
 def test_private_ranges_need_an_entry(text: str) -> None:
     """Loopback, private, shared, multicast and reserved: refused, unless a block or the host is allowed."""
     assert refuses(DEFAULT, text)
@@ -53,7 +52,7 @@ def test_private_ranges_need_an_entry(text: str) -> None:
     assert refuses(EgressPolicy(allow=["other.test", "*.name.test"], deny=[]), text)
 
 
-@pytest.mark.parametrize("text", ["fd12::5efe:8.8.8.8", "fd12::200:5efe:8.8.8.8"])
+@each_row("text", ["fd12::5efe:8.8.8.8", "fd12::200:5efe:8.8.8.8"])
 def test_a_public_address_inside_opens_no_private_one(text: str) -> None:
     """The tunnel's own address is judged as well."""
     assert refuses(DEFAULT, text)
@@ -81,7 +80,7 @@ def test_loopback_names_follow_loopback() -> None:
         assert EgressPolicy(allow=["10.0.0.0/8"], deny=[]).refuse_name(name)
 
 
-@pytest.mark.parametrize("entry", ["10.0.0.0/33", "10.0.0.1/8", "http://x", "a*b", "*", "", "1.2.3", "x y"])
+@each_row("entry", ["10.0.0.0/33", "10.0.0.1/8", "http://x", "a*b", "*", "", "1.2.3", "x y"])
 def test_wrong_entries_are_refused_by_name(entry: str) -> None:
     """An entry that cannot be read stops the start, and names its setting."""
     with pytest.raises(PolicyError, match=r"egress\.deny"):

@@ -1,9 +1,8 @@
 """What the egress policy says of a URL before any request (SPEC section 9)."""
 
-import pytest
-
 from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.literal_targets import judge_literal
+from tests.rows import each_row
 
 NEVER = (
     "http://169.254.169.254",
@@ -33,26 +32,26 @@ EVERYTHING = EgressPolicy(
 )
 
 
-@pytest.mark.parametrize("url", NEVER)
+@each_row("url", NEVER)
 def test_some_are_refused_whatever_the_settings_say(url: str) -> None:
     """Metadata, link-local and translated addresses, odd spellings, user information."""
     assert judge_literal(EVERYTHING, url) is not None
 
 
-@pytest.mark.parametrize("url", UNLESS_ALLOWED)
+@each_row("url", UNLESS_ALLOWED)
 def test_others_unless_they_are_allowed(url: str) -> None:
     """Loopback and private addresses, and names of loopback."""
     assert judge_literal(EgressPolicy(allow=(), deny=()), url) is not None
     assert judge_literal(EVERYTHING, url) is None
 
 
-@pytest.mark.parametrize("url", FINE)
+@each_row("url", FINE)
 def test_a_public_address_or_a_name_is_fine(url: str) -> None:
     """A name is not looked up."""
     assert judge_literal(EgressPolicy(allow=(), deny=()), url) is None
 
 
-@pytest.mark.parametrize("url", ["http://93.184.216.34", "https://denied.example.com"])
+@each_row("url", ["http://93.184.216.34", "https://denied.example.com"])
 def test_what_is_denied_is_refused(url: str) -> None:
     """`egress.deny` wins."""
     assert judge_literal(EVERYTHING, url) is not None

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler_service.transport.errors import ConnectFailed
 from scheduler_service.transport.response_parser import HEAD_BYTES, HEAD_COUNT, ParsedResponse, ResponseParser
+from tests.rows import each_row
 
 
 def receive(*pieces: bytes, method: str = "POST", limit: int = 1000) -> tuple[ParsedResponse, bool]:
@@ -59,7 +60,7 @@ def test_interim_answers_are_skipped() -> None:
     assert (reply.status, reply.headers, reusable) == (201, (("content-length", "0"),), True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "head"),
     [
         ("HEAD", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"),
@@ -94,7 +95,7 @@ def test_noise_after_the_answer() -> None:
     assert receive(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", method="HEAD")[1] is False
 
 
-@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+@each_row("coding", ["gzip", "deflate"])
 def test_decoded(coding: str) -> None:
     """gzip and deflate are decoded, and the headers that spoke of the encoded body go."""
     body = gzip.compress(b"hello") if coding == "gzip" else zlib.compress(b"hello")
@@ -119,14 +120,14 @@ def test_bomb() -> None:
         receive(encoded("gzip", gzip.compress(b"") * 100))
 
 
-@pytest.mark.parametrize("body", [b"not gzip", gzip.compress(b"hello", mtime=0)[:-3]], ids=["other", "cut"])
+@each_row("body", [b"not gzip", gzip.compress(b"hello", mtime=0)[:-3]], ids=["other", "cut"])
 def test_broken_encoding(body: bytes) -> None:
     """A body that is not what its coding says is no answer."""
     with pytest.raises(ConnectFailed, match="gzip body"):
         receive(encoded("gzip", body))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "head",
     [
         b"HTTP/1.1 200 OK\r\n" + b"X-A: b\r\n" * (HEAD_COUNT + 1) + b"\r\n",
@@ -144,7 +145,7 @@ def test_endless_heads(head: bytes) -> None:
         receive(head)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         b"SSH-2.0-OpenSSH\r\n",
@@ -215,7 +216,7 @@ def test_text_in_another_charset() -> None:
     assert len(grown.body) == 4
 
 
-@pytest.mark.parametrize("size", [1, 1000])
+@each_row("size", [1, 1000])
 def test_folded_headers(size: int) -> None:
     """A line that goes on is one value (RFC 9112 section 5.2)."""
     raw = b"HTTP/1.1 200 OK\r\nX-A: one\r\n two\r\nX-B:\r\n three\r\nContent-Length: 2\r\n\r\nok"
@@ -224,7 +225,7 @@ def test_folded_headers(size: int) -> None:
     assert reusable
 
 
-@pytest.mark.parametrize("value", [b"a\0b", b"a\x01b", b"a\x7fb"])
+@each_row("value", [b"a\0b", b"a\x01b", b"a\x7fb"])
 def test_control_characters_in_a_header(value: bytes) -> None:
     """They are no HTTP."""
     with pytest.raises(ConnectFailed, match="x-a"):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scheduler_service.transport.errors import ConnectFailed
 from scheduler_service.transport.response_body import EncodedBody, PlainBody
 from scheduler_service.transport.response_parser import ResponseParser
+from tests.rows import each_row
 
 LARGE = 65_536
 LIMIT = 1 << 20
@@ -38,7 +39,7 @@ def test_a_length_says_at_once_how_much_is_wanted() -> None:
     assert parse(head("Content-Length: 99999"), limit=LARGE).wanted == 0
 
 
-@pytest.mark.parametrize("framing", ["Transfer-Encoding: chunked", "Server: a"])
+@each_row("framing", ["Transfer-Encoding: chunked", "Server: a"])
 def test_without_a_length_the_limit_is_wanted_once_more_than_64_kib_have_come(framing: str) -> None:
     """Not before; and once it is admitted, nothing more is wanted."""
     begin = b"fffff\r\n" if "chunked" in framing else b""

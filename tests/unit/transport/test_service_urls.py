@@ -5,6 +5,7 @@ import pytest
 from scheduler_service.transport.errors import NoInstance, NotBack, RefusedTarget, TransportError
 from scheduler_service.transport.redirects import write_url
 from scheduler_service.transport.service_urls import Directory, ServiceUrls
+from tests.rows import each_row
 from tests.static_directory import StaticDirectory
 from tests.unit.transport.servers import vouch_for_all
 
@@ -27,7 +28,7 @@ EMPTY = ServiceUrls(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "reached"),
     [
         ("service://oa/a/b?c=d", "http://10.0.0.7:8080/base/a/b?c=d"),
@@ -43,7 +44,7 @@ def test_forms(url: str, reached: str) -> None:
     assert write_url(SERVICES.locate(url).target) == reached
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "setting"),
     [
         ("service://nobody/x", "services.static"),
@@ -85,7 +86,7 @@ def test_who_may_come_back_is_told_apart() -> None:
     assert not isinstance(raised.value, NotBack)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     ["service://oa/../admin", "service://oa/%2e%2E/x", "service://oa/x/..", "service://a@b/x", "service://",
      "service://oa:80/x", "service://127.0.0.1/x", "service://[::1]/x", "service:oa/x", "service://oa/a b",

@@ -9,6 +9,7 @@ from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequ
 from scheduler_service.ports.sending import MayGo, always
 from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.service_urls import InvocationDirectory, InvocationSender
+from tests.rows import each_row
 from tests.static_directory import StaticDirectory
 from tests.unit.transport.servers import Stage, answering, repeating
 
@@ -49,7 +50,7 @@ async def test_what_was_not_delivered_is_no_answer() -> None:
     assert "secret" not in outcome.message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "answer"),
     [
         ("service://orders/x", Answer(500, body=b'{"errorCode":"OTHER"}')),

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.rows import each_row
 from tests.unit.docs.pages import fences, read
 from tests.wire.service import data_of, running
 
@@ -11,7 +12,7 @@ pytestmark = pytest.mark.anyio
 PAGES = ("docs/guide.md", "docs/queues.md", "docs/cli.md")
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 async def test_the_definitions_of_a_page_can_be_posted(page: str) -> None:
     """With the id that each has, all of them beside each other, without a warning."""
     definitions = [json.loads(text) for text in fences(read(page), "json")]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.rows import each_row
 from tests.wire.docs.executor import Executor, WrongPage, executor
 from tests.wire.docs.shown import compare, fill_in
 from tests.wire.docs.steps import Enter, Save, Start, steps
@@ -109,7 +110,7 @@ def test_steps() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("shown", "printed", "fits"),
     [
         (["a  b"], "a      b\n", True),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.rows import each_row
 from tests.unit.docs.pages import ROOT, read
 from tests.wire.docs.executor import executor, file_of
 
@@ -23,7 +24,7 @@ def test_a_page_can_be_followed(page: str, tmp_path: Path) -> None:
         assert reader.follow(page, read(page)) > 5
 
 
-@pytest.mark.parametrize("page", COMING_FROM)
+@each_row("page", COMING_FROM)
 def test_who_comes_from_elsewhere_finds_the_same_parts(page: str) -> None:
     """The words, the own job step by step, what is different, and what is not there."""
     headings = re.findall("^## (.*)$", read(page), re.MULTILINE)

@@ -7,6 +7,7 @@ import pytest
 
 from scheduler_service.api.application import create_api
 from scheduler_service.api.pages.front import prefers_html
+from tests.rows import each_row
 from tests.unit.api.world import World
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +21,7 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("accept", "is_html"),
     [
         (BROWSER["accept"], True),

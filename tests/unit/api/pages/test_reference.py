@@ -10,6 +10,7 @@ import pytest
 from scheduler_service.api.openapi import describe
 from scheduler_service.api.pages.reference import write_curl, write_reference
 from scheduler_service.api.routes import OPERATIONS
+from tests.rows import each_row
 from tests.unit.api.world import World
 
 DOCUMENT = describe(OPERATIONS, version="1.2.3")
@@ -78,7 +79,7 @@ def operations() -> list[tuple[str, str, dict[str, Any]]]:
     ]
 
 
-@pytest.mark.parametrize(("method", "path", "operation"), operations())
+@each_row(("method", "path", "operation"), operations())
 def test_each_example_is_a_command(method: str, path: str, operation: dict[str, Any]) -> None:
     """Of curl, with nothing left open in its path."""
     words = shlex.split(write_curl(method, path, operation))

@@ -1,11 +1,10 @@
 """Shapes as tables."""
 
-import pytest
-
 from scheduler_service.api.pages.schemas import describe, name_type, show_members
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "shown"),
     [
         ({"type": "string"}, "string"),

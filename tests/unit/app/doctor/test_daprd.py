@@ -7,6 +7,7 @@ import pytest
 
 from scheduler_service.app.doctor.daprd import examine_daprd, judge
 from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE
+from tests.rows import each_row
 from tests.unit.app.doctor.subjects import states, subject
 from tests.unit.transport.servers import Stage, repeating
 
@@ -23,7 +24,7 @@ GOOD: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "check"),
     [
         ({}, ""),

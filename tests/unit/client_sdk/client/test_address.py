@@ -6,6 +6,7 @@ from client_sdk import Client
 from client_sdk.client import BlockingClient
 from client_sdk.client.address import read_url
 from client_sdk.errors import Unreachable
+from tests.rows import each_row
 from tests.unit.client_sdk.client.lossy_connection import Line
 
 WRONG = [
@@ -29,7 +30,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("url", WRONG)
+@each_row("url", WRONG)
 def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
     """A slip of the program, told as Python tells it: ValueError, which names the value."""
     for make in (Client, BlockingClient):
@@ -38,7 +39,7 @@ def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
         assert repr(url) in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "host", "port"),
     [
         ("http://127.0.0.1:65535", "127.0.0.1", 65_535),

@@ -6,6 +6,7 @@ import pytest
 from client_sdk import Client
 from client_sdk.errors import Invalid, Unauthorized
 from client_sdk.models import JobDefinition, RequestStep, Timer
+from tests.rows import each_row
 from tests.unit.client_sdk.lines import NewerLine
 from tests.wire.service import SERVED, World, definition, running
 
@@ -64,7 +65,7 @@ async def test_an_older_client_reads_a_newer_service(world: World) -> None:
         assert caught.value.codes == {"unknown_field"}
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "-x", "x" * 129, "é", "a\n"])
+@each_row("name", ["", "a/b", "-x", "x" * 129, "é", "a\n"])
 def test_a_name_of_no_service_is_refused_at_once(name: str) -> None:
     """Nothing is sent."""
     with pytest.raises(ValueError, match="is no name of a service"):

@@ -5,13 +5,14 @@ import pytest
 
 from client_sdk import Client
 from client_sdk.errors import Unreachable
+from tests.rows import each_row
 from tests.unit.client_sdk.client.lossy_connection import Line
 from tests.wire.service import definition
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("key", ["", "a\nb", "a\r\n", "schlüssel", "x" * 256])
+@each_row("key", ["", "a\nb", "a\r\n", "schlüssel", "x" * 256])
 async def test_a_key_that_cannot_be_sent_is_refused_at_once(key: str) -> None:
     """Nothing is sent, and nothing is tried again."""
     line = Line(None)
@@ -33,7 +34,7 @@ async def test_what_is_no_http_is_not_tried_again() -> None:
     assert line.waits.seconds == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("failure", "was_sent", "words"),
     [
         (httpx.ConnectError("refused"), False, "no service answers"),

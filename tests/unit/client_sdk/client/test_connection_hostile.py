@@ -15,6 +15,7 @@ from client_sdk.client.queues import Queues
 from client_sdk.client.retrying import Patience
 from client_sdk.client.services import Services
 from client_sdk.errors import Invalid, SdkError, Unavailable, Unreachable, Unreadable
+from tests.rows import each_row
 from tests.unit.client_sdk.client.lossy_connection import Line
 from tests.unit.client_sdk.lines import LossyLine
 
@@ -64,7 +65,7 @@ async def test_an_answer_that_unpacks_without_end_is_left() -> None:
         await Line(None, answer).jobs.get("one")
 
 
-@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"data":' * 50_000, b"9" * 10_000, b"\xff"])
+@each_row("body", [b"[" * 100_000, b'{"data":' * 50_000, b"9" * 10_000, b"\xff"])
 async def test_an_answer_that_no_parser_reads_is_unreadable(body: bytes) -> None:
     """Nested without end, a number without end, no text."""
     with pytest.raises(Unreadable, match="not as a"):
@@ -78,7 +79,7 @@ async def test_an_answer_in_a_broken_coding_is_unreadable() -> None:
         await Line(None, answer).jobs.get("one")
 
 
-@pytest.mark.parametrize("coding", ["gzip, gzip", "br", "zstd"])
+@each_row("coding", ["gzip, gzip", "br", "zstd"])
 async def test_an_answer_in_codings_that_were_not_asked_for_is_not_unpacked(coding: str) -> None:
     """Of two layers of gzip 64 KiB are 64 GiB, in one call of a library that decodes what it is told."""
     packed = gzip.compress(gzip.compress(bytes(LARGEST_ANSWER)))
@@ -89,7 +90,7 @@ async def test_an_answer_in_codings_that_were_not_asked_for_is_not_unpacked(codi
     assert line.line.sent[0].headers["accept-encoding"] == "gzip, deflate"
 
 
-@pytest.mark.parametrize("bits", [31, 15, -15])
+@each_row("bits", [31, 15, -15])
 async def test_an_answer_in_a_coding_that_was_asked_for_is_read(bits: int) -> None:
     """Gzip, zlib, and deflate without the head of zlib."""
     packer = zlib.compressobj(wbits=bits)
@@ -123,7 +124,7 @@ async def test_an_answer_that_comes_byte_by_byte_is_left() -> None:
         await connection.send("GET", "/jobs/one")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "date",
     [
         "Mon, 01 Jan 99999999999999999999 00:00:00 GMT",
@@ -145,7 +146,7 @@ async def test_a_refused_claim_whose_body_is_too_deep_is_not_repeated() -> None:
     assert len(line.line.sent) == 1
 
 
-@pytest.mark.parametrize("data", [None, 5, [], "text", {}, {"items": [1] * 1_000}])
+@each_row("data", [None, 5, [], "text", {}, {"items": [1] * 1_000}])
 async def test_data_of_another_kind_is_unreadable(data: object) -> None:
     """Whatever stands where an object should, the call ends with an error of the SDK."""
     answers = [httpx.Response(200, json={"resp_code": 200, "data": data, "warnings": 5}) for _ in range(2)]

@@ -12,6 +12,7 @@ from client_sdk.client.events import LARGEST_FRAME, EventStream, FrameReader
 from client_sdk.client.retrying import Patience
 from client_sdk.errors import Invalid, Unreachable, Unreadable
 from client_sdk.models import answers
+from tests.rows import each_row
 from tests.wire.event_stream import listening
 from tests.wire.service import definition, running
 
@@ -69,7 +70,7 @@ def problem(status: int, code: str) -> tuple[int, dict[str, object]]:
     return status, {"resp_code": status, "resp_msg": "no", "detail": "no", "status": status, "errors": errors}
 
 
-@pytest.mark.parametrize("size", [1, 7, 1_000])
+@each_row("size", [1, 7, 1_000])
 def test_frames_are_cut_wherever_the_pieces_end(size: int) -> None:
     """Comments and unknown fields are left out; an id without data counts; both ends of lines are read."""
     text = b": hello\nretry: 1500\nid: 7-1\n\nevent: x\r\nwhat: y\r\ndata: a\r\ndata: b\r\n\r\n"
@@ -89,7 +90,7 @@ def test_a_frame_without_an_end_is_refused() -> None:
         list(reader.feed(half + b"x"))
 
 
-@pytest.mark.parametrize("line", [b"data:\n", b"data: x\n", b":\n", b"what: y\n"])
+@each_row("line", [b"data:\n", b"data: x\n", b":\n", b"what: y\n"])
 def test_a_frame_of_lines_without_an_end_is_refused(line: bytes) -> None:
     """Also where they say nothing."""
     reader = FrameReader()

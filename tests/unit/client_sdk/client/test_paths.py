@@ -10,6 +10,7 @@ from client_sdk.client.executions import Executions
 from client_sdk.client.queues import Queues
 from client_sdk.client.services import Services
 from client_sdk.models import Completion
+from tests.rows import each_row
 from tests.unit.client_sdk.client.lossy_connection import Line
 from tests.wire.service import definition
 
@@ -34,8 +35,8 @@ CALLS: dict[str, Callable[[Line, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a\n", "é", "x" * 257, "../a", "a%2fb", "a?b#"])
-@pytest.mark.parametrize("call", CALLS)
+@each_row("name", ["", ".", "..", "a b", "a\n", "é", "x" * 257, "../a", "a%2fb", "a?b#"])
+@each_row("call", CALLS)
 async def test_a_name_that_nothing_can_have_is_refused_at_once(call: str, name: str) -> None:
     """With the argument, its value and the form; nothing is sent."""
     line = Line(None)
@@ -45,8 +46,8 @@ async def test_a_name_that_nothing_can_have_is_refused_at_once(call: str, name: 
     assert line.line.sent == []
 
 
-@pytest.mark.parametrize("name", [None, 7, b"a"])
-@pytest.mark.parametrize("call", CALLS)
+@each_row("name", [None, 7, b"a"])
+@each_row("call", CALLS)
 async def test_a_name_of_another_type_is_refused_at_once(call: str, name: object) -> None:
     """`TypeError`, which names the argument and the type that was given."""
     line = Line(None)
@@ -55,7 +56,7 @@ async def test_a_name_of_another_type_is_refused_at_once(call: str, name: object
     assert line.line.sent == []
 
 
-@pytest.mark.parametrize("name", ["../settings", "a/b", "?x", "-a"])
+@each_row("name", ["../settings", "a/b", "?x", "-a"])
 async def test_a_name_leads_to_no_other_route(name: str) -> None:
     """Slashes and dots do not leave the path of jobs, or that of queues."""
     line = Line(None)

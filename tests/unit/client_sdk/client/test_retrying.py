@@ -8,6 +8,7 @@ import pytest
 from client_sdk.client.jobs import write_definition
 from client_sdk.client.queues import Queues
 from client_sdk.errors import Absent, LimitReached, Unavailable, Unreachable, Unreadable
+from tests.rows import each_row
 from tests.unit.client_sdk.client.lossy_connection import Line
 from tests.unit.client_sdk.lines import problem
 from tests.wire.service import definition, running
@@ -83,7 +84,7 @@ async def test_enough_is_enough() -> None:
     assert len(line.line.sent) == 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fate", "tries"),
     [
         ("before", 2),
@@ -115,7 +116,7 @@ async def test_a_claim_is_sent_again_only_where_nothing_was_done(
     assert len(line.line.sent) == tries
 
 
-@pytest.mark.parametrize("given", [5, None, [["jobId", "a"]], "{}"])
+@each_row("given", [5, None, [["jobId", "a"]], "{}"])
 def test_a_definition_that_is_none_is_refused_in_words(given: Any) -> None:
     """TypeError, with what to give instead; nothing is sent."""
     with pytest.raises(TypeError, match=f"definition is of type {type(given).__name__}: give a mapping"):

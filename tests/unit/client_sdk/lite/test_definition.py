@@ -7,6 +7,7 @@ import pytest
 from client_sdk import job
 from client_sdk.errors import Invalid
 from client_sdk.lite import DefinitionRefused, LiteJob
+from tests.rows import each_row
 from tests.unit.client_sdk.lite.definitions import chain
 from tests.wire.target import Target
 
@@ -28,7 +29,7 @@ async def test_timer_and_qos_are_refused(target: Target) -> None:
             LiteJob(chain(target.url) | wrong)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "pointer", "said"),
     [
         ({"leadSeconds": 3}, "/leadSeconds", "no timer fires here"),

@@ -17,6 +17,7 @@ from client_sdk.models import (
     answers,
     parse_model,
 )
+from tests.rows import each_row
 
 TRIGGERED = {"executionId": "life-1", "executeNumber": 1, "state": "processing"}
 
@@ -39,7 +40,7 @@ def test_a_word_is_a_text() -> None:
         answers.Triggered.model_validate(TRIGGERED | {"state": 7})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "value"),
     [
         (ServiceDeclaration, {}),

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from client_sdk.models import JobDefinition, ModelError, RequestStep, parse_definition, write_pointer
+from tests.rows import each_row
 
 PLAIN: dict[str, Any] = {
     "jobName": "report",
@@ -65,7 +66,7 @@ def test_an_integer_may_have_a_decimal_point() -> None:
     assert repr(job.retry[0].max_attempts) == "4"
 
 
-@pytest.mark.parametrize(("given_", "meant"), [(0, False), (1, True), (False, False), (True, True)])
+@each_row(("given_", "meant"), [(0, False), (1, True), (False, False), (True, True)])
 def test_active_is_a_bit_or_a_bool(given_: object, meant: bool) -> None:
     """`active` takes 0, 1, true and false (SPEC section 2)."""
     assert parse(active=given_).active is meant
@@ -117,7 +118,7 @@ def test_fields_of_queues_and_routing_parse() -> None:
     assert isinstance(parse(request=[routed]).request[0], RequestStep)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "pointer", "code"),
     [
         ({"jobNmae": "x"}, "/jobNmae", "unknown_field"),
@@ -206,11 +207,11 @@ def test_what_is_wrong_is_named(members: dict[str, Any], pointer: str, code: str
     assert (pointer, code) in refuse(**members)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     ["Host", "content-length", "CONNECTION", "Transfer-Encoding", "X-Scheduling-Job-Id", "x-scheduling-"],
 )
-@pytest.mark.parametrize("place", ["request", "checkUrl", "cancelUrl", "notification"])
+@each_row("place", ["request", "checkUrl", "cancelUrl", "notification"])
 def test_headers_that_the_platform_sets_are_refused(name: str, place: str) -> None:
     """In steps and everywhere else where something is sent (SPEC section 4)."""
     sent: Any = {"url": "http://target.example/", "headers": {name: "x"}}
@@ -236,7 +237,7 @@ def test_a_typo_is_answered_with_the_right_name() -> None:
         parse(jobNmae="x")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "remedy"),
     [
         ({"timeing": {}}, "did you mean 'timer'?"),
@@ -267,7 +268,7 @@ def test_many_typos_are_all_said_and_the_first_ones_explained() -> None:
     assert sum("did you mean" in message for message in messages) == 50
 
 
-@pytest.mark.parametrize("data", [None, 5, "x", [], [1], True])
+@each_row("data", [None, 5, "x", [], [1], True])
 def test_only_an_object_is_a_definition(data: object) -> None:
     """Anything but an object is refused."""
     with pytest.raises(ModelError):

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import pytest
 from jsonschema import Draft202012Validator
 
 from client_sdk.models import JobDefinition
 from client_sdk.models.definition_schema import DESCRIPTIONS, definition_schema
+from tests.rows import each_row
 from tests.unit.docs.pages import definitions
 
 
@@ -17,13 +17,13 @@ def test_it_is_a_schema_of_2020_12() -> None:
     Draft202012Validator.check_schema(schema)
 
 
-@pytest.mark.parametrize(("page", "definition"), definitions())
+@each_row(("page", "definition"), definitions())
 def test_the_definitions_of_the_documentation_fit(page: str, definition: dict[str, Any]) -> None:
     """All that a service accepts there."""
     Draft202012Validator(definition_schema()).validate(definition)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         {"jobNam": "x"},

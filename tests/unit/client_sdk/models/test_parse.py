@@ -3,9 +3,10 @@
 import pytest
 
 from client_sdk.models import ModelError, Problem, parse_definition, point_to_posted
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pointer", "definition", "expected"),
     [
         ("/checkUrl/url", {"checkUrl": "http://h/"}, "/checkUrl"),
@@ -25,8 +26,8 @@ def test_a_pointer_leads_to_what_was_posted(
     assert point_to_posted(pointer, definition) == expected
 
 
-@pytest.mark.parametrize("member", ["dueTime", "ttl", "startAt", "endAt"])
-@pytest.mark.parametrize("number", [1769907600, 1769907600000])
+@each_row("member", ["dueTime", "ttl", "startAt", "endAt"])
+@each_row("number", [1769907600, 1769907600000])
 def test_an_epoch_for_a_moment_is_told_its_text(member: str, number: int) -> None:
     """Seconds and milliseconds since 1970 are no length of time."""
     posted = {"jobId": "j", "jobName": "n", "request": [{"url": "http://t.test"}], "timer": {member: number}}
@@ -50,7 +51,7 @@ def test_each_error_is_told_once() -> None:
     assert ModelError([problem, problem]).problems == (problem,)
 
 
-@pytest.mark.parametrize("member", ["period", "dueTime", "ttl"])
+@each_row("member", ["period", "dueTime", "ttl"])
 def test_a_number_for_a_duration_is_told_the_units(member: str) -> None:
     """As the text of that number is, which has no unit either."""
     posted = {"jobId": "j", "jobName": "n", "request": [{"url": "http://t.test"}], "timer": {member: 5}}

@@ -5,11 +5,12 @@ import pytest
 from client_sdk.models import InstanceRegistration, ModelError, parse_model
 from client_sdk.models.fields import LONGEST_ADDRESS, LONGEST_DESCRIPTION
 from client_sdk.models.services import ServiceDeclaration
+from tests.rows import each_row
 
 BASE = "http://h/"
 
 
-@pytest.mark.parametrize("model", [InstanceRegistration, ServiceDeclaration])
+@each_row("model", [InstanceRegistration, ServiceDeclaration])
 def test_an_address_has_a_longest_length(
     model: type[InstanceRegistration] | type[ServiceDeclaration],
 ) -> None:

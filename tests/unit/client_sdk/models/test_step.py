@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from client_sdk.models import ModelError, parse_definition
+from tests.rows import each_row
 
 PLAIN: dict[str, Any] = {
     "jobName": "report",
@@ -15,8 +16,8 @@ PLAIN: dict[str, Any] = {
 URL = "http://target.example/x"
 
 
-@pytest.mark.parametrize("method", ["CONNECT", "connect"])
-@pytest.mark.parametrize(
+@each_row("method", ["CONNECT", "connect"])
+@each_row(
     ("place", "pointer"),
     [
         ("request", "/request/0/method"),
@@ -33,7 +34,7 @@ def test_a_tunnel_is_no_request(method: str, place: str, pointer: str) -> None:
     assert caught.value.problems[0].message.startswith("method must not be CONNECT")
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "TRACE", "PATCH", "PROPFIND", "CONNECTED"])
+@each_row("method", ["GET", "HEAD", "OPTIONS", "TRACE", "PATCH", "PROPFIND", "CONNECTED"])
 def test_any_other_method_is_sent(method: str) -> None:
     """Any HTTP method (SPEC section 4)."""
     assert parse_definition(PLAIN | {"request": [{"url": URL, "method": method}]}).request[0].method == method

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from client_sdk import Client, Service
 from client_sdk.target.address import TRIES_BEFORE_WARNING, Listener, OwnAddress, find_host, find_listeners
+from tests.rows import each_row
 from tests.unit.client_sdk.lines import Waits, serving
 from tests.unit.client_sdk.registry import Registry
 
@@ -37,7 +38,7 @@ class World:
         )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("listeners", "given", "port", "found"),
     [
         ((), "http://files.test", None, "http://files.test"),

@@ -10,6 +10,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
 from client_sdk.target import Service
+from tests.rows import each_row
 from tests.unit.client_sdk.target.called_service import place
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +46,7 @@ def around_bare(service: Service) -> Any:
     return service.wrap(bare)
 
 
-@pytest.mark.parametrize("wrap", [in_fastapi, in_starlette, mounted, around_bare])
+@each_row("wrap", [in_fastapi, in_starlette, mounted, around_bare])
 async def test_in_any_application(wrap: Callable[[Service], Any]) -> None:
     """The jobs are called below the prefix; everything else is the application's."""
     async with place(wrap) as at:
@@ -70,7 +71,7 @@ async def test_the_service_alone_is_an_application() -> None:
         assert big.status_code == 413
 
 
-@pytest.mark.parametrize("came", [b"", b'{"left": 1}', b'{"le'])
+@each_row("came", [b"", b'{"left": 1}', b'{"le'])
 async def test_half_a_body_is_no_call(came: bytes) -> None:
     """A connection that ends before the whole body has come runs nothing, also not with defaults."""
     ran: list[int] = []

@@ -10,6 +10,7 @@ import pytest
 from client_sdk import Client, JobFailed
 from client_sdk.errors import DeclarationError
 from client_sdk.target import Execution, Service, job
+from tests.rows import each_row
 from tests.unit.client_sdk.target.called_service import place
 
 pytestmark = pytest.mark.anyio
@@ -118,7 +119,7 @@ async def test_a_context_sees_how_the_work_ends() -> None:
     assert seen == ["E_MONEY"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("raised", "status", "message"),
     [
         (JobFailed("no money", error="E_MONEY", status=409), 409, "no money"),

@@ -12,6 +12,7 @@ from pydantic import BaseModel, field_validator
 from client_sdk import JobFailed
 from client_sdk.target import Service
 from client_sdk.worker import LocalRetry
+from tests.rows import each_row
 from tests.unit.client_sdk.queue import Queue
 from tests.unit.client_sdk.target.called_service import place
 from tests.unit.client_sdk.worker.workers import make, running
@@ -90,7 +91,7 @@ MISDEEDS: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("misdeed", MISDEEDS)
+@each_row("misdeed", MISDEEDS)
 async def test_whatever_a_function_does_is_one_failure(misdeed: str) -> None:
     """At once, with its name; a coroutine and a thread, a class, and others of the same instance go on."""
     does, said = MISDEEDS[misdeed]
@@ -135,7 +136,7 @@ def declare_all(service: Service, does: Callable[[], Any]) -> None:
         return "well"
 
 
-@pytest.mark.parametrize("misdeed", MISDEEDS)
+@each_row("misdeed", MISDEEDS)
 async def test_a_worker_completes_the_part_as_failed(misdeed: str) -> None:
     """Its lease is not left to end, and it goes on with the next part."""
     does, said = MISDEEDS[misdeed]

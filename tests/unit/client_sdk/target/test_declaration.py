@@ -10,6 +10,7 @@ from client_sdk.models import parse_definition
 from client_sdk.target import Execution, Service, job
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
+from tests.rows import each_row
 from tests.unit.client_sdk.target.declared_job import import_files
 
 
@@ -107,7 +108,7 @@ async def test_work_of_a_queue_is_no_services() -> None:
     assert service.definitions() == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "declared"),
     [
         ({}, None),

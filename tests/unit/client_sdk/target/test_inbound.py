@@ -10,6 +10,7 @@ from client_sdk.signing import Verifier
 from client_sdk.target import Execution, Service
 from client_sdk.target.inbound import InboundCalls
 from client_sdk.target.messages import InboundCall
+from tests.rows import each_row
 from tests.unit.client_sdk.lines import Waits
 from tests.unit.client_sdk.registry import Registry
 from tests.unit.client_sdk.signed import NEW, NOW, headers, sign
@@ -114,7 +115,7 @@ async def test_only_signed_calls_are_taken() -> None:
         assert (await at.call("one", {"more": 1}, **signed)).status_code == 401
 
 
-@pytest.mark.parametrize("counts", ["x", "-1", "\u00b2", "9" * 1_000])
+@each_row("counts", ["x", "-1", "\u00b2", "9" * 1_000])
 async def test_a_cancellation_of_an_attempt_that_is_no_number_is_refused(counts: str) -> None:
     """It is no fault of the application."""
     async with place() as at:

@@ -10,6 +10,7 @@ from client_sdk.errors import DeclarationError
 from client_sdk.models import RetryPolicy
 from client_sdk.target import JobOptions, Service, job
 from client_sdk.target.options import OTHER_WORDS
+from tests.rows import each_row
 
 
 def test_a_decorator_without_parentheses_is_explained() -> None:
@@ -53,7 +54,7 @@ def test_what_cannot_be_declared_is_said() -> None:
     assert declared(needs, disabled=True)["disabled"] is True
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "said"),
     [
         ({"request": []}, "takes no request: its one step calls the function"),
@@ -100,7 +101,7 @@ def test_nothing_that_is_given_is_ignored(options: dict[str, Any], said: str) ->
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("retry", "said"),
     [
         (3, 'retry must be an array, not 3; write [{"errorEquals": "*", "maxAttempts": 3}]'),
@@ -116,7 +117,7 @@ def test_a_retry_that_is_no_list_is_answered_with_one(retry: Any, said: str) -> 
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("name", OTHER_WORDS)
+@each_row("name", OTHER_WORDS)
 def test_words_of_other_schedulers_are_translated(name: str) -> None:
     """Each is refused with an option that exists, whatever its value is."""
     for value in ("1", 1, None, {}):

@@ -11,6 +11,7 @@ from client_sdk.errors import DeclarationError
 from client_sdk.target import Execution
 from client_sdk.target.parameters import Parameters, WrongParameters
 from scheduler_service.engine.parameters import check_parameters
+from tests.rows import each_row
 from tests.unit.client_sdk.target.declared_job import Window, import_files
 
 
@@ -99,7 +100,7 @@ def test_a_plain_class_is_no_type_of_a_parameter() -> None:
         assert "pydantic-core" not in said
 
 
-@pytest.mark.parametrize(("count", "shown"), [(50, 50), (51, 51), (1_000, 51), (1_001, 1), (200_000, 1)])
+@each_row(("count", "shown"), [(50, 50), (51, 51), (1_000, 51), (1_001, 1), (200_000, 1)])
 def test_flaws_of_a_hostile_body_are_counted(count: int, shown: int) -> None:
     """Whoever may call a service may send a million wrong values: the answer stays small."""
 

@@ -10,6 +10,7 @@ from client_sdk.client.connection import Connection
 from client_sdk.client.retrying import Patience
 from client_sdk.target import Execution, job
 from client_sdk.target.reporting import AttemptReport, FeedbackReporter, read_feedback_url
+from tests.rows import each_row
 from tests.unit.client_sdk.lines import LossyLine, Waits, problem, serving
 from tests.unit.client_sdk.registry import Registry, registered
 from tests.unit.client_sdk.target.scheduled import scheduled
@@ -81,7 +82,7 @@ async def _taking(scope: Any, receive: Callable[[], Awaitable[Any]], send: Any) 
     await send({"type": "http.response.body", "body": b'{"resp_code": 200, "data": null}'})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url", ["", "http://h/", "http://h/jobs/a", "http://h/jobs/a/feedback/x", "http://h/jobs/a/other/1"]
 )
 def test_what_is_no_feedback_url_is_refused(url: str) -> None:

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from client_sdk.models import parse_definition
 from client_sdk.models.step import RequestStep
 from client_sdk.target import job
@@ -17,6 +15,7 @@ from client_sdk.target.retry_time import (
 from scheduler_service.domain.parts import QueueOptions
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
+from tests.rows import each_row
 
 
 def test_the_defaults_are_those_of_the_scheduler() -> None:
@@ -29,7 +28,7 @@ def test_the_defaults_are_those_of_the_scheduler() -> None:
     assert plain.timeout_seconds == USUAL_SECONDS
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("step", "expected"),
     [
         ({}, {"timeoutSeconds": 270}),

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from client_sdk import Client
 from client_sdk.errors import DeclarationError
 from client_sdk.target import Service, job
+from tests.rows import each_row
 from tests.unit.client_sdk.registry import registered
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +31,7 @@ async def test_a_job_is_declared_once() -> None:
             service.add(second)
 
 
-@pytest.mark.parametrize(("name", "shown"), [("a b", "'a b'"), ("", "''"), (None, "None"), (5, "5")])
+@each_row(("name", "shown"), [("a b", "'a b'"), ("", "''"), (None, "None"), (5, "5")])
 def test_a_name_that_is_none_is_refused_with_its_letters(name: Any, shown: str) -> None:
     """Also one that a forgotten variable has left empty."""
     with pytest.raises(ValueError, match="is no name of a service") as caught:
@@ -46,7 +47,7 @@ async def nothing(scope: Any, receive: Any, send: Any) -> None:
     raise RuntimeError(scope["type"])
 
 
-@pytest.mark.parametrize("make", [lambda service: service.wrap(nothing), lambda service: service])
+@each_row("make", [lambda service: service.wrap(nothing), lambda service: service])
 async def test_start_and_end_of_an_application(make: Callable[[Service], Any]) -> None:
     """The lifespan of the application is that of the instance."""
     async with registered() as (service, registry):

@@ -9,6 +9,7 @@ import pytest
 
 from client_sdk.errors import NotWanted
 from client_sdk.target import Execution
+from tests.rows import each_row
 from tests.unit.client_sdk.lines import LossyLine, Waits, problem
 from tests.unit.client_sdk.queue import Queue
 from tests.unit.client_sdk.worker.workers import Outage, lease, make, running
@@ -35,7 +36,7 @@ async def test_a_lease_is_renewed_while_work_goes_on() -> None:
     assert queue.renewals[0].message == "copying"
 
 
-@pytest.mark.parametrize("end", [Queue.lose, lambda queue: queue.cancelled.add("lease-1")])
+@each_row("end", [Queue.lose, lambda queue: queue.cancelled.add("lease-1")])
 async def test_work_stops_when_its_lease_is_lost_or_cancelled(end: Callable[[Queue], None]) -> None:
     """A renewal says so: nothing is completed."""
     queue, worker = Queue(renew_seconds=0.005), make()
@@ -102,7 +103,7 @@ async def test_a_scheduler_that_refuses_a_renewal_is_not_away() -> None:
     assert 60 <= sum(waits.seconds) <= 62
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "first"),
     [
         ({}, 20.0),

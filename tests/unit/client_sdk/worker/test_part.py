@@ -12,6 +12,7 @@ from client_sdk.errors import Forbidden, NotWanted, Unreachable
 from client_sdk.models import Completion, answers
 from client_sdk.target import Execution, job
 from client_sdk.worker.part import LocalRetry, do_part
+from tests.rows import each_row
 from tests.unit.client_sdk.lines import LossyLine, Waits, problem
 from tests.unit.client_sdk.queue import Queue
 from tests.unit.client_sdk.worker.workers import AT_ONCE, Outage, lease, make, running
@@ -41,7 +42,7 @@ async def test_ends_have_their_codes() -> None:
     assert (ends[0].message, ends[0].data) == ("no", {"at": 1})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "headers", "error"),
     [
         ("[" * 100_000, {}, "422"),
@@ -122,7 +123,7 @@ async def test_what_nobody_meant_is_tried_again_here() -> None:
     assert bad.message == "RuntimeError: try 3 (tried 3 times)"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "tries", "waited"),
     [({"maxUnexpectedRetries": 2, "unexpectedRetryDelaySeconds": 7}, 3, [7, 7]),
      ({"maxUnexpectedRetries": 0, "unexpectedRetryDelaySeconds": 7}, 1, []),
@@ -161,7 +162,7 @@ def interrupt() -> None:
     raise KeyboardInterrupt("no stock")
 
 
-@pytest.mark.parametrize("function", [leave, leave_in_a_coroutine, leave_in_a_task, interrupt])
+@each_row("function", [leave, leave_in_a_coroutine, leave_in_a_task, interrupt])
 async def test_a_function_that_wants_to_end_the_process_is_not_tried_again(function: Any) -> None:
     """Its part fails at once, with what it said; three retries, 10 s apart, are for unexpected exceptions."""
     queue, waits = Queue(), Waits()
@@ -229,7 +230,7 @@ async def test_work_outlives_an_outage_that_is_longer_than_its_lease() -> None:
     assert len(queue.renewals) > 3
 
 
-@pytest.mark.parametrize("outage", [200, 340])
+@each_row("outage", [200, 340])
 async def test_finished_work_is_told_after_an_outage(outage: float) -> None:
     """As long as nobody has said that the lease is lost."""
     queue = Queue()
@@ -258,7 +259,7 @@ async def test_finished_work_is_not_told_for_ever() -> None:
         await held.complete(Completion(status="succeed"))
 
 
-@pytest.mark.parametrize(("early", "held"), [(2.5, [2.5]), (-1, []), (1e9, [3600.0])])
+@each_row(("early", "held"), [(2.5, [2.5]), (-1, []), (1e9, [3600.0])])
 async def test_early_work_is_held_an_hour_at_most(early: float, held: list[float]) -> None:
     """A clock that is wrong must not keep a part for ever."""
     queue, lasting, waits = Queue(), Waits(), Waits()

@@ -9,6 +9,7 @@ import pytest
 from client_sdk import Client, JobFailed, Worker
 from client_sdk.errors import DeclarationError, Unauthorized
 from client_sdk.target import Execution, job
+from tests.rows import each_row
 from tests.unit.client_sdk.queue import Queue
 from tests.unit.client_sdk.worker.workers import make, running
 
@@ -72,7 +73,7 @@ async def test_a_lease_that_leads_elsewhere_is_not_begun(caplog: pytest.LogCaptu
     assert "lease '../jobs' is no id of a lease" in caplog.text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "said"),
     [
         ({"queue": "a b"}, "queue 'a b' is no name of a queue; use 1 to 128 of letters, digits"),

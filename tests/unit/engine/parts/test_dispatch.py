@@ -2,14 +2,13 @@
 
 import json
 
-import pytest
-
 from scheduler_service.domain.effects import AbandonPart, PublishParts, ResolveInstances
 from scheduler_service.domain.events import CancelRequested, InstancesResolved, Paused, Triggered
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.domain.replies import Unchanged
+from tests.rows import each_row
 from tests.unit.engine.parts.service_rig import (
     BROADCAST,
     DRAINING,
@@ -144,11 +143,11 @@ def test_a_crash_at_qos_0_loses_the_execution() -> None:
     assert rig.execution(1).error == "lost"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("count", "room", "cause"),
     [(16, 1 << 40, None), (17, 1 << 40, "16,777,216"), (2, 3 << 20, "limits.open_bytes"), (1, -1, None)],
 )
-@pytest.mark.parametrize("kind", ["shard", "broadcast", "queue"])
+@each_row("kind", ["shard", "broadcast", "queue"])
 def test_bodies_of_parts_are_limited_together(kind: str, count: int, room: int, cause: str | None) -> None:
     """Each part has its own: 16 MiB in all, where the process has room. One alone is a step as any other."""
     body = "x" * ((1 << 20) - 40) + "${executeNumber}"

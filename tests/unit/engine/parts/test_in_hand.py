@@ -1,7 +1,6 @@
 """What a lost instance had taken in hand ends; what is not its own does not (SPEC section 13)."""
 
 import msgspec
-import pytest
 
 from scheduler_service.domain.document import CheckWaiting, FeedbackAwaited, PartsAwaited
 from scheduler_service.domain.effects import Abandon, AbandonPart, Unwatch, WatchInstance
@@ -12,6 +11,7 @@ from scheduler_service.domain.replies import Taken, Unchanged
 from scheduler_service.domain.services import LEFT, SILENT, UNKNOWN, Loss
 from scheduler_service.domain.wire import CallKind
 from scheduler_service.engine.snapshot import decode, encode
+from tests.rows import each_row
 from tests.unit.engine.parts.service_rig import answer, asynchronous, parted, parts_of, report
 from tests.unit.engine.rig import Rig
 
@@ -49,7 +49,7 @@ def lose(rig: Rig, index: int = 0) -> object:
     return rig.deliver(InstanceLost(watches(rig)[index].token, LOSS)).reply
 
 
-@pytest.mark.parametrize(("members", "phase"), [({}, FeedbackAwaited), (CHECK, CheckWaiting)])
+@each_row(("members", "phase"), [({}, FeedbackAwaited), (CHECK, CheckWaiting)])
 def test_its_attempt_ends(members: dict[str, object], phase: type) -> None:
     """Whatever would have reported the outcome; the log says which instance it was."""
     rig = at_work(**members)
@@ -93,7 +93,7 @@ def test_a_policy_retries_it_and_the_old_watch_does_nothing() -> None:
     assert rig.states() == [S.PROCESSING]
 
 
-@pytest.mark.parametrize("status", ["succeed", "failed"])
+@each_row("status", ["succeed", "failed"])
 def test_a_report_before_the_loss_counts(status: str) -> None:
     """And ends the watch, as every end of the attempt does."""
     rig = at_work()
@@ -102,7 +102,7 @@ def test_a_report_before_the_loss_counts(status: str) -> None:
     assert lose(rig) == Unchanged()
 
 
-@pytest.mark.parametrize("how", ["limit", "cancelled"])
+@each_row("how", ["limit", "cancelled"])
 def test_other_ends_stop_the_watch(how: str) -> None:
     """A limit, or a cancellation by hand."""
     rig = at_work(timeoutSeconds=60)
@@ -140,7 +140,7 @@ def test_all_parts_lost_is_that_error() -> None:
     assert (rig.execution(1).error, rig.execution(1).failure_type) == ("instance_lost", FailureType.LOST)
 
 
-@pytest.mark.parametrize("changed", [{"serial": 1}, {"uid": "else"}, {"kind": CallKind.CHECK}])
+@each_row("changed", [{"serial": 1}, {"uid": "else"}, {"kind": CallKind.CHECK}])
 def test_a_foreign_token_changes_nothing(changed: dict[str, object]) -> None:
     """Of a part that is not there, another life, another kind of call."""
     rig = at_work()
@@ -161,7 +161,7 @@ def test_nothing_is_watched_where_nobody_works_on() -> None:
 PLAIN = {"url": "http://x.test"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("steps", "status", "members", "watched"),
     [
         ([{}, PLAIN], 202, {}, True),  # it has accepted the work, and not done it
@@ -187,7 +187,7 @@ def test_an_earlier_step_is_in_hand_from_its_answer_on(
         assert line.step == 0
 
 
-@pytest.mark.parametrize("index", [0, 1])
+@each_row("index", [0, 1])
 def test_each_that_works_on_is_watched_after_the_chain(index: int) -> None:
     """The loss of any ends the attempt, and with it the watch of the other."""
     rig = chained(202, 202)
@@ -230,7 +230,7 @@ def test_a_report_beside_a_check_does_not_keep_it() -> None:
     assert rig.states() == [S.TERMINATED]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("how", "said"),
     [
         (SILENT, "no heartbeat since 1970-01-01T00:00:01.000Z"),

@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from scheduler_service.domain.effects import AbandonPart, MarkDraining, MarkRefused, ResolveInstances
 from scheduler_service.domain.events import CallEnded, CancelRequested, FeedbackArrived, Triggered, Unsent
 from scheduler_service.domain.execution import ExecutionState, FailureType
@@ -14,6 +12,7 @@ from scheduler_service.domain.records import FeedbackSeen, Noted
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.engine.scope import feedback_token
+from tests.rows import each_row
 from tests.unit.engine.parts.service_rig import (
     BROADCAST,
     DRAINING,
@@ -42,7 +41,7 @@ def test_a_service_step_is_resolved_before_it_is_called() -> None:
     assert rig.calls() == []
 
 
-@pytest.mark.parametrize("url", ["service:/x", "service://{serviceName}/x", "service://{serviceGateway}/s/x"])
+@each_row("url", ["service:/x", "service://{serviceName}/x", "service://{serviceGateway}/s/x"])
 def test_the_owner_and_the_gateway_are_called_directly(url: str) -> None:
     """They have no instances to choose from."""
     rig = Rig(request=[{"url": url}])
@@ -65,7 +64,7 @@ def test_one_instance_ends_the_step_as_any_other() -> None:
     assert (step.instance, step.part, step.exchange.status) == ("b", None, 200)
 
 
-@pytest.mark.parametrize(("room", "sent"), [(200_000, 1), (100_000, 0)])
+@each_row(("room", "sent"), [(200_000, 1), (100_000, 0)])
 def test_a_body_that_a_template_makes_larger_needs_room_in_the_process(room: int, sent: int) -> None:
     """As with a step that is called directly."""
     rig = Rig(request=[{"url": "service://shop/x", "body": ["${trigger.p}"] * 30}])
@@ -106,7 +105,7 @@ def test_nobody_is_there() -> None:
     assert "'shop'" in (steps_of(rig)[0].exchange.fault or "")
 
 
-@pytest.mark.parametrize("qos", [0, 1])
+@each_row("qos", [0, 1])
 def test_an_instance_is_waited_for(qos: int) -> None:
     """In the same attempt, as a line of its log says; who has refused the step may take it again."""
     rig = parted({"url": "service://shop/x"}, "a", route="random", qos=qos)
@@ -127,7 +126,7 @@ def test_an_instance_is_waited_for(qos: int) -> None:
     assert (ended.state, ended.attempt_count) == (S.SUCCEEDED, 1)
 
 
-@pytest.mark.parametrize("waits", [True, False])
+@each_row("waits", [True, False])
 def test_a_wait_ends_with_no_instance_or_with_the_attempt(waits: bool) -> None:
     """Whichever is over first."""
     rig = parted({"url": "service://shop/x"}, "a", route="random", timeoutSeconds=20)
@@ -292,7 +291,7 @@ def test_each_part_reports_for_itself() -> None:
     assert rig.states() == [S.SUCCEEDED]
 
 
-@pytest.mark.parametrize("said", ["succeed", "failed"])
+@each_row("said", ["succeed", "failed"])
 def test_each_part_may_repeat_what_it_has_said(said: str) -> None:
     """The deciding feedback repeated is 200 for each part, also when all is over; what contradicts it, what
     another part said, and what names no part is stale.
@@ -330,7 +329,7 @@ def test_what_very_many_parts_said_is_kept_of_the_newest_attempt() -> None:
     assert (len(first.digest), len(second.digest)) == (0, 300 * 12)
 
 
-@pytest.mark.parametrize("shard", [None, -1, 2])
+@each_row("shard", [None, -1, 2])
 def test_a_report_without_its_part_is_refused(shard: int | None) -> None:
     """Nobody can say whose it is."""
     reply = report(asynchronous("a", "b"), shard, status="succeed")
@@ -406,7 +405,7 @@ def paused(rig: Rig) -> ResolveInstances:
     return held
 
 
-@pytest.mark.parametrize("restarts", [False, True])
+@each_row("restarts", [False, True])
 def test_a_pause_does_not_count_against_the_attempt(restarts: bool) -> None:
     """However long it is, and over a crash in it: the step has what was left, and no attempt is used up."""
     rig = searching(timeoutSeconds=60, qos=1)
@@ -452,7 +451,7 @@ def test_a_call_that_waited_when_the_pause_began() -> None:
     assert [step.error for step in steps_of(rig)] == [None]
 
 
-@pytest.mark.parametrize("route", ["shard", "broadcast"])
+@each_row("route", ["shard", "broadcast"])
 def test_a_part_that_waited_when_the_pause_began(route: str) -> None:
     """The others go on; it goes out after the pause, of a broadcast to its own instance."""
     rig = parted({"url": "service://shop/run", "route": route}, "a", "b", route=route, timeoutSeconds=60)

@@ -1,7 +1,5 @@
 """Claims and lost leases as a job takes them: its limit, its history (SPEC section 13)."""
 
-import pytest
-
 from scheduler_service.domain.document import PartsQueued
 from scheduler_service.domain.effects import AcceptChanges
 from scheduler_service.domain.events import LeasesChanged, PartEnded, Updated
@@ -11,6 +9,7 @@ from scheduler_service.domain.parts import LeaseChange, PartEnd, end_of_unclaime
 from scheduler_service.domain.records import LeaseChanged
 from scheduler_service.domain.replies import Taken, Unchanged
 from scheduler_service.engine.snapshot import decode, encode
+from tests.rows import each_row
 from tests.unit.engine.parts.queue_rig import NOBODYS, STEP, claimed, end, parts_of, queued
 from tests.unit.engine.rig import START, Rig, program
 
@@ -107,7 +106,7 @@ def test_an_end_brings_the_changes_that_were_not_taken() -> None:
     assert len(told(rig)) == 1
 
 
-@pytest.mark.parametrize(("timeout", "left"), [(600, 60_000), (20, 20_000)])
+@each_row(("timeout", "left"), [(600, 60_000), (20, 20_000)])
 def test_downtime_after_a_claim_is_not_held_against_the_worker(timeout: float, left: int) -> None:
     """The claim was durable in the queue, and is told again by the next process: the limit still counts."""
     rig = queued(qos=1, timeoutSeconds=timeout)

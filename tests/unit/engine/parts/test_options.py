@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.errors import DefinitionError
+from tests.rows import each_row
 from tests.unit.engine.parts.queue_rig import STEP
 from tests.unit.engine.rig import program
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("step", "pointer", "code"),
     [
         ({"url": "queue://"}, "/request/0/url", "invalid"),
@@ -47,9 +48,7 @@ def test_fields_that_do_not_fit_are_refused(step: dict[str, Any], pointer: str, 
     assert (pointer, code) in [(one.pointer, one.code) for one in refused.value.problems]
 
 
-@pytest.mark.parametrize(
-    ("parallelism", "named"), [(2, ["a", "b"]), (2, ["a", "b", "c"]), (2, []), (1, ["a"])]
-)
+@each_row(("parallelism", "named"), [(2, ["a", "b"]), (2, ["a", "b", "c"]), (2, []), (1, ["a"])])
 def test_as_many_parts_as_instances_are_taken(parallelism: int, named: list[str]) -> None:
     """Each part goes to another instance; without names to any instance (SPEC section 13)."""
     assert program(request=[STEP | {"parallelism": parallelism, "specificInstances": named}]).steps
@@ -62,7 +61,7 @@ def test_what_says_nothing_else_than_the_default_is_taken() -> None:
     ).steps
 
 
-@pytest.mark.parametrize("place", ["cancelUrl", "checkUrl", "notification"])
+@each_row("place", ["cancelUrl", "checkUrl", "notification"])
 def test_only_steps_go_to_queues(place: str) -> None:
     """Checks, notifications and cancelUrl are sent."""
     entry = {"url": "queue://work"}

@@ -1,11 +1,10 @@
 """What an alert says of a failure: the code, what somebody wrote, and no word of the service's own."""
 
-import pytest
-
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.ports.alerts import AlertLine, AlertState
 from scheduler_service.telemetry.alerts.wording import body_of
+from tests.rows import each_row
 
 
 def line(error: str, kind: FailureType, **members: str) -> AlertLine:
@@ -33,7 +32,7 @@ def line(error: str, kind: FailureType, **members: str) -> AlertLine:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("failed", "message", "why"),
     [
         (line("500", FailureType.HTTP, reason="no_policy"), None, "(500)"),

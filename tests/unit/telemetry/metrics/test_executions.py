@@ -1,13 +1,12 @@
 """What the records of turns say is counted once, by bounded labels."""
 
-import pytest
-
 from scheduler_service.domain.execution import DeliveryState, ExecutionState, FailureType, FiringOutcome
 from scheduler_service.domain.records import AttemptEnded, DeliveryRecord, DeliveryTry, FiringRecord
 from scheduler_service.ports.history import Batch
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.executions import ExecutionMetrics
 from scheduler_service.telemetry.metrics.samples import Sample
+from tests.rows import each_row
 from tests.unit.telemetry.metrics.batches import PLANNED, batch, buckets, execution, fired, value
 
 
@@ -52,7 +51,7 @@ def test_a_trigger_has_no_lateness() -> None:
     assert buckets(found, families.FIRING_LATENESS) == {}
 
 
-@pytest.mark.parametrize(("ms", "bound"), [(0, 0.001), (1_023, 2.5), (1_024, 2.5), (700_000, float("inf"))])
+@each_row(("ms", "bound"), [(0, 0.001), (1_023, 2.5), (1_024, 2.5), (700_000, float("inf"))])
 def test_short_and_long_times_are_in_their_buckets(ms: int, bound: float) -> None:
     """They are counted in two ways, and shown in one."""
     found = seen(batch(fired(), execution(started_at=PLANNED + ms)))
@@ -102,7 +101,7 @@ def test_an_execution_that_never_began_has_no_duration() -> None:
     assert buckets(found, families.EXECUTION_DURATION) == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "tries", "outcome"),
     [
         (DeliveryState.PENDING, 0, None),

@@ -11,6 +11,7 @@ from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.exposition import Exposition, Rendered, render
 from scheduler_service.telemetry.metrics.requests import RequestMetrics
 from scheduler_service.telemetry.metrics.samples import Histogram, Sample
+from tests.rows import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -133,7 +134,7 @@ def test_a_histogram_is_cumulated() -> None:
     assert total == pytest.approx(60.0605)
 
 
-@pytest.mark.parametrize("accept", ["", "*/*", "text/html", "nonsense;;q=", "x" * 10_000])
+@each_row("accept", ["", "*/*", "text/html", "nonsense;;q=", "x" * 10_000])
 def test_whatever_is_accepted_there_is_text(accept: str) -> None:
     """A header that nobody understands is as good as none."""
     answer = render([("0", Sample(families.TURNS.name, (), 1))], accept)
