@@ -21,7 +21,7 @@ from scheduler_service.persistence.sqlite.folder import (
     name_files,
     narrow_files,
 )
-from scheduler_service.persistence.sqlite.journal_page import UNKNOWN, LostTurns, OnDamage
+from scheduler_service.persistence.sqlite.journal import OnDamagedPage
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS as STATE
 from scheduler_service.persistence.sqlite.writer import OnTrouble
 from scheduler_service.ports.errors import StoreDamaged
@@ -30,8 +30,6 @@ from scheduler_service.settings import Settings
 from scheduler_service.telemetry.outage import Outage
 
 STATE_FILE, HISTORY_FILE = "state.db", "history.db"
-MAX_NAMED = 100
-"""Of so many jobs the log names each."""
 MIGRATE = "run 'punctual db migrate'"
 NOT_USED = "no service has used this folder: name another one (--data), or start the service, which makes it"
 
@@ -90,20 +88,10 @@ def name_misplaced(folder: Path, log: Log) -> None:
     log("history_misplaced", file=str(found), note=f"an earlier version kept it there; to keep it, {remedy}")
 
 
-def read_around_damage(log: Log) -> OnDamage:
-    """Reads around damaged pages of the journal; the log says what is lost, and where the page is now."""
-
-    def write(lost: LostTurns) -> None:
-        log(
-            "turns_lost",
-            jobIds=lost.job_ids[:MAX_NAMED],
-            anyJob=lost.is_whole or UNKNOWN in lost.job_ids,
-            records=lost.records,
-            copy=str(lost.copy),
-            note="a page of the journal is damaged: these jobs repeat what they did last",
-        )
-
-    return OnDamage(is_readable=is_readable, on_lost=write)
+def tell_damaged_page(log: Log) -> OnDamagedPage:
+    """Says in the log that a page of an earlier version's journal is damaged, and where it is now."""
+    note = "a page that an earlier version left is damaged: jobs may repeat what they did last"
+    return lambda copy: log("turns_lost", copy=str(copy), note=note)
 
 
 def tell_trouble(log: Log) -> OnTrouble:

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import sqlite3
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -27,8 +26,7 @@ from scheduler_service.persistence.sqlite.folder import (
     state_file,
     write_private,
 )
-from scheduler_service.persistence.sqlite.journal import unload
-from scheduler_service.persistence.sqlite.journal_page import LostTurns, OnDamage, Salvage, read_intact_page
+from scheduler_service.persistence.sqlite.journal import take_over
 from scheduler_service.persistence.sqlite.replacement import (
     Replacement,
     finish_replacement,
@@ -75,20 +73,20 @@ class FinishedRepair(msgspec.Struct, frozen=True):
 class RepairedJobs(msgspec.Struct, frozen=True):
     """Jobs of the file `name` whose state could not be read: their definitions are in `kept`.
 
-    `lost`: turns that the journal has lost, which their jobs repeat.
+    `pages`: the files that have what could not be read of an earlier version's journal.
     """
 
     name: str
     job_ids: tuple[str, ...]
     kept: Path
-    lost: tuple[LostTurns, ...]
+    pages: tuple[Path, ...]
 
     def lines(self) -> list[str]:
         """What became of the jobs, for people."""
         lines = [
-            f"{self.name}: the last turn of {', '.join(one.job_ids) or 'some jobs'} is lost and will be "
-            f"repeated; the damaged page is kept as {one.copy.name}"
-            for one in self.lost
+            f"{self.name}: the last turn of some jobs is lost and will be repeated; the damaged page is kept "
+            f"as {page.name}"
+            for page in self.pages
         ]
         if self.job_ids:
             lines += [
@@ -192,53 +190,26 @@ def _check_room(place: Path) -> None:
 
 
 def _find_unread(place: Path) -> list[str]:
-    """The jobs and pages of the journal that cannot be read, in a file whose own pages are whole."""
+    """The jobs that cannot be read, in a file whose own pages are whole."""
     with translated(str(place)), closing(open_reading(str(place))) as connection:
-        later, damaged = _read_journal(connection)
-        rows = connection.execute("SELECT job_id, sequence, document FROM jobs WHERE document IS NOT NULL")
-        unread = [
-            job_id
-            for job_id, sequence, document in rows
-            if later.get(job_id, 0) <= sequence and not is_readable(document)
-        ]
+        rows = connection.execute("SELECT job_id, document FROM jobs WHERE document IS NOT NULL")
+        unread = [job_id for job_id, document in rows if not is_readable(document)]
     lines = [f"the state of job {job_id} cannot be read" for job_id in unread[:MAX_NAMED]]
     if len(unread) > MAX_NAMED:
         lines.append(f"and {len(unread) - MAX_NAMED} more jobs")
-    return lines + [
-        f"page {page} of the journal is damaged; the next start keeps the rest" for page in damaged
-    ]
-
-
-def _read_journal(connection: sqlite3.Connection) -> tuple[dict[str, int], list[int]]:
-    """The sequence of each job's latest turn that can be read, and the pages that are damaged."""
-    later: dict[str, int] = {}
-    damaged: list[int] = []
-    for number, content in connection.execute("SELECT page, content FROM journal ORDER BY page"):
-        try:
-            turns = read_intact_page(number, content).turns
-        except sqlite3.DatabaseError:
-            damaged.append(number)
-            continue
-        readable = {
-            entry.job_id: sequence for entry, sequence, document, *_ in turns if is_readable(document)
-        }
-        later.update(readable)
-        if len(readable) < len({turn[0].job_id for turn in turns}):
-            damaged.append(number)
-    return later, damaged
+    return lines
 
 
 def _repair_jobs(place: Path, stamp: str, faults: FaultPoints | None) -> RepairedJobs | None:
-    """Moves the turns of the journal to their rows first: a job with a later turn can be read.
+    """Takes over what an earlier version left in the journal first: a job with a later turn can be read.
 
     Definitions are durable in a file of their own before their jobs are removed.
     """
     kept = place.with_name(f"{place.name}.jobs-{stamp}.json")
-    lost: list[LostTurns] = []
-    salvage = Salvage(place=place, on_damage=OnDamage(is_readable=is_readable, on_lost=lost.append))
+    pages: list[Path] = []
     with translated(str(place)), closing(open_writing(str(place), durability="full")) as connection:
         with passing(faults), transaction(connection):
-            unload(connection, salvage=salvage)
+            take_over(connection, place=place, on_damaged_page=pages.append)
         rows = connection.execute("SELECT job_id, document FROM jobs WHERE document IS NOT NULL")
         job_ids = [job_id for job_id, document in rows if not is_readable(document)]
         if job_ids:
@@ -247,7 +218,7 @@ def _repair_jobs(place: Path, stamp: str, faults: FaultPoints | None) -> Repaire
                 write_private(kept, b"[" + b",\n".join(texts) + b"]\n")
             with passing(faults), transaction(connection):
                 connection.executemany("DELETE FROM jobs WHERE job_id = ?", [(one,) for one in job_ids])
-    return RepairedJobs(place.name, tuple(job_ids), kept, tuple(lost)) if job_ids or lost else None
+    return RepairedJobs(place.name, tuple(job_ids), kept, tuple(pages)) if job_ids or pages else None
 
 
 def _places(folder: Path, history: str) -> list[Path]:

@@ -12,7 +12,7 @@ from scheduler_service.app.data_folder import (
     history_address,
     keep_private,
     name_misplaced,
-    read_around_damage,
+    tell_damaged_page,
     tell_trouble,
 )
 from scheduler_service.hosts.processes.sharding import ShardOf
@@ -122,7 +122,7 @@ async def open_store(
         durability=settings.store.durability,
         node_id=settings.node.id or "",
         faults=faults,
-        on_damage=read_around_damage(log),
+        on_damaged_page=tell_damaged_page(log),
         on_trouble=watch.note_files,
     )
     if folder is None:
@@ -138,7 +138,7 @@ async def open_store(
             shard_of=shard_of,
             durability=settings.store.durability,
             log=log,
-            on_damage=read_around_damage(log),
+            on_damaged_page=tell_damaged_page(log),
         )
         await asyncio.to_thread(reshard, plan)
         return await opening(shards=shards, lock=lock)

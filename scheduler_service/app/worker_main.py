@@ -22,7 +22,7 @@ from scheduler_service.app.builders import (
     make_host_parts,
     make_sender,
 )
-from scheduler_service.app.data_folder import history_address, read_around_damage, tell_trouble
+from scheduler_service.app.data_folder import history_address, tell_damaged_page, tell_trouble
 from scheduler_service.app.descriptors import raise_limit
 from scheduler_service.app.gc_tuning import freeze_memory
 from scheduler_service.app.history_opening import open_writer
@@ -268,7 +268,7 @@ async def _open_store(settings: Settings, config: WorkerConfig, log: Log) -> Sql
         durability=settings.store.durability,
         node_id=config.node,
         shard=config.shard,
-        on_damage=read_around_damage(log),
+        on_damaged_page=tell_damaged_page(log),
         on_trouble=tell_trouble(log),
     )
 

@@ -189,9 +189,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "trials_not_ended": Word(WARNING, "Trials that are over could not be removed; it is tried again."),
         "trigger_skipped": Word(INFO, "A trigger started no execution.", kind=("reason",)),
         "turn_failed": Word(ERROR, "A turn of a job met a defect, or a state that cannot be read."),
-        "turns_lost": Word(
-            ERROR, "A damaged page of the journal lost records or turns; jobs repeat their last."
-        ),
+        "turns_lost": Word(ERROR, "Of what an earlier version left a page is damaged: jobs repeat turns."),
         "unsent_not_reported": Word(WARNING, "A job could not be told that its request was held back."),
         "variables_ignored": Word(INFO, "Variables that look like settings are an orchestrator's."),
         "worker_answered": Word(INFO, "A worker process that was silent answers again."),

@@ -1,8 +1,8 @@
 """The points around each durable write at which tests observe, fail or kill the process.
 
 `BEGIN` opens a group's transaction, `WRITE` writes its rows, `COMMIT` makes them durable; results are
-reported afterwards. `UNLOAD` ends a transaction that only moves records from pages into their table.
-`RESHARD` is each commit of a resharding, `REPAIR` each step of a repair: both run before there is a writer.
+reported afterwards. `RESHARD` is each commit of a resharding, `REPAIR` each step of a repair: both run
+before there is a writer.
 `CONTEXTS` puts the contexts of a turn into a store of their own, in the thread of the event loop.
 """
 
@@ -16,7 +16,6 @@ class FaultPoint(StrEnum):
     BEGIN = "state.begin"
     WRITE = "state.write"
     COMMIT = "state.commit"
-    UNLOAD = "state.unload"
     RESHARD = "state.reshard"
     REPAIR = "state.repair"
     CONTEXTS = "contexts.put"

@@ -74,9 +74,10 @@ class Settle(msgspec.Struct, frozen=True, gc=False):
 
 
 class Written(msgspec.Struct, frozen=True, gc=False):
-    """The history has these batches (uid, sequence)."""
+    """The history has these batches (uid, sequence); `at_once`: what it has is deleted now."""
 
     keys: tuple[tuple[str, int], ...]
+    at_once: bool = False
 
 
 class Forget(msgspec.Struct, frozen=True, gc=False):

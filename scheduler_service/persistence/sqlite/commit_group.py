@@ -19,30 +19,30 @@ from scheduler_service.persistence.common.writes import (
     conflict,
     pack,
 )
-from scheduler_service.persistence.sqlite.journal import RecordPages
-from scheduler_service.persistence.sqlite.journal_page import encode_page
 from scheduler_service.persistence.sqlite.kept_answers import KeptAnswers
 from scheduler_service.persistence.sqlite.queue_parts import write_parts
 from scheduler_service.persistence.sqlite.row_versions import RowVersion, RowVersions, is_expected, write_jobs
+from scheduler_service.persistence.sqlite.rows import batch_row
 from scheduler_service.persistence.sqlite.statements import (
     CLEAR_DEFINITIONS,
     DROP_BATCHES,
     DROP_DEFINITIONS,
     DROP_DELIVERIES,
     DROP_JOBS,
-    DROP_PAGES,
+    PUT_BATCHES,
     PUT_DEFINITIONS,
     PUT_DELIVERIES,
     PUT_META,
-    PUT_PAGES,
     put_rows,
 )
 from scheduler_service.ports.errors import StoreConflict
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered, StoredJob
 
-MAX_SPENT_PAGES = 256
-"""So many pages that are not needed any more are left until something else is written."""
+MAX_CONFIRMED = 1_024
+"""So many records that the history has are left in the file until others are written."""
+
+BatchKey = tuple[str, int]
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
@@ -51,29 +51,26 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     make: Callable[[sqlite3.Connection], object]
 
 
-class Unload(msgspec.Struct, frozen=True, gc=False):
-    """Moves all records from pages into their table, before the group that has it."""
-
-
-Write = StoreWrite | Step | Unload
+Write = StoreWrite | Step
 
 
 class Group:
     """The sum of some writes over what the file holds. Lives within one transaction.
 
-    `size`: the bytes of its documents and definitions, once it is flushed.
+    `confirmed`: records that the history has and the file may have, too; they are deleted together with what
+    else is written. `size`: the bytes of its documents and definitions, once it is flushed.
     """
 
     def __init__(
         self,
         *,
         connection: sqlite3.Connection,
-        pages: RecordPages,
+        confirmed: set[BatchKey],
         row_versions: RowVersions,
         writes: Sequence[Write],
     ) -> None:
         self._connection = connection
-        self._pages = pages
+        self._confirmed = confirmed
         self._row_versions = row_versions
         self.size = 0
         self._found: dict[str, RowVersion] = row_versions.find(connection, _jobs_of(writes))
@@ -82,13 +79,13 @@ class Group:
         self._forgotten: set[str] = set()
         self._definitions: dict[tuple[str, int], tuple[str, int, bytes] | None] = {}
         self._deliveries: dict[str, Delivery | None] = {}
-        self._batches: dict[tuple[str, int], Batch] = {}
-        self._confirmed: set[tuple[str, int]] = set()
+        self._batches: dict[BatchKey, Batch] = {}
+        self._dropped: tuple[BatchKey, ...] = ()
+        self._drops_all = False
         self._answers = KeptAnswers()
         self._meta: dict[str, int] = {}
         self._queued: list[QueueWrite] = []
         self._written: dict[str, RowVersion] = {}
-        self._deleted = 0
 
     def take(self, write: Write) -> object:
         """Adds `write` to the sum. Returns its result, or the StoreConflict for which it was left out."""
@@ -100,8 +97,9 @@ class Group:
                     delivery = settlement.delivery
                     self._deliveries[delivery.delivery_id] = None if settlement.done else delivery
                     self._take_batch(settlement.batch)
-            case Written(keys):
+            case Written(keys, at_once):
                 self._confirmed.update(keys)
+                self._drops_all = self._drops_all or at_once
                 for key in keys:
                     self._batches.pop(key, None)
             case Remembered():
@@ -120,26 +118,15 @@ class Group:
         self._flush_jobs()
         self._flush_definitions()
         self._flush_deliveries()
-        self._flush_confirmed()
+        self._flush_records()
         self._answers.flush(self._connection)
         put_rows(self._connection, PUT_META, list(self._meta.items()))
         write_parts(self._connection, self._queued)
-        self._flush_page()
 
     def settle(self) -> None:
         """Brings the writer's memory up to date after the transaction was committed."""
-        self._pages.delete_spent(self._deleted)
-        if self._batches:
-            self._pages.append(self._batches)
-        self._pages.confirm(self._confirmed)
+        self._confirmed.difference_update(self._dropped)
         self._row_versions.replace(self._written, without=self._forgotten)
-
-    def doubt(self) -> None:
-        """The same where the outcome of the commit is unknown: the file may lack what memory has then."""
-        if self._batches:
-            self._pages.append(self._batches)
-        self._pages.confirm(self._confirmed)
-        self._row_versions.clear()
 
     def _take_commit(self, commit: Commit) -> StoreConflict | None:
         entry = commit.entry
@@ -208,21 +195,12 @@ class Group:
         )
         put_rows(self._connection, DROP_DELIVERIES, [(key,) for key, kept in items if kept is None])
 
-    def _flush_confirmed(self) -> None:
-        """Records in pages are deleted with their page; `unload` has moved the others to the table."""
-        paged = self._pages.batches
-        put_rows(self._connection, DROP_BATCHES, [key for key in self._confirmed if key not in paged])
-
-    def _flush_page(self) -> None:
-        """Writes one row for all records of the group; deletes pages of earlier groups."""
-        spent = self._pages.spent
-        if self._batches:
-            content = encode_page(self._batches.values())
-            put_rows(self._connection, PUT_PAGES, [(self._pages.next_page, content)])
-        elif len(spent) < MAX_SPENT_PAGES:
-            return
-        self._deleted = len(spent)
-        put_rows(self._connection, DROP_PAGES, [(page,) for page in spent])
+    def _flush_records(self) -> None:
+        """Those that the history has got meanwhile are not worth a write of their own."""
+        put_rows(self._connection, PUT_BATCHES, [batch_row(batch) for batch in self._batches.values()])
+        if self._batches or self._drops_all or len(self._confirmed) >= MAX_CONFIRMED:
+            self._dropped = tuple(self._confirmed)
+            put_rows(self._connection, DROP_BATCHES, self._dropped)
 
 
 def _jobs_of(writes: Sequence[Write]) -> set[str]:

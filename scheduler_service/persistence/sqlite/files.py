@@ -24,8 +24,7 @@ from scheduler_service.persistence.sqlite.folder import (
     find_shards,
     state_file,
 )
-from scheduler_service.persistence.sqlite.journal import unload
-from scheduler_service.persistence.sqlite.journal_page import OnDamage, Salvage
+from scheduler_service.persistence.sqlite.journal import OnDamagedPage, take_over
 from scheduler_service.persistence.sqlite.schema import transaction
 
 PAUSE_SECONDS = 1.0
@@ -132,11 +131,10 @@ def open_shard(
     shards: int,
     lock: FolderLock | None,
     lock_wait: float,
-    on_damage: OnDamage | None,
+    on_damaged_page: OnDamagedPage | None,
 ) -> Files:
     """The files of a shard, under its lock, which is released on failure; see `SqliteStateStore.open`."""
     place = str(state_file(folder, shard))
-    salvage = None if on_damage is None else Salvage(place=Path(place), on_damage=on_damage)
     with translated(place), ExitStack() as undo:
         if lock is None and shard == 0:
             lock = FolderLock.claim(folder)
@@ -147,8 +145,8 @@ def open_shard(
         if shard == 0:
             check_shards(writing, folder, shards)
         boot, node = count_start(writing, node_id=node_id)
-        with transaction(writing):  # turns that an earlier process left in the journal
-            unload(writing, salvage=salvage)
+        with transaction(writing):
+            take_over(writing, place=Path(place), on_damaged_page=on_damaged_page)
         relax(writing, durability=durability)
         reading, listing = open_reading(place), open_reading(place)
         checkpoints = Checkpoints(connection=open_beside(place))
@@ -177,4 +175,4 @@ def _upgrade(place: Path) -> None:
         closing(open_writing(str(place), durability="full")) as connection,
         transaction(connection),
     ):
-        unload(connection)
+        take_over(connection, place=place)

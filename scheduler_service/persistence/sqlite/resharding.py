@@ -30,8 +30,7 @@ from scheduler_service.persistence.sqlite.folder import (
     state_file,
     write_shards,
 )
-from scheduler_service.persistence.sqlite.journal import unload
-from scheduler_service.persistence.sqlite.journal_page import OnDamage, Salvage
+from scheduler_service.persistence.sqlite.journal import OnDamagedPage, take_over
 
 BATCH_SIZE = 20_000
 """Rows of a file that are read, and moved, in one round."""
@@ -49,7 +48,8 @@ class ReshardPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How a folder is resharded: each job goes to the file of its `shard_of`, a number below `shards`.
 
     `durability` is that of the store; a resharding is synced in any case. `lock_wait`: seconds to wait for
-    each shard that a worker process of an earlier service still has. `on_damage`: as for an open store.
+    each shard that a worker process of an earlier service still has. `on_damaged_page`: as for an open
+    store.
     """
 
     folder: Path
@@ -60,7 +60,7 @@ class ReshardPlan(msgspec.Struct, frozen=True, kw_only=True):
     lock_wait: float = LOCK_WAIT_SECONDS
     batch_size: int = BATCH_SIZE
     faults: FaultPoints | None = None
-    on_damage: OnDamage | None = None
+    on_damaged_page: OnDamagedPage | None = None
 
 
 def reshard(plan: ReshardPlan) -> None:
@@ -220,15 +220,14 @@ class _Resharding:
         """Returns how many jobs were moved."""
         self._level_meta()
         for file in self._files.values():
-            file.commit(partial(unload, salvage=self._salvage(file)))
+            taking_over = partial(
+                take_over, place=Path(file.place), on_damaged_page=self._plan.on_damaged_page
+            )
+            file.commit(taking_over)
         for move in _ROW_MOVES:
             for shard in self._files:
                 self._move(move, shard)
         return self._moved
-
-    def _salvage(self, file: _File) -> Salvage | None:
-        on_damage = self._plan.on_damage
-        return None if on_damage is None else Salvage(place=Path(file.place), on_damage=on_damage)
 
     def _level_meta(self) -> None:
         """Brings values that the rows depend on to the same level in all files.

@@ -6,17 +6,18 @@ frees. So what is large is written alone, and what replaces it as well.
 """
 
 import sqlite3
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import cache
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
 import msgspec
 
 from scheduler_service.persistence.sqlite.rows import FACE, MOMENTS, TURN, UNINDEXED
 
-MAX_ROWS = 256
-"""Rows of one statement: their parameters stay far below SQLite's limit of 32,766."""
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""Rows of one statement: few texts serve groups of any size, far below SQLite's 32,766 parameters."""
 STATEMENT_BYTES = 256 << 10
 """So many bytes of blobs a statement for several rows has at most."""
 
@@ -43,22 +44,28 @@ def write_text(shape: Shape, count: int) -> str:
 
 
 def put_rows(connection: sqlite3.Connection, shape: Shape, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Writes `rows` by statements of 256, 128, 64 … rows, so that few texts serve groups of any size."""
+    """Writes `rows`, 256 at a time; where no size fits, the last row is written again up to the next size.
+
+    For each statement this thread has to win the interpreter back from a busy event loop, up to 5 ms.
+    """
     start = 0
     while start < len(rows):
-        count = min(MAX_ROWS, 1 << ((len(rows) - start).bit_length() - 1))
-        part = rows[start : start + count]
+        part = rows[start : start + SIZES[-1]]
         blob = shape.blob
         if blob is not None:
-            while (size := sum([len(row[blob] or b"") for row in part])) > STATEMENT_BYTES and count > 1:
-                count >>= 1
-                part = part[:count]
-            if size > STATEMENT_BYTES:
-                put_row(connection, shape, part[0])
+            sizes = [len(row[blob] or b"") for row in part]
+            if sum(sizes) > STATEMENT_BYTES:
+                part = part[: bisect_right(list(accumulate(sizes)), STATEMENT_BYTES)]
+            if not part:
+                put_row(connection, shape, rows[start])
                 start += 1
                 continue
-        connection.execute(write_text(shape, count), list(chain.from_iterable(part)))
-        start += count
+        start += len(part)
+        count = SIZES[bisect_left(SIZES, len(part))]
+        values = list(chain.from_iterable(part))
+        for _ in range(count - len(part)):
+            values += part[-1]
+        connection.execute(write_text(shape, count), values)
 
 
 def put_row(connection: sqlite3.Connection, shape: Shape, row: tuple[Any, ...]) -> None:
@@ -67,8 +74,8 @@ def put_row(connection: sqlite3.Connection, shape: Shape, row: tuple[Any, ...]) 
     connection.execute(shape.single, (*(None for _ in row), 0))  # does nothing: it is given other values
 
 
-def _put_into(table: str, columns: Sequence[str], blob: str, verb: str = "INSERT OR REPLACE") -> Shape:
-    head, width = f"{verb} INTO {table} ({', '.join(columns)})", len(columns)
+def _put_into(table: str, columns: Sequence[str], blob: str) -> Shape:
+    head, width = f"INSERT OR REPLACE INTO {table} ({', '.join(columns)})", len(columns)
     single = f"{head} {_given(width)} WHERE ?{width + 1}"
     return Shape(f"{head} VALUES", width, blob=columns.index(blob), single=single)
 
@@ -138,8 +145,6 @@ ADD_REMEMBERED = (
     "answer = excluded.answer, job_id = excluded.job_id WHERE remembered.created_at < ?"
 )
 DROP_REMEMBERED = Shape("DELETE FROM remembered WHERE job_id IN (VALUES", 1, ")")
-PUT_PAGES = _put_into("journal", ("page", "content"), "content", "INSERT")
-DROP_PAGES = Shape("DELETE FROM journal WHERE page IN (VALUES", 1, ")")
 PUT_META = Shape("INSERT OR REPLACE INTO meta (key, value) VALUES", 2)
 PRUNE_REMEMBERED = (
     "DELETE FROM remembered WHERE rowid IN "

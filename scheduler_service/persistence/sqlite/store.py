@@ -9,12 +9,12 @@ from typing import Any, Self
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.persistence.common.fault_points import FaultPoints
-from scheduler_service.persistence.common.writes import CLOCK_SKEW, StoreWrites, read_deliveries
+from scheduler_service.persistence.common.writes import CLOCK_SKEW, StoreWrites, Written, read_deliveries
 from scheduler_service.persistence.sqlite.catalogue import SqliteCatalogue
-from scheduler_service.persistence.sqlite.commit_group import Step, Unload
+from scheduler_service.persistence.sqlite.commit_group import Step
 from scheduler_service.persistence.sqlite.files import Files, open_memory, open_shard
 from scheduler_service.persistence.sqlite.folder import LOCK_WAIT_SECONDS, FolderLock
-from scheduler_service.persistence.sqlite.journal_page import OnDamage
+from scheduler_service.persistence.sqlite.journal import OnDamagedPage
 from scheduler_service.persistence.sqlite.kept_answers import add_first
 from scheduler_service.persistence.sqlite.queues import SqliteQueues
 from scheduler_service.persistence.sqlite.reader import Reader
@@ -23,6 +23,8 @@ from scheduler_service.persistence.sqlite.writer import OnTrouble, Writer
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import OpenJob, Remembered, StoredJob
+
+_DROP_CONFIRMED = Written((), at_once=True)
 
 
 class SqliteStateStore(StoreWrites[Writer]):
@@ -73,7 +75,7 @@ class SqliteStateStore(StoreWrites[Writer]):
         shards: int = 1,
         lock: FolderLock | None = None,
         lock_wait: float = LOCK_WAIT_SECONDS,
-        on_damage: OnDamage | None = None,
+        on_damaged_page: OnDamagedPage | None = None,
         on_trouble: OnTrouble | None = None,
     ) -> Self:
         """Opens the store in `folder`, making it where it is missing; None: memory, which keeps nothing.
@@ -86,9 +88,8 @@ class SqliteStateStore(StoreWrites[Writer]):
         `state-K.db` under a lock of its own; if a worker process of an earlier service has it, this waits up
         to `lock_wait` seconds.
 
-        Records that an earlier process left in a page of the journal that is damaged now are lost, and turns
-        that version 0.1.0 left there: `on_damage` is told, and the store opens with the rest; None: it is
-        refused.
+        Of a page of the `journal` that cannot be read `on_damaged_page` is told, and the store opens with the
+        rest; None: it is refused.
         `on_trouble` is told when nothing can be written, and when it can again.
 
         Raises StoreRefused: StoreLocked, FolderUnusable, StoreDamaged, StoreTooNew.
@@ -98,7 +99,7 @@ class SqliteStateStore(StoreWrites[Writer]):
         else:
             files = await asyncio.to_thread(
                 open_shard, folder, durability=durability, node_id=node_id, shard=shard, shards=shards,
-                lock=lock, lock_wait=lock_wait, on_damage=on_damage,
+                lock=lock, lock_wait=lock_wait, on_damaged_page=on_damaged_page,
             )  # fmt: skip
         loop = asyncio.get_running_loop()
         return cls(files=files, size=size, faults=faults, loop=loop, on_trouble=on_trouble)
@@ -147,7 +148,7 @@ class SqliteStateStore(StoreWrites[Writer]):
         return read_deliveries((bytes.fromhex(name), bytes.fromhex(content)) for name, content in rows)
 
     async def unwritten(self, after: tuple[str, int], limit: int) -> list[Batch]:
-        await self.writer.put(Unload())
+        await self.writer.put(_DROP_CONFIRMED)
         columns = "uid, job_id, tenant, sequence, at, hex(records)"
         source = "unwritten WHERE (uid, sequence) > (?, ?) ORDER BY uid, sequence LIMIT ?"
         return [read_batch(row) for row in await self._page(columns, "records", source, *after, limit)]
@@ -165,7 +166,7 @@ class SqliteStateStore(StoreWrites[Writer]):
 
     async def _close(self) -> None:
         with contextlib.suppress(StoreError):  # the next start does it
-            await self.writer.put(Unload())
+            await self.writer.put(_DROP_CONFIRMED)
         await self.writer.close()
         await self._reader.close()
         await self._lister.close()

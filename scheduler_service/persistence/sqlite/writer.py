@@ -10,10 +10,9 @@ from scheduler_service.persistence.common.fault_points import FaultPoint, FaultP
 from scheduler_service.persistence.common.group_figures import Verdict
 from scheduler_service.persistence.common.write_thread import Weights, WriteThread
 from scheduler_service.persistence.common.writes import not_written, outcome_unknown
-from scheduler_service.persistence.sqlite.commit_group import Group, Unload, Write
+from scheduler_service.persistence.sqlite.commit_group import BatchKey, Group, Write
 from scheduler_service.persistence.sqlite.files import Files
 from scheduler_service.persistence.sqlite.group_division import LARGE_GROUP_BYTES, divide, weigh
-from scheduler_service.persistence.sqlite.journal import RecordPages, unload
 from scheduler_service.persistence.sqlite.row_versions import RowVersions
 from scheduler_service.persistence.sqlite.rows import LARGE_BYTES
 
@@ -52,7 +51,7 @@ class Writer:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = files.writing
-        self._pages = RecordPages()
+        self._confirmed: set[BatchKey] = set()
         self._row_versions = RowVersions()
         self._place = files.place
         self._guard = files.guard
@@ -74,21 +73,15 @@ class Writer:
     def _serve(self, writes: list[Write]) -> list[Verdict]:
         self._trouble = None
         with self._guard:
-            # A comprehension: there is no call for each of them.
-            error = self._unload() if [write for write in writes if type(write) is Unload] else None
-            if error is None:
-                verdicts = [one for part in divide(writes, self._thread.weight) for one in self._write(part)]
-            else:
-                verdicts = [not_written(self._place, error) for _ in writes]
-        self._note(error)
+            verdicts = [one for part in divide(writes, self._thread.weight) for one in self._write(part)]
+        self._note()
         return verdicts
 
-    def _note(self, error: Exception | None) -> None:
+    def _note(self) -> None:
         """Tells of each group that could not be written, and when writing works again."""
-        error = error or self._trouble
-        if error is not None:
+        if self._trouble is not None:
             self._failed_at = self._clock()
-            self._tell(f"{self._place}: {error}")
+            self._tell(f"{self._place}: {self._trouble}")
         elif self._failed_at is not None and self._clock() - self._failed_at >= CALM_SECONDS:
             self._failed_at = None
             self._tell(None)
@@ -98,20 +91,6 @@ class Writer:
             with contextlib.suppress(RuntimeError):  # the loop was closed before the store
                 self._loop.call_soon_threadsafe(self._on_trouble, trouble)
 
-    def _unload(self) -> Exception | None:
-        """Moves all records from the file's pages into their table. Returns the error, if any."""
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            unload(self._connection, self._pages.batches)
-            self._before(FaultPoint.UNLOAD)
-            self._connection.execute("COMMIT")
-            self._after(FaultPoint.UNLOAD)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each write
-            self._roll_back()
-            return error
-        self._pages.empty()
-        return None
-
     def _write(self, writes: list[Write]) -> list[Verdict]:
         try:
             self._before(FaultPoint.BEGIN)
@@ -120,7 +99,7 @@ class Writer:
             self._before(FaultPoint.WRITE)
             group = Group(
                 connection=self._connection,
-                pages=self._pages,
+                confirmed=self._confirmed,
                 row_versions=self._row_versions,
                 writes=writes,
             )
@@ -155,7 +134,7 @@ class Writer:
             known = known or self._connection.in_transaction
             self._roll_back()
             if not known:
-                group.doubt()
+                self._row_versions.clear()
             fail = not_written if known else outcome_unknown
             return [
                 verdict if isinstance(verdict, Exception) else fail(self._place, error)

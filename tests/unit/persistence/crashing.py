@@ -106,10 +106,7 @@ def changing_state(number: int) -> bytes:
 
 
 async def write_changing(place: str, passage: int, turns: int) -> None:
-    """One turn after the other, of which all but the first change the state alone; prints as `write_turns`.
-
-    So small ones go to the journal of SQLite, and large ones past it.
-    """
+    """One turn after the other, whose states grow and shrink; prints as `write_turns`."""
     store = await open_at(place, passage)
     print("open", flush=True)
     for number in range(1, turns + 1):

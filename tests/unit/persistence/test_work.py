@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from scheduler_service.domain.moments import MINUTE, Due
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.common.writes import Written
-from scheduler_service.persistence.sqlite.commit_group import Group, Write
-from scheduler_service.persistence.sqlite.journal import RecordPages
+from scheduler_service.persistence.sqlite.commit_group import BatchKey, Group, Write
 from scheduler_service.persistence.sqlite.row_versions import RowVersions
 from scheduler_service.persistence.sqlite.rows import MAX_PREFETCHED_BYTES
 from scheduler_service.persistence.sqlite.schema import upgrade
@@ -73,7 +72,8 @@ class Known:
     """What a writer knows of its file."""
 
     def __init__(self) -> None:
-        self.pages, self.row_versions = RecordPages(), RowVersions()
+        self.confirmed: set[BatchKey] = set()
+        self.row_versions = RowVersions()
 
 
 def put(connection: sqlite3.Connection, writes: list[Write], known: Known | None = None) -> int:
@@ -82,7 +82,9 @@ def put(connection: sqlite3.Connection, writes: list[Write], known: Known | None
     heard: list[str] = []
     connection.set_trace_callback(heard.append)
     connection.execute("BEGIN IMMEDIATE")
-    group = Group(connection=connection, pages=known.pages, row_versions=known.row_versions, writes=writes)
+    group = Group(
+        connection=connection, confirmed=known.confirmed, row_versions=known.row_versions, writes=writes
+    )
     assert [verdict for verdict in map(group.take, writes) if verdict] == []
     group.flush()
     connection.execute("COMMIT")
@@ -95,7 +97,7 @@ def put(connection: sqlite3.Connection, writes: list[Write], known: Known | None
 def test_a_group_takes_the_same_statements_whatever_its_size(
     database: sqlite3.Connection, count: int
 ) -> None:
-    """BEGIN, one search, one statement for each kind of row, a page for all records, COMMIT."""
+    """BEGIN, one search, one statement for each kind of row, COMMIT; what is confirmed can wait."""
     known = Known()
     assert put(database, [creation(number) for number in range(count)], known) == 5
     known.row_versions.clear()
@@ -105,7 +107,7 @@ def test_a_group_takes_the_same_statements_whatever_its_size(
 
 
 def test_how_a_job_stands_is_not_asked_where_it_was_written(database: sqlite3.Connection) -> None:
-    """BEGIN, the rows, the page, COMMIT: memory knows a row from when it was written."""
+    """BEGIN, the rows, their records, COMMIT: memory knows a row from when it was written."""
     known = Known()
     put(database, [creation(number) for number in range(16)], known)
     assert put(database, [firing(number, 1) for number in range(16)], known) == 4
@@ -113,9 +115,9 @@ def test_how_a_job_stands_is_not_asked_where_it_was_written(database: sqlite3.Co
 
 
 def test_a_group_of_an_odd_size_takes_few_statements_more(database: sqlite3.Connection) -> None:
-    """Sizes are put together from powers of two: at most eight statements for 255 rows of a kind."""
-    assert put(database, [creation(number) for number in range(255)]) == 3 + 2 * 8
-    assert put(database, [creation(1_000 + number) for number in range(1_000)]) <= 3 + 2 * 9
+    """One for up to 256 rows of a kind."""
+    assert put(database, [creation(number) for number in range(255)]) == 3 + 2
+    assert put(database, [creation(1_000 + number) for number in range(1_000)]) == 3 + 2 * 4
 
 
 class Gate:
@@ -171,7 +173,6 @@ async def test_an_execution_writes_few_pages(tmp_path: Path) -> None:
         await store.written(
             [(f"{START:012x}{number:020x}", sequence) for number in numbers for sequence in (2, 3)]
         )
-        await store.due_wall(0, 1)  # brings both turns into the table
     assert (log.stat().st_size - before) / 200 < 2_900
     await store.close()
 

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.persistence.common.writes import Forget
-from scheduler_service.persistence.sqlite.commit_group import Group, Write
-from scheduler_service.persistence.sqlite.journal import RecordPages, unload
+from scheduler_service.persistence.common.writes import Forget, Written
+from scheduler_service.persistence.sqlite.commit_group import BatchKey, Group, Write
 from scheduler_service.persistence.sqlite.row_versions import RowVersions
 from scheduler_service.persistence.sqlite.schema import upgrade
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
@@ -40,13 +39,17 @@ class Database:
     def __init__(self, connection: sqlite3.Connection) -> None:
         upgrade(connection, place=":memory:")
         self._connection = connection
-        self._pages, self._row_versions = RecordPages(), RowVersions()
+        self._confirmed: set[BatchKey] = set()
+        self._row_versions = RowVersions()
 
     def put(self, group: Sequence[Write]) -> list[object]:
         """Writes one group; a refusal is returned by its type."""
         self._connection.execute("BEGIN")
         sums = Group(
-            connection=self._connection, pages=self._pages, row_versions=self._row_versions, writes=group
+            connection=self._connection,
+            confirmed=self._confirmed,
+            row_versions=self._row_versions,
+            writes=group,
         )
         verdicts = [sums.take(write) for write in group]
         sums.flush()
@@ -55,8 +58,8 @@ class Database:
         return [type(verdict) if isinstance(verdict, Exception) else verdict for verdict in verdicts]
 
     def read_all(self) -> dict[str, list[Any]]:
-        """Every row of the tables, once the records are there."""
-        unload(self._connection, self._pages.batches)
+        """Every row of the tables, once the records that the history has are gone."""
+        self.put([Written((), at_once=True)])
         return {table: sorted(self._read(table), key=repr) for table in TABLES}
 
     def _read(self, table: str) -> Iterator[Any]:

@@ -1,8 +1,8 @@
-"""Records in pages of the journal: as durable as rows; and turns that version 0.1.0 left there."""
+"""Records that the history has not confirmed; and what earlier versions left in the journal."""
 
 import shutil
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -10,12 +10,7 @@ import pytest
 
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.common.fault_points import FaultPoint
-from scheduler_service.persistence.common.writes import Written
-from scheduler_service.persistence.sqlite.commit_group import MAX_SPENT_PAGES, Group, Write
-from scheduler_service.persistence.sqlite.journal import UNLOAD_BYTES, RecordPages, unload
-from scheduler_service.persistence.sqlite.journal_page import LostTurns, OnDamage
-from scheduler_service.persistence.sqlite.row_versions import RowVersions
-from scheduler_service.persistence.sqlite.schema import upgrade
+from scheduler_service.persistence.sqlite.commit_group import MAX_CONFIRMED
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreDamaged, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Commit
@@ -35,11 +30,11 @@ def turn(job_id: str = "job", *, over: int = 1, **changes: object) -> Commit:
     )  # fmt: skip
 
 
-def pages_of(folder: Path) -> int:
-    """How many pages the journal of the file has."""
+def records_of(folder: Path) -> list[int]:
+    """The sequences of the records that are in the file."""
     with closing(sqlite3.connect(folder / "state.db")) as connection:
-        count: int = connection.execute("SELECT count(*) FROM journal").fetchall()[0][0]
-        return count
+        rows = connection.execute("SELECT sequence FROM unwritten ORDER BY sequence").fetchall()
+        return [sequence for (sequence,) in rows]
 
 
 def image(folder: Path) -> Path:
@@ -65,14 +60,12 @@ async def test_records_survive_a_crash(folder: Path) -> None:
     await store.commit(turn(over=1))
     await store.commit(turn(over=2, document=b"latest"))
     copy = image(folder)
-    assert pages_of(copy) == 2
     other = await SqliteStateStore.open(folder=copy)
     stored = await other.load("job")
     assert stored is not None
     assert (stored.sequence, stored.document, stored.entry.execute_number) == (3, b"latest", 2)
     assert await other.due_wall(100, 10) == [(20, "job")]
     assert [one.sequence for one in await other.unwritten(("", 0), 10)] == [2, 3]
-    assert pages_of(copy) == 0
     await store.close()
     await other.close()
 
@@ -117,9 +110,24 @@ async def test_records_of_a_commit_in_doubt_are_kept(folder: Path, when: str) ->
     await store.written([("u", 2)])
     copy = image(folder)
     for one in (store, await SqliteStateStore.open(folder=copy)):
-        kept = {found.sequence for found in await one.unwritten(("", 0), 10)} - {2}  # it may be there twice
+        kept = {found.sequence for found in await one.unwritten(("", 0), 10)} - {2}  # it goes with the next
         assert kept == ({3, 4} if when == "after" else {3})
         await one.close()
+
+
+@pytest.mark.parametrize("confirmed", [1, MAX_CONFIRMED])
+async def test_confirmed_records_go_with_the_next_ones(folder: Path, confirmed: int) -> None:
+    """A confirmation is no write of its own until there are many; a close leaves none behind."""
+    store = await SqliteStateStore.open(folder=folder)
+    await store.commit_all([commit(f"j{number}", batch=batch(number)) for number in range(confirmed + 2)])
+    await store.written([("u", number) for number in range(confirmed)])
+    left = [confirmed, confirmed + 1]
+    assert records_of(folder) == (left if confirmed == MAX_CONFIRMED else [0, *left])
+    await store.commit(commit("next", batch=batch(5_000)))
+    assert records_of(folder) == [*left, 5_000]
+    await store.written([("u", 5_000)])
+    await store.close()
+    assert records_of(folder) == left
 
 
 async def test_confirmations_in_doubt_are_no_leak(folder: Path) -> None:
@@ -132,32 +140,8 @@ async def test_confirmations_in_doubt_are_no_leak(folder: Path) -> None:
     with pytest.raises(StoreUncertain):
         await store.written([("u", 2)])
     await store.commit(turn(over=2))
-    assert pages_of(image(folder)) == 1
+    assert records_of(folder) == [3]
     await store.close()
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-async def test_an_unload_that_fails_loses_no_record(folder: Path, when: str) -> None:
-    """They are in their page or in the table; its caller may try again (SPEC section 8)."""
-    faults = Breaking(f"{when} {FaultPoint.UNLOAD}")
-    store = await SqliteStateStore.open(folder=folder, faults=faults)
-    await store.commit(commit())
-    await store.commit(turn())
-    with pytest.raises(StoreUnavailable):
-        await store.unwritten(("", 0), 10)
-    copy = image(folder)
-    for one in (store, await SqliteStateStore.open(folder=copy)):
-        assert [found.sequence for found in await one.unwritten(("", 0), 10)] == [2]
-        await one.close()
-
-
-async def test_a_close_leaves_an_empty_journal(folder: Path) -> None:
-    """What an older program finds in the tables is all there is."""
-    store = await SqliteStateStore.open(folder=folder)
-    await store.commit(commit())
-    await store.commit(turn())
-    await store.close()
-    assert pages_of(folder) == 0
 
 
 def damage(folder: Path, change: Callable[[bytes], bytes]) -> None:
@@ -178,11 +162,6 @@ async def leave_page(folder: Path) -> Path:
     return folder
 
 
-def is_intact(document: bytes) -> bool:
-    """Whether a document of these tests is as it was written."""
-    return document in (b"doc", b"turned")
-
-
 async def test_a_damaged_page_is_refused_by_default(folder: Path) -> None:
     """It is an error, and nothing is skipped."""
     copy = await leave_page(folder)
@@ -191,129 +170,17 @@ async def test_a_damaged_page_is_refused_by_default(folder: Path) -> None:
         await SqliteStateStore.open(folder=copy)
 
 
-async def test_a_damaged_turn_stops_one_job(folder: Path) -> None:
-    """The other jobs have their turns; it is said which one has not, and the page is kept beside the file."""
-    copy = await leave_page(folder)
-    damaged: list[bytes] = []
-
-    def change(content: bytes) -> bytes:
-        # The state of `other`, whose letters are no state any more.
-        head, _, tail = content.rpartition(b"active")
-        damaged.append(head + b"actiwe" + tail)
-        return damaged[0]
-
-    damage(copy, change)
-    lost: list[LostTurns] = []
-    store = await SqliteStateStore.open(folder=copy, on_damage=OnDamage(is_intact, lost.append))
-    assert [(one.job_ids, one.records, one.is_whole) for one in lost] == [(("other",), 0, False)]
-    assert lost[0].copy.read_bytes() == damaged[0]
-    assert lost[0].copy.stat().st_mode & 0o777 == 0o600
-    found = [await store.load(job_id) for job_id in ("job", "other")]
-    assert [one and one.sequence for one in found] == [2, 1]
-    assert [one.sequence for one in await store.unwritten(("", 0), 10) if one.sequence > 1] == [2, 2]
-    await store.close()
-    await (await SqliteStateStore.open(folder=copy)).close()
-
-
-async def test_a_damaged_document_in_a_page_leaves_the_row_as_it_was(folder: Path) -> None:
-    """The page decodes: its bytes are bytes, whatever they are. The older state is the better one."""
-    copy = await leave_page(folder)
-    damage(copy, lambda content: b"turmed".join(content.rsplit(b"turned", 1)))
-    lost: list[LostTurns] = []
-    store = await SqliteStateStore.open(folder=copy, on_damage=OnDamage(is_intact, lost.append))
-    assert [one.job_ids for one in lost] == [("other",)]
-    assert b"turmed" in lost[0].copy.read_bytes()
-    found = [await store.load(job_id) for job_id in ("job", "other")]
-    assert [one and (one.sequence, one.document) for one in found] == [(2, b"turned"), (1, b"doc")]
-    await store.close()
-
-
-async def test_a_page_of_which_nothing_can_be_read_stops_no_start(folder: Path) -> None:
-    """All jobs go on from their rows, and it is said that any of them may have lost a turn."""
+async def test_a_page_that_cannot_be_read_stops_no_start(folder: Path) -> None:
+    """Jobs go on from their rows; the page is kept beside the file, and does not come again."""
     copy = await leave_page(folder)
     damage(copy, lambda content: content[: len(content) // 2])
-    lost: list[LostTurns] = []
-    store = await SqliteStateStore.open(folder=copy, on_damage=OnDamage(is_intact, lost.append))
-    assert [(one.job_ids, one.is_whole) for one in lost] == [((), True)]
+    kept: list[Path] = []
+    store = await SqliteStateStore.open(folder=copy, on_damaged_page=kept.append)
+    assert [page.name for page in kept] == ["state.db-page-900.damaged"]
+    assert kept[0].stat().st_mode & 0o777 == 0o600
     assert [one and one.sequence for one in [await store.load("job"), await store.load("other")]] == [1, 1]
     await store.close()
-
-
-class Database:
-    """A state in memory."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        upgrade(connection, place=":memory:")
-        self.connection = connection
-        self._pages, self._row_versions = RecordPages(), RowVersions()
-
-    def put(self, writes: Sequence[Write]) -> None:
-        """Writes one group."""
-        self.connection.execute("BEGIN")
-        group = Group(
-            connection=self.connection, pages=self._pages, row_versions=self._row_versions, writes=writes
-        )
-        assert [verdict for verdict in map(group.take, writes) if verdict] == []
-        group.flush()
-        self.connection.execute("COMMIT")
-        group.settle()
-
-    def count(self, condition: str) -> int:
-        """How many rows `condition` names."""
-        count: int = self.connection.execute(f"SELECT count(*) FROM {condition}").fetchall()[0][0]
-        return count
-
-
-@pytest.fixture
-def database() -> object:
-    """An empty state in memory."""
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        yield Database(connection)
-
-
-def test_a_page_goes_when_the_history_has_its_records(database: Database) -> None:
-    """All of them; it goes with the next group."""
-    database.put([commit("a"), commit("b")])
-    database.put([turn("a"), turn("b", batch=batch(9))])
-    database.put([turn("a", over=2)])
-    assert database.count("journal") == 2
-    database.put([Written((("u", 2),))])
-    database.put([turn("b", over=2, batch=batch(10))])
-    assert database.count("journal") == 3
-    database.put([Written((("u", 9), ("u", 3)))])
-    database.put([turn("b", over=3, batch=None), turn("a", over=3)])
-    assert database.count("journal") == 2
-
-
-def test_confirmations_alone_write_nothing_until_there_are_many(database: Database) -> None:
-    """The page of a confirmed record goes with the next group that writes something."""
-    database.put([commit("a")])
-    for number in range(MAX_SPENT_PAGES):
-        database.put([turn("a", over=number + 1, batch=batch(number))])
-    for number in range(MAX_SPENT_PAGES):
-        before = database.connection.total_changes
-        database.put([Written((("u", number),))])
-        assert database.connection.total_changes == before
-    database.put([Written(())])
-    assert database.count("journal") == 0
-
-
-def test_a_long_journal_of_0_1_0_is_brought_in_piece_by_piece(database: Database) -> None:
-    """A start does not hold all of it in memory; all last turns and all records come into the tables."""
-    large = b"x" * (UNLOAD_BYTES // 32)
-    database.put([commit(f"j{number}") for number in range(40)])
-    for over in (1, 2):
-        for number in range(40):
-            one = turn(f"j{number}", over=over, document=large)
-            page = page_of_0_1_0([one], [batch(100 * over + number)])
-            add_page(database.connection, page, 100 * over + number)
-    statements: list[str] = []
-    database.connection.set_trace_callback(statements.append)
-    unload(database.connection)
-    database.connection.set_trace_callback(None)
-    assert database.count("jobs WHERE sequence = 3 AND execute_number = 2") == 40
-    assert (database.count("unwritten"), database.count("journal")) == (80, 0)
-    assert sum("document IS NULL" in statement for statement in statements) == 3
+    await (await SqliteStateStore.open(folder=copy)).close()
 
 
 async def test_what_no_table_can_hold_fails_alone(folder: Path) -> None:

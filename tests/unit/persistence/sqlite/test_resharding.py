@@ -39,6 +39,7 @@ from tests.unit.persistence.folders import (
     split,
     turn,
 )
+from tests.unit.persistence.samples import add_page, page_of_0_1_0
 
 pytestmark = pytest.mark.anyio
 
@@ -104,17 +105,16 @@ async def test_every_row_goes_where_its_job_lives(crashed: Path, whole: list[Pla
     assert [file.name for file in crashed.iterdir() if "-1" in file.name or "-2" in file.name] == []
 
 
-async def test_turns_in_a_journal_go_with_their_job(crashed: Path, tmp_path: Path) -> None:
-    """What a worker process had only in its journal when it was killed is in the job's new file."""
+async def test_turns_in_a_journal_go_with_their_job(crashed: Path) -> None:
+    """What a worker process of 0.1.0 had only in its journal when it was killed is in the job's new file."""
     job_id = next(job_id for job_id in JOBS if homes(2)(job_id) == 1)
     split(crashed, 2)
-    store = await SqliteStateStore.open(folder=crashed, shard=1)
-    await store.commit(turn(job_id, 2))
-    copy(crashed, tmp_path / "killed")
-    await store.close()
-    assert query(tmp_path / "killed" / "state-1.db", "SELECT count(*) FROM journal") == [(1,)]
-    split(tmp_path / "killed", 1)
-    store = await SqliteStateStore.open(folder=tmp_path / "killed")
+    with closing(sqlite3.connect(crashed / "state-1.db")) as connection, connection:
+        later = turn(job_id, 2)
+        assert later.batch is not None
+        add_page(connection, page_of_0_1_0([later], [later.batch]))
+    split(crashed, 1)
+    store = await SqliteStateStore.open(folder=crashed)
     stored = await store.load(job_id)
     assert stored is not None
     assert (stored.sequence, stored.entry.execute_number) == (3, 2)

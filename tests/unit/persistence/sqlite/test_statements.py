@@ -11,7 +11,6 @@ from scheduler_service.persistence.sqlite.statements import (
     PUT_BATCHES,
     PUT_DEFINITIONS,
     PUT_DELIVERIES,
-    PUT_PAGES,
     PUT_REMEMBERED,
     STATEMENT_BYTES,
     Shape,
@@ -25,7 +24,6 @@ ROWS = {
     "unwritten": (PUT_BATCHES, ("u", 1, "job", "t", 5, LARGE)),
     "remembered": (PUT_REMEMBERED, ("scope", "key", 1, b"digest", LARGE, "job")),
     "definitions": (PUT_DEFINITIONS, ("u", 1, "job", 5, LARGE)),
-    "journal": (PUT_PAGES, (1, LARGE)),
 }
 
 
@@ -56,7 +54,8 @@ def deliveries(sizes: list[int]) -> list[tuple[object, ...]]:
     [
         ([], 0),
         ([10] * 256, 1),
-        ([10] * 300, 4),  # 256, 32, 8, 4
+        ([10] * 300, 2),
+        ([10] * 301, 2),  # 256 and 48, of which three are the last one again
         ([STATEMENT_BYTES // 8] * 32, 4),
         ([STATEMENT_BYTES] * 3, 3),
         ([10, 10, STATEMENT_BYTES + 1, 10], 4),  # two, the large one, which is then forgotten, and one

@@ -72,7 +72,7 @@ async def test_a_kill_between_large_groups_leaves_the_first_ones(tmp_path: Path,
 
 @pytest.mark.parametrize("passage", range(7, 37))
 async def test_a_kill_while_states_grow_and_shrink_leaves_whole_turns(tmp_path: Path, passage: int) -> None:
-    """A large state goes past the journal, over a turn that lies there; a small one goes back there."""
+    """A large state is written by a statement of its own, and so is a small one over it."""
     child = start("changing", tmp_path, passage, 6)
     lines = child.communicate()[0].splitlines()
     assert child.returncode == -signal.SIGKILL
