@@ -12,7 +12,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
-from scheduler_service.persistence.redis.address import Address
+from scheduler_service.persistence.contexts.address import Address
 
 PATIENCE = 20.0
 MISSING = "Redis is missing (Debian, Ubuntu: apt-get install redis-server)"

@@ -26,7 +26,7 @@ from scheduler_service.app.readiness import Readiness
 from scheduler_service.app.review import Review, basis_of
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.sharding import worker_configs
-from scheduler_service.app.store_opening import ServiceState, StoreWatch, data_folder
+from scheduler_service.app.store_opening import StoreWatch, data_folder
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.job_key import DEFAULT_TENANT
@@ -43,6 +43,7 @@ from scheduler_service.hosts.processes.worker_processes import WorkerProcesses
 from scheduler_service.hosts.processes.worker_supervisor import WorkerContext
 from scheduler_service.hosts.trials import TrialRounds
 from scheduler_service.pacing.short_turns import short_turns
+from scheduler_service.persistence.contexts.apart_store import WholeStore
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.writer import HistoryWriter
@@ -69,7 +70,7 @@ class ContainerBase(msgspec.Struct, frozen=True, kw_only=True):
     compiler: Compiler
     watch: StoreWatch
     shard_of: ShardOf
-    store: ServiceState
+    store: WholeStore
     database: HistoryDatabase
     clock: Timekeeper
     telemetry: Telemetry

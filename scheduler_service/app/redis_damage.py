@@ -3,7 +3,7 @@
 import asyncio
 
 from scheduler_service.app.data_folder import is_readable
-from scheduler_service.persistence.redis.address import read_address
+from scheduler_service.persistence.contexts.address import read_address
 from scheduler_service.ports.errors import StoreUnavailable
 
 MOST_NAMED = 20

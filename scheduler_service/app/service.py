@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from scheduler_service.app.alert_jobs import headers_of, urls_of
 from scheduler_service.app.builders import judge_of
 from scheduler_service.app.container import Container, ContainerBase
+from scheduler_service.app.contexts import keep_contexts
 from scheduler_service.app.data_folder import history_address
 from scheduler_service.app.process_parts import describe_parts
 from scheduler_service.app.sharding import check_workers, shard_of
@@ -191,6 +192,7 @@ async def _open_base(
     store = await open_store(
         settings, watch=watch, faults=faults, shard_of=job_shard, log=log, begins_anew=begins_anew
     )
+    store = await keep_contexts(settings, store, log=log, faults=faults)
     database = await asyncio.to_thread(
         HistoryDatabase,
         url=history_address(settings, data_folder(settings)),

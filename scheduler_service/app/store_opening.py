@@ -1,10 +1,9 @@
 """Opens the store that settings name, and watches it: SQLite in the data folder, or a Redis database."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from scheduler_service import how_to_install
 from scheduler_service.app.data_folder import (
@@ -17,26 +16,15 @@ from scheduler_service.app.data_folder import (
 )
 from scheduler_service.hosts.processes.sharding import ShardOf
 from scheduler_service.persistence.common.fault_points import FaultPoints
-from scheduler_service.persistence.redis.address import read_address
+from scheduler_service.persistence.contexts.address import read_address
+from scheduler_service.persistence.contexts.apart_store import WholeStore
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.resharding import ReshardPlan, reshard
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.state import OpenStore
 from scheduler_service.settings import Settings, SettingsError
-from scheduler_service.telemetry.metrics.samples import Sample
 
 MEMORY = ":memory:"
-
-
-class ServiceState(OpenStore, Protocol):
-    """The store of a service, or of one shard of it."""
-
-    def samples(self, *, is_away: bool = False) -> Iterable[Sample]:
-        """The figures of its transactions, and whether it is up, which it is not while it `is_away`."""
-
-    def leave(self) -> None:
-        """No server is waited for any more: what is under way, and `close`, end at once without it."""
 
 
 class StoreWatch:
@@ -106,7 +94,7 @@ async def open_store(
     shard_of: ShardOf,
     log: Log,
     begins_anew: bool = False,
-) -> ServiceState:
+) -> WholeStore:
     """The store, which this process alone writes to from now on: the whole of it, or its first shard.
 
     Files that were divided among another number of processes are divided anew before, and those that other
@@ -162,7 +150,7 @@ async def _open_redis(
     watch: StoreWatch,
     faults: FaultPoints | None,
     log: Log,
-) -> ServiceState:
+) -> WholeStore:
     try:
         from scheduler_service.persistence.redis.store import Hooks, RedisStateStore
     except ModuleNotFoundError as error:

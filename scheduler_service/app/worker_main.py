@@ -22,6 +22,7 @@ from scheduler_service.app.builders import (
     make_host_parts,
     make_sender,
 )
+from scheduler_service.app.contexts import keep_contexts
 from scheduler_service.app.data_folder import history_address, tell_damaged_page, tell_trouble
 from scheduler_service.app.descriptors import raise_limit
 from scheduler_service.app.gc_tuning import freeze_memory
@@ -45,6 +46,7 @@ from scheduler_service.hosts.processes.parent_client import (
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import ShardStatus, WorkerConfig
 from scheduler_service.hosts.processes.worker_service import WorkerService
+from scheduler_service.persistence.contexts.apart_store import WholeStore
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
@@ -96,7 +98,7 @@ class OpenShard(msgspec.Struct, frozen=True):
     """What a worker process has open."""
 
     host: EmbeddedHost
-    store: SqliteStateStore
+    store: WholeStore
     clock: Clock
     sender: LookupSender
     history: HistoryWriter
@@ -207,7 +209,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
     loaded = Loaded(settings, config.sources, config.has_file)
     telemetry = Telemetry(settings=settings, log=log)
     log, folder = telemetry.log, Path(settings.store.data)
-    store = await _open_store(settings, config, log)
+    own, store = await _open_store(settings, config, log)
     compiler = _make_compiler(loaded, config)
     database = await asyncio.to_thread(
         HistoryDatabase, url=history_address(settings, folder), durability=settings.store.durability
@@ -232,7 +234,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
     host = make_embedded_host(parts, store, folder, config.shard)
     service = WorkerService(
         host=host,
-        store=store,
+        store=own,
         history=writer,
         compile_text=compiler.stored,
         compile_cache=compiler.compile_cache,
@@ -262,8 +264,11 @@ def _status_of(host: EmbeddedHost, started_at: int, telemetry: Telemetry) -> Sha
     )
 
 
-async def _open_store(settings: Settings, config: WorkerConfig, log: Log) -> SqliteStateStore:
-    return await SqliteStateStore.open(
+async def _open_store(
+    settings: Settings, config: WorkerConfig, log: Log
+) -> tuple[SqliteStateStore, WholeStore]:
+    """The file of the shard, and the same with the contexts of its jobs."""
+    own = await SqliteStateStore.open(
         folder=Path(settings.store.data),
         durability=settings.store.durability,
         node_id=config.node,
@@ -271,6 +276,7 @@ async def _open_store(settings: Settings, config: WorkerConfig, log: Log) -> Sql
         on_damaged_page=tell_damaged_page(log),
         on_trouble=tell_trouble(log),
     )
+    return own, await keep_contexts(settings, own, log=log, shard=config.shard)
 
 
 def _make_worker_sender(
@@ -297,7 +303,7 @@ def _make_worker_sender(
 
 
 def _add_metrics(
-    telemetry: Telemetry, host: EmbeddedHost, writer: HistoryWriter, store: SqliteStateStore, clock: Clock
+    telemetry: Telemetry, host: EmbeddedHost, writer: HistoryWriter, store: WholeStore, clock: Clock
 ) -> None:
     if telemetry.metrics is None:
         return

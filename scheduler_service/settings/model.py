@@ -14,7 +14,7 @@ from pydantic import (
 from client_sdk.models import JOB_ID_FORM, RetryPolicy
 from client_sdk.models.definition import MAX_ENTRIES
 from scheduler_service.domain.errors import ExpressionError
-from scheduler_service.persistence.redis.address import read_address
+from scheduler_service.persistence.contexts.address import read_address
 from scheduler_service.settings.alerts import Alerts
 from scheduler_service.settings.group import Count, Group, Positive, PositiveCount, Seconds
 from scheduler_service.settings.traces import Traces
@@ -60,6 +60,12 @@ def _read_whole(value: object) -> object:
 
 def _check_store(url: str) -> str:
     read_address(url)
+    return url
+
+
+def _check_contexts(url: str) -> str:
+    if url not in ("sql", "dapr"):
+        read_address(url)
     return url
 
 
@@ -121,6 +127,16 @@ class Store(Group):
     url: Annotated[str, AfterValidator(_check_store)] | None = None
     data: Annotated[str, Field(min_length=1)] = "data"
     durability: Literal["full", "process"] = "full"
+
+
+class Contexts(Group):
+    """Where the contexts of qos 1 are stored.
+
+    None or `sql`: in the row of their job; an address: in a Redis database of their own; `dapr`: in the actor
+    state store, with the runtime dapr alone.
+    """
+
+    url: Annotated[str, AfterValidator(_check_contexts)] | None = None
 
 
 class Database(Group):
@@ -271,6 +287,7 @@ class Settings(Group):
 
     server: Server = Server()
     store: Store = Store()
+    contexts: Contexts = Contexts()
     database: Database = Database()
     defaults: Defaults = Defaults()
     egress: Egress | None = None

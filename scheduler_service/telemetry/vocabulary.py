@@ -67,6 +67,11 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "confirmation_not_written": Word(WARNING, "That the history has some records could not be stored."),
         "connections_closed": Word(WARNING, "Connections of callers were closed or refused."),
         "contexts_lost": Word(WARNING, "The store of contexts has lost those of a job; they end as `lost`."),
+        "contexts_reached_again": Word(INFO, "The store of contexts (`contexts.url`) answers again."),
+        "contexts_unreachable": Word(
+            ERROR, "The store of contexts does not answer: turns of qos 1 wait for it."
+        ),
+        "contexts_unsafe": Word(WARNING, "The store of contexts may lose what it has confirmed."),
         "count_not_taken": Word(WARNING, "The count of missed firings could not be delivered to its job."),
         "declaration_warned": Word(
             WARNING, "A job that a service declares has a warning.", kind=("service", "pointer", "code")

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.faults.homes import RedisHome
+from tests.faults.homes import ContextsHome
 from tests.faults.processes import Fleet, open_fleet
 from tests.faults.sweeping import House
 from tests.redis_server import APPENDING, RedisServer
@@ -29,13 +29,13 @@ async def fleet(anyio_backend: str) -> AsyncIterator[Fleet]:
 
 
 @pytest.fixture(scope="session")
-def redis_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """Homes in a database each, all of one server; skips where Redis is not installed."""
+def contexts_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """Homes with contexts in a database each, all of one server; skips where Redis is not installed."""
     server = RedisServer(tmp_path_factory.mktemp("redis"), *APPENDING, "--databases", str(DATABASES)).start()
     numbers = itertools.count()
 
-    def make(folder: Path) -> RedisHome:
-        return RedisHome(folder, msgspec.structs.replace(server.address, database=next(numbers)))
+    def make(folder: Path) -> ContextsHome:
+        return ContextsHome(folder, msgspec.structs.replace(server.address, database=next(numbers)))
 
     yield make
     server.kill()

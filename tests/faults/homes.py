@@ -9,8 +9,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from scheduler_service.persistence.redis.address import Address
-from scheduler_service.persistence.redis.store import RedisStateStore
+from scheduler_service.persistence.contexts.address import Address
+from scheduler_service.persistence.contexts.apart_store import ApartStore
+from scheduler_service.persistence.contexts.keeper import ContextKeeper
+from scheduler_service.persistence.contexts.redis import RedisContexts
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.state import OpenStore
 
@@ -42,7 +44,7 @@ class SqliteHome(msgspec.Struct, frozen=True):
         return self.further
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[OpenStore]:
+    async def open(self) -> AsyncIterator[SqliteStateStore]:
         """Read from a copy: opening a file changes it."""
         with tempfile.TemporaryDirectory() as copy:
             shutil.copytree(self.folder, copy, dirs_exist_ok=True, ignore=shutil.ignore_patterns("history*"))
@@ -53,8 +55,8 @@ class SqliteHome(msgspec.Struct, frozen=True):
                 await store.close()
 
 
-class RedisHome(msgspec.Struct, frozen=True):
-    """In a database of a server; opening it counts as a start. `further`: more settings of the service."""
+class ContextsHome(msgspec.Struct, frozen=True):
+    """In the folder, and contexts of qos 1 in a database. `further`: more settings of the service."""
 
     folder: Path
     address: Address
@@ -62,14 +64,22 @@ class RedisHome(msgspec.Struct, frozen=True):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Its address."""
-        return {"store.url": str(self.address)} | self.further
+        """The address."""
+        return {"contexts.url": str(self.address)} | self.further
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[OpenStore]:
-        """Read where it is."""
-        store = await RedisStateStore.open(address=self.address, durability="process")
-        try:
-            yield store
-        finally:
-            await store.close()
+        """Rows from a copy, contexts where they are; nothing is removed."""
+        async with SqliteHome(self.folder).open() as rows:
+            contexts = RedisContexts(address=self.address, on_trouble=lambda _: None)
+            keeper = ContextKeeper(contexts=contexts, log=lambda *_, **__: None)
+            try:
+                yield ApartStore(
+                    store=rows,
+                    contexts=contexts,
+                    keeper=keeper,
+                    is_own=lambda _: False,
+                    sweep_after=None,
+                )
+            finally:
+                await contexts.close()

@@ -14,9 +14,10 @@ from tests.faults.stories import Story
 from tests.faults.target import Target, open_target
 
 # What lies between these is not durable and was not sent.
-DURABLE = ("state.commit", "history.commit", "send")
-EVERYWHERE = tuple(f"{side} {point}" for point in DURABLE for side in ("before", "after"))
-"""Each kind of place."""
+DURABLE = ("state.commit", "contexts.put", "history.commit", "send")
+SIDES = ("before", "after")
+EVERYWHERE = tuple(f"{side} {point}" for point in DURABLE if point != "contexts.put" for side in SIDES)
+"""Each kind of place of a service whose contexts are in its file."""
 AT_ONCE = 5
 SETTINGS = {"notification.interval_seconds": 0.2, "store.durability": "process"}
 

@@ -3,7 +3,7 @@
 from scheduler_service import how_to_install
 from scheduler_service.app.doctor.clock import judge_difference
 from scheduler_service.app.doctor.finding import Finding, Part, Subject
-from scheduler_service.persistence.redis.address import Address, read_address
+from scheduler_service.persistence.contexts.address import Address, read_address
 from scheduler_service.ports.errors import StoreError
 
 REDIS = Part("redis")

@@ -147,13 +147,17 @@ class ContextKeeper:
             self._unused.setdefault(job_id, []).extend(versions)
             while len(self._unused) > MOST_UNUSED:
                 del self._unused[next(iter(self._unused))]
-            if self._dropping is None:
-                self._dropping = asyncio.ensure_future(self._drop())
+            self._begin_dropping()
 
     async def close(self) -> None:
-        """Returns when nothing is being removed any more."""
+        """Returns when what is unused was removed, or cannot be."""
+        self._begin_dropping()
         if self._dropping is not None:
             await self._dropping
+
+    def _begin_dropping(self) -> None:
+        if self._unused and self._dropping is None:
+            self._dropping = asyncio.ensure_future(self._drop())
 
     async def _drop(self) -> None:
         """Removes what there is to remove, many at a time. After an error the next `drop` tries it again."""

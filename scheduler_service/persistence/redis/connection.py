@@ -12,7 +12,7 @@ from redis import exceptions
 from redis.asyncio.connection import Connection, SSLConnection
 
 from scheduler_service.domain.leases import CLAIMED, DOWNTIME_GRACE_MS, LOST
-from scheduler_service.persistence.redis.address import Address
+from scheduler_service.persistence.contexts.address import Address
 from scheduler_service.persistence.redis.encoding import PREFIX
 from scheduler_service.persistence.redis.errors import Refused, Unanswered, Unreached, Unsent
 

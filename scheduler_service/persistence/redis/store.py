@@ -14,7 +14,7 @@ from scheduler_service.persistence.common.writes import (
     read_deliveries,
     unpack_delivery,
 )
-from scheduler_service.persistence.redis.address import Address
+from scheduler_service.persistence.contexts.address import Address
 from scheduler_service.persistence.redis.catalogue import RedisCatalogue
 from scheduler_service.persistence.redis.connection import TIMEOUT_SECONDS, ServerConnection
 from scheduler_service.persistence.redis.encoding import (

@@ -15,12 +15,15 @@ from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.node import Cluster
 from scheduler_service.hosts.dapr.sidecar import Sidecar
+from scheduler_service.persistence.contexts.apart_store import ApartTurns
+from scheduler_service.persistence.contexts.keeper import ContextKeeper
 from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
 from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import Node, TurnClaim
 from scheduler_service.ports.history import Batch
+from scheduler_service.ports.state import StateStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.losses import Losses
 from scheduler_service.services.router import MemoryRouter, Terms
@@ -29,7 +32,9 @@ from tests.conformance.hosts.process import Points, Process, ProcessDatabase, Pr
 from tests.conformance.hosts.standin import TIMEOUT_FACTOR, StandIn, StandInClient
 from tests.conformance.hosts.stillness import ProcessClock
 from tests.unit.hosts.house import CORE, Handles, House, MemoryHistory, wait_for_large_work
+from tests.unit.hosts.memory_store import MemoryStore
 from tests.unit.hosts.scripted_sender import ScriptedSender
+from tests.unit.persistence.memory_contexts import MemoryContexts
 
 
 class AtOnce(ThreadPoolExecutor):
@@ -275,6 +280,19 @@ class EmbeddedHouse(House):
         await self.host.stop(0)
 
 
+class ApartHouse(EmbeddedHouse):
+    """The same with its contexts of qos 1 in a store of their own, which outlives the processes too."""
+
+    def __init__(self, **options: Any) -> None:
+        self.contexts = MemoryContexts()
+        super().__init__(**options)
+
+    def keep(self, store: MemoryStore) -> StateStore:
+        """Each process draws its own number."""
+        keeper = ContextKeeper(contexts=self.contexts, log=self._write_log)
+        return ApartTurns(store=store, keeper=keeper)
+
+
 def _is_ours(task: asyncio.Task[Any]) -> bool:
     """Whether the service began this task, and not the test's runner."""
     code = getattr(task.get_coro(), "cr_code", None)
@@ -284,6 +302,7 @@ def _is_ours(task: asyncio.Task[Any]) -> bool:
 AnyHouse = EmbeddedHouse | DaprHouse
 HOUSES: dict[str, type[EmbeddedHouse] | type[DaprHouse]] = {
     "embedded": EmbeddedHouse,
+    "contexts apart": ApartHouse,
     "dapr stand-in": DaprHouse,
 }
 

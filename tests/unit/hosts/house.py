@@ -246,7 +246,7 @@ class House(Handles):
             instances=self.instances, terms=self._terms, clock=self.clock, losses=losses
         )
         parts = EmbeddedParts(
-            store=self.store,
+            store=self.keep(self.store),
             history=self.history,
             sender=self.sender,
             router=self.router,
@@ -261,6 +261,10 @@ class House(Handles):
             **({"core": CORE} | self.options),
         )
         self.host = build_embedded_host(parts)
+
+    def keep(self, store: MemoryStore) -> StateStore:
+        """The store of the present process."""
+        return store
 
     async def start(self) -> "House":
         """Starts the present process."""

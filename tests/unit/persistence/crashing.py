@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler_service.domain.moments import Due
-from scheduler_service.persistence.redis.address import read_address
+from scheduler_service.persistence.contexts.address import read_address
 from scheduler_service.persistence.redis.store import RedisStateStore
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.group_division import GROUP_BYTES

@@ -1,6 +1,6 @@
 """A store of contexts in memory, which outlives the processes of a test."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from scheduler_service.ports.errors import StoreUnavailable
 
@@ -30,6 +30,14 @@ class MemoryContexts:
         self._reach()
         self.drops += 1
         self._remove(job_id, unused)
+
+    async def pages(self) -> AsyncIterator[list[tuple[str, list[int]]]]:
+        """All that it has, in one page."""
+        self._reach()
+        yield [(job_id, list(versions)) for job_id, versions in self.versions.items()]
+
+    async def close(self) -> None:
+        """What it has stays."""
 
     def lose(self) -> None:
         """It has nothing any more."""

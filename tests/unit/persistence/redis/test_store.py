@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler_service.domain.wire import OutboundRequest
-from scheduler_service.persistence.redis.address import read_address
+from scheduler_service.persistence.contexts.address import read_address
 from scheduler_service.persistence.redis.errors import LeaseLost
 from scheduler_service.persistence.redis.reader import MARKED_AT_ONCE, PAGE_BYTES
 from scheduler_service.persistence.redis.store import RedisStateStore

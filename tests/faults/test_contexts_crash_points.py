@@ -1,4 +1,4 @@
-"""The crash sweep over Redis: Punctual is killed at its points, and so is the server (SPEC sections 3, 5, 8).
+"""Contexts in Redis: Punctual is killed at its points, and so is the server (SPEC sections 5 and 8).
 
 The usual run takes a few groups of points; `--long` takes every point.
 """
@@ -12,74 +12,53 @@ from typing import Any
 
 import httpx
 import pytest
-from msgspec.structs import replace
 
-from tests.faults.callers import Feedback, Operations
-from tests.faults.homes import Home, RedisHome
-from tests.faults.lost import SETTINGS as LOSING
-from tests.faults.lost import LostInstance
+from tests.faults.callers import Feedback
+from tests.faults.homes import ContextsHome
 from tests.faults.processes import PATIENCE, Caller, Crashed, Fleet, Run
 from tests.faults.stories import Story, Sweep
-from tests.faults.sweeping import DURABLE, SETTINGS, House, Tell, every, sweep_group
+from tests.faults.sweeping import DURABLE, SETTINGS, House, Tell, every, survive, sweep_group
 from tests.faults.target import open_target
-from tests.faults.unclaimed import Unclaimed
 from tests.redis_server import SYNCING, RedisServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
-STORIES: dict[str, Tell] = {
-    "qos 1": partial(Sweep, qos=1),
-    "qos 0": partial(Sweep, qos=0),
-    "feedback": Feedback,
-    "operations": Operations,
-}
+STORIES: dict[str, Tell] = {"qos 1": partial(Sweep, qos=1), "feedback": Feedback}
 SERVERS = 3
-START = 14
+START = 10
 """As many points belong to the start: without its store it is refused, and the next one makes it good."""
 AWAY = httpx.codes.SERVICE_UNAVAILABLE
+PLACES = ("before contexts.put", "after contexts.put", "before state.commit", "after state.commit")
+
+
+async def test_each_place_of_a_turn_may_be_the_last(
+    fleet: Fleet, tmp_path: Path, contexts_house: House
+) -> None:
+    """Before the put, between it and the commit, after the commit: as if contexts were in the row."""
+
+    async def crash(place: str) -> list[str]:
+        home = contexts_house(tmp_path / place.replace(" ", "-"))
+        return await survive(fleet, home, partial(Sweep, qos=1), 2, only=(place,))
+
+    assert await asyncio.gather(*map(crash, PLACES)) == [[place] for place in PLACES]
 
 
 @pytest.mark.parametrize("first", every(45, usual=(5,)))
 async def test_qos_1_goes_on_from_where_it_stood(
-    fleet: Fleet, tmp_path: Path, redis_house: House, first: int
+    fleet: Fleet, tmp_path: Path, contexts_house: House, first: int
 ) -> None:
     """No recorded step is sent again, one in flight is with its key, nothing is doubled or forgotten."""
     tell = partial(Sweep, qos=1)
-    swept = await sweep_group(fleet, tmp_path, tell, first=first, stride=45, house=redis_house)
-    assert len(swept) > 1
-
-
-@pytest.mark.parametrize("first", every(37, usual=(7,)))
-async def test_qos_0_loses_what_was_running_and_no_more(
-    fleet: Fleet, tmp_path: Path, redis_house: House, first: int
-) -> None:
-    """What a crash cuts off ends as lost and is told so; triggers and firings that wait go on."""
-    tell = partial(Sweep, qos=0)
-    swept = await sweep_group(fleet, tmp_path, tell, first=first, stride=37, house=redis_house)
+    swept = await sweep_group(fleet, tmp_path, tell, first=first, stride=45, house=contexts_house)
     assert len(swept) > 1
 
 
 @pytest.mark.parametrize("first", every(17, usual=(3,)))
-@pytest.mark.parametrize("story", ["feedback", "operations"])
-async def test_what_was_answered_counts_once(
-    fleet: Fleet, tmp_path: Path, redis_house: House, story: str, first: int
+async def test_every_accepted_feedback_has_its_effect(
+    fleet: Fleet, tmp_path: Path, contexts_house: House, first: int
 ) -> None:
-    """Reports, creation, triggers with a key, update, pause, destruction: done or not done."""
-    tell = STORIES[story]
-    assert len(await sweep_group(fleet, tmp_path, tell, first=first, stride=17, house=redis_house)) > 0
-
-
-@pytest.mark.parametrize("first", every(31, usual=(17,)))
-@pytest.mark.parametrize("story", ["lost instance", "unclaimed"])
-async def test_what_is_missed_ends_once(
-    fleet: Fleet, tmp_path: Path, redis_house: House, story: str, first: int
-) -> None:
-    """An instance that has work in hand, and a claim that does not come in time."""
-    tell = {"lost instance": partial(LostInstance, qos=1), "unclaimed": partial(Unclaimed, qos=1)}[story]
-
-    def house(folder: Path) -> Home:
-        return replace(redis_house(folder), further=LOSING)
-
-    assert len(await sweep_group(fleet, tmp_path, tell, first=first, stride=31, house=house)) > 0
+    """A report that was answered 200 is never needed again; one that was not may be repeated."""
+    swept = await sweep_group(fleet, tmp_path, Feedback, first=first, stride=17, house=contexts_house)
+    assert len(swept) > 0
 
 
 class Patient(Caller):
@@ -104,7 +83,7 @@ class Patient(Caller):
 async def outlive_the_server(fleet: Fleet, folder: Path, tell: Tell, point: int) -> bool:
     """One story whose server is killed at a point of the service and revived; False: it ended before."""
     server = RedisServer(folder / "redis", *SYNCING).start()
-    home = RedisHome(folder / "data", server.address)
+    home = ContextsHome(folder / "data", server.address)
     async with AsyncExitStack() as stack:
         stack.callback(server.kill)
         target = await stack.enter_async_context(open_target())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler_service.persistence.redis.address import Address, read_address
+from scheduler_service.persistence.contexts.address import Address, read_address
 
 pytestmark = pytest.mark.anyio
 

@@ -1,0 +1,249 @@
+"""Contexts in Redis: servers that die, stand still, refuse, or say too much; and what they are warned of."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from scheduler_service.persistence.contexts.address import Address
+from scheduler_service.persistence.contexts.redis import (
+    RedisContexts,
+    ServerReport,
+    find_doubts,
+    find_fault,
+    key_of,
+)
+from scheduler_service.ports.errors import StoreRefused, StoreUnavailable
+from tests.redis_server import APPENDING, SYNCING, RedisServer
+from tests.unit.persistence.valve import Valve
+
+pytestmark = pytest.mark.anyio
+
+FIT = ServerReport(role="master", is_cluster=False, appends=True, evicts="", syncs="always")
+
+
+class Listener:
+    """Collects what contexts report."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+        self.troubles: list[str | None] = []
+
+    def use(self, address: Address, *, timeout: float = 2) -> RedisContexts:
+        """Contexts that are not asked how fit their server is."""
+        return RedisContexts(address=address, on_trouble=self.troubles.append, timeout=timeout)
+
+    async def open(self, address: Address, *, owner: str = "node") -> tuple[RedisContexts, bool]:
+        """Contexts as a start opens them."""
+        return await RedisContexts.open(
+            address=address, owner=owner, warn=self.warnings.append, on_trouble=self.troubles.append
+        )
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    """A server that the test may kill."""
+    server = RedisServer(tmp_path / "redis", *SYNCING).start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+async def valve(redis: RedisServer) -> AsyncIterator[Valve]:
+    """A way to the shared server."""
+    valve = Valve(redis.port)
+    yield valve
+    await valve.close()
+
+
+async def test_what_was_put_outlives_the_server(server: RedisServer) -> None:
+    """Killed (-9) and started again: a restart that nobody noticed costs no call."""
+    contexts = Listener().use(server.address)
+    await contexts.put("job", 1, b"one", ())
+    server.kill()
+    server.start()
+    assert await contexts.get("job", 1) == b"one"
+    await contexts.close()
+
+
+async def test_a_server_that_is_away_is_told_once_it_is_asked(server: RedisServer) -> None:
+    """Each call is refused, and works again as soon as the server does; no text has a secret."""
+    listener = Listener()
+    contexts = listener.use(msgspec.structs.replace(server.address, password="secret"))
+    with pytest.raises(StoreUnavailable) as refused:
+        await contexts.get("job", 1)  # the server knows no password
+    contexts = listener.use(server.address)
+    await contexts.put("job", 1, b"one", ())
+    server.kill()
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match=f"127.0.0.1:{server.port}/0 does not answer"):
+            await contexts.get("job", 1)
+    server.start()
+    assert await contexts.get("job", 1) == b"one"
+    assert [text is None for text in listener.troubles][-3:] == [False, False, True]
+    assert "secret" not in f"{refused.value}{listener.troubles}"
+    await contexts.close()
+
+
+async def test_who_waits_for_a_server_that_stands_still_waits_with_the_others(server: RedisServer) -> None:
+    """Not one after the other; what came late is as harmless as what never came."""
+    contexts = Listener().use(server.address, timeout=0.3)
+    await contexts.put("job", 1, b"one", ())
+    server.freeze()
+    try:
+        async with asyncio.timeout(2):
+            first = asyncio.create_task(contexts.put("job", 2, b"two", ()))
+            await asyncio.sleep(0)
+            more = (contexts.put("job", number, b"x", ()) for number in range(3, 60))
+            found = await asyncio.gather(first, *more, return_exceptions=True)
+    finally:
+        server.wake()
+    assert {type(one) for one in found} == {StoreUnavailable}
+    assert await contexts.get("job", 1) == b"one"
+    await contexts.close()
+
+
+async def test_an_answer_that_nobody_asked_for_is_nobody_s_context(valve: Valve) -> None:
+    """The connection ends, and the calls are made over another one."""
+    contexts = Listener().use(await valve.open())
+    await contexts.put("job", 1, b"one", ())
+    await contexts.put("other", 1, b"other", ())
+    valve.add(b"$5\r\nwrong\r\n")
+    found = await asyncio.gather(contexts.get("job", 1), contexts.get("other", 1))
+    assert found == [b"one", b"other"]
+    await contexts.close()
+
+
+async def test_what_is_asked_at_one_moment_is_one_answer(redis: RedisServer, valve: Valve) -> None:
+    """So the server writes its file once for all of them."""
+    contexts = Listener().use(await valve.open())
+    await contexts.get("job", 1)
+    with redis.client as client:
+        before = client.info("stats")["total_reads_processed"]
+        await asyncio.gather(*(contexts.put(f"job-{number}", 1, b"x", ()) for number in range(100)))
+        reads = client.info("stats")["total_reads_processed"] - before
+    assert reads <= 1 + 3  # the test asks too
+    await contexts.close()
+
+
+async def test_a_full_server_refuses_what_it_has_no_room_for(redis: RedisServer) -> None:
+    """The other calls of the moment are carried out."""
+    contexts = Listener().use(redis.address)
+    await contexts.put("job", 1, b"one", ())
+    with redis.client as client:
+        client.config_set("maxmemory", 1)
+        try:
+            calls = (contexts.put("job", 2, b"two", ()), contexts.get("job", 1))
+            refused, found = await asyncio.gather(*calls, return_exceptions=True)
+        finally:
+            client.config_set("maxmemory", 0)
+    assert isinstance(refused, StoreUnavailable)
+    assert "OOM" in str(refused) or "memory" in str(refused)
+    assert found == b"one"
+    await contexts.put("job", 2, b"two", ())
+    await contexts.close()
+
+
+async def test_a_server_that_becomes_a_replica_is_left(redis: RedisServer, valve: Valve) -> None:
+    """Another one is the master by now: the next call connects anew."""
+    contexts = Listener().use(await valve.open())
+    await contexts.put("job", 1, b"one", ())
+    with redis.client as client:
+        client.replicaof("127.0.0.1", 1)
+        try:
+            with pytest.raises(StoreUnavailable, match="read only replica"):
+                await contexts.put("job", 2, b"two", ())
+            connected = len(valve.answers())
+        finally:
+            client.replicaof("NO", "ONE")
+    await contexts.put("job", 2, b"two", ())
+    assert len(valve.answers()) == connected + 1
+    await contexts.close()
+
+
+async def test_after_the_end_nothing_is_asked(server: RedisServer) -> None:
+    """What waits for a server that stands still is refused at once."""
+    contexts = Listener().use(server.address)
+    await contexts.put("job", 1, b"one", ())
+    server.freeze()
+    waiting = asyncio.create_task(contexts.get("job", 1))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(1):
+        await contexts.close()
+        with pytest.raises(StoreUnavailable, match="this process ends"):
+            await waiting
+        with pytest.raises(StoreUnavailable, match="this process ends"):
+            await contexts.get("job", 1)
+    server.wake()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [({"role": "slave"}, "name the master"), ({"is_cluster": True}, "Redis Cluster")],
+)
+def test_a_server_that_cannot_be_written_to_is_refused(changes: dict[str, object], said: str) -> None:
+    """With what to name instead."""
+    assert find_fault(FIT) is None
+    assert said in str(find_fault(msgspec.structs.replace(FIT, **changes)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"evicts": "allkeys-lru"}, "noeviction"),
+        ({"appends": False}, "set appendonly yes"),
+        ({"syncs": "everysec"}, "appendfsync is everysec; set always"),
+        ({"syncs": None}, "appendfsync is not known"),
+    ],
+)
+def test_a_server_that_may_lose_contexts_is_warned_of(changes: dict[str, object], said: str) -> None:
+    """With what to set."""
+    assert find_doubts(FIT) == []
+    (doubt,) = find_doubts(msgspec.structs.replace(FIT, **changes))
+    assert said in doubt
+
+
+async def test_real_servers_are_asked(tmp_path: Path, server: RedisServer) -> None:
+    """One that syncs, one that may lose a second and drops keys, a replica, and one that is away."""
+    listener = Listener()
+    contexts, is_own = await listener.open(server.address)
+    await contexts.close()
+    assert (is_own, listener.warnings) == (True, [])
+    server.kill()
+    server.start(*APPENDING, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru")
+    contexts, _ = await listener.open(server.address)
+    await contexts.close()
+    assert [("noeviction" in one, "everysec" in one) for one in listener.warnings] == [
+        (True, False),
+        (False, True),
+    ]
+    with server.client as client:
+        client.replicaof("127.0.0.1", 1)
+    with pytest.raises(StoreRefused, match="name the master"):
+        await listener.open(server.address)
+    server.kill()
+    with pytest.raises(StoreUnavailable):
+        await listener.open(server.address)
+
+
+async def test_a_database_of_another_node_is_told_apart(redis: RedisServer) -> None:
+    """Its contexts are left alone: only the first one may look for what is unused."""
+    listener = Listener()
+    for owner, own in (("one", True), ("two", False), ("one", True)):
+        contexts, is_own = await listener.open(redis.address, owner=owner)
+        await contexts.close()
+        assert is_own == own
+    assert sum("node one has its contexts" in warning for warning in listener.warnings) == 1
+
+
+async def test_the_keys_are_named_for_the_product(redis: RedisServer) -> None:
+    """A hash for each job, gone with its last version."""
+    contexts = Listener().use(redis.address)
+    await contexts.put("job", 1, b"one", ())
+    with redis.client as client:
+        assert client.keys() == [key_of("job")] == [b"punctual:contexts:job"]
+        await contexts.drop("job", (1,))
+        assert client.keys() == []
+    await contexts.close()
