@@ -44,6 +44,7 @@ async def _send(service: Service, asked: list[bytes]) -> set[int]:
         return found
 
 
+@pytest.mark.long
 async def test_selections_at_full_length(fleet: Fleet, tmp_path: Path) -> None:
     """Refused, done for what there is, or told to wait; the others go on, within 300 MiB."""
     asked = _attacks()

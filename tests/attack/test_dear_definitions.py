@@ -37,6 +37,7 @@ async def _post(service: Service, body: bytes) -> int:
     return sum(one["status"] == "created" for one in answer.json()["data"]["items"])
 
 
+@pytest.mark.long
 async def test_arrays_of_dear_definitions(fleet: Fleet, tmp_path: Path) -> None:
     """All jobs are created, within 300 MiB; the others go on."""
     async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:

@@ -34,6 +34,7 @@ async def test_patterns_that_are_large_once_they_are_compiled(fleet: Fleet, tmp_
         await bystander.check()
 
 
+@pytest.mark.long
 async def test_a_list_that_fits_no_branch(fleet: Fleet, tmp_path: Path) -> None:
     """Each branch repeated the whole list in its message: 600 of them took 400 MiB."""
     async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
@@ -44,6 +45,7 @@ async def test_a_list_that_fits_no_branch(fleet: Fleet, tmp_path: Path) -> None:
         await bystander.check()
 
 
+@pytest.mark.long
 async def test_a_url_with_one_long_value_many_times(fleet: Fleet, tmp_path: Path, stage: Stage) -> None:
     """It took 46 s, for what is then too long to be sent."""
     async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:

@@ -29,6 +29,7 @@ async def _register(service: Service, name: str, count: int) -> int:
     return answer.status_code
 
 
+@pytest.mark.long
 async def test_nine_services_with_a_thousand_large_jobs(fleet: Fleet, tmp_path: Path) -> None:
     """What does not fit is 413, within 300 MiB; less than before is taken, a lower limit is in the log."""
     async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
@@ -45,6 +46,7 @@ async def test_nine_services_with_a_thousand_large_jobs(fleet: Fleet, tmp_path: 
         assert [await _register(service, "s-0", count) for count in (998, 999)] == [200, 413]
 
 
+@pytest.mark.long
 async def test_a_thousand_dear_jobs_of_one_service(fleet: Fleet, tmp_path: Path) -> None:
     """Created, changed and shown within 300 MiB: compiled at once they took 400 MiB, and kept most of it."""
     async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:

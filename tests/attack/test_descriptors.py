@@ -46,6 +46,7 @@ async def end_all(service: Service, wanted: int) -> set[str]:
     return found
 
 
+@pytest.mark.long
 async def test_slow_targets_leave_a_healthy_one_what_it_needs(
     fleet: Fleet, stage: Stage, tmp_path: Path
 ) -> None:

@@ -98,6 +98,7 @@ async def hand_on(peer: Peer) -> None:
         await peer.say((head + said).encode("latin-1"))
 
 
+@pytest.mark.long
 async def test_one_that_is_handed_on_is_shown_nowhere(fleet: Fleet, stage: Stage, tmp_path: Path) -> None:
     """A later step and a notification send what the first was answered; their targets repeat it."""
     target = await stage.server(hand_on)

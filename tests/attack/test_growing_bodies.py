@@ -19,6 +19,7 @@ PARAMS = {"p": "w" * 3_500}
 """Together 350 MB in flight, of definitions and parameters of 2.7 MB."""
 
 
+@pytest.mark.long
 async def test_their_sum_is_limited(fleet: Fleet, stage: Stage, tmp_path: Path) -> None:
     """Those that find no room fail and say so; the target has all others before it answers one."""
     answered = asyncio.Event()

@@ -32,6 +32,7 @@ async def flood(service: Service, start: bytes, piece: bytes) -> Sequence[bytes]
         return (await client.rest()).split(b"\r\n")
 
 
+@pytest.mark.long
 async def test_heads_without_an_end(fleet: Fleet, tmp_path: Path) -> None:
     """64 MiB each of headers, a value, a URL, empty lines, the size of a chunk, its extension, trailers."""
     floods = [

@@ -20,7 +20,7 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("attack", ["half bodies", pytest.param("long polls", marks=pytest.mark.long)])
 async def test_hundreds_of_requests_that_stay(fleet: Fleet, tmp_path: Path, attack: str) -> None:
     """Those that have been held for longest end; the service stays within 300 MiB, the others go on."""
     async with (
@@ -32,6 +32,7 @@ async def test_hundreds_of_requests_that_stay(fleet: Fleet, tmp_path: Path, atta
         await bystander.check()
 
 
+@pytest.mark.long
 async def test_a_large_request_is_answered_beside_them(fleet: Fleet, tmp_path: Path) -> None:
     """A whole request is not ended by those that came after it, however many they are."""
     async with open_service(fleet, tmp_path / "data") as service, AsyncExitStack() as stack:

@@ -47,6 +47,7 @@ async def ended(service: Service) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.long
 async def test_their_sum_is_limited(fleet: Fleet, stage: Stage, tmp_path: Path) -> None:
     """Each ends well, or says which limit it met; memory is bounded, and the bystander's firings succeed."""
     target = await stage.server(saying({"text": "x" * LENGTH}))

@@ -28,7 +28,9 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("kind", ANSWERS)
+@pytest.mark.parametrize(
+    "kind", ["packed", *(pytest.param(one, marks=pytest.mark.long) for one in ("length", "tls"))]
+)
 async def test_hundreds_of_large_answers_at_one_moment(
     fleet: Fleet, stage: Stage, tmp_path: Path, certificate: Certificate, kind: str
 ) -> None:

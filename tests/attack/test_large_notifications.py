@@ -50,6 +50,7 @@ async def have_succeeded(service: Service) -> None:
     await service.run.until(look, f"{JOBS} executions have succeeded and notified")
 
 
+@pytest.mark.long
 async def test_large_checks_and_their_notifications(fleet: Fleet, stage: Stage, tmp_path: Path) -> None:
     """All are notified of, within 300 MiB; the last event of each is 1 MB as well."""
     asked: dict[bytes, int] = {}
@@ -77,6 +78,7 @@ async def test_large_checks_and_their_notifications(fleet: Fleet, stage: Stage, 
         await bystander.check()
 
 
+@pytest.mark.long
 async def test_large_responses_that_the_next_step_sends_on(
     fleet: Fleet, stage: Stage, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ CALLERS = 2_000
 BEHIND = get("/x", "X: " + "y" * 15_000) * 15
 
 
+@pytest.mark.long
 async def test_requests_behind_one_that_stays(fleet: Fleet, tmp_path: Path) -> None:
     """Each left 200 KiB: the service is within 300 MiB after a third of a GiB of them."""
     async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:

@@ -45,6 +45,7 @@ async def check_attempt(service: Service, execution: dict[str, Any], progress: s
     assert whole["attempts"][0]["message"] == MESSAGE
 
 
+@pytest.mark.long
 async def test_long_checks_are_cut_and_hurt_nobody(fleet: Fleet, stage: Stage, tmp_path: Path) -> None:
     """The executions end with what is kept, lists and files stay small, the bystander's firings succeed."""
     target = await stage.server(saying(said(LONG)))
@@ -81,6 +82,7 @@ async def test_long_feedback_is_cut(fleet: Fleet, stage: Stage, tmp_path: Path) 
         await check_attempt(service, execution, PROGRESS)
 
 
+@pytest.mark.long
 async def test_long_completions_of_parts_are_cut(fleet: Fleet, tmp_path: Path) -> None:
     """As a check's answer is; so is the progress of a lease."""
     async with open_service(fleet, tmp_path / "data") as service:

@@ -50,6 +50,7 @@ async def read_large(service: Service) -> httpx.Response | None:
     return answer
 
 
+@pytest.mark.long
 async def test_the_largest_answers_that_nobody_reads(fleet: Fleet, tmp_path: Path) -> None:
     """Asked for at one moment, they are made a few at a time; who asks after them gets an answer."""
     async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:

@@ -30,13 +30,13 @@ async def sweep_group(
     folder: Path,
     tell: Tell,
     *,
-    first: int,
-    stride: int,
+    points: Sequence[int],
+    least: int = 1,
     house: House = SqliteHome,
 ) -> list[str]:
-    """Kills at point `first`, then `stride` further on, and so on, until a story ends before its point.
+    """Kills at each of `points`, in order, until a story ends before its point.
 
-    Returns where it was killed, a place for each point.
+    Returns where it was killed, a place for each point: `least` of them, where there are so many points.
     """
     places = asyncio.Semaphore(AT_ONCE)
     ended = asyncio.Event()
@@ -52,8 +52,9 @@ async def sweep_group(
                 ended.set()
 
     async with asyncio.TaskGroup() as group:
-        for point in range(first, 1000, stride):
+        for point in points:
             group.create_task(sweep(point))
+    assert len(swept) >= min(least, len(points)), swept
     return swept
 
 
@@ -96,7 +97,8 @@ async def _live(
     return run
 
 
-def every(stride: int, usual: Sequence[int]) -> list[Any]:
-    """The first points of groups of every `stride`-th; those that are not `usual` are for the long run."""
-    long = pytest.mark.long
-    return [pytest.param(one, marks=() if one in usual else long) for one in range(1, stride + 1)]
+def kills(stride: int, usual: int, *, most: int = 1000) -> list[Any]:
+    """One kill for the usual run; for the long run every point to `most`, in `stride` groups."""
+    groups = [range(first, most, stride) for first in range(1, stride + 1)]
+    long = [pytest.param(group, id=f"from {group[0]}", marks=pytest.mark.long) for group in groups]
+    return [pytest.param([usual], id=f"at {usual}"), *long]

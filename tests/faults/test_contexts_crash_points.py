@@ -1,10 +1,11 @@
 """Contexts in Redis: Punctual is killed at its points, and so is the server (SPEC sections 5 and 8).
 
-The usual run takes a few groups of points; `--long` takes every point.
+The usual run takes one point of each story; `--long` takes every point.
 """
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.faults.callers import Feedback
 from tests.faults.homes import ContextsHome
 from tests.faults.processes import PATIENCE, Caller, Crashed, Fleet, Run
 from tests.faults.stories import Story, Sweep
-from tests.faults.sweeping import DURABLE, SETTINGS, House, Tell, every, survive, sweep_group
+from tests.faults.sweeping import DURABLE, SETTINGS, House, Tell, kills, survive, sweep_group
 from tests.faults.target import open_target
 from tests.redis_server import SYNCING, RedisServer
 
@@ -42,23 +43,21 @@ async def test_each_place_of_a_turn_may_be_the_last(
     assert await asyncio.gather(*map(crash, PLACES)) == [[place] for place in PLACES]
 
 
-@pytest.mark.parametrize("first", every(45, usual=(5,)))
+@pytest.mark.parametrize("points", kills(45, 50))
 async def test_qos_1_goes_on_from_where_it_stood(
-    fleet: Fleet, tmp_path: Path, contexts_house: House, first: int
+    fleet: Fleet, tmp_path: Path, contexts_house: House, points: Sequence[int]
 ) -> None:
     """No recorded step is sent again, one in flight is with its key, nothing is doubled or forgotten."""
     tell = partial(Sweep, qos=1)
-    swept = await sweep_group(fleet, tmp_path, tell, first=first, stride=45, house=contexts_house)
-    assert len(swept) > 1
+    await sweep_group(fleet, tmp_path, tell, points=points, least=2, house=contexts_house)
 
 
-@pytest.mark.parametrize("first", every(17, usual=(3,)))
+@pytest.mark.parametrize("points", kills(17, 20))
 async def test_every_accepted_feedback_has_its_effect(
-    fleet: Fleet, tmp_path: Path, contexts_house: House, first: int
+    fleet: Fleet, tmp_path: Path, contexts_house: House, points: Sequence[int]
 ) -> None:
     """A report that was answered 200 is never needed again; one that was not may be repeated."""
-    swept = await sweep_group(fleet, tmp_path, Feedback, first=first, stride=17, house=contexts_house)
-    assert len(swept) > 0
+    await sweep_group(fleet, tmp_path, Feedback, points=points, house=contexts_house)
 
 
 class Patient(Caller):
@@ -130,10 +129,10 @@ async def revive(run: Run, server: RedisServer) -> None:
     await asyncio.to_thread(lambda: (server.kill(), server.start()))
 
 
-@pytest.mark.parametrize("first", every(25, usual=(6,)))
+@pytest.mark.parametrize("points", kills(25, 31, most=76))
 @pytest.mark.parametrize("story", STORIES)
 async def test_a_killed_server_changes_no_outcome(
-    fleet: Fleet, tmp_path: Path, story: str, first: int
+    fleet: Fleet, tmp_path: Path, story: str, points: Sequence[int]
 ) -> None:
     """Killed (-9) before and after commits and sends, and started again: the service goes on by itself.
 
@@ -145,4 +144,4 @@ async def test_a_killed_server_changes_no_outcome(
         async with places:
             return await outlive_the_server(fleet, tmp_path / str(point), STORIES[story], point)
 
-    assert any(await asyncio.gather(*map(outlive, range(START + first, START + 76, 25))))
+    assert any(await asyncio.gather(*(outlive(START + point) for point in points)))

@@ -107,8 +107,9 @@ def told(folder: Path, **changed: Any) -> dict[str, Any]:
 
 
 def changes() -> Iterator[Any]:
-    """For each group of settings all its values, changed; each variable taken away, and all of them."""
+    """All groups of settings at once, all variables taken away; for `--long` each by itself."""
     told_there = Settings.model_validate(told(Path("first")))
+    groups: dict[str, Any] = {}
     for name in Settings.model_fields:
         group = getattr(told_there, name)
         if not isinstance(group, BaseModel) or f"{name}." in ELSEWHERE:
@@ -118,10 +119,12 @@ def changes() -> Iterator[Any]:
             for member in type(group).model_fields
             if f"{name}.{member}" not in ELSEWHERE
         }
-        yield pytest.param({name: given_of(name, changed)}, id=name)
+        groups[name] = given_of(name, changed)
+        yield pytest.param({name: groups[name]}, id=name, marks=pytest.mark.long)
+    yield pytest.param(groups, id="all groups")
     for variable in VARIABLES:
         rest = {name: value for name, value in VARIABLES.items() if name != variable}
-        yield pytest.param({"env": {"default": rest}}, id=f"without {variable}")
+        yield pytest.param({"env": {"default": rest}}, id=f"without {variable}", marks=pytest.mark.long)
     moved = dict.fromkeys(VARIABLES, "http://127.0.0.1:9")
     yield pytest.param({"env": {"default": moved}}, id="variables of another kind")
     yield pytest.param({"env_file": None}, id="without the file of variables")
@@ -202,7 +205,7 @@ async def test_what_follows_from_settings_is_computed_anew(tmp_path: Path) -> No
             ("daily", moment),
             ("local", moment),
         }
-        await world.advance(2 * 3_600)
+        await world.advance(3_660)
         for job_id in ("daily", "local"):
             (firing,) = data_of(await world.client.get(f"/jobs/{job_id}/firings"))["items"]
             assert (firing["plannedAt"], firing["outcome"]) == (moment, "fired")
@@ -271,7 +274,7 @@ async def test_what_a_newer_program_no_longer_reads_answers_each_command(tmp_pat
         ended = await world.ended(started["executionId"])
         assert (ended["state"], ended["error"], len(world.target.at("/run"))) == ("terminated", "template", 1)
         assert "unknown field 'speed'" in ended["attempts"][-1]["message"]
-        await world.advance(2 * 3_600)
+        await world.advance(3_660)
         for job_id in UNREAD:
             await _command(world, job_id)
             await _heal(world, job_id)

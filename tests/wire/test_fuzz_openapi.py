@@ -29,7 +29,7 @@ CHECKS: Any = [
     response_schema_conformance,
 ]
 FREE = settings(deadline=None, suppress_health_check=list(HealthCheck), database=None)
-FEW = settings(FREE, max_examples=10)
+FEW = settings(FREE, max_examples=4)
 MANY = settings(FREE, max_examples=300)
 
 LONGEST_WAIT = 60
