@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from scheduler_service.persistence.history.alert_reads import (
 )
 from scheduler_service.persistence.history.alert_tables import alert_marks, alerts
 from scheduler_service.persistence.sql.database import Database
+from scheduler_service.persistence.sql.expressions import replacing
 from scheduler_service.ports.alerts import AlertLine, AlertState, Noted, Run, Tallied, Waiting
 
 T = TypeVar("T")
@@ -31,6 +33,7 @@ _TALLIES = (
     .group_by(alerts.c.kind, alerts.c.state)
     .order_by(alerts.c.kind, alerts.c.state)
 )
+_ALERTS, _MARKS = replacing(alerts), replacing(alert_marks)
 _EXTENT = sa.select(sa.func.count(alerts.c.subject.distinct()), sa.func.max(alerts.c.at))
 
 
@@ -55,8 +58,7 @@ class SqlAlertTable:
 
         def write(connection: sa.Connection) -> list[Noted]:
             new = [one for one in noted if self._note(connection, one)]
-            for name, moment in marks.items():
-                self._put(connection, alert_marks, {"name": name}, {"moment": moment})
+            self._database.dialect.insert_many(connection, _MARKS, list(marks.items()))
             return new
 
         return await self._write(write)
@@ -164,16 +166,9 @@ class SqlAlertTable:
         known = connection.execute(sa.select(alerts).where(_is(key))).first()
         values = _first(one) if known is None else _next(known, one)
         if values:
-            names = dict(zip(("alert", "kind", "subject"), key, strict=True))
-            self._put(connection, alerts, names, values)
+            row = (*key, *(values[name] for name in _ALERTS.columns[len(key) :]))
+            self._database.dialect.insert_many(connection, _ALERTS, [row])
         return bool(values)
-
-    def _put(
-        self, connection: sa.Connection, table: sa.Table, key: Mapping[str, str], values: Mapping[str, Any]
-    ) -> None:
-        """Writes the row of `key`; the last one wins."""
-        insert = self._database.dialect.insert(table).values(**values, **key)
-        connection.execute(insert.on_conflict_do_update(index_elements=list(key), set_=dict(values)))
 
     async def _read(self, read: Callable[[sa.Connection], T]) -> T:
         def work() -> T:
@@ -183,10 +178,7 @@ class SqlAlertTable:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def _write(self, write: Callable[[sa.Connection], T]) -> T:
-        def work() -> T:
-            with self._database.writing() as connection:
-                return write(connection)
-
+        work = partial(self._database.write_valid, write)
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 

@@ -15,16 +15,11 @@ from scheduler_service.persistence.history.schema import (
     statistic_slots,
 )
 from scheduler_service.persistence.sql.dialect import Dialect
-from scheduler_service.persistence.sql.expressions import Row, Upsert, overwrite
+from scheduler_service.persistence.sql.expressions import Row, replacing
 
 # How many rows one step takes: more would keep the writer from its load.
 WINDOW_ROWS = 500
-_FOLDED = ("executions", "terminated", "started", "duration_ms", "figures")
-DAYS = Upsert(
-    statistic_days,
-    tuple(column.name for column in statistic_days.c),
-    f"(day,tenant,job_id) DO UPDATE SET {overwrite(_FOLDED)}",
-)
+DAYS = replacing(statistic_days)
 
 # Day, tenant and job.
 Key = tuple[int, str, str]
@@ -41,8 +36,8 @@ class DayFolding:
 
         What is deleted is what is added up, also where others write cells of such a day meanwhile.
         """
-        taken = _delete_window(statistic_cells, statistic_cells.c.day, before).returning(*statistic_cells.c)
-        cells = connection.execute(taken).all()
+        window = _window(statistic_cells, statistic_cells.c.day, before)
+        cells = self._dialect.take(connection, statistic_cells, window)
         added: dict[Key, Figures] = {}
         for cell in cells:
             added.setdefault((cell.day, cell.tenant, cell.job_id), Figures()).add_cell(cell)
@@ -55,20 +50,24 @@ class DayFolding:
     def remove(self, before: int, connection: sa.Connection) -> int:
         """Removes some rows of days before the day `before`; how many, 0: none is left."""
         return sum(
-            connection.execute(_delete_window(table, table.c.day, before)).rowcount
+            self._delete(connection, table, table.c.day, before)
             for table in (statistic_cells, statistic_days)
         )
 
     def remove_slots(self, before: int, connection: sa.Connection) -> int:
         """Removes some rows of slots before the slot `before`; how many, 0: none is left."""
-        table = statistic_slots
-        return connection.execute(_delete_window(table, table.c.slot, before)).rowcount
+        return self._delete(connection, statistic_slots, statistic_slots.c.slot, before)
+
+    def _delete(self, connection: sa.Connection, table: sa.Table, age: sa.Column[int], before: int) -> int:
+        window = _window(table, age, before).subquery("window")
+        is_old = self._dialect.among(table.primary_key, window.c)
+        return connection.execute(sa.delete(table).where(is_old)).rowcount
 
 
-def _delete_window(table: sa.Table, age: sa.Column[int], before: int) -> sa.Delete:
+def _window(table: sa.Table, age: sa.Column[int], before: int) -> sa.Select[Any]:
+    """The keys of the rows that one step takes."""
     key = tuple(table.primary_key)
-    window = sa.select(*key).where(age < before).order_by(*key).limit(WINDOW_ROWS).correlate(None)
-    return sa.delete(table).where(sa.tuple_(*key).in_(window))
+    return sa.select(*key).where(age < before).order_by(*key).limit(WINDOW_ROWS).correlate(None)
 
 
 def _known(connection: sa.Connection, added: Iterable[Key]) -> list[tuple[Key, Figures]]:

@@ -1,6 +1,7 @@
 """The latest executions of many jobs in one question, as a page of jobs shows them (SPEC section 10)."""
 
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -8,50 +9,53 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.persistence.history.queries import Wire
-from scheduler_service.persistence.history.schema import executions
 from scheduler_service.persistence.history.shapes import lateness, moment_wire
-from scheduler_service.persistence.sql.expressions import JsonLists, json_rows
+from scheduler_service.persistence.sql.expressions import JsonLists
 
-# The columns that are read, in the order in which `_outcome_wire` takes them.
-_SHOWN = ("uid", "execute_number", "state", "error", "planned_at", "started_at", "ended_at")
+# The columns that are read: by the first three rows are told apart and put in order.
+_READ = (
+    "job_id", "created_at", "execute_number", "uid", "state", "error", "planned_at", "started_at", "ended_at",
+)  # fmt: skip
 
 
 def collect_outcomes(
     connection: sa.Connection, tenant: str, job_ids: Collection[str], count: int
 ) -> Mapping[str, list[Wire]]:
     """Of each job its newest `count` executions, the newest last; a job without any has an empty list."""
-    names = msgspec.json.encode([[job_id] for job_id in job_ids]).decode()
-    rows = connection.execute(_OUTCOMES, {"tenant": tenant, "names": names, "most": count})
-    found = {name: msgspec.json.decode(kept or "[]") for name, kept in rows}
-    return {job_id: [_outcome_wire(*one) for one in reversed(found[job_id])] for job_id in job_ids}
+    found: dict[str, list[Wire]] = {job_id: [] for job_id in job_ids}
+    if not found:
+        return found
+    values = {f"j{place}": job_id for place, job_id in enumerate(found)}
+    kept = connection.execute(_select_outcomes(len(found)), {"tenant": tenant, "most": count, **values})
+    for row in sorted(msgspec.json.decode(kept.scalar_one() or "[]"), key=_place):
+        found[row[0]].append(_outcome_wire(*row[2:]))
+    return found
 
 
-def _select_outcomes() -> sa.Select[Any]:
-    """A row per job, with its executions as one JSON text.
+def _place(row: list[Any]) -> list[Any]:
+    return row[:3]
 
-    A row per execution would cost the thread a wait for the interpreter each. For each job the index of its
-    executions is read from the end, `most` entries far.
+
+@lru_cache(64)
+def _select_outcomes(jobs: int) -> sa.Select[Any]:
+    """All of it as one JSON text: a row per execution would cost the thread a wait for the interpreter each.
+
+    For each job the index of its executions is read from the end, `most` entries far: by a part of the text
+    of its own, for not all databases have a subquery that knows the row beside it.
     """
-    table = executions.c
-    names = json_rows(sa.bindparam("names", type_=sa.Text)).alias("names")
+    columns = ",".join(_READ)
     newest = (
-        sa.select(*(table[name] for name in _SHOWN))
-        .where(table.tenant == sa.bindparam("tenant"), table.job_id == names.c.name)
-        .order_by(table.created_at.desc(), table.execute_number.desc())
-        .limit(sa.bindparam("most", type_=sa.Integer))
-        .correlate(names)
-        .subquery("newest")
+        f"SELECT * FROM (SELECT {columns} FROM executions WHERE tenant=:tenant AND job_id=:j{place} "  # noqa: S608
+        f"ORDER BY created_at DESC,execute_number DESC LIMIT :most) AS job{place}"
+        for place in range(jobs)
     )
-    kept = sa.select(JsonLists(*newest.c)).correlate(names).scalar_subquery()
-    return sa.select(names.c.name, kept)
-
-
-_OUTCOMES = _select_outcomes()
+    found = sa.text(" UNION ALL ".join(newest)).columns(*map(sa.column, _READ))
+    return sa.select(JsonLists(*found.subquery("newest").c))
 
 
 def _outcome_wire(
-    uid: str,
     number: int,
+    uid: str,
     state: str,
     error: str | None,
     planned_at: int,

@@ -75,13 +75,14 @@ class Removal:
         order = self._dialect.row_order(executions)
         window = sa.select(*(column.label(f"c{place}") for place, column in enumerate(order)))
         window = window.select_from(executions).order_by(*order).limit(_WINDOW)
-        within = [] if mark is None else [sa.tuple_(*order) > _literal(mark)]
+        # By the first column all databases find the position; the rest orders rows that have it in common.
+        within = [] if mark is None else [order[0] >= mark[0], sa.tuple_(*order) > _literal(mark)]
         seen = window.where(*within).subquery()
         newest_first = [column.desc() for column in seen.c]
         last = connection.execute(sa.select(seen).order_by(*newest_first).limit(1)).first()
         if last is None:
             return Removed(), None
-        within.append(sa.tuple_(*order) <= _literal(last))
+        within += [order[0] <= last[0], sa.tuple_(*order) <= _literal(last)]
         return self._remove(connection, [*within, *_trimmed(trim)]), tuple(last)
 
     def find_lives(self, jobs: Mapping[str, int], tenant: str, connection: sa.Connection) -> list[str]:
@@ -111,25 +112,25 @@ class Removal:
             return removed
         # What belongs to no execution: missed firings, and deliveries that came too late.
         return Removed(
-            firings=_delete_window(connection, firings, [_is_of(firings, uids)]),
-            notifications=_delete_window(connection, deliveries, [_is_of(deliveries, uids)]),
+            firings=self._delete_window(connection, firings, [_is_of(firings, uids)]),
+            notifications=self._delete_window(connection, deliveries, [_is_of(deliveries, uids)]),
         )
 
     def remove_firings(self, before: int, connection: sa.Connection) -> int:
         """Removes firings recorded before a moment that never had an execution, or have it no more."""
         its = (executions.c.uid == firings.c.uid) & (executions.c.execute_number == firings.c.execute_number)
         is_orphan = ~sa.select(1).where(its).exists()
-        return _delete_window(connection, firings, [firings.c.at < before, is_orphan])
+        return self._delete_window(connection, firings, [firings.c.at < before, is_orphan])
 
     def drop_detail(self, used: int, connection: sa.Connection) -> tuple[int, int]:
         """Removes the oldest detail and marks its executions: how many rows, and the bytes in use then."""
         table = entries.c
         oldest = sa.select(table.uid, table.execute_number, table.id).order_by(table.id).limit(DETAIL_ROWS)
         held = self._dialect.hold(connection, oldest)
-        is_held = table.id.in_(sa.select(held.c.other))
+        is_held = self._dialect.among((table.id,), (held.c.other,))
         size = sa.func.coalesce(sa.func.sum(StoredSize(table.payload) + ROW_BYTES), 0)
         freed = int(connection.execute(sa.select(size).where(is_held)).scalar_one())
-        _mark_cleared(connection, held)
+        self._mark_cleared(connection, held)
         gone = connection.execute(sa.delete(entries).where(is_held)).rowcount
         return gone, self._dialect.used_after(connection, used - freed)
 
@@ -138,12 +139,17 @@ class Removal:
         table = executions.c
         found = sa.select(table.uid, table.execute_number, table.planned_at).where(*conditions).limit(_WINDOW)
         held = self._dialect.hold(connection, found)
-        fired = sa.tuple_(firings.c.uid, firings.c.planned_at, firings.c.execute_number)
-        is_fired = fired.in_(sa.select(held.c.name, held.c.other, held.c.number))
-        notifications = connection.execute(sa.delete(deliveries).where(_among(deliveries, held))).rowcount
-        connection.execute(sa.delete(entries).where(_among(entries, held)))
-        started = connection.execute(sa.delete(firings).where(is_fired)).rowcount
-        ended = connection.execute(sa.delete(executions).where(_among(executions, held))).rowcount
+        fired = (firings.c.uid, firings.c.planned_at, firings.c.execute_number)
+        is_fired = self._dialect.among(fired, (held.c.name, held.c.other, held.c.number))
+        notifications, _, started, ended = (
+            connection.execute(sa.delete(one).where(condition)).rowcount
+            for one, condition in (
+                (deliveries, _among(self._dialect, deliveries, held)),
+                (entries, _among(self._dialect, entries, held)),
+                (firings, is_fired),
+                (executions, _among(self._dialect, executions, held)),
+            )
+        )
         return Removed(ended, notifications, started)
 
     def measure(self, connection: sa.Connection) -> int:
@@ -154,26 +160,32 @@ class Removal:
         """Returns a part of the unused space to the disk; whether there is more."""
         return self._dialect.give_back(connection)
 
+    def _mark_cleared(self, connection: sa.Connection, keys: sa.FromClause) -> None:
+        table = executions.c
+        is_bare = table.params == NO_PARAMS
+        statement = sa.update(executions).where(_among(self._dialect, executions, keys))
+        connection.execute(
+            statement.values(
+                dropped=1,
+                params=sa.case((is_bare, table.params)),
+                params_complete=sa.case((is_bare, table.params_complete), else_=0),
+            )
+        )
 
-def mark_dropped(connection: sa.Connection, dropped: Iterable[tuple[str, int]]) -> None:
+    def _delete_window(
+        self, connection: sa.Connection, table: sa.Table, conditions: Iterable[sa.ColumnElement[Any]]
+    ) -> int:
+        key = tuple(table.primary_key)
+        window = sa.select(*key).where(*conditions).limit(_WINDOW).correlate(None).subquery("window")
+        return connection.execute(sa.delete(table).where(self._dialect.among(key, window.c))).rowcount
+
+
+def mark_dropped(dialect: Dialect, connection: sa.Connection, dropped: Iterable[tuple[str, int]]) -> None:
     """Marks executions whose detail was dropped before it was written."""
     keys = sorted(dropped)
     if keys:
         statement = sa.update(executions).values(dropped=1)
-        connection.execute(statement.where(_among(executions, _rows(keys))))
-
-
-def _mark_cleared(connection: sa.Connection, keys: sa.FromClause) -> None:
-    table = executions.c
-    is_bare = table.params == NO_PARAMS
-    statement = sa.update(executions).where(_among(executions, keys))
-    connection.execute(
-        statement.values(
-            dropped=1,
-            params=sa.case((is_bare, table.params)),
-            params_complete=sa.case((is_bare, table.params_complete), else_=0),
-        )
-    )
+        connection.execute(statement.where(_among(dialect, executions, _rows(keys))))
 
 
 def _trimmed(trim: Trim) -> list[sa.ColumnElement[bool]]:
@@ -201,17 +213,9 @@ def _trimmed(trim: Trim) -> list[sa.ColumnElement[bool]]:
     return conditions
 
 
-def _delete_window(
-    connection: sa.Connection, table: sa.Table, conditions: Iterable[sa.ColumnElement[Any]]
-) -> int:
-    key = tuple(table.primary_key)
-    window = sa.select(*key).where(*conditions).limit(_WINDOW).correlate(None)
-    return connection.execute(sa.delete(table).where(sa.tuple_(*key).in_(window))).rowcount
-
-
-def _among(table: sa.Table, keys: sa.FromClause) -> sa.ColumnElement[bool]:
+def _among(dialect: Dialect, table: sa.Table, keys: sa.FromClause) -> sa.ColumnElement[bool]:
     """Whether a row belongs to one of the executions of `keys`."""
-    return sa.tuple_(table.c.uid, table.c.execute_number).in_(sa.select(keys.c.name, keys.c.number))
+    return dialect.among((table.c.uid, table.c.execute_number), (keys.c.name, keys.c.number))
 
 
 def _is_of(table: sa.Table, uids: Sequence[str]) -> IsIn:

@@ -15,7 +15,7 @@ from scheduler_service.persistence.history.schema import (
     statistic_slots,
 )
 from scheduler_service.persistence.sql.dialect import Dialect
-from scheduler_service.persistence.sql.expressions import Row, Upsert, overwrite
+from scheduler_service.persistence.sql.expressions import Changes, Row, Upsert, overwrite
 
 
 class Repetition(Exception):
@@ -69,42 +69,53 @@ def _columns(table: sa.Table, *but: str) -> tuple[str, ...]:
     return tuple(column.name for column in table.c if column.name not in but)
 
 
+def _key(table: sa.Table) -> tuple[str, ...]:
+    return tuple(column.name for column in table.primary_key)
+
+
+def _add(table: sa.Table, *columns: str) -> Changes:
+    """What is new is added to what is there."""
+    return tuple((name, f'{table.name}."{name}"+excluded."{name}"') for name in columns)
+
+
 EXECUTIONS = Upsert(
     executions,
     _columns(executions, "dropped"),
-    "(uid,execute_number) DO UPDATE SET "
-    + overwrite(_columns(executions, "uid", "execute_number", "job_id", "tenant", "dropped"))
+    _key(executions),
+    overwrite(*_columns(executions, "uid", "execute_number", "job_id", "tenant", "dropped")),
     # An execution ends once, and is counted then: a row that has ended stays as it is.
-    + " WHERE excluded.sequence>executions.sequence AND executions.ended_at IS NULL",
+    guard="excluded.sequence>executions.sequence AND executions.ended_at IS NULL",
     rare=("reason", "error", "failure_type", "progress"),
 )
-ENTRIES = Upsert(entries, _columns(entries, "id"), "DO NOTHING")
+ENTRIES = Upsert(entries, _columns(entries, "id"), ("uid", "execute_number", "first", "last"))
 FIRINGS = Upsert(
     firings,
     _columns(firings),
-    "(uid,planned_at,until,execute_number) DO UPDATE SET sequence=excluded.sequence,at=excluded.at,"
-    'outcome=excluded.outcome,"count"=coalesce(excluded."count",firings."count"),'
-    "reason=coalesce(excluded.reason,firings.reason) WHERE excluded.sequence>firings.sequence",
+    _key(firings),
+    (
+        *overwrite("sequence", "at", "outcome"),
+        ("count", 'coalesce(excluded."count",firings."count")'),
+        ("reason", "coalesce(excluded.reason,firings.reason)"),
+    ),
+    guard="excluded.sequence>firings.sequence",
     rare=("reason",),
 )
 DELIVERIES = Upsert(
     deliveries,
     _columns(deliveries),
-    f"(delivery_id) DO UPDATE SET {overwrite(('state', 'at', 'tries', 'url', 'payload'))},"
-    "given_up_at=coalesce(deliveries.given_up_at,excluded.given_up_at) "
-    "WHERE (excluded.tries,excluded.at)>=(deliveries.tries,deliveries.at)",
+    _key(deliveries),
+    (
+        *overwrite("state", "at", "tries", "url", "payload"),
+        ("given_up_at", "coalesce(deliveries.given_up_at,excluded.given_up_at)"),
+    ),
+    guard="(excluded.tries,excluded.at)>=(deliveries.tries,deliveries.at)",
 )
 CELLS = Upsert(
     statistic_cells,
     _columns(statistic_cells),
-    "(day,tenant,job_id,state,failure_type,lateness,duration) DO UPDATE SET "
-    + ",".join(
-        f'"{name}"=statistic_cells."{name}"+excluded."{name}"'
-        for name in ("executions", "attempts", "lateness_ms", "duration_ms")
-    ),
+    _key(statistic_cells),
+    _add(statistic_cells, "executions", "attempts", "lateness_ms", "duration_ms"),
 )
 SLOTS = Upsert(
-    statistic_slots,
-    _columns(statistic_slots),
-    '(slot,tenant,figure,bucket) DO UPDATE SET executions=statistic_slots."executions"+excluded."executions"',
+    statistic_slots, _columns(statistic_slots), _key(statistic_slots), _add(statistic_slots, "executions")
 )

@@ -2,8 +2,6 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -13,12 +11,11 @@ from scheduler_service.domain.execution import ExecutionState, TriggeredBy
 from scheduler_service.domain.moments import HOUR, MINUTE, rfc3339
 from scheduler_service.persistence.history.queries import Wire
 from scheduler_service.persistence.history.schema import NOT_SUCCEEDED, executions
-from scheduler_service.persistence.sql.expressions import JsonLists, json_rows
+from scheduler_service.persistence.sql.expressions import JsonLists
 
 WINDOW = HOUR
 # Lateness is that of the newest executions: a sample that does not grow with the load.
 SAMPLE = 10_000
-_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Minute(msgspec.Struct, frozen=True):
@@ -54,26 +51,29 @@ def _count(connection: sa.Connection, tenant: str, now: int, without: frozenset[
     """Whole minutes, oldest first. Most executions succeed: only the others are counted by state."""
     starts = _minutes(now)
     apart = _count_excluded(connection, tenant, starts, without)
-    asked = msgspec.json.encode([["", start] for start in starts]).decode()
-    totals = dict(_read(connection, _TOTALS, {"tenant": tenant, "minutes": asked}))
-    minutes = [Minute(start, totals[start] - apart[start], Counter()) for start in starts]
+    values = {f"minute{place}": start for place, start in enumerate(starts)}
+    totals = connection.execute(_TOTALS, {"tenant": tenant, **values}).one()
+    minutes = [
+        Minute(start, total - apart[start], Counter()) for start, total in zip(starts, totals, strict=True)
+    ]
     for place, state, number in _read(connection, _select_others(tenant, starts, without)):
         minutes[place].others[state] += number
     return minutes
 
 
 def _select_totals() -> sa.Select[Any]:
-    """How many executions were created in each of `minutes`, by their starts: ranges of one index."""
+    """How many executions were created in each minute: ranges of one index, all in one row."""
     table = executions.c
-    minutes = json_rows(sa.bindparam("minutes", type_=sa.Text)).alias("minutes")
-    total = (
-        sa.select(sa.func.count())
-        .where(table.tenant == sa.bindparam("tenant"))
-        .where(table.created_at >= minutes.c.number, table.created_at < minutes.c.number + MINUTE)
-        .correlate(minutes)
-        .scalar_subquery()
+    starts = (sa.bindparam(f"minute{place}", type_=sa.BigInteger) for place in range(WINDOW // MINUTE))
+    counts = (
+        sa.select(sa.func.count()).where(
+            table.tenant == sa.bindparam("tenant"),
+            table.created_at >= start,
+            table.created_at < start + MINUTE,
+        )
+        for start in starts
     )
-    return sa.select(JsonLists(minutes.c.number, total))
+    return sa.select(*(count.scalar_subquery() for count in counts))
 
 
 _TOTALS = _select_totals()
@@ -94,9 +94,9 @@ def _select_others(tenant: str, minutes: range, without: frozenset[str]) -> sa.S
     return sa.select(JsonLists(*found.c))
 
 
-def _read(connection: sa.Connection, selection: sa.Select[Any], values: Mapping[str, Any] = _NONE) -> Any:
+def _read(connection: sa.Connection, selection: sa.Select[Any]) -> Any:
     """Rows that come as one JSON text: for each row of its own the thread would wait for the interpreter."""
-    return msgspec.json.decode(connection.execute(selection, values).scalar_one() or "[]")
+    return msgspec.json.decode(connection.execute(selection).scalar_one() or "[]")
 
 
 def _minutes(now: int) -> range:

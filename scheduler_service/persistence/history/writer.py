@@ -293,15 +293,13 @@ class HistoryWriter:
             self._insert(rows, dropped, write_singly)
 
     def _insert(self, rows: Rows, dropped: Iterable[tuple[str, int]], write: WriteExecutions) -> None:
-        with self._database.writing() as connection:
-            insert_rows(
-                self._database.dialect,
-                connection,
-                rows,
-                write_executions=write,
-                system_jobs=self._system_jobs,
-            )
-            mark_dropped(connection, dropped)
+        dialect, system_jobs = self._database.dialect, self._system_jobs
+
+        def insert(connection: sa.Connection) -> None:
+            insert_rows(dialect, connection, rows, write_executions=write, system_jobs=system_jobs)
+            mark_dropped(dialect, connection, dropped)
+
+        self._database.write(insert)
 
     def _keep(self, load: Load, error: StoreUnavailable) -> None:
         with self._changed:
@@ -342,8 +340,7 @@ class HistoryWriter:
         if not done.set_running_or_notify_cancel():
             return
         try:
-            with self._database.writing() as connection:
-                result = function(connection)
+            result = self._database.write(function)
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
             done.set_exception(error)
         else:

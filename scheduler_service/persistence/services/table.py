@@ -1,7 +1,7 @@
 """Services and their declared timers in SQL: `ports.ServiceTable` in the history's database."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.services import Applied, Kind, Pause, RateLimit, Service
 from scheduler_service.persistence.sql.database import Database
-from scheduler_service.persistence.sql.expressions import text
+from scheduler_service.persistence.sql.expressions import Row, Upsert, replacing, text
 
 T = TypeVar("T")
 KEEP, UPDATE = "keep", "update"
@@ -60,14 +60,9 @@ class SqlServiceTable:
         return int(found[0]), int(found[1])
 
     async def put(self, service: Service, timers: bytes | None = None) -> None:
-        values = _service_values(service)
-        given = {} if timers is None else {"timers": timers}
-
-        def write(connection: sa.Connection) -> None:
-            key = {"tenant": service.tenant, "name": service.name}
-            self._put(connection, services, key, values | given, {"timers": NO_TIMERS})
-
-        await self._write(write)
+        values = _service_values(service) | {"timers": NO_TIMERS if timers is None else timers}
+        row = tuple(values[column.name] for column in services.c)
+        await self._put(_SERVICES if timers is None else _SERVICES_AND_TIMERS, [row])
 
     async def drop(self, tenant: str, name: str) -> None:
 
@@ -96,11 +91,7 @@ class SqlServiceTable:
         return await self._read(lambda connection: [_read_pause(row) for row in connection.execute(wanted)])
 
     async def pause(self, pause: Pause) -> None:
-        insert = self._database.dialect.insert(pauses).values(msgspec.structs.asdict(pause))
-        keys = [column.name for column in pauses.primary_key.columns]
-        await self._write(
-            lambda connection: connection.execute(insert.on_conflict_do_nothing(index_elements=keys))
-        )
+        await self._put(_PAUSES, [msgspec.structs.astuple(pause)])
 
     async def resume(self, kind: Kind, tenant: str, name: str) -> None:
         own = (pauses.c.kind == kind, pauses.c.tenant == tenant, pauses.c.name == name)
@@ -120,25 +111,10 @@ class SqlServiceTable:
                     _DROP, [{f"own_{name}": getattr(one, name) for name in OWN} for one in dropped]
                 )
             if kept:
-                insert = self._database.dialect.insert(applied)
-                again = {column.name: insert.excluded[column.name] for column in applied.c}
-                insert = insert.on_conflict_do_update(index_elements=list(KEY), set_=again)
-                connection.execute(insert, [_applied_values(one) for one in kept])
+                rows = {(one.tenant, one.job_id): _applied_row(one) for one in kept}
+                self._database.dialect.insert_many(connection, _APPLIED, list(rows.values()))
 
         await self._write(write)
-
-    def _put(
-        self,
-        connection: sa.Connection,
-        table: sa.Table,
-        key: Mapping[str, str],
-        values: Mapping[str, Any],
-        first: Mapping[str, Any],
-    ) -> None:
-        """Writes the row of `key`, a new one with `first` where `values` lack a column; the last one wins."""
-        insert = self._database.dialect.insert(table).values(**{**first, **values, **key})
-        again = {name: insert.excluded[name] for name in values}  # 16 MiB are handed over once
-        connection.execute(insert.on_conflict_do_update(index_elements=list(key), set_=again))
 
     async def close(self) -> None:
         """Ends the thread; the database is its opener's to close."""
@@ -151,10 +127,13 @@ class SqlServiceTable:
 
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
+    async def _put(self, upsert: Upsert, rows: Sequence[Row]) -> None:
+        await self._write(lambda connection: self._database.dialect.insert_many(connection, upsert, rows))
+
     async def _write(self, write: Callable[[sa.Connection], object]) -> None:
         def work() -> None:
-            with self._working(), self._database.writing() as connection:
-                write(connection)
+            with self._working():
+                self._database.write_valid(write)
 
         await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
@@ -197,8 +176,9 @@ def _read_service(row: sa.Row[Any]) -> Service:
     )
 
 
-def _applied_values(one: Applied) -> dict[str, Any]:
-    return msgspec.structs.asdict(one) | {"paused": int(one.paused), "finished": int(one.finished)}
+def _applied_row(one: Applied) -> Row:
+    values = msgspec.structs.asdict(one) | {"paused": int(one.paused), "finished": int(one.finished)}
+    return tuple(values[column.name] for column in applied.c)
 
 
 def _read_applied(row: sa.Row[Any]) -> Applied:
@@ -258,3 +238,7 @@ pauses = sa.Table(
     sa.Column("name", text(128), primary_key=True),
     sa.Column("since", sa.BigInteger, nullable=False),
 )
+
+_SERVICES_AND_TIMERS, _SERVICES = replacing(services), replacing(services, but=("timers",))
+_APPLIED = replacing(applied)
+_PAUSES = Upsert(pauses, tuple(pauses.c.keys()), tuple(pauses.primary_key.columns.keys()))

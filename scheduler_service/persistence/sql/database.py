@@ -2,7 +2,8 @@
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import sqlalchemy as sa
 
@@ -19,6 +20,13 @@ COMMIT = "history.commit"
 
 SHORT_WAIT_SECONDS = 0.1
 """Longer than what a caller does with the connection of single statements after its statement."""
+TRIES = 5
+"""So often a transaction is tried that the database takes back for another's sake."""
+T = TypeVar("T")
+
+
+class Collision(StoreUnavailable):
+    """The database took the transaction back, since it and another one waited for each other."""
 
 
 class Database:
@@ -73,6 +81,21 @@ class Database:
             except BaseException:
                 self.dialect.rollback(connection)
                 raise
+
+    def write(self, work: Callable[[sa.Connection], T]) -> T:
+        """The same for `work`, which is done again where it collides with others. Raises as `writing`."""
+        for _ in range(TRIES - 1):
+            with contextlib.suppress(Collision), self.writing() as connection:
+                return work(connection)
+        with self.writing() as connection:
+            return work(connection)
+
+    def write_valid(self, work: Callable[[sa.Connection], T]) -> T:
+        """As `write`, but what the database refuses of a value is StoreUnavailable, too."""
+        try:
+            return self.write(work)
+        except self.dialect.value_errors as error:
+            raise StoreUnavailable(self.dialect.explain(error)) from error
 
     @contextlib.contextmanager
     def writing_once(self) -> Iterator[sa.Connection]:
@@ -153,10 +176,15 @@ def translated(dialect: Dialect) -> Iterator[None]:
         yield
     except sa.exc.DBAPIError as error:
         # SQLAlchemy's own text continues with the statement and a link, which are of no use to a reader.
-        raise StoreUnavailable(dialect.explain(error.orig or error)) from error
+        raise _translate(dialect, error.orig or error) from error
     except sa.exc.SQLAlchemyError as error:
         raise StoreUnavailable(dialect.explain(error)) from error
     except dialect.errors as error:
         if isinstance(error, dialect.value_errors):
             raise
-        raise StoreUnavailable(dialect.explain(error)) from error
+        raise _translate(dialect, error) from error
+
+
+def _translate(dialect: Dialect, error: BaseException) -> StoreUnavailable:
+    kind = Collision if dialect.is_collision(error) else StoreUnavailable
+    return kind(dialect.explain(error))

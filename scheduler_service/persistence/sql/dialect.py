@@ -12,7 +12,7 @@ from scheduler_service.ports.errors import StoreError
 Durability = Literal["full", "process"]
 # An insert of SQLAlchemy that has `on_conflict_do_update`: each database has a class of its own for it.
 Insert = Any
-
+Columns = Iterable[sa.ColumnElement[Any]]
 
 Single = Callable[[sa.Connection, type[StoreError]], AbstractContextManager[None]]
 """A transaction of one statement, which is durable as it returns.
@@ -28,6 +28,9 @@ class Dialect(Protocol):
     # Errors of the driver; those among them that `value_errors` names are the fault of a value.
     errors: tuple[type[Exception], ...]
     value_errors: tuple[type[Exception], ...]
+    # The name of the database program, and which of its settings let commits outlive a power loss.
+    product: str
+    synced_by: str
 
     @property
     def single(self) -> Single | None:
@@ -48,8 +51,11 @@ class Dialect(Protocol):
     def rollback(self, connection: sa.Connection) -> None:
         """Takes the transaction back, if one is open; raises no error of the driver."""
 
-    def lock(self, connection: sa.Connection, number: int) -> None:
-        """Opens a transaction in which no other process that takes this lock goes on."""
+    def is_collision(self, error: BaseException) -> bool:
+        """Whether the database took the transaction back for another one's sake: once more, it may pass."""
+
+    def locked(self, connection: sa.Connection, number: int) -> AbstractContextManager[None]:
+        """Within it no other process goes on that takes this lock: tables may be changed, then committed."""
 
     def take_turns(self, connection: sa.Connection, number: int) -> None:
         """Waits in the open transaction until no other one that writes has taken this number (64 bits)."""
@@ -59,6 +65,9 @@ class Dialect(Protocol):
 
     def syncs(self, connection: sa.Connection) -> bool:
         """Whether what is committed outlives a power loss; in memory nothing is to outlive anything."""
+
+    def is_replica(self, connection: sa.Connection) -> bool:
+        """Whether it follows another server, and refuses to be written to."""
 
     def insert(self, table: sa.Table) -> Insert:
         """An insert that can say what it does with a row that is there already."""
@@ -73,6 +82,15 @@ class Dialect(Protocol):
         self, connection: sa.Connection, upsert: GuardedUpsert, rows: Sequence[Row]
     ) -> set[object]:
         """Writes `rows`, each of another key, in the open transaction; the keys of the rows written."""
+
+    def among(self, columns: Columns, keys: Columns) -> sa.ColumnElement[bool]:
+        """Whether the `columns` of a row to read, change or delete are those of a row of a table of keys.
+
+        Each key is there once.
+        """
+
+    def take(self, connection: sa.Connection, table: sa.Table, window: sa.Select[Any]) -> Sequence[Any]:
+        """Deletes the rows whose primary keys `window` selects; what they were when they were deleted."""
 
     def row_order(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
         """The columns in whose order a walk over all rows of `table` reads fastest; unique together."""

@@ -1,5 +1,6 @@
 """Expressions that SQL databases write differently; the file of each dialect says how, by `@compiles`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -91,29 +92,33 @@ WHERE = "where"
 """The condition of a partial index, in its `info`: `postgresql_where` imports that dialect always."""
 
 
-class Upsert(msgspec.Struct, frozen=True):
-    """An insert of any number of rows in one statement, in the syntax that SQLite and PostgreSQL share.
+Changes = tuple[tuple[str, str], ...]
+"""Columns, and the expression that each is set to."""
 
-    `rare` are columns that are NULL in most rows.
+
+class Upsert(msgspec.Struct, frozen=True):
+    """An insert of any number of rows; rows whose key is there are changed where `guard` holds, or stay.
+
+    `key` are the columns of a primary key or unique index; without `changes` all that is there stays. `rare`
+    are columns that are NULL in most rows. Expressions and `guard` are SQL that all databases understand,
+    over the row that is there, by the table's name, and the new one, as `excluded`. Of the row that is there
+    an expression reads its own column alone: some databases change one column after the other.
     """
 
     table: sa.Table
     columns: tuple[str, ...]
-    conflict: str
+    key: tuple[str, ...]
+    changes: Changes = ()
+    guard: str = ""
     rare: tuple[str, ...] = ()
-
-    def text(self, values: str) -> str:
-        """The statement for rows from `values`: `VALUES …`, or a query."""
-        columns = ",".join(f'"{name}"' for name in self.columns)
-        return f"INSERT INTO {self.table.name} ({columns}) {values} ON CONFLICT {self.conflict}"
 
 
 class GuardedUpsert(msgspec.Struct, frozen=True):
     """Rows that are added, or replace the row of their key where `guard` holds; else they are not written.
 
     The first of `columns` is the key. `given` are numbers that come with each row, after its columns, and are
-    not stored. `guard` is a condition in the syntax that SQLite and PostgreSQL share, over the row that is
-    there, by the table's name, and the new one, as `given`.
+    not stored. `guard` is a condition that all databases understand, over the row that is there, by the
+    table's name, and the new one, as `given`.
     """
 
     table: sa.Table
@@ -126,18 +131,14 @@ class GuardedUpsert(msgspec.Struct, frozen=True):
         """The name of the key."""
         return self.columns[0]
 
-    def update(self, source: str) -> str:
-        """The statement that replaces rows by those of `source`, which is named `given`."""
-        name, changes = self.table.name, ",".join(f'"{one}"=given."{one}"' for one in self.columns[1:])
-        same = f'{name}."{self.key}"=given."{self.key}"'
-        return f"UPDATE {name} SET {changes} FROM {source} WHERE {same} AND ({self.guard})"  # noqa: S608
 
-    def insert(self, source: str) -> str:
-        """The statement that adds the rows of `source` whose key is not there."""
-        columns = ",".join(f'"{one}"' for one in self.columns)
-        return f"INSERT INTO {self.table.name} ({columns}) {source} ON CONFLICT DO NOTHING"
+def overwrite(*columns: str) -> Changes:
+    """The new row's values replace those of the row that is there."""
+    return tuple((name, f'excluded."{name}"') for name in columns)
 
 
-def overwrite(columns: tuple[str, ...]) -> str:
-    """For `ON CONFLICT … DO UPDATE SET`: the new row's values replace those of the old one."""
-    return ",".join(f'"{name}"=excluded."{name}"' for name in columns)
+def replacing(table: sa.Table, but: Sequence[str] = ()) -> Upsert:
+    """Rows of all columns of `table`, in their order: they replace what is there, but the columns `but`."""
+    key = tuple(column.name for column in table.primary_key)
+    columns = tuple(column.name for column in table.c)
+    return Upsert(table, columns, key, overwrite(*(name for name in columns if name not in (*key, *but))))

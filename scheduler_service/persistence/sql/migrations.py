@@ -1,8 +1,8 @@
 """Brings the tables of a database up to date, and reports what is not (`punctual db migrate|check`)."""
 
 import threading
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 import sqlalchemy as sa
@@ -68,27 +68,29 @@ class Check(msgspec.Struct, frozen=True):
 
 
 def upgrade(dialect: Dialect, migrations: Migrations) -> None:
-    """Makes the tables, or runs the migrations that are missing: all or nothing. If none is, one query.
+    """Makes the tables, or runs the migrations that are missing. If none is, one query.
+
+    All or nothing, where the database can take changes of tables back. Where it cannot, what was cut off is
+    gone on with: each step looks for what is there (`add_missing`).
 
     Raises StoreUnavailable where a newer program made the tables.
     """
     with dialect.engine.connect() as connection:
         if current_version(connection, migrations) == migrations.head:
             return
-        # Of several processes that start at once, one does it; the others then find nothing to do. All is
-        # one transaction: tables without their version could not be migrated after a kill.
-        dialect.lock(connection, migrations.lock)
-        current = current_version(connection, migrations)
-        if current is None:
-            current = _add_version(connection, migrations)
-        if current > migrations.head:
-            raise StoreUnavailable(
-                f"{migrations.subject} has version {current}, this program knows versions up to "
-                f"{migrations.head}; start the newer program"
-            )
-        if current < migrations.head:
-            _migrate(connection, migrations)
-        connection.commit()
+        # Of several processes that start at once, one does it; the others then find nothing to do.
+        with dialect.locked(connection, migrations.lock):
+            current = current_version(connection, migrations)
+            if current is None:
+                current = _add_version(connection, migrations)
+            if current > migrations.head:
+                raise StoreUnavailable(
+                    f"{migrations.subject} has version {current}, this program knows versions up to "
+                    f"{migrations.head}; start the newer program"
+                )
+            if current < migrations.head:
+                _migrate(connection, migrations)
+            connection.commit()
 
 
 def check(engine: sa.Engine, migrations: Migrations) -> Check:
@@ -185,19 +187,66 @@ def _columns(item: Any) -> str:
     return ", ".join(getattr(one, "name", None) or str(one) for one in item.columns)
 
 
+def add_missing(connection: sa.Connection, *parts: sa.Table | sa.Column[Any] | sa.Index) -> None:
+    """Makes those of `parts` that are not there yet; a table with its indexes."""
+    for part in parts:
+        if isinstance(part, sa.Table):
+            if sa.inspect(connection).has_table(part.name):
+                add_missing(connection, *part.indexes)
+            else:
+                part.create(connection)
+        elif isinstance(part, sa.Index):
+            if part.name not in _names(sa.inspect(connection).get_indexes(_table_of(part))):
+                part.create(connection)
+        elif part.name not in _names(sa.inspect(connection).get_columns(_table_of(part))):
+            _add_column(connection, part)
+
+
+def named(table: sa.Table, index: str) -> sa.Index:
+    """The index of a table that has this name."""
+    return next(one for one in table.indexes if one.name == index)
+
+
+def _names(found: Iterable[Any]) -> set[object]:
+    return {one["name"] for one in found}
+
+
+def _table_of(part: sa.Index | sa.Column[Any]) -> str:
+    assert part.table is not None
+    return part.table.name
+
+
+def _add_column(connection: sa.Connection, column: sa.Column[Any]) -> None:
+    from alembic.migration import MigrationContext
+    from alembic.operations import Operations
+
+    like = sa.Column(column.name, column.type, nullable=column.nullable, server_default=column.server_default)
+    Operations(MigrationContext.configure(connection)).add_column(_table_of(column), like)
+
+
 def _add_version(connection: sa.Connection, migrations: Migrations) -> str:
-    """Makes the tables of the newest version, unless there are unversioned ones; the version they have."""
-    found = migrations.tables & set(sa.inspect(connection).get_table_names())
-    version = migrations.head
-    if found and migrations.unversioned is not None:
-        version = migrations.unversioned
-    else:
-        for metadata in migrations.metadata:
-            metadata.create_all(connection, checkfirst=False)
-    table = _version_table(migrations)
-    table.create(connection)
+    """Makes the tables of the newest version, unless there are unversioned ones; the version they have.
+
+    The table of the version comes first, and its row last: so one without a row says that the tables that
+    are there belong to this program, and may be half made.
+    """
+    table, version = _version_table(migrations), migrations.head
+    if not sa.inspect(connection).has_table(table.name):
+        found = migrations.tables & set(sa.inspect(connection).get_table_names())
+        if found:
+            version = migrations.unversioned or _refuse_others(migrations, found)
+        table.create(connection)
+    if version == migrations.head:
+        add_missing(connection, *(one for part in migrations.metadata for one in part.sorted_tables))
     connection.execute(sa.insert(table).values(version_num=version))
     return version
+
+
+def _refuse_others(migrations: Migrations, found: Iterable[str]) -> NoReturn:
+    raise StoreUnavailable(
+        f"{migrations.subject} cannot be kept where others have tables of the same names "
+        f"({', '.join(sorted(found))}); name another database"
+    )
 
 
 def _version_table(migrations: Migrations) -> sa.Table:

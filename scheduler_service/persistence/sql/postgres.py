@@ -1,11 +1,9 @@
 """PostgreSQL: any number of nodes on any number of machines use one database."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
-from operator import itemgetter
 from typing import Any
-from urllib.parse import unquote
 
 import psycopg
 import sqlalchemy as sa
@@ -27,10 +25,10 @@ from scheduler_service.persistence.sql.expressions import (
     StoredSize,
     Unindexed,
     Upsert,
-    json_rows,
 )
 from scheduler_service.persistence.sql.postgres_arrays import Array, ArrayOf, array_of, numbers
 from scheduler_service.persistence.sql.postgres_connections import (
+    ROLLED_BACK,
     driver_of,
     is_silent,
     prepare,
@@ -38,29 +36,37 @@ from scheduler_service.persistence.sql.postgres_connections import (
     roll_back,
     single_statement,
 )
+from scheduler_service.persistence.sql.shared_dialects import (
+    CONNECT_SECONDS,
+    IDLE_SECONDS,
+    PROBE_SECONDS,
+    PROBES,
+    UNANSWERED_MS,
+    OnConflict,
+    OnServer,
+    in_chunks,
+    quoted,
+    read_address,
+    write_addition,
+    write_replacement,
+    write_upsert,
+)
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 
 DRIVER = "postgresql+psycopg"
-# A server that has vanished is noticed in seconds, not after the kernel's quarter of an hour.
 CONNECTION = {
-    "connect_timeout": 5,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 15_000,
+    "connect_timeout": CONNECT_SECONDS,
+    "keepalives_idle": IDLE_SECONDS,
+    "keepalives_interval": PROBE_SECONDS,
+    "keepalives_count": PROBES,
+    "tcp_user_timeout": UNANSWERED_MS,
     "application_name": "punctual",
 }
 # Every text fits. In others a character has no place, or lengths are those of bytes.
 ENCODING = "UTF8"
-# So many rows make a statement: what one holds in memory stays far from the protocol's 1 GiB.
-CHUNK_ROWS = 1_000
-# What a row takes beside its values of variable length, with its part of the indexes, roughly.
-ROW_BYTES = 250
-# The keys of most tables lie among so many first columns, none of which is NULL.
-KEY_COLUMNS = 4
 
 
-class PostgresDialect:
+class PostgresDialect(OnConflict, OnServer):
     """dialect.Dialect over PostgreSQL. A commit is as durable as the server's `synchronous_commit` says.
 
     A connection that the server has ended is replaced before it is used.
@@ -68,11 +74,13 @@ class PostgresDialect:
 
     errors: tuple[type[Exception], ...] = (psycopg.Error,)
     value_errors: tuple[type[Exception], ...] = (psycopg.IntegrityError, psycopg.DataError)
+    product = "PostgreSQL"
+    synced_by = "fsync and synchronous_commit on"
 
     def __init__(self, *, url: str, subject: str) -> None:
         """Raises StoreUnavailable where `url` is not an address; opens no connection yet."""
-        address = _read_address(url)
-        self._subject = f"{subject} in PostgreSQL at {address.host or 'this machine'}:{address.port or 5432}"
+        address = read_address(url, "postgresql")
+        self.subject = f"{subject} in PostgreSQL at {address.host or 'this machine'}:{address.port or 5432}"
         given = {name: value for name, value in CONNECTION.items() if name not in address.query}
         # Whatever PGCLIENTENCODING says.
         given |= {"client_encoding": ENCODING}
@@ -111,8 +119,13 @@ class PostgresDialect:
         """Takes the transaction back; a broken connection does not return to the pool."""
         roll_back(connection)
 
-    def lock(self, connection: sa.Connection, number: int) -> None:
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({number})")
+    def is_collision(self, error: BaseException) -> bool:
+        return (getattr(error, "sqlstate", None) or "").startswith(ROLLED_BACK)
+
+    @contextlib.contextmanager
+    def locked(self, connection: sa.Connection, number: int) -> Iterator[None]:
+        self.take_turns(connection, number)
+        yield
 
     def take_turns(self, connection: sa.Connection, number: int) -> None:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.cast(number, sa.BigInteger))))
@@ -125,67 +138,30 @@ class PostgresDialect:
         text = "SELECT 'off' NOT IN (current_setting('fsync'), current_setting('synchronous_commit'))"
         return bool(connection.exec_driver_sql(text).scalar_one())
 
+    def is_replica(self, connection: sa.Connection) -> bool:
+        return bool(connection.exec_driver_sql("SELECT pg_is_in_recovery()").scalar_one())
+
     def insert(self, table: sa.Table) -> postgresql.Insert:
         return postgresql.insert(table)
 
     def insert_many(self, connection: sa.Connection, upsert: Upsert, rows: Sequence[Row]) -> int:
-        """Writes `rows` in the open transaction: one statement, each column an array, whatever their number.
-
-        Always in the order of their keys: of two nodes one waits for the other, never both.
-        """
+        """Writes `rows` in the open transaction: one statement, each column an array, however many."""
         raw = driver_of(connection)
-        ordered = sorted(rows, key=_key_of(upsert.table))
-        written = 0
-        for start in range(0, len(ordered), CHUNK_ROWS):
-            arrays = _arrays(_makers(upsert), ordered[start : start + CHUNK_ROWS])
-            written += raw.execute(_compose(upsert), arrays).rowcount
-        return written
+        return sum(
+            raw.execute(_compose(upsert), _arrays(_makers(upsert), some)).rowcount
+            for some in in_chunks(upsert, rows)
+        )
 
     def write_guarded(
         self, connection: sa.Connection, upsert: GuardedUpsert, rows: Sequence[Row]
     ) -> set[object]:
         """Writes `rows` in the open transaction: as `insert_many`, in the order of keys."""
         raw = driver_of(connection)
-        ordered = sorted(rows, key=itemgetter(0))
         written: set[object] = set()
-        for start in range(0, len(ordered), CHUNK_ROWS):
-            arrays = _arrays(_guarded_makers(upsert), ordered[start : start + CHUNK_ROWS])
-            found = raw.execute(_compose_guarded(upsert), arrays)
+        for some in in_chunks(upsert, rows):
+            found = raw.execute(_compose_guarded(upsert), _arrays(_guarded_makers(upsert), some))
             written.update(key for (key,) in found)
         return written
-
-    def row_order(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
-        """The order of the primary key: there is no other that stays."""
-        return tuple(table.primary_key)
-
-    def hold(self, connection: sa.Connection, keys: sa.Select[Any]) -> sa.FromClause:
-        """As a parameter: temporary tables would fill the server's catalogue with dead rows."""
-        row = sa.func.json_build_array(*keys.subquery().c)
-        found = connection.execute(sa.select(sa.cast(sa.func.json_agg(row), sa.Text))).scalar()
-        return json_rows(sa.literal(found or "[]"))
-
-    def measure(self, connection: sa.Connection, tables: Iterable[sa.Table]) -> int:
-        """The bytes that the rows of `tables` hold, roughly: reads all of them.
-
-        Files say nothing here: space that was removed is used again, but goes back to the disk only as
-        autovacuum finds whole pages at a table's end.
-        """
-        return sum(int(connection.scalar(_size_of(table)) or 0) for table in tables)
-
-    def used_after(self, connection: sa.Connection, estimate: int) -> int:
-        """The estimate: measuring reads all rows."""
-        return estimate
-
-    def give_back(self, connection: sa.Connection) -> bool:
-        """Does nothing: autovacuum gives space back beside the work."""
-        return False
-
-    def explain(self, cause: BaseException) -> str:
-        said = " ".join(str(cause).split())
-        return (
-            f"{self._subject} cannot be reached: {said}; "
-            "check that the server runs and database.url names its user and database"
-        )
 
     def _check_encoding(self, raw: psycopg.Connection[Any], _record: object) -> None:
         """Raises StoreUnavailable for a database in which not every text can be kept."""
@@ -194,27 +170,10 @@ class PostgresDialect:
             return
         raw.close()
         raise StoreUnavailable(
-            f"{self._subject} cannot be kept in the database {name!r}, whose encoding is {kept}: make another"
+            f"{self.subject} cannot be kept in the database {name!r}, whose encoding is {kept}: make another"
             f" one (CREATE DATABASE name TEMPLATE template0 ENCODING '{ENCODING}') and name it in "
             f"database.url; what {name!r} holds comes along by pg_dump and psql"
         )
-
-
-def _read_address(url: str) -> sa.URL:
-    try:
-        address = sa.make_url(url)
-        # As libpq has it, the folder of a socket may stand where a host does: %2Frun%2Fpostgresql.
-        return address.set(host=unquote(address.host)) if address.host else address
-    except (sa.exc.ArgumentError, ValueError):
-        # The reason contains the whole address with its password.
-        raise StoreUnavailable(
-            "database.url is not an address; write postgresql://USER:PASSWORD@HOST:PORT/NAME, "
-            "special characters of a password as %XX"
-        ) from None
-
-
-def _key_of(table: sa.Table) -> Callable[[Row], Any]:
-    return itemgetter(slice(0, max(KEY_COLUMNS, len(table.primary_key))))
 
 
 @cache
@@ -222,7 +181,7 @@ def _compose(upsert: Upsert) -> bytes:
     """The statement, the same for any number of rows: the server prepares it once."""
     columns = upsert.table.c
     arrays = ",".join(f"%b::{array_of(columns[name].type)[0]}" for name in upsert.columns)
-    return upsert.text(f"SELECT * FROM unnest({arrays})").encode()  # noqa: S608
+    return write_upsert(upsert, f"SELECT * FROM unnest({arrays})").encode()  # noqa: S608
 
 
 @cache
@@ -230,14 +189,13 @@ def _compose_guarded(upsert: GuardedUpsert) -> bytes:
     """The same for rows that need not be written: what is there is changed, the rest is added."""
     columns = upsert.table.c
     kinds = [array_of(columns[name].type)[0] for name in upsert.columns] + ["bigint[]"] * len(upsert.given)
-    names = ",".join(f'"{name}"' for name in (*upsert.columns, *upsert.given))
-    own = ",".join(f'"{name}"' for name in upsert.columns)
+    names, own = quoted((*upsert.columns, *upsert.given)), quoted(upsert.columns)
     key, arrays = f'"{upsert.key}"', ",".join(f"%b::{kind}" for kind in kinds)
     new = f"SELECT {own} FROM given WHERE {key} NOT IN (SELECT {key} FROM changed)"  # noqa: S608
     parts = (
         f"given ({names}) AS (SELECT * FROM unnest({arrays}))",  # noqa: S608
-        f"changed AS ({upsert.update('given')} RETURNING given.{key})",
-        f"added AS ({upsert.insert(new)} RETURNING {key})",
+        f"changed AS ({write_replacement(upsert, 'given')} RETURNING given.{key})",
+        f"added AS ({write_addition(upsert, new)} RETURNING {key})",
     )
     written = f"SELECT {key} FROM changed UNION ALL SELECT {key} FROM added"  # noqa: S608
     return f"WITH {','.join(parts)} {written}".encode()
@@ -258,12 +216,6 @@ def _guarded_makers(upsert: GuardedUpsert) -> tuple[ArrayOf, ...]:
 
 def _arrays(makers: Sequence[ArrayOf], rows: Sequence[Row]) -> list[Array]:
     return [make(column) for make, column in zip(makers, zip(*rows, strict=True), strict=True)]
-
-
-def _size_of(table: sa.Table) -> sa.Select[Any]:
-    values = [column for column in table.c if isinstance(column.type, sa.LargeBinary)]
-    sizes = [sa.func.coalesce(sa.func.sum(StoredSize(column)), 0) for column in values]
-    return sa.select(sa.func.count() * ROW_BYTES + sum(sizes, start=sa.literal(0))).select_from(table)
 
 
 @compiles(sa.schema.CreateIndex, "postgresql")

@@ -34,6 +34,12 @@ from scheduler_service.persistence.sql.expressions import (
     Unindexed,
     Upsert,
 )
+from scheduler_service.persistence.sql.shared_dialects import (
+    OnConflict,
+    write_addition,
+    write_replacement,
+    write_upsert,
+)
 
 IN_MEMORY = "sqlite://"
 IN_FILE = "sqlite:///"
@@ -81,7 +87,7 @@ def misread(place: Path) -> Path | None:
     return None if not read or Path(read) == place else Path(read)
 
 
-class SqliteDialect:
+class SqliteDialect(OnConflict):
     """dialect.Dialect over SQLite."""
 
     errors: tuple[type[Exception], ...] = (sqlite3.Error,)
@@ -91,6 +97,8 @@ class SqliteDialect:
         sqlite3.InterfaceError,
     )
     single = None
+    product = "SQLite"
+    synced_by = "store.durability = full"
 
     def __init__(self, *, url: str, subject: str, durability: Durability) -> None:
         self.engine = _open_engine(url, durability)
@@ -121,9 +129,15 @@ class SqliteDialect:
         if raw.in_transaction:
             raw.execute("ROLLBACK")
 
-    def lock(self, connection: sa.Connection, number: int) -> None:
-        """Opens a transaction that writes: a file has no more than one."""
+    def is_collision(self, error: BaseException) -> bool:
+        """False: a transaction that writes waits for the one before it."""
+        return False
+
+    @contextlib.contextmanager
+    def locked(self, connection: sa.Connection, number: int) -> Iterator[None]:
+        """A transaction that writes: a file has no more than one."""
         self.begin(connection)
+        yield
 
     def take_turns(self, connection: sa.Connection, number: int) -> None:
         """Does nothing: a file has no more than one transaction that writes."""
@@ -134,6 +148,10 @@ class SqliteDialect:
 
     def syncs(self, connection: sa.Connection) -> bool:
         return self._syncs
+
+    def is_replica(self, connection: sa.Connection) -> bool:
+        """False: a file follows nobody."""
+        return False
 
     def insert(self, table: sa.Table) -> sqlite.Insert:
         return sqlite.insert(table)
@@ -264,7 +282,7 @@ def _insert(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[Row])
 @cache
 def _compose(upsert: Upsert, rows: int) -> str:
     row = "(" + ",".join("?" * len(upsert.columns)) + ")"
-    return upsert.text("VALUES " + ",".join([row] * rows))
+    return write_upsert(upsert, "VALUES " + ",".join([row] * rows))
 
 
 @cache
@@ -272,7 +290,7 @@ def _compose_guarded(upsert: GuardedUpsert) -> tuple[str, str]:
     """The statements for one row: nothing is won by more of them, there is no way to a server."""
     given = ",".join(f'? AS "{name}"' for name in (*upsert.columns, *upsert.given))
     values = "VALUES (" + ",".join("?" * len(upsert.columns)) + ")"
-    return upsert.update(f"(SELECT {given}) AS given"), upsert.insert(values)
+    return write_replacement(upsert, f"(SELECT {given}) AS given"), write_addition(upsert, values)
 
 
 class _Brief(msgspec.Struct, frozen=True):

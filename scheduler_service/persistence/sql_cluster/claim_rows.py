@@ -29,17 +29,20 @@ CLAIMS = GuardedUpsert(
 DEFINITIONS = Upsert(
     table=definitions,
     columns=("uid", "revision", "job_id", "created_at", "text"),
-    conflict=f"(uid, revision) DO UPDATE SET {overwrite(('job_id', 'created_at', 'text'))}",
+    key=("uid", "revision"),
+    changes=overwrite("job_id", "created_at", "text"),
 )
 COPIES = Upsert(
     table=copies,
     columns=("job_id", "sequence", "state", "at"),
-    conflict=f"(job_id) DO UPDATE SET {overwrite(('sequence', 'state', 'at'))}",
+    key=("job_id",),
+    changes=overwrite("sequence", "state", "at"),
 )
 ANSWERS = Upsert(
     table=remembered,
     columns=Remembered.__struct_fields__,
-    conflict=f"(scope, key) DO UPDATE SET {overwrite(Remembered.__struct_fields__[2:])}",
+    key=("scope", "key"),
+    changes=overwrite(*Remembered.__struct_fields__[2:]),
 )
 
 

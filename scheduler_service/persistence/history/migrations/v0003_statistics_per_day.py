@@ -3,6 +3,7 @@
 from alembic import op
 
 from scheduler_service.persistence.history.schema import statistic_cells, statistic_days
+from scheduler_service.persistence.sql.migrations import add_missing
 
 revision = "0003"
 down_revision = "0002"
@@ -10,5 +11,4 @@ down_revision = "0002"
 
 def upgrade() -> None:
     """Makes both, empty."""
-    for table in (statistic_cells, statistic_days):
-        table.create(op.get_bind())
+    add_missing(op.get_bind(), statistic_cells, statistic_days)

@@ -3,16 +3,12 @@
 from alembic import op
 
 from scheduler_service.persistence.history.schema import executions, statistic_slots
+from scheduler_service.persistence.sql.migrations import add_missing, named
 
 revision = "0005"
 down_revision = "0004"
-NEW = "executions_not_succeeded"
 
 
 def upgrade() -> None:
     """Makes the table, empty, and the index."""
-    bind = op.get_bind()
-    statistic_slots.create(bind)
-    for index in executions.indexes:
-        if index.name == NEW:
-            index.create(bind)
+    add_missing(op.get_bind(), statistic_slots, named(executions, "executions_not_succeeded"))

@@ -3,6 +3,7 @@
 from alembic import op
 
 from scheduler_service.persistence.services.table import pauses
+from scheduler_service.persistence.sql.migrations import add_missing
 
 revision = "0006"
 down_revision = "0005"
@@ -10,4 +11,4 @@ down_revision = "0005"
 
 def upgrade() -> None:
     """Makes the table, empty."""
-    pauses.create(op.get_bind())
+    add_missing(op.get_bind(), pauses)
