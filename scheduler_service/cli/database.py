@@ -114,8 +114,9 @@ def backup(
     except PunctualError as error:
         raise CommandError(str(error), Exit.UNREACHABLE) from error
     note(f"{source} is copied to {folder} ({_megabytes(sum(made.files.values()))})")
-    if history.startswith("postgresql:"):
-        note("the history is in the database server of database.url: dump it now, with pg_dump")
+    if not history.startswith("sqlite:"):
+        program = "pg_dump" if history.startswith("postgresql:") else "mariadb-dump or mysqldump"
+        note(f"the history is in the database server of database.url: dump it now, with {program}")
 
 
 @app.command("restore")

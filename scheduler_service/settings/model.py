@@ -69,9 +69,14 @@ def _check_contexts(url: str) -> str:
     return url
 
 
+_SERVERS = ("postgresql://", "mysql://", "mariadb://")
+
+
 def _check_database(url: str) -> str:
-    if url != "sqlite://" and not url.startswith(("sqlite:///", "postgresql://")):
-        raise ValueError("write sqlite:///PATH, or postgresql://USER:PASSWORD@HOST:PORT/NAME, or nothing")
+    if url != "sqlite://" and not url.startswith(("sqlite:///", *_SERVERS)):
+        raise ValueError(
+            "write sqlite:///PATH, or postgresql:// or mysql://USER:PASSWORD@HOST:PORT/NAME, or nothing"
+        )
     if url.startswith("sqlite:///"):
         _check_file(url.removeprefix("sqlite:///"))
     return url

@@ -40,6 +40,7 @@ OTHER_SUBJECTS = {
     "persistence/test_queues_suite": "the queues of every store",
     "persistence/test_state_store_suite": "every state store",
     "persistence/history/test_postgres": "the history in PostgreSQL, over the dialect in persistence/sql",
+    "persistence/history/test_servers": "the history on each database server, over its dialect",
     "persistence/sql/test_databases_of_0_1_0": "databases that 0.1.0 has written",
     "client_sdk/test_base_install": "what the base install imports",
     "language/test_template_fuzz": "templates and JSONPath on any text",

@@ -43,18 +43,18 @@ def _look_at_server(url: str) -> Iterator[Finding]:
         remedy = "see that the server runs, and that database.url names its user, password and database"
         yield DATABASE.fail("answer", str(error), remedy)
         return
-    yield DATABASE.well("answer", f"PostgreSQL {report.version}")
+    yield DATABASE.well("answer", f"{report.product} {report.version}")
     yield _judge_server(report)
     yield _judge_tables(url)
-    yield judge_difference("PostgreSQL", report.milliseconds / 1_000)
+    yield judge_difference(report.product, report.milliseconds / 1_000)
 
 
 def _judge_server(report: ServerReport) -> Finding:
     if report.is_replica:
         return DATABASE.fail("fit", "it is a replica, which cannot be written to", "name the primary server")
     if not report.syncs:
-        detail = "a crash of the server may cost what it confirmed last (fsync or synchronous_commit off)"
-        return DATABASE.warn("fit", detail, "set both on")
+        detail = "a crash of the server may cost what it confirmed last"
+        return DATABASE.warn("fit", detail, f"set {report.synced_by}")
     return DATABASE.well("fit", "it can be written to, and commits reach its disk")
 
 

@@ -1,8 +1,10 @@
 """Which SQL databases there are, by the scheme of their address.
 
-A further one is a file beside `sqlite` and `postgres` with a `Dialect` and its way of writing what
-`expressions` names, and a line here. It needs ON CONFLICT, RETURNING and comparisons of rows.
+A further one is a file beside `sqlite`, `postgres` and `mysql` with a `Dialect` and its way of writing what
+`expressions` names, and a line here.
 """
+
+from collections.abc import Callable
 
 from scheduler_service import how_to_install
 from scheduler_service.persistence.sql.dialect import Dialect, Durability
@@ -20,15 +22,25 @@ def open_dialect(url: str, *, subject: str, durability: Durability = "full") -> 
         from scheduler_service.persistence.sql.sqlite import SqliteDialect
 
         return SqliteDialect(url=url, subject=subject, durability=durability)
-    if scheme == "postgresql":
+    if scheme in ("postgresql", "mysql", "mariadb"):
         try:
-            from scheduler_service.persistence.sql.postgres import PostgresDialect
+            return _server(scheme)(url=url, subject=subject)
         except ModuleNotFoundError as error:
+            extra = "postgres" if scheme == "postgresql" else "mysql"
             raise StoreUnavailable(
-                f"{subject} in PostgreSQL needs the package {error.name}; "
-                f"{how_to_install('service', 'postgres')}"
+                f"{subject} in {scheme}:// needs the package {error.name}; {how_to_install('service', extra)}"
             ) from error
-        return PostgresDialect(url=url, subject=subject)
     raise StoreUnavailable(
-        f"{subject} cannot be kept in {scheme!r}; use sqlite:///PATH or postgresql://USER@HOST/NAME"
+        f"{subject} cannot be kept in {scheme!r}; use sqlite:///PATH, postgresql://USER@HOST/NAME or "
+        "mysql://USER@HOST/NAME"
     )
+
+
+def _server(scheme: str) -> Callable[..., Dialect]:
+    if scheme == "postgresql":
+        from scheduler_service.persistence.sql.postgres import PostgresDialect
+
+        return PostgresDialect
+    from scheduler_service.persistence.sql.mysql import MysqlDialect
+
+    return MysqlDialect

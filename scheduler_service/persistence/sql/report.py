@@ -1,30 +1,37 @@
 """What a database says of itself: its version, its clock, and what it keeps through a crash."""
 
 import msgspec
-import sqlalchemy as sa
 
 from scheduler_service.persistence.sql.database import translated
 from scheduler_service.persistence.sql.dialects import open_dialect
 
-OF_POSTGRES = "SELECT current_setting('server_version'), pg_is_in_recovery()"
-
 
 class ServerReport(msgspec.Struct, frozen=True):
-    """`milliseconds` is the server's wall clock; `syncs`: a commit is on its disk before it is answered."""
+    """`milliseconds` is the server's wall clock; `syncs`: a commit is on its disk before it is answered.
 
+    `synced_by` are the settings of the server that see to that.
+    """
+
+    product: str
     version: str
     milliseconds: int
     syncs: bool
+    synced_by: str
     is_replica: bool
 
 
 def read_report(*, url: str, subject: str) -> ServerReport:
-    """The report of a PostgreSQL server; changes nothing. Raises StoreUnavailable."""
+    """The report of a database server; changes nothing. Raises StoreUnavailable."""
     dialect = open_dialect(url, subject=subject)
     try:
         with translated(dialect), dialect.engine.connect() as connection:
-            version, is_replica = connection.execute(sa.text(OF_POSTGRES)).one()
-            milliseconds, syncs = dialect.milliseconds(connection), dialect.syncs(connection)
+            return ServerReport(
+                product=dialect.product,
+                version=".".join(map(str, dialect.engine.dialect.server_version_info or ())),
+                milliseconds=dialect.milliseconds(connection),
+                syncs=dialect.syncs(connection),
+                synced_by=dialect.synced_by,
+                is_replica=dialect.is_replica(connection),
+            )
     finally:
         dialect.engine.dispose()
-    return ServerReport(str(version), milliseconds, syncs, bool(is_replica))

@@ -1,8 +1,21 @@
 """A node among the nodes of its cluster (SPEC section 14)."""
 
-from scheduler_service.app.cluster_join import node_wire
+from pathlib import Path
+
+import pytest
+
+from scheduler_service.app.cluster_join import node_wire, shared_url
 from scheduler_service.ports.cluster import Node
+from scheduler_service.ports.errors import StoreRefused
 from tests.rows import each_row
+
+
+@pytest.mark.parametrize("scheme", ["mysql", "mariadb"])
+def test_a_server_that_cannot_keep_what_nodes_share_is_refused(scheme: str) -> None:
+    """Before anything is made there; the message names the remedy, not the password."""
+    with pytest.raises(StoreRefused, match=r"give database\.url a postgresql:// address") as found:
+        shared_url(f"{scheme}://me:hidden@127.0.0.1/x", Path("data"))
+    assert "hidden" not in str(found.value)
 
 
 def test_a_node_that_was_not_heard_of_for_ten_seconds_is_offline() -> None:

@@ -15,10 +15,11 @@ from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.state import OpenStore
 from tests.redis_server import APPENDING, RedisServer
 from tests.unit.hosts.processes.memory_shards import MemoryShards
-from tests.unit.persistence.servers import make_database, postgres_server
+from tests.unit.persistence.servers import command, make_database, mariadb_server, postgres_server
 from tests.unit.persistence.sql_cluster.cluster_store import ClusterStore
 
 assert postgres_server is not None
+assert mariadb_server is not None
 
 Opener = Callable[[pytest.FixtureRequest, Path], Awaitable[OpenStore]]
 
@@ -92,28 +93,66 @@ def postgres_history(postgres_server: str) -> str:
 @pytest.fixture
 def postgres_url(postgres_history: str) -> str:
     """The same, emptied, and nobody connected who was forgotten: much quicker than a database for each."""
-    import psycopg
-
-    with psycopg.connect(postgres_history, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
-        for table in MIGRATIONS.tables:
-            connection.execute(f"DELETE FROM {table}")  # type: ignore[arg-type]
+    command(
+        postgres_history,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        *(f"DELETE FROM {table}" for table in MIGRATIONS.tables),
+    )
     return postgres_history
+
+
+@pytest.fixture(scope="session")
+def mariadb_history(mariadb_server: str) -> str:
+    """The same in MariaDB."""
+    url = make_database(mariadb_server)
+    assert migrate(url=url).up_to_date
+    return url
+
+
+@pytest.fixture
+def mariadb_url(mariadb_history: str) -> str:
+    """The same, emptied."""
+    command(mariadb_history, *(f"DELETE FROM {table}" for table in MIGRATIONS.tables))
+    return mariadb_history
+
+
+SERVERS = {"postgresql": "postgres", "mariadb": "mariadb"}
+"""Servers where a history may lie, and how their fixtures begin."""
+
+
+@pytest.fixture(params=SERVERS)
+def server_url(request: pytest.FixtureRequest) -> str:
+    """A history on each server."""
+    found: str = request.getfixturevalue(f"{SERVERS[request.param]}_url")
+    return found
 
 
 @pytest.fixture
 def bare_postgres_url(postgres_server: str) -> str:
-    """The same without tables."""
+    """A database without tables."""
     return make_database(postgres_server)
 
 
-@pytest.fixture(params=["memory", "file", "postgresql"])
+@pytest.fixture
+def bare_mariadb_url(mariadb_server: str) -> str:
+    """The same in MariaDB."""
+    return make_database(mariadb_server)
+
+
+@pytest.fixture(params=["file", *SERVERS])
+def bare_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a history may lie, without tables yet."""
+    if request.param == "file":
+        return f"sqlite:///{tmp_path}/history.db"
+    found: str = request.getfixturevalue(f"bare_{SERVERS[request.param]}_url")
+    return found
+
+
+@pytest.fixture(params=["memory", "file", *SERVERS])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where a history may lie, each in turn."""
-    if request.param == "postgresql":
-        found: str = request.getfixturevalue("postgres_url")
+    if request.param in SERVERS:
+        found: str = request.getfixturevalue(f"{SERVERS[request.param]}_url")
         return found
     return IN_MEMORY if request.param == "memory" else f"sqlite:///{tmp_path}/history.db"

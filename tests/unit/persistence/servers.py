@@ -1,22 +1,43 @@
-"""A PostgreSQL of the tests' own, from the machine's packages, on a port and in a folder of its own."""
+"""Database servers of the tests' own, from the machine's packages, on ports and in folders of their own."""
 
 import os
 import shutil
 import socket
 import subprocess
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 _BIN = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 USER = "postgres"
+MARIADB_USER = "mysql"
+START_SECONDS = 60
+
+
+class DatabaseServer(Protocol):
+    """A server that can be stopped without a word and started again over what it kept."""
+
+    @property
+    def url(self) -> str:
+        """Its address, without a database."""
+
+    def start(self) -> None:
+        """Returns when it answers."""
+
+    def stop(self) -> None:
+        """Ends it as a crash would, with all connections."""
+
+    def remove(self) -> None:
+        """Stops it and leaves nothing of it."""
 
 
 class PostgresServer:
-    """A server that can be stopped without a word and started again over what it kept."""
+    """A DatabaseServer."""
 
     def __init__(self) -> None:
         """Makes its files; skips where PostgreSQL is not installed."""
@@ -26,38 +47,99 @@ class PostgresServer:
         self._data = str(self.folder / "data")
         self._port = _free_port()
         self.url = f"postgresql://{USER}@127.0.0.1:{self._port}"
-        _run(self.folder, "initdb", "-D", self._data, "-A", "trust", "-U", USER, "-E", "UTF8", "--no-sync")
+        self._run("initdb", "-D", self._data, "-A", "trust", "-U", USER, "-E", "UTF8", "--no-sync")
         with (self.folder / "data" / "postgresql.conf").open("a") as settings:
             settings.write("fsync = off\n")  # not an option of its start: a test may set it
 
     def start(self) -> None:
-        """Returns when it answers."""
         options = f"-p {self._port} -h 127.0.0.1 -k {self.folder} -c max_connections=60"
         log = str(self.folder / "log")
-        _run(self.folder, "pg_ctl", "-D", self._data, "-o", options, "-w", "-l", log, "start")
+        self._run("pg_ctl", "-D", self._data, "-o", options, "-w", "-l", log, "start")
 
     def stop(self) -> None:
-        """Ends it as a crash would, with all connections."""
         if (self.folder / "data" / "postmaster.pid").exists():
-            _run(self.folder, "pg_ctl", "-D", self._data, "-m", "immediate", "stop")
+            self._run("pg_ctl", "-D", self._data, "-m", "immediate", "stop")
 
     def remove(self) -> None:
-        """Stops it and leaves nothing of it."""
         try:
             self.stop()
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
 
+    def _run(self, program: str, *arguments: str) -> None:
+        _run(self.folder, USER, str(_BIN[-1] / program), *arguments)
+
+
+class MariaDbServer:
+    """A DatabaseServer; `options` are those of its start."""
+
+    def __init__(self, *options: str) -> None:
+        """Makes its files; skips where MariaDB is not installed."""
+        install, self._program = (_find(name) for name in ("mariadb-install-db", "mariadbd"))
+        if install is None or self._program is None or shutil.which("setpriv") is None:
+            pytest.skip("MariaDB is missing (Debian, Ubuntu: apt-get install mariadb-server)")
+        self.folder = Path(tempfile.mkdtemp(prefix="punctual-maria-"))
+        self._data = self.folder / "data"
+        self._port = _free_port()
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = f"mysql://root@127.0.0.1:{self._port}"
+        given = ("--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")
+        _run(self.folder, MARIADB_USER, install, "--no-defaults", f"--datadir={self._data}", *given)
+
+    def start(self) -> None:
+        assert self._program is not None
+        given = (
+            "--no-defaults", f"--datadir={self._data}", f"--port={self._port}", "--bind-address=127.0.0.1",
+            f"--socket={self.folder}/socket", f"--pid-file={self.folder}/pid", "--skip-name-resolve",
+            "--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--max-connections=60",
+            # What nobody should rely on: texts in another encoding, values that are cut to fit.
+            "--character-set-server=latin1", "--sql-mode=", *self._options,
+        )  # fmt: skip
+        with (self.folder / "log").open("ab") as log:
+            command = _as_user(self.folder, MARIADB_USER, self._program, *given)
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder)
+        until = time.monotonic() + START_SECONDS
+        while not self._answers():
+            assert self._process.poll() is None, (self.folder / "log").read_text()
+            assert time.monotonic() < until, (self.folder / "log").read_text()
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _answers(self) -> bool:
+        import pymysql
+
+        try:
+            pymysql.connect(host="127.0.0.1", port=self._port, user="root", connect_timeout=1).close()
+        except pymysql.Error:
+            return False
+        return True
+
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """The address of a running server; skips where PostgreSQL is not installed."""
-    server = PostgresServer()
-    try:
-        server.start()
-        yield server.url
-    finally:
-        server.remove()
+    yield from _running(PostgresServer())
+
+
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[str]:
+    """The address of a running server; skips where MariaDB is not installed."""
+    yield from _running(MariaDbServer())
+
+
+@pytest.fixture(params=["postgres_server", "mariadb_server"])
+def each_server(request: pytest.FixtureRequest) -> str:
+    """A database of its own for one test, on each server."""
+    return make_database(request.getfixturevalue(request.param))
 
 
 @pytest.fixture
@@ -73,22 +155,49 @@ def make_database(server: str, like: str = "") -> str:
     return f"{server}/{name}"
 
 
-def command(server: str, text: str) -> None:
-    """Runs a statement outside of transactions."""
+def command(server: str, *texts: str) -> None:
+    """Runs statements outside of transactions; the address may name a database."""
+    if server.startswith("mysql:"):
+        import pymysql
+        from sqlalchemy import make_url
+
+        place = make_url(server)
+        with pymysql.connect(
+            host=place.host, port=place.port, user="root", database=place.database, autocommit=True
+        ) as opened:
+            for text in texts:
+                opened.cursor().execute(text)
+        return
     import psycopg
 
-    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
-        connection.execute(text)  # type: ignore[arg-type]
+    address = server if server.count("/") > 2 else f"{server}/postgres"
+    with psycopg.connect(address, autocommit=True) as connection:
+        for text in texts:
+            connection.execute(text)  # type: ignore[arg-type]
 
 
-def _run(folder: Path, program: str, *arguments: str) -> None:
-    """Runs a program of PostgreSQL, which refuses to be root, as its own user."""
-    prefix: list[str] = []
-    if os.geteuid() == 0:
-        shutil.chown(folder, USER, USER)
-        prefix = ["setpriv", "--reuid", USER, "--regid", USER, "--init-groups"]
-    command = [*prefix, str(_BIN[-1] / program), *arguments]
-    subprocess.run(command, check=True, capture_output=True, cwd=folder, timeout=60)
+def _running(server: DatabaseServer) -> Iterator[str]:
+    try:
+        server.start()
+        yield server.url
+    finally:
+        server.remove()
+
+
+def _find(program: str) -> str | None:
+    return shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+
+
+def _run(folder: Path, user: str, *command: str) -> None:
+    subprocess.run(_as_user(folder, user, *command), check=True, capture_output=True, cwd=folder, timeout=60)
+
+
+def _as_user(folder: Path, user: str, *command: str) -> list[str]:
+    """Where this is root, which servers refuse to be: as their own user."""
+    if os.geteuid() != 0:
+        return list(command)
+    shutil.chown(folder, user, user)
+    return ["setpriv", "--reuid", user, "--regid", user, "--init-groups", *command]
 
 
 def _free_port() -> int:

@@ -24,7 +24,7 @@ def test_settings_of_a_later_version_are_refused_by_name(group: str) -> None:
         ("EGRESS__ALLOW", '["10.0.0.0/99"]', "is not a CIDR network, host or *.host"),
         ("EGRESS__FOLLOW", '["example.com"]', "write scheme://host"),
         ("STORE__URL", "redis:/localhost", "write redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]"),
-        ("DATABASE__URL", "oracle://localhost/x", "sqlite:///PATH"),
+        ("DATABASE__URL", "oracle://localhost/x", "sqlite:///PATH, or postgresql:// or mysql://"),
         ("DATABASE__URL", "sqlite:////data/a?b.db", "%3F"),
         ("DATABASE__URL", "sqlite:///:memory:", "sqlite://"),
         ("SERVER__EXTERNAL_URL", "example.com", "write http(s)://host"),

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from scheduler_service.app.data_folder import history_address
@@ -11,11 +10,12 @@ from scheduler_service.persistence.history.database import migrate
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.settings import Settings
 from tests.unit.app.doctor.subjects import states, subject
-from tests.unit.persistence.servers import postgres_server, shared_urls
+from tests.unit.persistence.servers import command, each_server, mariadb_server, postgres_server
 
 assert postgres_server is not None
+assert mariadb_server is not None
 pytestmark = pytest.mark.anyio
-postgres_url = shared_urls
+server_url = each_server
 
 
 async def test_a_history_in_a_file(tmp_path: Path) -> None:
@@ -28,18 +28,18 @@ async def test_a_history_in_a_file(tmp_path: Path) -> None:
     lock.release()
 
 
-async def test_a_history_in_postgresql(tmp_path: Path, postgres_url: str) -> None:
+async def test_a_history_on_a_server(tmp_path: Path, server_url: str) -> None:
     """Its version, what it keeps, its tables and its clock; nothing is made there."""
-    given = subject(tmp_path, database__url=postgres_url)
+    given = subject(tmp_path, database__url=server_url)
+    name = "PostgreSQL" if server_url.startswith("postgresql") else "MariaDB"
     findings = await examine_database(given)
-    assert states(findings).keys() == {"answer", "fit", "tables", "PostgreSQL"}
-    assert states(findings)["answer"] == states(findings)["tables"] == states(findings)["PostgreSQL"] == "ok"
-    assert states(findings)["fit"] == "warning", "the tests' own server runs with fsync=off"
+    assert states(findings).keys() == {"answer", "fit", "tables", name}
+    assert states(findings)["answer"] == states(findings)["tables"] == states(findings)[name] == "ok"
+    assert states(findings)["fit"] == "warning", "the tests' own server does not sync"
     assert any("none yet" in one.detail for one in findings)
-    migrate(url=postgres_url)
+    migrate(url=server_url)
     assert any(one.detail.startswith("version ") for one in await examine_database(given))
-    with psycopg.connect(postgres_url) as connection:
-        connection.execute("DROP TABLE executions CASCADE")
+    command(server_url, "DROP TABLE executions CASCADE")
     assert states(await examine_database(given))["tables"] == "warning"
 
 

@@ -1,7 +1,6 @@
 """What the writer counts: each execution once, on its day, whatever is repeated."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -78,13 +77,10 @@ class Lost:
             raise StoreUnavailable("the answer was lost")
 
 
-@pytest.mark.parametrize("place", ["file", "postgresql"])
-async def test_a_commit_without_an_answer_counts_once(
-    request: pytest.FixtureRequest, tmp_path: Path, place: str
-) -> None:
+@pytest.mark.parametrize("url", ["file", "postgresql", "mariadb"], indirect=True)
+async def test_a_commit_without_an_answer_counts_once(url: str) -> None:
     """What is written is written again, since it may not have been: the executions are counted once."""
-    file = f"sqlite:///{tmp_path}/history.db"
-    room = Room(file if place == "file" else request.getfixturevalue("postgres_url"), faults=Lost())
+    room = Room(url, faults=Lost())
     for number in range(1, 51):
         room.writer.append(ended(number), durable=True)
     with pytest.raises(StoreUnavailable):
@@ -96,9 +92,9 @@ async def test_a_commit_without_an_answer_counts_once(
     await room.close()
 
 
-async def test_nodes_that_write_the_same_at_once_count_it_once(postgres_url: str) -> None:
+async def test_nodes_that_write_the_same_at_once_count_it_once(server_url: str) -> None:
     """Two nodes with the same turns, in other loads and another order, over and over: none waits for ever."""
-    rooms = [Room(postgres_url), Room(postgres_url)]
+    rooms = [Room(server_url), Room(server_url)]
     for turn in range(5):
         numbers = range(1 + 40 * turn, 41 + 40 * turn)
         turns = [ended(number, uid=f"u{number:03}", job_id=f"job-{number % 7}") for number in numbers]

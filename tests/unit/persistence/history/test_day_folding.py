@@ -78,9 +78,9 @@ async def test_a_clean_of_destroyed_jobs_leaves_their_statistics(room: Room) -> 
     assert await counted(room, "old") == 1
 
 
-async def test_a_cell_that_grows_while_it_is_folded_is_folded_whole(postgres_url: str) -> None:
+async def test_a_cell_that_grows_while_it_is_folded_is_folded_whole(server_url: str) -> None:
     """What is deleted is what is added up, also where another node adds to it meanwhile."""
-    rooms = [Room(postgres_url), Room(postgres_url)]
+    rooms = [Room(server_url), Room(server_url)]
     await write(rooms[0], ended(1))
     with rooms[0].database.writing() as connection:
         connection.execute(sa.text("UPDATE statistic_cells SET executions = executions + 1"))
@@ -96,7 +96,9 @@ async def test_a_cell_that_grows_while_it_is_folded_is_folded_whole(postgres_url
 
 async def until_one_waits(connection: sa.Connection) -> None:
     """Returns when another connection waits for a lock of this one."""
-    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    is_postgres = connection.dialect.name == "postgresql"
+    locks = "pg_locks WHERE NOT granted" if is_postgres else "information_schema.innodb_lock_waits"
+    waiting = f"SELECT count(*) FROM {locks}"
     async with asyncio.timeout(10):
         while not connection.execute(sa.text(waiting)).scalar_one():
             await asyncio.to_thread(lambda: None)

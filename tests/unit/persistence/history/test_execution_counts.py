@@ -10,6 +10,8 @@ from scheduler_service.domain.moments import rfc3339
 from scheduler_service.persistence.history.examination import FEW_JOBS, MOST_EXAMINED
 from scheduler_service.persistence.history.queries import ExecutionQuery
 from scheduler_service.persistence.history.reads import HistoryReads
+from scheduler_service.persistence.history.schema import executions
+from scheduler_service.persistence.history.statements import EXECUTIONS
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import write
 from tests.unit.persistence.history.samples import START, batch, execution
@@ -111,15 +113,15 @@ async def test_the_scheduler_s_own_work_counts_where_it_is_named(room: Room) -> 
 async def fill(room: Room, number: int) -> None:
     """So many executions that succeeded, after one that failed."""
     await write(room, batch(1, execution(1, "terminated", error="500", planned_at=START), uid="u0"))
-    series = f"WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {number}) "
-    own = {"uid": "'u' || n", "planned_at": f"{START} + n", "state": "'succeeded'", "error": "NULL"}
-    columns = (
-        "uid", "execute_number", "job_id", "tenant", "sequence", "revision", "state", "triggered_by",
-        "planned_at", "created_at", "error", "attempt_count", "params_complete",
-    )  # fmt: skip
-    values = ",".join(own.get(name, name) for name in columns)
-    insert = f"INSERT INTO executions ({','.join(columns)}) {series} SELECT {values} FROM executions, n"
-    await room.writer.perform(lambda connection: connection.exec_driver_sql(insert))
+
+    def insert(connection: sa.Connection) -> None:
+        columns = (executions.c[name] for name in EXECUTIONS.columns)
+        row = connection.execute(sa.select(*columns)).one()._asdict()
+        succeeded = row | {"state": "succeeded", "error": None}
+        rows = ({**succeeded, "uid": f"u{one}", "planned_at": START + one} for one in range(1, number + 1))
+        room.database.dialect.insert_many(connection, EXECUTIONS, [tuple(one.values()) for one in rows])
+
+    await room.writer.perform(insert)
 
 
 async def test_failures_are_found_however_many_succeed(room: Room) -> None:

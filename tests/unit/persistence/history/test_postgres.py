@@ -1,98 +1,21 @@
-"""The history in PostgreSQL: several nodes write one, and what its server does is told in words."""
+"""What of the history is PostgreSQL's own; what all servers have in common is in `test_servers`."""
 
-import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from itertools import permutations
 
 import psycopg
 import pytest
-import sqlalchemy as sa
 
 from scheduler_service.domain.records import Noted
 from scheduler_service.persistence.history.coalesce import coalesce
-from scheduler_service.persistence.history.database import HistoryDatabase, inspect
+from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.queries import ExecutionQuery
 from scheduler_service.persistence.history.statements import insert_rows, write_together
-from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.ports.errors import StoreUnavailable
-from scheduler_service.ports.history import Batch
 from tests.unit.persistence.history.conftest import Room
-from tests.unit.persistence.history.samples import START, attempt, batch, execution, turns_of
-from tests.unit.persistence.servers import PostgresServer, make_database
-from tests.unit.persistence.services.samples import FULL, PLAIN
+from tests.unit.persistence.history.samples import START, batch, execution, turns_of
 
 pytestmark = pytest.mark.anyio
 EVERYTHING = ExecutionQuery(tenant="default", limit=500)
-
-
-@pytest.fixture
-async def rooms(postgres_url: str) -> AsyncIterator[tuple[Room, Room]]:
-    """Two nodes with one history."""
-    one, two = Room(postgres_url), Room(postgres_url)
-    yield one, two
-    await one.close()
-    await two.close()
-
-
-async def states(room: Room) -> list[tuple[object, object]]:
-    found = await room.reads.executions(EVERYTHING)
-    return [(item["executeNumber"], item["state"]) for item in found.items]
-
-
-async def test_of_two_nodes_the_highest_sequence_wins(rooms: tuple[Room, Room]) -> None:
-    """Whoever writes first, and whatever each of them merged: the row is that of the last turn."""
-    turns = ((1, "enqueued"), (2, "processing"), (3, "succeeded"))
-    for number, order in enumerate(permutations(turns), 1):
-        for place, (sequence, state) in enumerate(order):
-            room = rooms[place % 2]
-            room.writer.append(batch(sequence, execution(number, state), uid=f"u{number}"), durable=True)
-            await room.writer.flush()
-    for room in rooms:
-        assert await states(room) == [(number, "succeeded") for number in range(6, 0, -1)]
-
-
-async def test_nodes_that_write_the_same_at_once_write_it_once(rooms: tuple[Room, Room]) -> None:
-    """Repetition by (uid, sequence) does nothing, also where two nodes merge the same turns differently."""
-
-    def turns(number: int) -> list[Batch]:
-        started, step, ended = attempt(number, number)
-        life = {"uid": f"u{number:03}", "job_id": f"job-{number}"}
-        return [
-            batch(1, execution(number), started, **life),
-            batch(2, execution(number, "succeeded"), step, ended, **life),
-        ]
-
-    for number in range(1, 101):
-        for one in turns(number):
-            rooms[0].writer.append(one, durable=True)
-        for one in turns(101 - number):
-            rooms[1].writer.append(one, durable=True)
-    await asyncio.gather(*(room.writer.flush() for room in rooms))
-    assert await states(rooms[0]) == [(number, "succeeded") for number in range(100, 0, -1)]
-    full = await rooms[1].reads.execution("default", "u007-7")
-    assert full is not None
-    assert [len(one["steps"]) for one in full["attempts"]] == [1]  # type: ignore[attr-defined]
-    assert [len(room.confirmed) for room in rooms] == [200, 200]
-
-
-def test_nodes_that_start_at_once_make_the_tables_once(bare_postgres_url: str) -> None:
-    """One migrates, the others wait and find nothing to do."""
-    with ThreadPoolExecutor(4) as threads:
-        opened = list(threads.map(lambda _: HistoryDatabase(url=bare_postgres_url), range(4)))
-    for database in opened:
-        database.close()
-    assert inspect(url=bare_postgres_url).up_to_date
-
-
-async def test_nodes_that_put_one_service_at_once_both_can(rooms: tuple[Room, Room]) -> None:
-    """The last one wins, and nobody is refused for having been second."""
-    tables = [SqlServiceTable(database=room.database) for room in rooms]
-    await asyncio.gather(*(table.put(one) for one in (FULL, PLAIN) for table in tables for _ in range(5)))
-    assert await tables[0].services() == [PLAIN, FULL]
-    for table in tables:
-        await table.close()
 
 
 @pytest.mark.parametrize("count", [1, 255, 1_000])
@@ -133,17 +56,6 @@ async def test_what_no_text_may_hold_is_written_as_a_mark(postgres_url: str) -> 
     await room.close()
 
 
-@pytest.mark.parametrize("port", ["1", "port"])
-def test_a_server_that_is_not_there_is_named_without_its_password(port: str) -> None:
-    """The message says where it looked and what to look at (CONTRIBUTING: errors)."""
-    with pytest.raises(StoreUnavailable) as found:
-        HistoryDatabase(url=f"postgresql://punctual:secret@127.0.0.1:{port}/history")
-    text = str(found.value)
-    assert "secret" not in text
-    assert "127.0.0.1:1 " in text if port == "1" else "postgresql://USER" in text
-    assert "database.url" in text
-
-
 def test_a_database_or_user_that_is_missing_is_named(postgres_server: str) -> None:
     """As the server itself says it."""
     with pytest.raises(StoreUnavailable, match='database "nowhere" does not exist'):
@@ -152,67 +64,7 @@ def test_a_database_or_user_that_is_missing_is_named(postgres_server: str) -> No
         HistoryDatabase(url=f"{postgres_server}/postgres".replace("postgres@", "nobody:secret@"))
 
 
-async def test_a_restarted_server_finds_everything_written(own_server: PostgresServer) -> None:
-    """What could not be written is told, kept and tried again; connections that are gone are replaced."""
-    room = Room(make_database(own_server.url))
-    table = SqlServiceTable(database=room.database)
-    room.writer.append(batch(1, execution(1)), durable=True)
-    await room.writer.flush()
-    own_server.stop()
-    room.writer.append(batch(2, execution(2)), durable=True)
-    room.writer.append(batch(3, execution(3)), durable=False)
-    with pytest.raises(StoreUnavailable, match="check that the server runs"):
-        await room.writer.flush()
-    with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1"):
-        await room.reads.executions(EVERYTHING)
-    assert room.confirmed == [("u1", 1)]
-    own_server.start()
-    await flush_at_last(room)
-    assert [number for number, _ in await states(room)] == [3, 2, 1]
-    assert room.confirmed == [("u1", 1), ("u1", 2)]
-    assert room.troubles[-1] is None
-    await table.put(PLAIN)
-    assert await table.services() == [PLAIN]
-    await table.close()
-    await room.close()
-
-
-async def flush_at_last(room: Room) -> None:
-    """A try that began while the server was away may still fail; the next ones do not."""
-    for _ in range(50):
-        with contextlib.suppress(StoreUnavailable):
-            return await room.writer.flush()
-    raise AssertionError(room.troubles[-1])
-
-
-async def test_a_connection_that_breaks_in_a_transaction_loses_nothing(postgres_url: str) -> None:
-    """The server ends the connection between the rows and their commit: they are written again."""
-    room = Room(postgres_url)
-    with pytest.raises(StoreUnavailable, match="terminating connection"):
-        await room.writer.perform(_end_own_connection)
-    room.writer.append(batch(1, execution(1)), durable=True)
-    await room.writer.flush()
-    assert await states(room) == [(1, "processing")]
-    await room.close()
-
-
-def _end_own_connection(connection: sa.Connection) -> None:
-    connection.exec_driver_sql("DELETE FROM executions")
-    connection.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
-
-
-@pytest.fixture
-def own_server() -> Iterator[PostgresServer]:
-    """A server that a test may stop."""
-    server = PostgresServer()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.remove()
-
-
-async def test_indexes_of_the_unusual_are_partial(rooms: tuple[Room, Room], postgres_url: str) -> None:
+def test_indexes_of_the_unusual_are_partial(postgres_url: str) -> None:
     """The conditions of its indexes reach PostgreSQL, though SQLite does not import its dialect for them."""
     with psycopg.connect(postgres_url) as connection:
         found = connection.execute(

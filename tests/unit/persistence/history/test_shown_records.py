@@ -12,6 +12,7 @@ from scheduler_service.persistence.history.shown_records import (
     read_shown,
     read_shown_attempt,
 )
+from scheduler_service.persistence.history.statements import ENTRIES
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import write
 from tests.unit.persistence.history.samples import START, attempt, batch, execution
@@ -113,10 +114,6 @@ async def test_an_attempt_is_read_no_further_than_its_start(room: Room) -> None:
     """Earlier records are of earlier attempts: one that cannot be read does no harm."""
     await write(room, batch(3, *attempt(1, 3)))
     with room.database.writing() as connection:
-        connection.exec_driver_sql(
-            "INSERT INTO entries (uid, execute_number, first, last, payload) VALUES ('u1', 1, 1, 1, 'no')"
-            if connection.dialect.name == "sqlite"
-            else "INSERT INTO entries (uid, execute_number, first, last, payload) "
-            "VALUES ('u1', 1, 1, 1, 'no'::bytea)"
-        )
+        row = ("u1", 1, 1, 1, bytearray(b"no"))
+        room.database.dialect.insert_many(connection, ENTRIES, [row])
     assert len(read(room, AnswerRoom(), 3).records) == 3

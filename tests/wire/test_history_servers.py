@@ -1,4 +1,4 @@
-"""The service with its history in PostgreSQL: callers see what they see with SQLite (SPEC section 12)."""
+"""The service with its history on a server: callers see what they see with SQLite (SPEC section 12)."""
 
 from typing import Any
 
@@ -7,12 +7,13 @@ import pytest
 from scheduler_service.app.service import open_service
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.settings import Loaded, Settings
-from tests.unit.persistence.servers import postgres_server, shared_urls
+from tests.unit.persistence.servers import each_server, mariadb_server, postgres_server
 from tests.wire.service import SERVED, World, data_of, definition, running
 
 pytestmark = pytest.mark.anyio
 assert postgres_server is not None
-postgres_url = shared_urls
+assert mariadb_server is not None
+server_url = each_server
 LISTS = ("/executions", "/executions?state=succeeded", "/jobs/j/executions", "/deliveries", "/stats")
 
 
@@ -40,11 +41,11 @@ def without_moments(value: Any) -> Any:
     return {name: without_moments(one) for name, one in value.items() if name not in changing}
 
 
-async def test_an_execution_is_told_as_with_sqlite(postgres_url: str) -> None:
+async def test_an_execution_is_told_as_with_sqlite(server_url: str) -> None:
     """Steps, notifications, lists, the log, the ledger's filters and statistics: the same answers."""
     notified = [{"url": "service://jobsclient/note", "stateEquals": "finalSucceed"}]
     told = []
-    for settings in ({}, {"database": {"url": postgres_url}}):
+    for settings in ({}, {"database": {"url": server_url}}):
         async with running(**settings) as world:
             data_of(await world.client.post("/jobs/j", json=definition(notification=notified)), 201)
             execution_id = (await run(world))["executionId"]
@@ -57,13 +58,13 @@ async def test_an_execution_is_told_as_with_sqlite(postgres_url: str) -> None:
     assert told[0] == told[1]
 
 
-async def test_the_history_outlives_the_service(postgres_url: str) -> None:
+async def test_the_history_outlives_the_service(server_url: str) -> None:
     """A second service on the same database shows what the first one did; so do services and cleaning."""
-    async with running(database={"url": postgres_url}) as world:
+    async with running(database={"url": server_url}) as world:
         data_of(await world.client.post("/jobs/j", json=definition()), 201)
         execution_id = (await run(world))["executionId"]
         await world.client.put("/services/shop", json={})
-    async with running(database={"url": postgres_url}) as world:
+    async with running(database={"url": server_url}) as world:
         assert data_of(await world.client.get(f"/executions/{execution_id}"))["state"] == "succeeded"
         assert [one["name"] for one in data_of(await world.client.get("/services"))["items"]] == ["shop"]
         removed = data_of(await world.client.delete("/main/schedule/clean?retainExecutionCount=0"))
