@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.costs import Costs
+
 ROOT = Path(__file__).resolve().parent.parent
 # Of its limit, which counts from before its fixtures.
 NEARLY = 0.9
@@ -34,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("same", patient, derandomize=True)
     settings.register_profile("new", patient, print_blob=True)
     settings.load_profile("new" if config.getoption("--long") else "same")
+    config.pluginmanager.register(Costs(), "costs")
 
 
 @pytest.hookimpl(wrapper=True)
