@@ -4,14 +4,14 @@ import asyncio
 import json
 import random
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import httpx
 
-from client_sdk.client.address import read_url
 from client_sdk.client.answering import Envelope, read_envelope, unreadable
+from client_sdk.client.paths import read_url
 from client_sdk.client.retrying import (
     MAY_HAVE_ARRIVED,
     Patience,
@@ -41,6 +41,7 @@ READ_FLAWS = 5
 
 
 _Tried = tuple[httpx.Response, None] | tuple[None, httpx.TransportError]
+PAGE = 100
 
 
 class _Line(NamedTuple):
@@ -305,3 +306,20 @@ def _headers(given: Mapping[str, str], *, has_body: bool) -> dict[str, str]:
     added = {"Content-Type": "application/json"} if has_body else {}
     traceparent = current_traceparent()
     return {**added, **({TRACEPARENT: traceparent} if traceparent else {}), **given}
+
+
+async def iterate(
+    connection: Connection, model: type[Answer], path: str, *, page: int = PAGE, **query: Any
+) -> AsyncIterator[Answer]:
+    """All items of the list, fetched `page` at a time as needed. Raises SdkError."""
+    from client_sdk.models.answers import Listing  # the command line needs no models
+
+    listing: type[Listing[Any]] = Listing[model]  # type: ignore[valid-type]
+    cursor: str | None = None
+    while True:
+        found = await connection.read(listing, path, limit=page, cursor=cursor, **query)
+        for item in found.items:
+            yield item
+        cursor = found.next_cursor
+        if cursor is None:
+            return

@@ -2,9 +2,8 @@
 
 from collections.abc import AsyncIterator
 
-from client_sdk.client.connection import Connection, parse
+from client_sdk.client.connection import PAGE, Connection, iterate, parse
 from client_sdk.client.jobs import new_key
-from client_sdk.client.paging import PAGE, iterate
 from client_sdk.client.paths import quote_name
 from client_sdk.models import answers
 

@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from client_sdk.client.connection import Answer, Connection, parse
+from client_sdk.client.connection import PAGE, Answer, Connection, iterate, parse
 from client_sdk.client.jobs import new_key, write_labels, write_moment
-from client_sdk.client.paging import PAGE, iterate
 from client_sdk.client.paths import quote_name
 from client_sdk.errors import Absent, WaitTimedOut
 from client_sdk.models import answers

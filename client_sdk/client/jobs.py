@@ -6,8 +6,7 @@ from datetime import date, datetime
 from typing import Any, Literal
 
 from client_sdk.client.answering import Envelope
-from client_sdk.client.connection import Connection, parse, parse_warned
-from client_sdk.client.paging import PAGE, iterate
+from client_sdk.client.connection import PAGE, Connection, iterate, parse, parse_warned
 from client_sdk.client.paths import quote_name
 from client_sdk.models import JobDefinition, answers
 from client_sdk.models.services import check_name

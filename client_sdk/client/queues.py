@@ -4,8 +4,7 @@ import builtins
 from collections.abc import AsyncIterator
 from typing import Any
 
-from client_sdk.client.connection import Connection, parse
-from client_sdk.client.paging import PAGE, iterate
+from client_sdk.client.connection import PAGE, Connection, iterate, parse
 from client_sdk.client.paths import quote_name
 from client_sdk.client.retrying import Patience, Repeat
 from client_sdk.client.services import write_wire

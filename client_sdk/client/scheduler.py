@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal
 
-from client_sdk.client.connection import Connection, parse, parse_warned
+from client_sdk.client.connection import PAGE, Connection, iterate, parse, parse_warned
 from client_sdk.client.jobs import Definition, write_day, write_definition, write_key, write_moment
-from client_sdk.client.paging import PAGE, iterate
 from client_sdk.models import Timer, answers
 
 

@@ -3,8 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from client_sdk.client.connection import Connection, parse, parse_warned
-from client_sdk.client.paging import PAGE, iterate
+from client_sdk.client.connection import PAGE, Connection, iterate, parse, parse_warned
 from client_sdk.client.paths import quote_name
 from client_sdk.models import Heartbeat, InstanceRegistration, ServiceDeclaration, WireModel, answers
 

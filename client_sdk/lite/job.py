@@ -4,8 +4,9 @@ import asyncio
 import json
 import logging
 import secrets
+import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,10 +16,9 @@ import msgspec
 from client_sdk.client.jobs import Definition
 from client_sdk.errors import Flaw, Invalid
 from client_sdk.lite.definition import compile_lite
-from client_sdk.lite.notifications import LiteNotifications, read_clock
 from client_sdk.lite.sender import LiteSender
 from client_sdk.tasks import Tasks, cancel
-from scheduler_service.domain.effects import Abandon, Call, Effect, Inform, Notify
+from scheduler_service.domain.effects import Abandon, Call, Delivery, Effect, Inform, Notify
 from scheduler_service.domain.events import (
     AlarmRang,
     CallEnded,
@@ -28,12 +28,13 @@ from scheduler_service.domain.events import (
     FeedbackArrived,
     Triggered,
 )
-from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.records import ExecutionRecord, Record, StepEnded
 from scheduler_service.domain.replies import Refusal, Reply, Started
 from scheduler_service.domain.wire import Holder, OutboundRequest, Token
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.machine import decide
+from scheduler_service.engine.notification_retry import after_try
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.engine.states import TERMINAL
 from scheduler_service.engine.status import due
@@ -255,3 +256,44 @@ def _conclude(record: ExecutionRecord, steps: tuple[LiteStep, ...]) -> LiteExecu
         attempt_count=record.attempt_count,
         steps=steps,
     )
+
+
+class LiteNotifications:
+    """Sends notifications independently of each other: a slow target delays no other (SPEC section 7)."""
+
+    def __init__(
+        self,
+        *,
+        sender: LiteSender,
+        retries: int,
+        interval: float,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._sender = sender
+        self._retries = retries
+        self._interval = round(interval * SECOND)
+        self._pause = pause
+        self._tasks = Tasks()
+
+    def send(self, delivery: Delivery) -> None:
+        """Starts to send a notification."""
+        self._tasks.start(self._deliver(delivery))
+
+    async def finish(self) -> None:
+        """Returns when all notifications are delivered or given up."""
+        await self._tasks.wait_for_all()
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        while delivery.state == "pending":
+            outcome = await self._sender.send(delivery.request)
+            now = read_clock()
+            delivery = after_try(delivery, outcome, now, retries=self._retries, interval=self._interval)
+            if delivery.due is not None:
+                await self._pause((delivery.due - now.steady) / SECOND)
+        if delivery.state != "delivered":
+            LOG.warning("notification %s to %s was given up", delivery.event, delivery.request.url)
+
+
+def read_clock() -> Now:
+    """The present moment on both clocks."""
+    return Now(wall=time.time_ns() // 1_000_000, steady=time.monotonic_ns() // 1_000_000)

@@ -1,17 +1,23 @@
 """The wire format of requests and answers, defined once
 (SPEC sections 2, 3, 4, 5, 6, 7 and 10)."""
 
-from client_sdk.models.bulk import BulkExecutions, BulkJobs, ExecutionAction, JobAction
 from client_sdk.models.definition import JobDefinition, RetryPolicy
 from client_sdk.models.fields import JOB_ID, JOB_ID_FORM, WireModel
 from client_sdk.models.parse import find_foreign, parse_definition, parse_model
 from client_sdk.models.problems import ModelError, Problem, point_to_posted, write_pointer
-from client_sdk.models.queues import Claim, Completion, HeldPartName, Renewal
 from client_sdk.models.requests import (
     Activation,
+    BulkExecutions,
+    BulkJobs,
     Cancellation,
+    Claim,
+    Completion,
+    ExecutionAction,
+    HeldPartName,
+    JobAction,
     OutlookRequest,
     PreviewRequest,
+    Renewal,
     ReplayRequest,
     TemplateRequest,
     TrialRequest,

@@ -1,12 +1,31 @@
-"""The small bodies of the API's other routes (SPEC section 10)."""
+"""Bodies of requests that are no definitions: of jobs, executions, queues, and of many at once."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from client_sdk.models.definition import read_timer
-from client_sdk.models.fields import Count, FilledText, Flag, Integer, JobId, Text, WireModel
+from client_sdk.models.definition import LabelName, read_timer
+from client_sdk.models.fields import (
+    Count,
+    FilledText,
+    Flag,
+    InstanceId,
+    Integer,
+    JobId,
+    PositiveCount,
+    Seconds,
+    Text,
+    WireModel,
+)
 from client_sdk.models.timer import Timer
+
+LONGEST_WAIT = 60
+"""In seconds: how long a claim may wait for work."""
+MOST_NAMED = 5_000
+"""So many ids fit into a body of the usual limit."""
+MOST_LABELS = 100
+JobAction = Literal["pause", "resume", "trigger", "destroy", "label", "disable", "enable"]
+ExecutionAction = Literal["replay", "cancel"]
 
 
 class Activation(WireModel):
@@ -70,3 +89,83 @@ class TemplateRequest(WireModel):
     template: Any
     root: dict[str, Any] = Field({})
     place: Literal["body", "url", "header"] = "body"
+
+
+class Claim(WireModel):
+    """`POST /queues/{name}/claim`: at most `max` items, waited for up to `waitSeconds`."""
+
+    instance_id: InstanceId
+    max: PositiveCount = 1
+    wait_seconds: Annotated[Seconds, Field(le=LONGEST_WAIT)] = 0
+
+
+class Renewal(WireModel):
+    """`POST /leases/{lease}/renew`: renews a lease, with progress."""
+
+    progress: Text | None = None
+    message: Text | None = None
+
+
+class HeldPartName(WireModel):
+    """`POST /queues/{name}/free`: which part, as `GET /queues/{name}` shows it."""
+
+    execution_id: Text
+    request_counts: PositiveCount
+    step: Annotated[Integer, Field(ge=0)] = 0
+    shard_index: Annotated[Integer, Field(ge=0)] = 0
+
+
+class Completion(WireModel):
+    """`POST /leases/{lease}/complete`: the part's end, in the form of a feedback (SPEC section 5).
+
+    `data` is the response that later templates read.
+    """
+
+    status: Literal["succeed", "failed"]
+    error: Text | None = None
+    message: Text | None = None
+    data: Any = None
+
+
+class JobSelection(WireModel):
+    """Which jobs: those named, or those that fit the filters of `GET /jobs`; `{}` are all."""
+
+    job_ids: Annotated[list[JobId], Field(max_length=MOST_NAMED)] | None = None
+    filter: dict[str, Any] | None = None
+
+
+class BulkJobs(WireModel):
+    """`POST /bulk/jobs`: one command for each of many jobs.
+
+    `drain` belongs to `pause`, `misfire` to `resume`, `params` to `trigger`, `labels` to `label`, where null
+    removes one. With `dryRun` nothing is done.
+    """
+
+    action: JobAction
+    select: JobSelection
+    dry_run: bool = False
+    drain: bool = False
+    misfire: Literal["skip", "fire_once", "fire_all"] = "skip"
+    params: dict[str, Any] | None = None
+    labels: Annotated[dict[LabelName, Text | None], Field(max_length=MOST_LABELS)] | None = None
+
+
+class ExecutionSelection(WireModel):
+    """Which executions: those named, or those that fit the filters of `GET /executions`."""
+
+    execution_ids: Annotated[list[FilledText], Field(max_length=MOST_NAMED)] | None = None
+    filter: dict[str, Any] | None = None
+
+
+class BulkExecutions(WireModel):
+    """`POST /bulk/executions`: cancels or replays many executions.
+
+    `reason` belongs to `cancel`, `fromStep` and `params` to `replay`; without `params` each has its own.
+    """
+
+    action: ExecutionAction
+    select: ExecutionSelection
+    dry_run: bool = False
+    reason: FilledText | None = None
+    from_step: Count = 0
+    params: dict[str, Any] | None = None

@@ -10,10 +10,11 @@ from pydantic import BaseModel
 
 from client_sdk.errors import DeclarationError
 from client_sdk.models import JOB_ID_FORM, ModelError, Notification, RetryPolicy, Timer, parse_definition
+from client_sdk.models.fields import LARGEST
+from client_sdk.models.step import RequestStep
 from client_sdk.target.classes import Provide, check_constructor, find_entry, signature_source
 from client_sdk.target.options import check_options, refuse_misplaced, spell_as_member
 from client_sdk.target.parameters import Parameters
-from client_sdk.target.retry_time import time_for_retries
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,6 +23,10 @@ TRIGGER = "${trigger}|json"
 FEEDBACK_HEADER, SHARD_INDEX_HEADER, SHARD_TOTAL_HEADER = "Feedback-Url", "Shard-Index", "Shard-Total"
 SPREAD = frozenset({"broadcast", "shard"})
 OWN_STEP = ("body", "step", "queue", "sign", "cancel_url")
+LEASE_SECONDS, RETRIES, DELAY_SECONDS = 60.0, 3, 10.0
+"""The defaults of `leaseSeconds`, `maxUnexpectedRetries` and `unexpectedRetryDelaySeconds`."""
+USUAL_SECONDS = 60.0
+"""The default of `timeoutSeconds`."""
 
 
 class JobOptions(TypedDict, total=False):
@@ -223,3 +228,17 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value
+
+
+def time_for_retries(step: RequestStep) -> dict[str, float]:
+    """The `timeoutSeconds` in which a `queue://` step can lose as many leases as it may, and still end.
+
+    A lease for each claim and the delays between them, with the defaults 270 s; empty where the usual limit
+    is enough, or where nothing is given out again.
+    """
+    lease = LEASE_SECONDS if step.lease_seconds is None else step.lease_seconds
+    delay = step.unexpected_retry_delay_seconds
+    delay = DELAY_SECONDS if delay is None else delay
+    retries = RETRIES if step.max_unexpected_retries is None else step.max_unexpected_retries
+    needed = min(lease * (1 + retries) + delay * retries, LARGEST)
+    return {"timeoutSeconds": needed} if retries and needed > USUAL_SECONDS else {}

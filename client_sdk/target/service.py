@@ -7,10 +7,11 @@ import re
 import secrets
 import signal
 import socket
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
-from typing import Any, Never, ParamSpec, Self, TypeVar, Unpack, cast
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from types import FrameType, TracebackType
+from typing import Any, Never, ParamSpec, Protocol, Self, TypeVar, Unpack, cast
 from urllib.parse import unquote
 
 from client_sdk.client import Client
@@ -21,7 +22,6 @@ from client_sdk.models import InstanceRegistration, ServiceDeclaration
 from client_sdk.models.services import check_name
 from client_sdk.signing import Verifier
 from client_sdk.target.address import OwnAddress
-from client_sdk.target.asgi_wrap import Wrapped
 from client_sdk.target.classes import Provide
 from client_sdk.target.declaration import Declaration, JobOptions, job
 from client_sdk.target.inbound import InboundCalls
@@ -30,6 +30,7 @@ from client_sdk.target.messages import (
     BODY_BYTES,
     App,
     CallerGone,
+    Message,
     OutboundAnswer,
     Receive,
     Scope,
@@ -42,7 +43,6 @@ from client_sdk.target.messages import (
 )
 from client_sdk.target.options import refuse_misplaced
 from client_sdk.target.registration import REGISTRATION_SECONDS, Registration, log_drain
-from client_sdk.target.signals import SignalDrain
 from client_sdk.tasks import cancel
 
 P = ParamSpec("P")
@@ -55,6 +55,7 @@ OPEN = (
     "reach that port; calls that are signed by others are verified by verifier=Verifier(SECRET)"
 )
 ROUTE = re.compile(r"/jobs/(?P<job>[^/]+)(?P<cancel>/cancel)?")
+Stop = Callable[[], Awaitable[None]]
 
 
 class Service:
@@ -286,3 +287,133 @@ def name_instance() -> str:
 def _local_path(scope: Scope) -> str:
     path, root = str(scope["path"]), str(scope.get("root_path", ""))
     return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
+
+
+class Startable(Protocol):
+    """An ASGI application that is started and stopped."""
+
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+
+class Wrapped:
+    """`app` with `service` in front of it, which takes the requests that it `owns`; all if `app` is None."""
+
+    def __init__(self, *, app: App | None, service: Startable, owns: Callable[[Scope], bool]) -> None:
+        self._app = app
+        self._service = service
+        self._owns = owns
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _Lifespan(app=self._app, service=self._service, receive=receive, send=send).run(scope)
+        elif self._app is None or (scope["type"] == "http" and self._owns(scope)):
+            await self._service(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+class _Lifespan:
+    """One run of the lifespan protocol, whether the application supports it or not."""
+
+    def __init__(self, *, app: App | None, service: Startable, receive: Receive, send: Send) -> None:
+        self._app = app
+        self._service = service
+        self._receive = receive
+        self._send = send
+        self._has_answered = False
+        self._has_received = False
+
+    async def run(self, scope: Scope) -> None:
+        await self._run_app(scope)
+        if not self._has_answered:
+            await self._run_alone()
+
+    async def _run_app(self, scope: Scope) -> None:
+        if self._app is None:
+            return
+        try:
+            await self._app(scope, self._receive_message, self._send_message)
+        except Exception:
+            # An application without lifespan support raises before it sends anything (ASGI specification).
+            if self._has_answered:
+                raise
+
+    async def _run_alone(self) -> None:
+        if not self._has_received:
+            await self._receive()
+        await self._service.start()
+        await self._send({"type": "lifespan.startup.complete"})
+        await self._receive()
+        await self._service.stop()
+        await self._send({"type": "lifespan.shutdown.complete"})
+
+    async def _receive_message(self) -> Message:
+        message = await self._receive()
+        self._has_received = True
+        if message["type"] == "lifespan.shutdown":
+            await self._service.stop()
+        return message
+
+    async def _send_message(self, message: Message) -> None:
+        self._has_answered = True
+        if message["type"] == "lifespan.startup.complete":
+            await self._service.start()
+        await self._send(message)
+
+
+class SignalDrain:
+    """Runs `stop` before the existing handlers of the signals `numbers`.
+
+    A server closes its socket on the signal, so the scheduler must learn of the draining before. A second
+    signal is passed on at once. Does nothing outside the main thread, where Python handles no signals.
+    """
+
+    def __init__(self, *, numbers: Sequence[signal.Signals], stop: Stop) -> None:
+        self._numbers = numbers
+        self._stop = stop
+        self._before: dict[int, Any] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._is_passed_on = False
+
+    def install(self) -> None:
+        """Installs the handlers, for the running event loop."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self._loop = asyncio.get_running_loop()
+        for number in self._numbers:
+            self._before[number] = signal.signal(number, self._take)
+
+    def remove(self) -> None:
+        """Restores the earlier handlers, unless others were installed meanwhile."""
+        for number, handler in self._before.items():
+            if signal.getsignal(number) == self._take and handler is not None:
+                signal.signal(number, handler)
+        self._before.clear()
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        if self._task is not None or self._loop is None or self._loop.is_closed():
+            self._pass_on(number)
+            return
+        self._loop.call_soon_threadsafe(self._begin, number)
+
+    def _begin(self, number: int) -> None:
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._end(number))
+
+    async def _end(self, number: int) -> None:
+        try:
+            await self._stop()
+        except asyncio.CancelledError:
+            self._is_passed_on = True  # the loop ends already; raised now, the signal could kill the process
+            raise
+        finally:
+            if not self._is_passed_on:
+                self._pass_on(number)
+
+    def _pass_on(self, number: int) -> None:
+        self._is_passed_on = True
+        self.remove()
+        signal.raise_signal(number)

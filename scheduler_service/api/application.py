@@ -37,7 +37,7 @@ from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.persistence.common.pagination import CursorError
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.security.callers import Role
-from scheduler_service.services.declared_room import DeclarationsFull
+from scheduler_service.services.registry import DeclarationsFull
 
 NO_ROUTE = "none"
 """The template of a path that has no route."""

@@ -12,9 +12,7 @@ from scheduler_service.api.bodies import header, only_header
 from scheduler_service.api.cookies import check_console, check_origin, session_cookies
 from scheduler_service.api.responses import ApiProblem, refuse
 from scheduler_service.domain.moments import SECOND, Now
-from scheduler_service.security.callers import Caller, Role
-from scheduler_service.security.sessions import SESSION_MS, Session, SessionSeal
-from scheduler_service.security.wrong_keys import WrongKeys
+from scheduler_service.security.callers import SESSION_MS, Caller, Role, Session, SessionSeal, WrongKeys
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 OF_PROXIES = frozenset({b"forwarded", b"via", b"x-real-ip"})

@@ -9,7 +9,7 @@ from starlette.types import Scope
 from scheduler_service.api.bodies import header
 from scheduler_service.api.prefix import public_prefix
 from scheduler_service.api.responses import refuse
-from scheduler_service.security.sessions import SESSION_MS
+from scheduler_service.security.callers import SESSION_MS
 
 COOKIE = "punctual_session"
 MOST = 4

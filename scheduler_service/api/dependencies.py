@@ -42,8 +42,8 @@ from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.registry import Registry
 from scheduler_service.telemetry.event_feed import EventFeed
-from scheduler_service.telemetry.standstills import Standstills
 from scheduler_service.telemetry.tally import Tally
+from scheduler_service.telemetry.trouble import Standstills
 
 CreateAll = Callable[[Sequence[Definition], str], Awaitable[Sequence[Reply | StoreError]]]
 """Takes the turn Created for each definition, all writes as one group. Never raises StoreError.

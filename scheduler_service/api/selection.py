@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from client_sdk.models import BulkExecutions, write_pointer
-from client_sdk.models.bulk import JobSelection
+from client_sdk.models.requests import JobSelection
 from scheduler_service.api.filters import EXECUTION_FILTERS, JOB_FILTERS, execution_query, job_query
 from scheduler_service.api.parameters import Parameter, Values, check_known, read_pairs, text
 from scheduler_service.api.request import ApiRequest

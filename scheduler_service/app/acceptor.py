@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from scheduler_service.app.connections import Connections
 from scheduler_service.telemetry.tally import Tally
-from scheduler_service.transport.exhaustion import is_exhausted
+from scheduler_service.transport.errors import is_exhausted
 
 # In one round of the loop, so that a flood of connections does not hold up what else is due.
 MOST_AT_ONCE = 32

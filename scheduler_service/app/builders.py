@@ -1,16 +1,18 @@
 """What all hosts are made of: parts from the settings, the history's writer, the cleanup, the sender."""
 
+import asyncio
+import contextlib
 import os
 import pwd
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from scheduler_service.app import alert_jobs
-from scheduler_service.app.descriptors import current_limit, divide
+from scheduler_service.app.own_process import current_limit, divide
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.app.system_jobs import CHECK_TIMERS, CLEAN, OUTBOX, as_function
@@ -28,6 +30,7 @@ from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.host_parts import Core, HostLimits, HostParts
 from scheduler_service.hosts.in_flight import WakeClaimers, wake_no_claimers
 from scheduler_service.hosts.trials import Trials
+from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.ports.clock import Clock, Timekeeper
@@ -40,16 +43,20 @@ from scheduler_service.ports.state import OpenStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
+from scheduler_service.telemetry.trouble import HistoryWatch
 from scheduler_service.timing.misfire import count_missed
 from scheduler_service.transport.addresses import read_url
-from scheduler_service.transport.guard import EgressPolicy
-from scheduler_service.transport.literal_targets import judge_literal
+from scheduler_service.transport.guard import EgressPolicy, judge_literal
 from scheduler_service.transport.lookups import SystemResolver
 from scheduler_service.transport.name_check import NameCheck
 from scheduler_service.transport.resolver import Guard, Route
 from scheduler_service.transport.response_room import ResponseRoom
 from scheduler_service.transport.sender import HttpSender, SystemFunction
 from scheduler_service.transport.service_urls import Directory, InvocationDirectory
+
+LOOPBACK = ("127.0.0.0/8", "::1")
+Confirm = Callable[[Sequence[tuple[str, int]]], Awaitable[None]]
+"""Takes the keys of batches that the history has (`ports.state.StateStore.written`)."""
 
 
 class Resending(Protocol):
@@ -230,9 +237,6 @@ def make_sender(
     )
 
 
-LOOPBACK = ("127.0.0.0/8", "::1")
-
-
 def egress_of(loaded: Loaded, *, sidecar_ports: Collection[int] = ()) -> EgressPolicy:
     """The egress policy: without any configuration loopback is allowed, else what the settings say.
 
@@ -303,3 +307,45 @@ def admit_of(loaded: Loaded) -> Callable[[str], Awaitable[None]] | None:
         await guard.admit(Route(read_url(address).site, trusted=False))
 
     return admit
+
+
+def open_writer(
+    confirm: Confirm,
+    database: HistoryDatabase,
+    log: Log,
+    own: frozenset[str],
+    watch: HistoryWatch | None = None,
+) -> HistoryWriter:
+    """The history's writer; it calls `confirm` with what is written, and tells `watch` and `log` of trouble.
+
+    All of it on the thread of the loop, for who takes what the log says is there.
+    `own` are the jobs that the product makes for itself: they are in no sum over all jobs.
+    """
+    loop = asyncio.get_running_loop()
+
+    def note(trouble: str | None) -> None:
+        if watch is not None:
+            watch.note(trouble)
+        if trouble is None:
+            log("history_written_again")
+        else:
+            log("history_not_written", error=trouble)
+
+    return HistoryWriter(
+        database=database,
+        on_written=lambda keys: call_on(loop, lambda: _ignore(confirm(keys))),
+        on_trouble=lambda trouble: call_on(loop, note, trouble),
+        on_changed=lambda text: call_on(loop, lambda: log("records_changed", error=text)),
+        system_jobs=own,
+    )
+
+
+def call_on(loop: asyncio.AbstractEventLoop, work: Callable[..., object], *given: object) -> None:
+    """Calls `work` on the loop's thread; not where the loop has ended, since nobody can take it any more."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(work, *given)
+
+
+def _ignore(writing: Any) -> None:
+    """A confirmation that fails is repeated after the next start; a repetition does nothing."""
+    asyncio.ensure_future(writing).add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -20,7 +20,7 @@ from scheduler_service.ports.cluster import ClusterNodes, Node
 from scheduler_service.ports.errors import StoreRefused, StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
-from scheduler_service.telemetry.process_age import process_age
+from scheduler_service.telemetry.metrics.own_process import process_age
 
 SHARED_FILE = "cluster.db"
 

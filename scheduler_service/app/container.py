@@ -17,9 +17,9 @@ from scheduler_service.app.builders import (
     make_embedded_host,
     make_host_parts,
     make_sender,
+    open_writer,
     system_functions,
 )
-from scheduler_service.app.history_opening import open_writer
 from scheduler_service.app.metrics import ShownParts, make_exposition
 from scheduler_service.app.own_node import OwnNode
 from scheduler_service.app.readiness import Readiness
@@ -54,8 +54,8 @@ from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.event_source import LocalEvents
 from scheduler_service.telemetry.metrics.exposition import Exposition
-from scheduler_service.telemetry.process_age import process_age
-from scheduler_service.telemetry.worker_stores import HISTORY, STORE, WorkerStores
+from scheduler_service.telemetry.metrics.own_process import process_age
+from scheduler_service.telemetry.trouble import HISTORY, STORE, WorkerStores
 from scheduler_service.transport.response_room import ResponseRoom
 from scheduler_service.transport.sender import HttpSender
 

@@ -8,7 +8,7 @@ from scheduler_service.persistence.contexts.apart_store import ApartStore, Liste
 from scheduler_service.persistence.contexts.keeper import ContextKeeper
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings, SettingsError
-from scheduler_service.telemetry.outage import Outage
+from scheduler_service.telemetry.tally import Outage
 
 IN_THE_ROW = (None, "sql")
 SWEEP_AFTER_SECONDS = 30.0

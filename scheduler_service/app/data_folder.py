@@ -27,7 +27,7 @@ from scheduler_service.persistence.sqlite.writer import OnTrouble
 from scheduler_service.ports.errors import StoreDamaged
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
-from scheduler_service.telemetry.outage import Outage
+from scheduler_service.telemetry.tally import Outage
 
 STATE_FILE, HISTORY_FILE = "state.db", "history.db"
 MIGRATE = "run 'punctual db migrate'"

@@ -7,7 +7,7 @@ import msgspec
 
 from scheduler_service import __version__
 from scheduler_service.app.connections import Connections
-from scheduler_service.app.process_parts import WorkingHost
+from scheduler_service.app.node_figures import WorkingHost
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key

@@ -12,13 +12,13 @@ from scheduler_service.app.builders import (
     make_cleanup,
     make_host_parts,
     make_sender,
+    open_writer,
     system_functions,
 )
-from scheduler_service.app.history_opening import open_writer
 from scheduler_service.app.node_parts import NodeParts
 from scheduler_service.app.node_service import LISTENERS, NodeService
 from scheduler_service.app.node_stores import make_events, make_services, open_stores
-from scheduler_service.app.process_log import process_log
+from scheduler_service.app.own_process import process_log
 from scheduler_service.app.server import serve, through_hangups
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler, Secrets, make_surroundings

@@ -1,14 +1,18 @@
-"""What `GET /nodes` says of a node's processes and of the versions of what it stands on."""
+"""The figures of a process: of its parts for SIGUSR1, of itself and what it stands on for `GET /nodes`."""
 
 import os
 import platform
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from scheduler_service import __version__
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.processes.rpc_methods import ShardStatus
+from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.sql.database import Database
-from scheduler_service.telemetry.standstills import Standstills
+from scheduler_service.ports.sending import CallingSender
+from scheduler_service.telemetry.trouble import Standstills
 
 
 def own_status(*, held: int, running: int, started_at: int, standstills: Standstills) -> ShardStatus:
@@ -43,3 +47,43 @@ def versions_of(databases: Sequence[Database], further: Mapping[str, str] | None
         name, version = database.version
         found[name] = version
     return found | dict(further or {})
+
+
+class WorkingHost(Protocol):
+    """The host of this process."""
+
+    @property
+    def jobs_held(self) -> int:
+        """How many jobs are in memory."""
+
+    @property
+    def running(self) -> int:
+        """How many jobs have executions that run or wait for a retry."""
+
+    @property
+    def open_bytes(self) -> int:
+        """How much open executions keep in memory."""
+
+    @property
+    def effects(self) -> EffectHandlers:
+        """What is under way."""
+
+
+def describe_parts(
+    host: WorkingHost, sender: CallingSender, history: HistoryWriter, *, commits_waiting: int
+) -> dict[str, Mapping[str, object]]:
+    """By part; numbers and names of origins alone."""
+    effects = host.effects
+    batches, size = history.waiting
+    return {
+        "jobs": {
+            "held": host.jobs_held,
+            "running": host.running,
+            "calls": len(effects.calls),
+            "parts": len(effects.parts),
+            "notifications": len(effects.notifications),
+        },
+        "calls": {"origins": sender.open_calls()},
+        "store": {"commitsWaiting": commits_waiting},
+        "history": {"batchesWaiting": batches, "bytesWaiting": size},
+    }

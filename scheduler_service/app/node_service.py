@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from scheduler_service.api.application import create_api
 from scheduler_service.app.actor_listener import create_actor_app
 from scheduler_service.app.cluster_join import keep_app_id
-from scheduler_service.app.descriptors import current_limit, divide
 from scheduler_service.app.listener import listen
 from scheduler_service.app.node_alerts import make_node_alerts
 from scheduler_service.app.node_api import make_node_api, make_readiness
+from scheduler_service.app.node_figures import describe_parts
 from scheduler_service.app.node_parts import NodeParts
-from scheduler_service.app.process_parts import describe_parts
+from scheduler_service.app.own_process import current_limit, divide
 from scheduler_service.app.review import Review, basis_of
 from scheduler_service.app.server import LAST_ANSWERS_SECONDS
 from scheduler_service.app.system_jobs import install_patiently

@@ -16,7 +16,7 @@ from scheduler_service.hosts.processes.remote_shard import RemoteShard
 from scheduler_service.hosts.processes.rpc_methods import ShardStatus
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.clock import Clock
-from scheduler_service.telemetry.worker_stores import WorkerStores
+from scheduler_service.telemetry.trouble import WorkerStores
 
 
 class OwnNode(msgspec.Struct, frozen=True, kw_only=True):

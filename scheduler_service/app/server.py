@@ -15,10 +15,8 @@ from scheduler_service.api.authentication import is_loopback
 from scheduler_service.api.pages import CONSOLE
 from scheduler_service.app.api_server import ApiServer, ServedService
 from scheduler_service.app.builders import log_egress
-from scheduler_service.app.descriptors import divide, raise_limit
-from scheduler_service.app.gc_tuning import freeze_memory
 from scheduler_service.app.listener import address_of, listen
-from scheduler_service.app.process_log import process_log
+from scheduler_service.app.own_process import divide, freeze_memory, process_log, raise_limit
 from scheduler_service.app.service import open_service
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.persistence.common.fault_points import FaultPoints

@@ -10,7 +10,7 @@ from scheduler_service.app.builders import judge_of
 from scheduler_service.app.container import Container, ContainerBase
 from scheduler_service.app.contexts import keep_contexts
 from scheduler_service.app.data_folder import history_address
-from scheduler_service.app.process_parts import describe_parts
+from scheduler_service.app.node_figures import describe_parts
 from scheduler_service.app.sharding import check_workers, shard_of
 from scheduler_service.app.store_opening import StoreWatch, data_folder, open_store
 from scheduler_service.app.surroundings import Compiler, Secrets, make_surroundings

@@ -8,7 +8,7 @@ import msgspec
 
 from client_sdk.models import JobDefinition
 from scheduler_service.api.authentication import is_loopback
-from scheduler_service.app.own_address import is_wildcard
+from scheduler_service.app.listener import is_wildcard
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.tracing import sampling_of

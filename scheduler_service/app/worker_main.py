@@ -21,16 +21,13 @@ from scheduler_service.app.builders import (
     make_embedded_host,
     make_host_parts,
     make_sender,
+    open_writer,
 )
 from scheduler_service.app.contexts import keep_contexts
 from scheduler_service.app.data_folder import history_address, tell_damaged_page, tell_trouble
-from scheduler_service.app.descriptors import raise_limit
-from scheduler_service.app.gc_tuning import freeze_memory
-from scheduler_service.app.history_opening import open_writer
 from scheduler_service.app.metrics import add_host, add_stored
-from scheduler_service.app.node_figures import own_status
-from scheduler_service.app.process_log import log_of
-from scheduler_service.app.process_parts import describe_parts
+from scheduler_service.app.node_figures import describe_parts, own_status
+from scheduler_service.app.own_process import freeze_memory, log_of, raise_limit
 from scheduler_service.app.surroundings import Compiler, Secrets, make_surroundings
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.hosts.clock import SystemClock
@@ -56,7 +53,7 @@ from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.loop_watch import RunningWatch
-from scheduler_service.telemetry.process_age import process_age
+from scheduler_service.telemetry.metrics.own_process import process_age
 from scheduler_service.telemetry.report_signal import SignalReports
 from scheduler_service.transport.response_room import ResponseRoom
 

@@ -1,5 +1,6 @@
-"""Sends the definitions of files: one for creation, or all of them; errors have their places in the files."""
+"""The definitions of files: created, applied, tried, compared; errors have their places in the files."""
 
+import difflib
 import json
 import time
 from collections import Counter
@@ -24,6 +25,8 @@ AWAY_SECONDS, AGAIN_SECONDS = 30.0, 0.5
 """A process of the service that starts again is awaited so long, and asked so often."""
 PAGE_BYTES = 4 << 20
 """Of one request: fewer and less than the API takes (SPEC section 10), so that each is answered in time."""
+FILLED_IN = ("creator", "creatorName")
+"""The members that the service fills in where a definition leaves them out."""
 
 
 def create_definition(connection: ApiConnection, file: Path, job_id: str | None) -> dict[str, Any]:
@@ -187,3 +190,66 @@ def _find_id(document: "DefinitionFile", given: str | None) -> str:
         text = "add one to the file, or give it: punctual jobs create JOB_ID -f FILE"
         raise CommandError(f"{document.name} holds a definition without a jobId; {text}", Exit.USAGE)
     return name
+
+
+def read_definitions(document: "DefinitionFile") -> "list[Definition]":
+    """The definitions in a file, each with its jobId. Raises CommandError."""
+    value = document.value
+    found = document.definitions(point_to_timers(value) if _declares(value) else "")
+    if any(one.job_id is None for one in found):
+        raise CommandError(
+            f"{document.name} must hold a definition with a jobId, an array of them, or an object with "
+            "timers",
+            Exit.USAGE,
+        )
+    return found
+
+
+def read_declaration(value: Any) -> dict[str, Any]:
+    """The body of `PUT /services/{name}`; a file may hold the timers alone, or name them `timer`."""
+    if isinstance(value, list):
+        return {"timers": value}
+    if not isinstance(value, dict):
+        raise CommandError("the file must hold an object with timers, or an array of definitions", Exit.USAGE)
+    if not isinstance(value.get("timer"), list):
+        return value
+    others = {name: member for name, member in value.items() if name != "timer"}
+    return {"timers": value["timer"], **others}
+
+
+def point_to_timers(value: Any) -> str:
+    """Where the definitions of a declaration are in its file, as a JSON Pointer."""
+    if isinstance(value, list):
+        return ""
+    is_short = isinstance(value, dict) and isinstance(value.get("timer"), list)
+    return "/timer" if is_short else "/timers"
+
+
+def compare(stored: dict[str, Any], given: dict[str, Any], name: str) -> list[str]:
+    """A diff of a file's definition against the stored one; empty if they mean the same."""
+    from scheduler_service.domain.differences import find_differences
+
+    posted = {member: stored[member] for member in FILLED_IN if member in stored} | given
+    if not list(find_differences(_fill(posted), _fill(stored))):
+        return []
+    return list(difflib.unified_diff(_json_lines(stored), _json_lines(posted), "stored", name, lineterm=""))
+
+
+def _declares(value: Any) -> bool:
+    return isinstance(value, dict) and (
+        isinstance(value.get("timers"), list) or isinstance(value.get("timer"), list)
+    )
+
+
+def _fill(definition: dict[str, Any]) -> Any:
+    """The definition with its defaults; unchanged if it is not valid."""
+    from client_sdk.models import ModelError, parse_definition
+
+    try:
+        return parse_definition(definition).model_dump(mode="json", by_alias=True)
+    except ModelError:
+        return definition
+
+
+def _json_lines(definition: Any) -> list[str]:
+    return json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=False).splitlines()

@@ -44,6 +44,24 @@ LastOutcome = Annotated[
     ),
 ]
 LATEST_EXECUTIONS = 5
+FIRINGS = (at("utc"), at("local"), Column("note", free=True))
+REVISIONS = ("revision", at("createdAt"), Column("definition", lambda row: row["definition"], free=True))
+RETRIES = (
+    "retry",
+    Column("policy", lambda row: f"retry[{row['policy']}]"),
+    Column("wait", lambda row: length_text(row["waitMs"])),
+    Column("after", lambda row: length_text(row["afterMs"])),
+    "jitter",
+)
+ENDS = {
+    "policy_spent": "the policy is spent",
+    "limit": "maxRetries is reached",
+    "no_policy": "no policy of retry matches",
+    "never_retried": "this error is never retried",
+}
+SIGNS = {"succeeded": ".", "terminated": "x", "cancelled": "c", "skipped": "s"}
+LIVE = ">"
+LEGEND = "the newest is the last: . succeeded, x terminated, c cancelled, s skipped, > has not ended"
 
 
 def describe_latest(job: Any) -> str | None:
@@ -68,7 +86,6 @@ JOBS = (
     Column("executeNumber", spare=True),
     Column("revision", spare=True),
 )
-FIRINGS = (at("utc"), at("local"), Column("note", free=True))
 LEDGER = (
     at("plannedAt"),
     at("until", spare=True),
@@ -78,20 +95,6 @@ LEDGER = (
     Column("execution", lambda row: _number_in(row["executionId"])),
     Column("state", lambda row: row.get("state")),
 )
-REVISIONS = ("revision", at("createdAt"), Column("definition", lambda row: row["definition"], free=True))
-RETRIES = (
-    "retry",
-    Column("policy", lambda row: f"retry[{row['policy']}]"),
-    Column("wait", lambda row: length_text(row["waitMs"])),
-    Column("after", lambda row: length_text(row["afterMs"])),
-    "jitter",
-)
-ENDS = {
-    "policy_spent": "the policy is spent",
-    "limit": "maxRetries is reached",
-    "no_policy": "no policy of retry matches",
-    "never_retried": "this error is never retried",
-}
 
 
 def list_jobs(
@@ -243,3 +246,34 @@ def path_of(job_id: str) -> str:
 
 def _number_in(execution_id: str | None) -> str | None:
     return None if execution_id is None else f"#{execution_id.rpartition('-')[2]}"
+
+
+def _signs(row: Any) -> str | None:
+    return "".join(SIGNS.get(run["state"], LIVE) for run in row["executions"]) or None
+
+
+def _latest(row: Any) -> str | None:
+    runs = row["executions"]
+    return f"{runs[-1]['state']} {runs[-1]['error'] or ''}".rstrip() if runs else None
+
+
+COLUMNS = (Column("jobId", free=True), Column("outcomes", _signs), Column("latest", _latest))
+
+
+def show_outcomes(
+    job_ids: Annotated[list[str], typer.Argument(help="The jobs, 100 at most.", metavar="JOB_ID...")],
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    count: Annotated[int, typer.Option(min=1, max=50, help="So many of each, at most.")] = 20,
+) -> None:
+    """Show the latest executions of jobs as a row of signs, the newest last.
+
+    Example: punctual jobs outcomes nightly
+    """
+    found = connect(url, key).get("/outcomes", jobId=job_ids, count=count)
+    if output is not Format.TABLE:
+        show(found, output)
+        return
+    show_rows(found["items"], COLUMNS)
+    note(LEGEND)

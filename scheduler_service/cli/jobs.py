@@ -11,20 +11,20 @@ from scheduler_service.cli import job_reads
 from scheduler_service.cli.applying import (
     apply_definitions,
     check_definitions,
+    compare,
     create_definition,
+    read_definitions,
     refuse_repeated,
     try_definition,
 )
 from scheduler_service.cli.bulk import bulk_jobs
 from scheduler_service.cli.connection import ApiConnection, connect
 from scheduler_service.cli.day_page import show_job_days
-from scheduler_service.cli.declarations import compare, read_definitions
 from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.executions import show_end
 from scheduler_service.cli.following import Following
-from scheduler_service.cli.job_outcomes import show_outcomes
 from scheduler_service.cli.job_page import show_job
-from scheduler_service.cli.job_reads import JobId, path_of
+from scheduler_service.cli.job_reads import JobId, path_of, show_outcomes
 from scheduler_service.cli.options import (
     Commands,
     Key,

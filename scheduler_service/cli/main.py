@@ -10,14 +10,19 @@ import typer
 
 from scheduler_service import __version__, how_to_install
 from scheduler_service.cli import bulk, deliveries, executions, jobs, queues, services, templates, timers
-from scheduler_service.cli.alerts import list_alerts
 from scheduler_service.cli.connection import closing_connections, trust
 from scheduler_service.cli.database import app as database
 from scheduler_service.cli.doctoring import examine
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.following import show_events
 from scheduler_service.cli.linting import lint
-from scheduler_service.cli.operation import list_nodes, list_upcoming, names_text, show_statistics
+from scheduler_service.cli.operation import (
+    list_alerts,
+    list_nodes,
+    list_upcoming,
+    names_text,
+    show_statistics,
+)
 from scheduler_service.cli.options import Commands, Output
 from scheduler_service.cli.output import Format, note, show, spell_out_what_streams_lack
 from scheduler_service.cli.serving import demo, serve, show_settings

@@ -1,4 +1,4 @@
-"""`punctual nodes`, `stats` and `upcoming`: the scheduler as a whole."""
+"""`punctual nodes`, `stats`, `upcoming` and `alerts`: the scheduler as a whole."""
 
 import math
 from collections.abc import Mapping
@@ -51,6 +51,21 @@ PLANNED = (
     Column("kind", spare=True),
 )
 LAST_MINUTES = 5
+CONFIGURED = (
+    Column("name", free=True),
+    Column("on", lambda row: ", ".join(row["on"]), free=True),
+    Column("url", free=True),
+    Column("minIntervalSeconds", spare=True),
+    Column("trouble", free=True, spare=True),
+)
+OPEN = (
+    at("since"),
+    Column("alert", free=True),
+    "kind",
+    Column("subject", free=True),
+    at("saidAt"),
+    Column("executionId", spare=True),
+)
 
 
 def list_nodes(url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
@@ -193,3 +208,23 @@ def _count(numbers: dict[str, int]) -> str:
 def _describe(minutes: list[dict[str, Any]]) -> str:
     """Executions a minute, the oldest minute first."""
     return ", ".join(str(minute["total"]) for minute in minutes) + " executions a minute"
+
+
+def list_alerts(url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
+    """List the alerts of the settings, and what of them is open.
+
+    Example: punctual alerts
+    """
+    data = connect(url, key).get("/alerts")
+    if output is not Format.TABLE:
+        show(data, output)
+        return
+    configured = {"items": data["configured"], "nextCursor": None}
+    show_page(configured, output, CONFIGURED, empty="no alerts; the setting alerts has them")
+    if data["configured"]:
+        print()
+        opened = {"items": data["open"], "nextCursor": None}
+        show_page(opened, output, OPEN, empty="nothing is open")
+    more = data["openCount"] - len(data["open"])
+    if more > 0:
+        note(f"and {more} more")

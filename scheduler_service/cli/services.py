@@ -4,9 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from scheduler_service.cli.applying import refuse_repeated
+from scheduler_service.cli.applying import point_to_timers, read_declaration, refuse_repeated
 from scheduler_service.cli.connection import ApiConnection, connect
-from scheduler_service.cli.declarations import point_to_timers, read_declaration
 from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.executions import check_success, wait_for
 from scheduler_service.cli.options import (

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping
 from hashlib import sha256
+from html import escape
 from http import HTTPStatus
 
 from starlette.responses import Response
@@ -12,9 +13,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from scheduler_service import __version__
 from scheduler_service.api.bodies import header
 from scheduler_service.api.pages import CONSOLE
+from scheduler_service.api.prefix import public_prefix
 from scheduler_service.console.errors import ConsoleError, VueMissing
 from scheduler_service.console.files import Asset, ConsoleFiles, own_files, read_files
-from scheduler_service.console.page import FILE_HEADERS, HEADERS, base_of, write_lacking, write_page
 from scheduler_service.hosts.large_work import work_apart
 
 ASSETS = "a/"
@@ -23,6 +24,27 @@ FOR_EVER = "public, max-age=31536000, immutable"
 EARLIER = "This file is of another version of Punctual than the one that runs now: reload the page.\n"
 HTML = "text/html; charset=utf-8"
 _GZIP = re.compile(r"(?:^|,)\s*(?:x-)?gzip\s*(?:;\s*q=(?P<quality>[\d.]+)\s*)?(?=,|$)", re.IGNORECASE)
+POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'self'; form-action 'self'; object-src 'none'"
+HEADERS: Mapping[str, str] = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "cross-origin-opener-policy": "same-origin",
+}
+"""Those of the page: nothing is loaded from elsewhere, and no other page shows this one in a frame."""
+FILE_HEADERS: Mapping[str, str] = {
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+}
+"""Those of files and refusals, short because they are many: opened by itself none of them runs anything."""
+LACKING = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Punctual</title></head><body><main>
+<h1>The console cannot be shown</h1>
+<p>{reason}</p>
+<p>The API answers as usual: <a href="{base}../docs">its reference</a>.</p>
+</main></body></html>
+"""
 
 
 def console_mounts() -> Mapping[str, ASGIApp]:
@@ -125,3 +147,28 @@ def _lack(error: ConsoleError, scope: Scope) -> Response:
     status = HTTPStatus.SERVICE_UNAVAILABLE if lacks else HTTPStatus.INTERNAL_SERVER_ERROR
     content = write_lacking(str(error), base=base_of(scope))
     return Response(content, status, {**HEADERS, "cache-control": "no-store"}, HTML)
+
+
+def base_of(scope: Scope) -> str:
+    """The path of the console as browsers see it, with a slash at its end; all links are relative to it."""
+    outer = str(scope.get("app_root_path", ""))
+    own = str(scope.get("root_path", "")).removeprefix(outer)
+    return f"{public_prefix(scope)}{own}/"
+
+
+def write_page(found: ConsoleFiles, *, base: str, version: str) -> bytes:
+    """The page of the template `index.html`.
+
+    `{{base}}` there is the console's path, `{{assets}}` that of its files below it, both with a slash
+    at their end.
+    """
+    values = {"base": base, "assets": f"a/{found.hash}/", "version": version}
+    text = found.index
+    for name, value in values.items():
+        text = text.replace("{{" + name + "}}", escape(value))
+    return text.encode()
+
+
+def write_lacking(reason: str, *, base: str) -> bytes:
+    """A page for who cannot be shown the console, with the reason and its remedy."""
+    return LACKING.format(reason=escape(reason), base=escape(base)).encode()

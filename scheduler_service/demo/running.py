@@ -7,7 +7,7 @@ import httpx
 import uvloop
 
 from scheduler_service.app.listener import listen
-from scheduler_service.app.process_log import process_log
+from scheduler_service.app.own_process import process_log
 from scheduler_service.app.server import serve
 from scheduler_service.app.uvicorn_server import make_server
 from scheduler_service.demo.crash import CrashAct

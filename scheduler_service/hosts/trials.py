@@ -13,7 +13,7 @@ from scheduler_service.ports.clock import Alarm, Clock, Timekeeper
 from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StateUnreadable, explain
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.outage import Outage
+from scheduler_service.telemetry.tally import Outage
 
 PAGE = 200
 ROUND = MINUTE

@@ -1,8 +1,25 @@
-"""Who sends a request: the tenant whose data it concerns, and what it may do (SPEC section 14)."""
+"""Who sends a request (SPEC section 14): roles and callers, sessions of the console, and wrong keys."""
 
+import base64
+import hmac
+from collections import OrderedDict
+from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
+from ipaddress import ip_address, ip_network
 
 import msgspec
+
+SESSION_MS = 12 * 3_600_000
+"""After so long a browser signs in again."""
+LONGEST = 1_024
+"""A longer text is no session; nothing of it is read."""
+_VERSION = "1"
+_PURPOSE = b"punctual session 1"
+WINDOW_MS = 60_000
+PER_ADDRESS = 10
+IN_ALL = 100
+MOST_ADDRESSES = 1_000
 
 
 class Role(StrEnum):
@@ -36,3 +53,106 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
     role: Role
     service: str | None = None
     name: str = ""
+
+
+class Session(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Who signed in: what a caller is, until `expires` (ms since 1970)."""
+
+    tenant: str
+    role: Role
+    name: str
+    expires: int
+
+
+class SessionSeal:
+    """Writes and reads sessions under a key that is derived from the service's key.
+
+    So a session holds on every node and over a restart, and ends when the key is changed. It cannot be taken
+    back before its end: there is no list of sessions.
+    """
+
+    def __init__(self, *, key: bytes) -> None:
+        self._key = hmac.digest(key, _PURPOSE, sha256)
+
+    def write(self, session: Session) -> str:
+        """The text for a cookie: letters, digits, `-`, `_` and `.`."""
+        payload = f"{_VERSION}.{_base64(msgspec.json.encode(session))}"
+        return f"{payload}.{self._sign(payload)}"
+
+    def read(self, text: str, *, now: int) -> Session | None:
+        """The session, as long as it lasts; None for any text that was not written under this key."""
+        if len(text) > LONGEST or not text.isascii():
+            return None
+        payload, _, signature = text.rpartition(".")
+        # Nothing of the text is read before its signature is known to be ours.
+        if not hmac.compare_digest(signature, self._sign(payload)):
+            return None
+        version, _, body = payload.partition(".")
+        if version != _VERSION:
+            return None
+        session = msgspec.json.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=Session)
+        return session if now < session.expires else None
+
+    def _sign(self, payload: str) -> str:
+        return _base64(hmac.digest(self._key, payload.encode(), sha256))
+
+
+def _base64(value: bytes) -> str:
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
+
+
+@dataclass(slots=True)
+class _Window:
+    began: int
+    failures: int = 0
+
+
+class WrongKeys:
+    """Counts failures in windows of a minute. Times are in ms, of a clock that is never set back.
+
+    Of an IPv6 address the first 64 bits count: one caller has all the others. At most 1,000 addresses are
+    kept; whoever uses more of them meets the limit of all together.
+    """
+
+    def __init__(self) -> None:
+        self._by_address: OrderedDict[str, _Window] = OrderedDict()
+        self._all = _Window(0)
+
+    def wait(self, address: str, now: int) -> int:
+        """For how many ms this address may not try; 0: it may."""
+        own = self._by_address.get(_source(address))
+        waits = [_left(self._all, IN_ALL, now)]
+        if own is not None:
+            waits.append(_left(own, PER_ADDRESS, now))
+        return max(waits)
+
+    def fail(self, address: str, now: int) -> None:
+        """One more failure."""
+        source = _source(address)
+        window = self._by_address.setdefault(source, _Window(now))
+        for one in (window, self._all):
+            if now - one.began >= WINDOW_MS:
+                one.began, one.failures = now, 0
+            one.failures += 1
+        self._by_address.move_to_end(source)
+        if len(self._by_address) > MOST_ADDRESSES:
+            self._by_address.popitem(last=False)
+
+    def succeed(self, address: str) -> None:
+        """The failures of this address are forgotten: it had the key after all."""
+        self._by_address.pop(_source(address), None)
+
+
+def _left(window: _Window, most: int, now: int) -> int:
+    return max(window.began + WINDOW_MS - now, 0) if window.failures >= most else 0
+
+
+def _source(address: str) -> str:
+    try:
+        known = ip_address(address)
+    except ValueError:
+        return address
+    mapped = getattr(known, "ipv4_mapped", None)
+    if mapped is not None or known.version == 4:
+        return str(mapped or known)
+    return str(ip_network((known, 64), strict=False))

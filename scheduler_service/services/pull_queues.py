@@ -31,8 +31,7 @@ from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.queues import Queues
-from scheduler_service.services.claim_rate import ClaimRate
-from scheduler_service.services.claim_waits import ClaimWaits
+from scheduler_service.services.claims import ClaimRate, ClaimWaits
 from scheduler_service.services.part_delivery import PartDelivery
 from scheduler_service.services.pauses import Pauses
 

@@ -9,7 +9,7 @@ from scheduler_service.ports.errors import explain
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.queues import SharedQueues
 from scheduler_service.services.pull_queues import PullQueues
-from scheduler_service.telemetry.outage import Outage
+from scheduler_service.telemetry.tally import Outage
 
 POLL_MS = SECOND // 4
 WAKE_AGAIN_MS = SECOND

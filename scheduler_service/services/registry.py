@@ -4,19 +4,117 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
+from typing import Protocol
+from weakref import WeakValueDictionary
 
 import msgspec
 
+from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.services import Kind, Service
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.log import Log
 from scheduler_service.ports.services import ServiceTable
 from scheduler_service.ports.shared_registry import ServiceNotice
-from scheduler_service.services.declared_room import DeclaredRoom
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.pauses import Pauses
-from scheduler_service.services.sharing import Alone, Sharing
-from scheduler_service.services.timer_texts import TimerTexts
+
+DECLARED_BYTES = 16 << 20
+EMPTY_BYTES = len(b"[]")
+
+
+class Sharing(Protocol):
+    """Tells the other nodes of a cluster.
+
+    `catch_up`, `write`, `leave` and `forget` raise StoreUnavailable: then nothing has changed. `write` and
+    `leave` may raise StoreUncertain, too: what came of it is known with the next `catch_up`, and they may be
+    repeated.
+    """
+
+    @property
+    def complete_at(self) -> int:
+        """The steady moment by which every living instance is known here; it may move on."""
+
+    async def catch_up(self) -> None:
+        """Returns when what the others had written by now is known here."""
+
+    async def write(self, instance: Instance) -> None:
+        """It has registered."""
+
+    async def leave(self, instance: Instance, left_at: int) -> None:
+        """It has deregistered (steady ms)."""
+
+    async def forget(self, before: int) -> None:
+        """What nobody has heard of since `before` (steady ms) is old."""
+
+    def note(self, tenant: str, name: str, *, anew: bool) -> None:
+        """The table has something new of a service, or whether its jobs are declared anew has changed."""
+
+    async def flush(self) -> None:
+        """Tells at once what was noted; where that fails, it is told a moment later."""
+
+
+class Alone:
+    """Sharing with nobody: every instance registers with this process."""
+
+    complete_at = 0
+
+    async def catch_up(self) -> None:
+        """All is known."""
+
+    async def write(self, instance: Instance) -> None:
+        """Nobody else wants to know."""
+
+    async def leave(self, instance: Instance, left_at: int) -> None:
+        """Nobody else wants to know."""
+
+    async def forget(self, before: int) -> None:
+        """Nobody else has them."""
+
+    def note(self, tenant: str, name: str, *, anew: bool) -> None:
+        """Nobody else wants to know."""
+
+    async def flush(self) -> None:
+        """Nobody else wants to know."""
+
+
+class DeclarationsFull(PunctualError):
+    """A declaration that is refused, as all of them together would be too large; nothing has changed."""
+
+    def __init__(self, *, size: int, others: int, most: int) -> None:
+        super().__init__(
+            f"these timers take {size:,} bytes and those of the other services {others:,}, together more "
+            f"than {most:,}; declare fewer or smaller ones, remove services that nobody needs (DELETE "
+            "/services/{name}), or raise services.declared_bytes"
+        )
+
+
+class DeclaredRoom:
+    """At most `most` bytes of definitions, as stored, are declared by all services of the table together.
+
+    Nodes that share the table and take declarations at the same moment may exceed it by these.
+    """
+
+    def __init__(self, *, table: ServiceTable, most: int = DECLARED_BYTES) -> None:
+        self._table = table
+        self._most = most
+
+    async def check(self, tenant: str, name: str, size: int) -> None:
+        """Returns where the service may declare `size` bytes: also where it declared no less before.
+
+        Raises DeclarationsFull, StoreUnavailable.
+        """
+        if size <= EMPTY_BYTES:
+            return
+        own, all_ = await self._table.declared_bytes(tenant, name)
+        if size > own and all_ - own + size > self._most:
+            raise DeclarationsFull(size=size, others=all_ - own, most=self._most)
+
+    async def report(self, log: Log) -> None:
+        """Says in the log where more is declared than there is room for. Raises StoreUnavailable."""
+        _, all_ = await self._table.declared_bytes("", "")
+        if all_ > self._most:
+            log("declarations_exceeded", bytes=all_, limit=self._most)
 
 
 class TimerDeclaration(msgspec.Struct, frozen=True):
@@ -332,3 +430,29 @@ def is_new_declaration(
     if known is None or known.declares != given:
         return True
     return not any(one.declares == current for one in others)
+
+
+class TimerText:
+    """The declared timers of a service, a JSON array, for as long as somebody has this object."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+
+
+class TimerTexts:
+    """Reads them from the table, unless an answer has them already; one is read at a time."""
+
+    def __init__(self, *, table: ServiceTable) -> None:
+        self._table = table
+        self._known: WeakValueDictionary[tuple[str, str, bytes], TimerText] = WeakValueDictionary()
+        self._reading = asyncio.Lock()
+
+    async def read(self, service: Service) -> TimerText:
+        """The timers that `service` declares. Raises StoreUnavailable."""
+        key = (service.tenant, service.name, service.digest)
+        async with self._reading:
+            found = self._known.get(key)
+            if found is None:
+                found = TimerText(await self._table.timers(service.tenant, service.name))
+                self._known[key] = found
+            return found

@@ -19,7 +19,7 @@ from scheduler_service.domain.records import (
 from scheduler_service.domain.tracing import trace_in, trace_of
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.counting_log import omits_of
+from scheduler_service.telemetry.flood import omits_of
 from scheduler_service.telemetry.log_text import host_of, safe_message, shorten
 
 EXHAUSTED = frozenset({"limit", "policy_spent"})

@@ -2,8 +2,9 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
+from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.tally import LINE_SECONDS, Window
 
 FULL = 10
@@ -80,3 +81,24 @@ def kind_of(word: str, told_apart_by: tuple[str, ...], keys: dict[str, object]) 
     if not told_apart_by:
         return Kind(word)
     return Kind(word, tuple([(name, str(keys.get(name))[:LONGEST_NAME]) for name in told_apart_by]))
+
+
+@runtime_checkable
+class CountingLog(Log, Protocol):
+    """A log that counts lines beyond the first of a kind (`flood`)."""
+
+    def omits(self, event: str, /, **kind: object) -> bool:
+        """Whether a line of this kind would not be written now: then it is dealt with, and need not be made.
+
+        `kind`: the keys that tell lines of this event apart (`vocabulary`). A line of a flood is counted by
+        this call, one below the level of the log is not. Never raises.
+        """
+
+
+def omits_of(log: Log) -> Callable[..., bool]:
+    """`omits` of `log`; of a log without it a function that is False for every line."""
+    return log.omits if isinstance(log, CountingLog) else _write_all
+
+
+def _write_all(event: str, /, **kind: object) -> bool:
+    return False

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.counting_log import omits_of
+from scheduler_service.telemetry.flood import omits_of
 from scheduler_service.telemetry.occurrences import Take
 
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.standstills import Standstills
 from scheduler_service.telemetry.tally import LINE_SECONDS, Window
+from scheduler_service.telemetry.trouble import Standstills
 from scheduler_service.telemetry.watchdog_timer import make_timer
 
 NoteLag = Callable[[float], None]

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from scheduler_service.domain.tracing import Sampling
+from scheduler_service.ports.history import Batch
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.samples import Sample
-from scheduler_service.telemetry.spans import Span
+from scheduler_service.telemetry.spans import Span, spans_of
 from scheduler_service.telemetry.tally import Tally
 
 if TYPE_CHECKING:
@@ -232,3 +234,20 @@ def _context(collector: Collector) -> ssl.SSLContext:
     if collector.client_certificate is not None:
         context.load_cert_chain(collector.client_certificate, collector.client_key)
     return context
+
+
+class Traces:
+    """Hands the spans of every turn to `export`, those that `sampling` keeps."""
+
+    def __init__(self, *, sampling: Sampling, export: SpanExport) -> None:
+        self._sampling = sampling
+        self._export = export
+        self.close = export.close
+        self.samples = export.samples
+
+    def observe(self, batch: Batch) -> None:
+        """Takes the records of a turn (`telemetry.observation.RecordObserver`)."""
+        keeps = self._sampling.keeps
+        spans = [span for span in spans_of(batch) if keeps(span.trace, span.caller)]
+        if spans:
+            self._export.put(spans)

@@ -1,6 +1,7 @@
-"""What happens often is told now and then, and counted in between: the one idea of all sums in the log."""
+"""Sums in the log: repeated events as one summary line, lasting trouble as its begin and its end."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -111,3 +112,36 @@ class Tally:
 
     def _now(self, loop: asyncio.AbstractEventLoop) -> float:
         return (self._clock or loop.time)()
+
+
+class Outage:
+    """One kind of trouble; `begins` and `ends` are its event words. It belongs to one thread.
+
+    The first failure is the line `begins` with its `error`; the next success is `ends`, with the number of
+    `failures` and the `seconds` from the first one on.
+    """
+
+    def __init__(
+        self, begins: str, ends: str, *, log: Log, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._begins = begins
+        self._ends = ends
+        self._log = log
+        self._clock = clock
+        self._since: float | None = None
+        self._failures = 0
+
+    def fail(self, error: str) -> None:
+        """It was met."""
+        self._failures += 1
+        if self._since is None:
+            self._since = self._clock()
+            self._log(self._begins, error=error)
+
+    def succeed(self) -> None:
+        """What failed has worked."""
+        if self._since is None:
+            return
+        seconds = round(self._clock() - self._since, 1)
+        self._log(self._ends, failures=self._failures, seconds=seconds)
+        self._since, self._failures = None, 0

@@ -12,8 +12,13 @@ from client_sdk.trust import explain_tls
 from scheduler_service.transport.addresses import Address, Site
 from scheduler_service.transport.connection import ConnectionOwner, HttpConnection, ReadBuffer
 from scheduler_service.transport.deadlines import Deadlines
-from scheduler_service.transport.errors import ConnectFailed, Exhausted, Unreached
-from scheduler_service.transport.exhaustion import has_descriptor, is_exhausted
+from scheduler_service.transport.errors import (
+    ConnectFailed,
+    Exhausted,
+    Unreached,
+    has_descriptor,
+    is_exhausted,
+)
 from scheduler_service.transport.probe import make_prober
 from scheduler_service.transport.resolver import Guard, Route
 from scheduler_service.transport.response_room import ResponseRoom

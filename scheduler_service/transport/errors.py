@@ -13,10 +13,15 @@ PunctualError
         └── NotBack      it has none yet: its instances are waited for
 """
 
+import errno
+import os
+import socket
 from typing import ClassVar
 
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.wire import FaultKind
+
+EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class PolicyError(PunctualError):
@@ -65,3 +70,23 @@ class NoInstance(TransportError):
 
 class NotBack(NoInstance):
     """The service has no address yet: its instances are waited for."""
+
+
+def is_exhausted(error: OSError) -> bool:
+    """Whether the machine is to blame and not the peer, so that it may go better soon.
+
+    A lookup that could open no socket fails like one without an answer: then it is tried whether there is a
+    descriptor now.
+    """
+    if isinstance(error, socket.gaierror):
+        return not has_descriptor()
+    return error.errno in EXHAUSTED
+
+
+def has_descriptor() -> bool:
+    """Whether a file could be opened now."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error.errno not in EXHAUSTED
+    return True

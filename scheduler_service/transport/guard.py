@@ -4,10 +4,27 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-from scheduler_service.transport.addresses import Address
-from scheduler_service.transport.errors import PolicyError
+from scheduler_service.transport.addresses import Address, read_url
+from scheduler_service.transport.errors import PolicyError, RefusedTarget
 
 Network = IPv4Network | IPv6Network
+_GLOBAL_V6 = IPv6Network("2000::/3")
+_LOOPBACK = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
+_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
+_METADATA_NAMES = frozenset(
+    {"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
+)
+_LOOPBACK_NAMES = frozenset(
+    {
+        "localhost",
+        "localhost.localdomain",
+        "localhost6",
+        "localhost6.localdomain6",
+        "ip6-localhost",
+        "ip6-loopback",
+    }
+)
+_PATTERN = re.compile(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?")
 
 
 def _by_network(kinds: Mapping[str, str]) -> tuple[tuple[Network, str], ...]:
@@ -35,24 +52,6 @@ _SPECIAL = _by_network(
         "multicast": "224.0.0.0/4 ff00::/8",
     }
 )
-_GLOBAL_V6 = IPv6Network("2000::/3")
-_LOOPBACK = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
-_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
-
-_METADATA_NAMES = frozenset(
-    {"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
-)
-_LOOPBACK_NAMES = frozenset(
-    {
-        "localhost",
-        "localhost.localdomain",
-        "localhost6",
-        "localhost6.localdomain6",
-        "ip6-localhost",
-        "ip6-loopback",
-    }
-)
-_PATTERN = re.compile(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?")
 
 
 class EgressPolicy:
@@ -204,3 +203,16 @@ def _matches(patterns: tuple[str, ...], host: str) -> bool:
     return any(
         host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern for pattern in patterns
     )
+
+
+def judge_literal(policy: EgressPolicy, url: str) -> str | None:
+    """Why `policy` lets no request to the host of `url` through, or None. A name is not looked up."""
+    try:
+        site = read_url(url).site
+    except RefusedTarget as error:
+        sentence = str(error)
+        return sentence[:1].lower() + sentence[1:].removesuffix(".")
+    reason = policy.refuse_name(site.host)
+    if reason is None and site.address is not None:
+        reason = policy.refuse_address(site.host, site.address)
+    return reason

@@ -6,8 +6,7 @@ from typing import Protocol
 import msgspec
 
 from scheduler_service.transport.addresses import Address, Site
-from scheduler_service.transport.errors import Exhausted, RefusedTarget, Unreached
-from scheduler_service.transport.exhaustion import is_exhausted
+from scheduler_service.transport.errors import Exhausted, RefusedTarget, Unreached, is_exhausted
 from scheduler_service.transport.guard import EgressPolicy, refuse_always
 
 

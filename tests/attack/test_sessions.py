@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.security.callers import Role
-from scheduler_service.security.sessions import Session, SessionSeal
+from scheduler_service.security.callers import Role, Session, SessionSeal
 from tests.attack.bystander import open_bystander
 from tests.attack.client import Client, get, post
 from tests.attack.service import Service, open_service

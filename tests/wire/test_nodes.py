@@ -8,7 +8,7 @@ from datetime import datetime
 import pytest
 
 from scheduler_service.app.data_folder import known_formats
-from scheduler_service.telemetry.process_age import process_age
+from scheduler_service.telemetry.metrics.own_process import process_age
 from tests.wire.service import START, World, data_of
 
 pytestmark = pytest.mark.anyio

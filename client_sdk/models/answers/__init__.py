@@ -1,6 +1,5 @@
 """The members of `data` in the answers (SPEC section 10, the table of shapes), for readers and OpenAPI."""
 
-from client_sdk.models.answers.alerts import Alerts, ConfiguredAlert, OpenAlert
 from client_sdk.models.answers.bulk import Bulk, Operation, OperationProblem, StartedExecution
 from client_sdk.models.answers.counts import (
     DeliveryCounts,
@@ -15,7 +14,6 @@ from client_sdk.models.answers.counts import (
     Total,
     UpcomingCounts,
 )
-from client_sdk.models.answers.events import Event
 from client_sdk.models.answers.executions import (
     Attempt,
     DeliveryLine,
@@ -48,12 +46,24 @@ from client_sdk.models.answers.jobs import (
     Triggered,
 )
 from client_sdk.models.answers.operation import (
+    Alerts,
     Cleaned,
+    ConfiguredAlert,
+    Daily,
+    DailyStatistics,
+    DayFigures,
+    Event,
+    FailingJob,
+    Figures,
     Health,
     HealthPart,
+    JobStatistics,
     Node,
     NodeProcess,
+    OpenAlert,
     Session,
+    SlowJob,
+    Spread,
     Statistics,
 )
 from client_sdk.models.answers.queues import Claimed, HeldPart, Queue, QueueLine, Renewed, Work, WorkRequest
@@ -65,16 +75,6 @@ from client_sdk.models.answers.services import (
     Service,
     ServiceLine,
     ServiceRef,
-)
-from client_sdk.models.answers.statistics import (
-    Daily,
-    DailyStatistics,
-    DayFigures,
-    FailingJob,
-    Figures,
-    JobStatistics,
-    SlowJob,
-    Spread,
 )
 from client_sdk.models.answers.timers import (
     CheckedDefinition,

@@ -1,11 +1,12 @@
 """The service itself: its figures, its health, its cleaning (SPEC sections 10, 12, 14)."""
 
+from datetime import date, datetime
 from typing import Any
 
 from pydantic import AwareDatetime, Field
 
 from client_sdk.models.answers.form import AnswerModel
-from client_sdk.models.answers.words import HealthStatus
+from client_sdk.models.answers.words import EventKind, FailureType, HealthStatus, TriggeredBy
 
 
 class Cleaned(AnswerModel):
@@ -97,3 +98,141 @@ class Health(AnswerModel):
     version: str
     loop_held_ms: int | None = None
     parts: list[HealthPart] = Field([])
+
+
+class ConfiguredAlert(AnswerModel):
+    """An alert of the settings; values of headers, and the query of the address, are hidden.
+
+    `deliveriesOf`: the job whose deliveries are those of this alert. `trouble`: why it cannot be sent as
+    settings are now; null: it can.
+    """
+
+    name: str
+    on: list[str]
+    url: str
+    method: str = "POST"
+    headers: dict[str, str] = Field({})
+    label: list[str] = Field([])
+    job_id: str | None = None
+    min_interval_seconds: float
+    overdue_seconds: float
+    failing_count: int
+    deliveries_of: str
+    trouble: str | None = None
+
+
+class OpenAlert(AnswerModel):
+    """What one alert is open for; `saidAt` null: it was not sent yet."""
+
+    alert: str
+    kind: str
+    subject: str
+    job_id: str | None = None
+    execution_id: str | None = None
+    since: AwareDatetime
+    said_at: AwareDatetime | None = None
+    text: str
+
+
+class Alerts(AnswerModel):
+    """All alerts; `open` has the first 500 of `openCount`."""
+
+    configured: list[ConfiguredAlert]
+    open: list[OpenAlert]
+    open_count: int
+
+
+class Event(AnswerModel):
+    """One event; what does not concern its kind is None.
+
+    `id` is that of the stream, to follow again after it. `count`: attempts of an execution, tries of a
+    delivery, missed firings, or lost events of a `gap`. `subject`: an instance, a node, a worker process, a
+    delivery, or what has recovered.
+    """
+
+    kind: EventKind
+    at: datetime
+    id: str | None = None
+    job_id: str | None = None
+    execution_id: str | None = None
+    execute_number: int | None = None
+    request_counts: int | None = None
+    triggered_by: TriggeredBy | None = None
+    state: str | None = None
+    reason: str | None = None
+    error: str | None = None
+    failure_type: FailureType | None = None
+    planned_at: datetime | None = None
+    lateness_ms: int | None = None
+    count: int | None = None
+    revision: int | None = None
+    subject: str | None = None
+    node: str | None = None
+    message: str | None = None
+
+
+class Spread(AnswerModel):
+    """Durations in ms, null where there are none; but `mean` each is wrong by an eighth at most."""
+
+    p50: int | None = None
+    p90: int | None = None
+    p95: int | None = None
+    p99: int | None = None
+    max: int | None = None
+    mean: int | None = None
+
+
+class Figures(AnswerModel):
+    """Executions that have ended; `lateness` is that of the timer's, `duration` from start to end."""
+
+    executions: int
+    by_outcome: dict[str, int]
+    by_failure_type: dict[str, int] = Field({})
+    attempts: int
+    lateness: Spread
+    duration: Spread
+
+
+class DayFigures(Figures):
+    """The executions planned on one day (UTC)."""
+
+    day: date
+
+
+class Daily(AnswerModel):
+    """The days from `from` to `to`, both included, that have executions, and their sum."""
+
+    first: date = Field(alias="from")
+    last: date = Field(alias="to")
+    total: Figures
+    days: list[DayFigures]
+
+
+class JobStatistics(Daily):
+    """The statistics of one job."""
+
+    job_id: str
+
+
+class FailingJob(AnswerModel):
+    """A job with executions that failed for good, and their share of all that have ended."""
+
+    job_id: str
+    executions: int
+    failed: int
+    failed_share: float
+
+
+class SlowJob(AnswerModel):
+    """A job, and how long an execution of it takes on average."""
+
+    job_id: str
+    executions: int
+    mean_ms: int
+
+
+class DailyStatistics(Daily):
+    """The statistics of several jobs: which of them failed most and took longest, at most ten each."""
+
+    failing: list[FailingJob]
+    slowest: list[SlowJob]

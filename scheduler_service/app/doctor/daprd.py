@@ -7,8 +7,7 @@ from typing import Any
 import httpx
 
 from scheduler_service import how_to_install
-from scheduler_service.app.doctor.asking import ask
-from scheduler_service.app.doctor.finding import Finding, Part, Subject
+from scheduler_service.app.doctor.finding import Finding, Part, Subject, ask
 from scheduler_service.transport.sidecar_token import REFUSED_REMEDY, show_token
 
 DAPRD = Part("daprd")

@@ -1,12 +1,14 @@
-"""The database of the history: its server, its tables, and its clock."""
+"""What the doctor finds of the databases and of Redis."""
 
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
+from scheduler_service import how_to_install
 from scheduler_service.app.data_folder import history_address
-from scheduler_service.app.doctor.clock import judge_difference
 from scheduler_service.app.doctor.finding import Finding, Part, Subject
+from scheduler_service.app.doctor.machine import judge_difference
+from scheduler_service.persistence.contexts.address import Address, read_address
 from scheduler_service.persistence.history.database import inspect
 from scheduler_service.persistence.sql.report import ServerReport, read_report
 from scheduler_service.persistence.sql.sqlite import address_of, file_of
@@ -15,6 +17,7 @@ from scheduler_service.ports.errors import StoreError
 
 DATABASE = Part("database")
 SUBJECT = "the history"
+REDIS = Part("redis")
 
 
 async def examine_database(subject: Subject) -> list[Finding]:
@@ -74,3 +77,51 @@ def _judge_tables(url: str) -> Finding:
         return DATABASE.warn("tables", ", ".join(found.differences), found.remedy)
     remedy = "the service migrates them at its start, or 'punctual db migrate'; make a backup before"
     return DATABASE.warn("tables", detail, remedy)
+
+
+async def examine_redis(subject: Subject) -> list[Finding]:
+    """Reads what the server says of itself; writes nothing. Raises nothing."""
+    store = subject.loaded.settings.store
+    if store.url is None:
+        return []
+    try:
+        from scheduler_service.persistence.redis.connection import ServerConnection
+    except ModuleNotFoundError as error:
+        remedy = how_to_install("service", "redis")
+        return [REDIS.fail("package", f"the package {error.name} is missing", remedy)]
+    address = read_address(store.url)
+    connection = ServerConnection(address=address)
+    try:
+        return await _look(connection, address, store.durability)
+    finally:
+        await connection.close()
+
+
+async def _look(connection: object, address: Address, durability: str) -> list[Finding]:
+    from scheduler_service.persistence.redis.connection import ServerConnection
+    from scheduler_service.persistence.redis.errors import CommandFailed, ServerUnfit
+    from scheduler_service.persistence.redis.server import check, inspect
+
+    assert isinstance(connection, ServerConnection)
+    place = str(address)
+    try:
+        server = await inspect(connection, place=place)
+        seconds, micros = await connection.call("TIME")
+    except (StoreError, CommandFailed) as error:
+        remedy = "see that the server runs, and that store.url names its user, password and database"
+        return [REDIS.fail("answer", str(error), remedy)]
+    found = [REDIS.well("answer", f"Redis {server.version} at {place}")]
+    how = f"appendonly {'yes' if server.appends else 'no'}, appendfsync {server.syncs or 'not said'}"
+    try:
+        doubt = check(server, place=place, durability=durability)
+    except ServerUnfit as error:
+        remedy = "set it in redis.conf, or with CONFIG SET and CONFIG REWRITE"
+        found.append(REDIS.fail("fit", str(error), remedy))
+    else:
+        kept = f"{how}, maxmemory-policy {server.evicts}"
+        found.append(
+            REDIS.well("fit", kept)
+            if doubt is None
+            else REDIS.warn("fit", doubt, "set appendonly yes and appendfsync always")
+        )
+    return [*found, judge_difference("Redis", int(seconds) + int(micros) / 1_000_000)]

@@ -4,16 +4,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from scheduler_service.app.doctor.clock import judge_step
 from scheduler_service.app.doctor.daprd import examine_daprd
-from scheduler_service.app.doctor.database import examine_database
+from scheduler_service.app.doctor.database import examine_database, examine_redis
 from scheduler_service.app.doctor.finding import Finding, Part, Subject
 from scheduler_service.app.doctor.folder import examine_folder
-from scheduler_service.app.doctor.limits import examine_limits
-from scheduler_service.app.doctor.redis_store import examine_redis
+from scheduler_service.app.doctor.machine import examine_limits, examine_versions, judge_step
 from scheduler_service.app.doctor.service import examine_service
 from scheduler_service.app.doctor.settings import examine_settings
-from scheduler_service.app.doctor.versions import examine_versions
 
 PART_SECONDS = 15.0
 """What a part may take: a server that hangs holds up the examination no longer."""

@@ -1,11 +1,17 @@
 """What the examination of a part found: its state in words, and what to do about it."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
+import httpx
 import msgspec
 
+from client_sdk.decoding import CODINGS, read_decoded, with_body
 from scheduler_service.settings import Loaded
+
+LARGEST_ANSWER = 1 << 20
+"""Nothing that is asked has more."""
 
 
 class State(StrEnum):
@@ -65,3 +71,17 @@ def worst_of(findings: list[Finding]) -> State:
     """The state of all together."""
     states = {finding.state for finding in findings}
     return next((state for state in (State.FAILED, State.WARNING) if state in states), State.OK)
+
+
+async def ask(
+    client: httpx.AsyncClient, path: str, *, headers: Mapping[str, str] | None = None
+) -> httpx.Response:
+    """The answer to a GET. Raises httpx.HTTPError, and ValueError for an answer of more than 1 MiB."""
+    own = {"Accept-Encoding": CODINGS, **(headers or {})}
+    body = bytearray()
+    async with client.stream("GET", path, headers=own) as answer:
+        async for piece in read_decoded(answer):
+            body += piece
+            if len(body) > LARGEST_ANSWER:
+                raise ValueError(f"the answer to {path} has more than {LARGEST_ANSWER >> 20} MiB")
+    return with_body(answer, bytes(body))

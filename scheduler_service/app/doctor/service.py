@@ -10,9 +10,8 @@ import httpx
 
 from client_sdk.trust import explain_tls, trusted
 from scheduler_service import __version__
-from scheduler_service.app.doctor.asking import ask
-from scheduler_service.app.doctor.clock import judge_difference
-from scheduler_service.app.doctor.finding import Finding, Part, Subject
+from scheduler_service.app.doctor.finding import Finding, Part, Subject, ask
+from scheduler_service.app.doctor.machine import judge_difference
 
 SERVICE = Part("service")
 SECONDS = 5.0

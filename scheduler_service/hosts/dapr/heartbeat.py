@@ -21,7 +21,7 @@ from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.cluster import ClusterNodes, Node
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.outage import Outage
+from scheduler_service.telemetry.tally import Outage
 
 POLL_MS = SECOND // 2
 STANDSTILL_MS = 2 * SECOND

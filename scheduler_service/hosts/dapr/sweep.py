@@ -18,7 +18,7 @@ from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.hosts.lasting_work import keep_at
 from scheduler_service.hosts.stored_deliveries import damage_logger
 from scheduler_service.ports.errors import StoreError
-from scheduler_service.telemetry.outage import Outage
+from scheduler_service.telemetry.tally import Outage
 
 PERIOD_MS = SECOND
 OVERDUE_AFTER_MS = 2 * SECOND

@@ -8,8 +8,7 @@ from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.ports.alerts import AlertTable, Noted
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
 from scheduler_service.ports.clock import Clock
-from scheduler_service.telemetry.alerts.matching import find_labels, note_all
-from scheduler_service.telemetry.alerts.rules import AlertRule
+from scheduler_service.telemetry.alerts.rules import AlertRule, find_labels, note_all
 
 PAGE = 1_000
 MARK = "planned "

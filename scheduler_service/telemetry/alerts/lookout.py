@@ -16,8 +16,7 @@ from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.ports.alerts import AlertTable, Noted
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.clock import Clock
-from scheduler_service.telemetry.alerts.matching import NONE, Labels, find_labels, note_all
-from scheduler_service.telemetry.alerts.rules import AlertRule
+from scheduler_service.telemetry.alerts.rules import NONE, AlertRule, Labels, find_labels, note_all
 
 PAGE = 500
 PAGES_A_LOOK = 20

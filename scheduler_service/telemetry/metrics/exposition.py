@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.families import FAMILIES, Family, Kind
-from scheduler_service.telemetry.metrics.requests import RequestMetrics
+from scheduler_service.telemetry.metrics.process_metrics import RequestMetrics
 from scheduler_service.telemetry.metrics.samples import Ask, Sample
 
 PATIENCE_SECONDS = 2.0

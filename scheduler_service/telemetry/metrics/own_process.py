@@ -1,15 +1,18 @@
-"""What the operating system says of this process."""
+"""What the operating system says of this process: its age, memory, CPU and descriptors."""
 
 import os
 import resource
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.samples import Sample
 
 _PROC = Path("/proc/self")
+START_TIME = 22
+"""The field of `/proc/PID/stat` with the moment of the start, in ticks since the boot (proc(5))."""
 
 
 class OwnProcess:
@@ -34,3 +37,15 @@ class OwnProcess:
             return
         yield Sample(families.PROCESS_MEMORY.name, (), pages * resource.getpagesize())
         yield Sample(families.PROCESS_FDS.name, (), descriptors)
+
+
+def process_age() -> int:
+    """Milliseconds since the start of this process; 0 where the system does not say."""
+    with suppress(OSError, ValueError, IndexError, AttributeError):
+        # The second field is the name in parentheses, which may hold anything.
+        fields = (
+            Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        )
+        started = int(fields[START_TIME - 3]) / os.sysconf("SC_CLK_TCK")
+        return max(0, round((time.clock_gettime(time.CLOCK_BOOTTIME) - started) * 1_000))
+    return 0

@@ -14,7 +14,7 @@ from scheduler_service.domain.services import Kind
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.queues import SqlQueues
 from scheduler_service.ports.errors import StoreError
-from scheduler_service.services.claim_rate import ClaimRate
+from scheduler_service.services.claims import ClaimRate
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.pauses import Pauses
 from scheduler_service.services.pull_queues import Completed, PullQueues

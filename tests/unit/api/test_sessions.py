@@ -6,9 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler_service.security.callers import Role
-from scheduler_service.security.sessions import SESSION_MS, Session, SessionSeal
-from scheduler_service.security.wrong_keys import PER_ADDRESS
+from scheduler_service.security.callers import PER_ADDRESS, SESSION_MS, Role, Session, SessionSeal
 from tests.unit.api.stores import START
 from tests.unit.api.world import World, definition, pointers
 

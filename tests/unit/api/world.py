@@ -35,7 +35,7 @@ from scheduler_service.services.instances import Instances
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.reconcile_inputs import ReconcileInputs
 from scheduler_service.services.registry import Registry
-from scheduler_service.telemetry.standstills import Standstills
+from scheduler_service.telemetry.trouble import Standstills
 from tests.unit.api.stores import START, MemoryCatalogue, MemoryHistory, MemoryOutbox, MemoryStore
 from tests.unit.services.tables import MemoryTable
 

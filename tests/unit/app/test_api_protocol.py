@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from scheduler_service.app.api_protocol import COUNTED_BYTES, QUIET_BYTES, ApiProtocol
+from scheduler_service.app.api_protocol import COUNTED_BYTES, QUIET_BYTES, ApiProtocol, HeldInput
 from scheduler_service.app.listener import listen
 from scheduler_service.app.uvicorn_server import Server, make_server
 from tests.rows import each_row
@@ -240,3 +240,36 @@ async def test_what_an_unread_answer_takes_is_known(path: bytes) -> None:
         await asking.readexactly(LARGE)
         assert (protocol.unsent_bytes, protocol.kept_bytes) == (0, 0)
         asked.close()
+
+
+def test_an_answer_frees_its_own_request() -> None:
+    """Not the pipelined ones behind it."""
+    held = HeldInput()
+    held.take(100)
+    held.end(is_answered=False)
+    held.take(60_000)
+    held.end(is_answered=False)
+    held.take(7)
+    held.answer()
+    assert held.held == 60_007
+    held.answer()
+    assert held.held == 7
+
+
+def test_what_comes_after_its_answer_is_free_with_its_end() -> None:
+    """Of a body that was refused by its size."""
+    held = HeldInput()
+    held.take(100)
+    held.answer()
+    held.take(900)
+    assert held.held == 1_000
+    held.end(is_answered=True)
+    assert held.held == 0
+
+
+def test_what_is_left_out_is_not_counted() -> None:
+    """The rest of a large body."""
+    held = HeldInput()
+    held.take(8_192)
+    held.leave_out(8_000)
+    assert held.held == 192

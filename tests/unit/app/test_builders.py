@@ -1,5 +1,7 @@
 """What all hosts are made of, and which addresses they may reach."""
 
+import asyncio
+import threading
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -7,7 +9,7 @@ from typing import Any
 import pytest
 
 from scheduler_service import app
-from scheduler_service.app.builders import admit_of, egress_of, log_egress, make_sender, vouched_of
+from scheduler_service.app.builders import admit_of, call_on, egress_of, log_egress, make_sender, vouched_of
 from scheduler_service.domain.wire import Fault, FaultKind, OutboundRequest
 from scheduler_service.settings import Loaded, load_settings
 from scheduler_service.transport.errors import RefusedTarget
@@ -129,3 +131,25 @@ def test_who_vouches_for_a_service() -> None:
     assert not vouched_of(load_settings({}, static))("http://127.0.0.1:3500/v1.0/invoke/any/method")
     keyed = load_settings({}, {"PUNCTUAL_SERVER__KEY": "0123456789abcdef"})
     assert vouched_of(keyed)("http://rebind.test")
+
+
+@pytest.mark.anyio
+async def test_the_work_is_done_on_the_thread_of_the_loop() -> None:
+    """With what was given."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[tuple[str, int]] = loop.create_future()
+
+    def work(text: str) -> None:
+        done.set_result((text, threading.get_ident()))
+
+    await asyncio.to_thread(call_on, loop, work, "trouble")
+    assert await done == ("trouble", threading.get_ident())
+
+
+def test_a_loop_that_has_ended_is_not_called() -> None:
+    """The thread writes what it has and ends, without an error of its own."""
+    loop = asyncio.new_event_loop()
+    loop.close()
+    called: list[str] = []
+    call_on(loop, called.append, "late")
+    assert called == []

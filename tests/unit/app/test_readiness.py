@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from scheduler_service.app.readiness import Readiness
-from scheduler_service.telemetry.history_watch import HistoryWatch
+from scheduler_service.telemetry.trouble import HistoryWatch
 from tests.manual_clock import ManualClock
 
 pytestmark = pytest.mark.anyio

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from scheduler_service.cli.top_frame import describe_figures, draw, render, summarize
+from scheduler_service.cli.top import describe_figures, draw, render, summarize
 
 STATS = {
     "due": 3,

@@ -10,8 +10,7 @@ from scheduler_service.domain.services import RateLimit
 from scheduler_service.ports.clock import Alarm
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from scheduler_service.ports.shared_rates import RatePage
-from scheduler_service.services.rate_sharing import RateSharing
-from scheduler_service.services.shared_window import SharedWindow
+from scheduler_service.services.rate_sharing import RateSharing, SharedWindow
 from tests.manual_clock import ManualClock
 
 TENANT, SHOP = "default", "shop"

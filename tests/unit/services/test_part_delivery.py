@@ -14,7 +14,7 @@ from scheduler_service.pacing.slices import SLICE_BYTES
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
-from scheduler_service.services.claim_rate import ClaimRate
+from scheduler_service.services.claims import ClaimRate
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.part_delivery import LARGE_AT_ONCE
 from scheduler_service.services.pauses import Pauses

@@ -13,7 +13,7 @@ from scheduler_service.domain.replies import Reply, Taken
 from scheduler_service.persistence.sql_cluster.queues import SqlQueues
 from scheduler_service.ports.cluster import QueueTurn
 from scheduler_service.ports.delivery import Command
-from scheduler_service.services.claim_rate import ClaimRate
+from scheduler_service.services.claims import ClaimRate
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.pauses import Pauses
 from scheduler_service.services.pull_queues import PullQueues

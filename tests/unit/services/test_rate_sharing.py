@@ -7,7 +7,7 @@ import pytest
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.services import RateLimit
 from scheduler_service.services.rate_book import LOAN_MS, SKEW_MS
-from scheduler_service.services.shared_window import IDLE_MS
+from scheduler_service.services.rate_sharing import IDLE_MS, SharedWindow
 from tests.rows import each_row
 from tests.unit.services.shared_rates import LimitedCluster
 
@@ -157,3 +157,15 @@ async def test_no_stretch_has_more_than_the_limit(seed: int) -> None:
         await cluster.go_on(chance.randint(1, 400), step=chance.choice((7, 50)))
     assert cluster.most_within(limit.per) <= limit.count
     assert cluster.calls
+
+
+def test_a_lowered_limit_counts_at_once() -> None:
+    """Also where the node still has more permits than the limit is now."""
+    window = SharedWindow(key=("default", "shop"), on_want=lambda: None)
+    assert window.wait(RateLimit(4, SECOND), 0) > 0
+    window.receive(4, (), 10 * SECOND)
+    for _ in range(2):
+        assert window.wait(RateLimit(4, SECOND), 0) == 0
+        window.take(0)
+    assert window.wait(RateLimit(4, SECOND), 1) == 0
+    assert window.wait(RateLimit(2, SECOND), 1) == SECOND - 1

@@ -1,5 +1,8 @@
 """The registry: what services say is kept, and which declaration is in force (SPEC sections 11, 13)."""
 
+import asyncio
+import gc
+
 import msgspec
 import pytest
 
@@ -10,6 +13,7 @@ from scheduler_service.services.registry import (
     NO_TIMERS,
     Registry,
     TimerDeclaration,
+    TimerTexts,
     digest_of,
 )
 from tests.unit.services.tables import START, MemoryTable, StandingClock
@@ -214,3 +218,38 @@ async def test_instances_of_before_are_awaited_until_they_would_be_offline(
     assert again.awaits_instances(TENANT, NAME)
     clock.steady += 1
     assert not again.awaits_instances(TENANT, NAME)
+
+
+SERVICE = Service(tenant="default", name="shop", digest=b"1")
+
+
+class CountingTable(MemoryTable):
+    """Counts the reads of timers, each of which is a text of its own."""
+
+    reads = 0
+
+    async def timers(self, tenant: str, name: str) -> bytes:
+        self.reads += 1
+        await asyncio.sleep(0)
+        return b"[%d]" % self.reads
+
+
+async def test_answers_of_one_declaration_share_its_text() -> None:
+    """Whether they ask at one moment or while others are being sent; another declaration is read anew."""
+    table = CountingTable()
+    texts = TimerTexts(table=table)
+    first, second = await asyncio.gather(texts.read(SERVICE), texts.read(SERVICE))
+    assert first is second
+    assert (await texts.read(SERVICE)).text == b"[1]"
+    other = Service(tenant="default", name="shop", digest=b"2")
+    assert (await texts.read(other)).text == b"[2]"
+    assert table.reads == 2
+
+
+async def test_a_text_is_dropped_with_its_last_answer() -> None:
+    """Nothing is kept for nobody."""
+    table = CountingTable()
+    texts = TimerTexts(table=table)
+    await texts.read(SERVICE)
+    gc.collect()
+    assert (await texts.read(SERVICE)).text == b"[2]"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.telemetry.tally import LINE_SECONDS, Tally
+from scheduler_service.telemetry.tally import LINE_SECONDS, Outage, Tally
 
 pytestmark = pytest.mark.anyio
 
@@ -48,3 +48,25 @@ async def test_what_is_summed_up_is_written_though_nothing_follows() -> None:
     async with asyncio.timeout(30):
         await written.wait()
     assert [line["calls"] for line in lines] == [1, 2]
+
+
+def test_trouble_has_a_begin_and_an_end() -> None:
+    """The end has how often and for how long; success without trouble is no line."""
+    lines: list[tuple[str, dict[str, Any]]] = []
+    now = 0.0
+    outage = Outage(
+        "sweep_failed",
+        "sweep_repeated",
+        log=lambda event, /, **keys: lines.append((event, keys)),
+        clock=lambda: now,
+    )
+    for _ in range(2):
+        lines.clear()
+        outage.succeed()
+        for number in range(1_000):
+            outage.fail(f"refused {number}")
+            now += 0.5
+        assert lines == [("sweep_failed", {"error": "refused 0"})]
+        outage.succeed()
+        outage.succeed()
+        assert lines[1:] == [("sweep_repeated", {"failures": 1_000, "seconds": 500.0})]

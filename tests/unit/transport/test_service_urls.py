@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler_service.transport.errors import NoInstance, NotBack, RefusedTarget, TransportError
-from scheduler_service.transport.redirects import write_url
+from scheduler_service.transport.sender import write_url
 from scheduler_service.transport.service_urls import Directory, ServiceUrls
 from tests.rows import each_row
 from tests.static_directory import StaticDirectory

@@ -17,7 +17,7 @@ import uvicorn
 from client_sdk import Client
 from client_sdk.models import InstanceRegistration, ServiceDeclaration
 from client_sdk.target.registration import Registration
-from client_sdk.target.signals import SignalDrain
+from client_sdk.target.service import SignalDrain
 
 WORK = "/main/resultHandleSchool"
 ANSWERS: dict[str, object] = {

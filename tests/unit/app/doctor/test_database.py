@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from scheduler_service.app.data_folder import history_address
-from scheduler_service.app.doctor.database import examine_database
+from scheduler_service.app.doctor.database import examine_database, examine_redis
 from scheduler_service.persistence.history.database import migrate
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.settings import Settings
+from tests.redis_server import SYNCING, RedisServer
 from tests.unit.app.doctor.subjects import states, subject
 from tests.unit.persistence.servers import command, each_server, mariadb_server, postgres_server
 
@@ -50,3 +51,25 @@ async def test_a_server_that_is_not_there_is_told_without_its_password(tmp_path:
     assert states(findings) == {"answer": "failed"}
     assert "hidden" not in str(findings)
     assert "127.0.0.1:1" in str(findings)
+
+
+async def test_a_server_is_judged_by_what_it_keeps(tmp_path: Path) -> None:
+    """Fit; then without its log; then it is gone."""
+    server = RedisServer(tmp_path / "redis", *SYNCING).start()
+    try:
+        given = subject(store__url=server.url)
+        assert states(await examine_redis(given)) == {"answer": "ok", "fit": "ok", "Redis": "ok"}
+        server.client.config_set("appendonly", "no")
+        findings = await examine_redis(given)
+        assert states(findings)["fit"] == "failed"
+        assert any("set appendonly yes" in one.detail for one in findings)
+    finally:
+        server.kill()
+    assert states(await examine_redis(given)) == {"answer": "failed"}
+    secret = subject(store__url=server.url.replace("//", "//me:hidden@"))
+    assert "hidden" not in str(await examine_redis(secret))
+
+
+async def test_without_redis_nothing_is_said() -> None:
+    """The state is in the folder."""
+    assert await examine_redis(subject()) == []

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from scheduler_service import __version__
-from scheduler_service.app.doctor.asking import LARGEST_ANSWER
+from scheduler_service.app.doctor.finding import LARGEST_ANSWER
 from scheduler_service.app.doctor.service import examine_service
 from tests.unit.app.doctor.subjects import states, subject
 

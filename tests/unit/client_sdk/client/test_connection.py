@@ -58,3 +58,15 @@ def test_an_api_key_with_a_line_break_is_refused() -> None:
     with pytest.raises(ValueError, match="line break") as caught:
         Client("http://scheduler.test", key="secret\n")
     assert "secret" not in str(caught.value)
+
+
+async def test_lists_are_walked_page_by_page(client: Client) -> None:
+    """Every item once, whatever the page's size; filters are the service's."""
+    results = await client.jobs.create_many(
+        [definition(jobId=f"job-{number:02}", labels={"odd": str(number % 2)}) for number in range(7)]
+        + [{"jobId": "bad"}]
+    )
+    assert [one.status for one in results] == ["created"] * 7 + ["refused"]
+    assert [job.job_id async for job in client.jobs.list(page=3)] == [f"job-{n:02}" for n in range(7)]
+    odd = client.jobs.list(labels={"odd": "1"}, page=2, sort="-jobId")
+    assert [job.job_id async for job in odd] == ["job-05", "job-03", "job-01"]

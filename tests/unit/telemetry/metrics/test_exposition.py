@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.exposition import Exposition, Rendered, render
-from scheduler_service.telemetry.metrics.requests import RequestMetrics
+from scheduler_service.telemetry.metrics.process_metrics import RequestMetrics
 from scheduler_service.telemetry.metrics.samples import Histogram, Sample
 from tests.rows import each_row
 
