@@ -8,27 +8,25 @@ from typing import Annotated, Any
 
 import typer
 
-from scheduler_service.cli.connection import ApiConnection, connect
+from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import (
     Commands,
-    Key,
     Output,
     Since,
     Timeout,
     Until,
-    Url,
     quote_argument,
     read_ago,
     read_pairs,
 )
 from scheduler_service.cli.output import (
     Column,
+    FieldsPage,
     Format,
     note,
     note_warnings,
-    show,
-    show_fields,
+    show_as,
     show_rows,
     text_of,
 )
@@ -50,6 +48,17 @@ OperationKey = Annotated[
 OperationId = Annotated[str, typer.Argument(help="The operation's id.", metavar="OPERATION_ID")]
 SPAN = {"from": "--since", "to": "--until"}
 """The options of a filter that may be given from now, by the members of the request."""
+OPERATION = (
+    "operationId",
+    "action",
+    "state",
+    "total",
+    "done",
+    "succeeded",
+    "failed",
+    "startedAt",
+    "endedAt",
+)
 PROBLEMS = (
     Column("what", lambda row: row["jobId"] or row["executionId"], free=True),
     Column("status", lambda row: row["problem"]["status"]),
@@ -58,10 +67,9 @@ PROBLEMS = (
 
 
 def bulk_jobs(
+    api: ApiConnection,
     action: Annotated[str, typer.Argument(help="pause, resume, disable, enable, trigger, label or destroy.")],
     job_ids: Annotated[list[str] | None, typer.Argument(metavar="[JOB_ID]...", help="These jobs.")] = None,
-    url: Url = None,
-    key: Key = None,
     output: Output = Format.TABLE,
     dry_run: DryRun = False,
     everything: All = False,
@@ -104,17 +112,16 @@ def bulk_jobs(
         "labels": labels or None,
     }
     body = {"action": action, "select": _select("jobIds", job_ids, filters, everything), "dryRun": dry_run}
-    asked = _Asked(connect(url, key), "/bulk/jobs", _given(body | members), idempotency_key)
+    asked = _Asked(api, "/bulk/jobs", _given(body | members), idempotency_key)
     _carry_out(asked, output, timeout)
 
 
 def bulk_executions(
+    api: ApiConnection,
     action: Annotated[str, typer.Argument(help="cancel or replay.")],
     execution_ids: Annotated[
         list[str] | None, typer.Argument(metavar="[EXECUTION_ID]...", help="These executions.")
     ] = None,
-    url: Url = None,
-    key: Key = None,
     output: Output = Format.TABLE,
     dry_run: DryRun = False,
     everything: All = False,
@@ -153,30 +160,32 @@ def bulk_executions(
     select = _select("executionIds", execution_ids, filters, everything)
     members = {"reason": reason, "fromStep": from_step, "params": read_pairs(param) if param else None}
     body = {"action": action, "select": select, "dryRun": dry_run} | members
-    asked = _Asked(connect(url, key), "/bulk/executions", _given(body), idempotency_key)
+    asked = _Asked(api, "/bulk/executions", _given(body), idempotency_key)
     _carry_out(asked, output, timeout)
 
 
-@app.command("get")
-def get_operation(
-    operation_id: OperationId, url: Url = None, key: Key = None, output: Output = Format.TABLE
-) -> None:
+def _show(operation: dict[str, Any]) -> None:
+    FieldsPage(OPERATION)(operation)
+    if operation["problems"]:
+        show_rows(operation["problems"], PROBLEMS)
+
+
+@app.command("get", page=_show)
+def get_operation(api: ApiConnection, operation_id: OperationId) -> Any:
     """Show how far an operation is, and what was refused.
 
     Example: punctual operations get OPERATION_ID
     """
-    _show(connect(url, key).get(_path(operation_id)), output)
+    return api.get(_path(operation_id))
 
 
-@app.command("cancel")
-def cancel_operation(
-    operation_id: OperationId, url: Url = None, key: Key = None, output: Output = Format.TABLE
-) -> None:
+@app.command("cancel", page=_show)
+def cancel_operation(api: ApiConnection, operation_id: OperationId) -> Any:
     """End an operation before it is done; what is done stays done.
 
     Example: punctual operations cancel OPERATION_ID
     """
-    _show(connect(url, key).send("POST", f"{_path(operation_id)}/cancel", body={}), output)
+    return api.send("POST", f"{_path(operation_id)}/cancel", body={})
 
 
 def _select(name: str, ids: list[str] | None, filters: dict[str, Any], everything: bool) -> dict[str, object]:
@@ -268,7 +277,7 @@ def _carry_out(asked: _Asked, output: Format, timeout: float) -> None:
     answer = asked.begin()
     operation = answer["operation"]
     if operation is None:
-        _show_dry(answer, asked.action, output)
+        show_as(answer, output, lambda found: _show_dry(found, asked.action))
         return
     operation = _wait(asked, operation, deadline)
     for _ in range(MOST_ROUNDS):
@@ -276,7 +285,8 @@ def _carry_out(asked: _Asked, output: Format, timeout: float) -> None:
             break
         note(f"the service ended at {operation['done']} of {operation['total']}; the command goes on with it")
         operation = _wait(asked, asked.go_on()["operation"], deadline)
-    _show(operation, output)
+    note_warnings(operation.get("warnings", ()))
+    show_as(operation, output, _show)
     if operation["state"] != "done" or operation["failed"]:
         text = f"{operation['failed']} of {operation['total']} were refused; it is {operation['state']}"
         further = f"; {asked.advice()}" if operation["state"] == "interrupted" else ""
@@ -298,24 +308,10 @@ def _wait(asked: _Asked, operation: dict[str, Any], deadline: float) -> dict[str
     return operation
 
 
-def _show_dry(answer: dict[str, Any], action: str, output: Format) -> None:
-    if output is not Format.TABLE:
-        show(answer, output)
-        return
+def _show_dry(answer: dict[str, Any], action: str) -> None:
     note(f"{action}: {answer['count']} selected; nothing was done")
     for name in answer["first"]:
         print(text_of(name))
-
-
-def _show(operation: dict[str, Any], output: Format) -> None:
-    note_warnings(operation.get("warnings", ()))
-    if output is not Format.TABLE:
-        show(operation, output)
-        return
-    names = ("operationId", "action", "state", "total", "done", "succeeded", "failed", "startedAt", "endedAt")
-    show_fields([(name, operation[name]) for name in names])
-    if operation["problems"]:
-        show_rows(operation["problems"], PROBLEMS)
 
 
 def _path(operation_id: str) -> str:

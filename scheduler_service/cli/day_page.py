@@ -5,10 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from scheduler_service.cli.connection import ApiConnection, connect
+from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.job_reads import JobId, path_of
-from scheduler_service.cli.options import Key, Output, Url
-from scheduler_service.cli.output import Column, Format, Row, length_text, note, show, show_rows
+from scheduler_service.cli.output import Column, Row, length_text, note, show_rows
 
 FirstDay = Annotated[
     str | None,
@@ -57,20 +56,13 @@ SLOWEST = (
 )
 
 
-def show_job_days(
-    job_id: JobId,
-    url: Url = None,
-    key: Key = None,
-    output: Output = Format.TABLE,
-    first: FirstDay = None,
-    last: LastDay = None,
-) -> None:
+def read_job_days(api: ApiConnection, job_id: JobId, first: FirstDay = None, last: LastDay = None) -> Any:
     """Show the outcomes, lateness and durations of a job by day, also of days whose executions are gone.
 
     Example: punctual jobs stats nightly --from 2026-01-01 --to 2026-01-31
     """
     query = {"from": first, "to": last}
-    show_days(get_days(connect(url, key), f"{path_of(job_id)}/statistics", query), output)
+    return get_days(api, f"{path_of(job_id)}/statistics", query)
 
 
 def get_days(api: ApiConnection, path: str, query: dict[str, Any]) -> Any:
@@ -78,11 +70,8 @@ def get_days(api: ApiConnection, path: str, query: dict[str, Any]) -> Any:
     return api.exchange("GET", path, query=query, options=DAY_OPTIONS).data
 
 
-def show_days(found: Mapping[str, Any], output: Format) -> None:
-    """The days and their sum, what failed, and the jobs that stand out."""
-    if output is not Format.TABLE:
-        show(found, output)
-        return
+def show_days(found: Mapping[str, Any]) -> None:
+    """Prints the days and their sum, what failed, and the jobs that stand out."""
     if not found["days"]:
         note(f"no execution of {found['from']} to {found['to']} has ended")
         return

@@ -1,22 +1,22 @@
 """`punctual deliveries …`: notifications on their way and in the outbox."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from scheduler_service.cli.connection import connect
+from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.execution_page import last_try, reference_by_id
-from scheduler_service.cli.options import Commands, Cursor, Key, Limit, Output, Url, quote_argument
+from scheduler_service.cli.options import Commands, Cursor, Limit, Output, quote_argument
 from scheduler_service.cli.output import (
     Column,
+    FieldsPage,
     Format,
+    RowsPage,
     at,
-    counts_text,
+    counts,
     note,
-    show,
-    show_fields,
-    show_page,
-    total_text,
+    show_as,
+    total,
 )
 
 app = Commands(no_args_is_help=True, help="List notifications, send them again, or give them up.")
@@ -44,8 +44,7 @@ Event = Annotated[str | None, typer.Option(help="Only of this event, as finalFai
 
 @app.command("list")
 def list_deliveries(
-    url: Url = None,
-    key: Key = None,
+    api: ApiConnection,
     output: Output = Format.TABLE,
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -58,50 +57,39 @@ def list_deliveries(
     Example: punctual deliveries list --state outbox
     """
     filters = {"jobId": job, "state": state, "event": event}
-    page = connect(url, key).get("/deliveries", **filters, limit=limit, cursor=cursor)
+    page = api.get("/deliveries", **filters, limit=limit, cursor=cursor)
     has_filters = any(value is not None for value in filters.values())
     empty = "no deliveries match" if has_filters else "no deliveries; jobs with notification make them"
-    show_page(page, output, COLUMNS, empty=empty)
+    show_as(page, output, RowsPage(COLUMNS, empty))
 
 
-@app.command("count")
-def count_deliveries(
-    url: Url = None,
-    key: Key = None,
-    output: Output = Format.TABLE,
-    job: Job = None,
-    state: State = None,
-    event: Event = None,
-) -> None:
+@app.command("count", page=FieldsPage((total("deliveries", "total"), counts("state", "byState"))))
+def count_deliveries(api: ApiConnection, job: Job = None, state: State = None, event: Event = None) -> Any:
     """Count notifications by state, of the newest 10,000 and of 10,000 that were given up once.
 
     Example: punctual deliveries count --event finalFailed
     """
     filters = {"jobId": job, "state": state, "event": event}
-    found = connect(url, key).get("/counts/deliveries", **filters)
-    if output is not Format.TABLE:
-        show(found, output)
-        return
-    show_fields([("deliveries", total_text(found["total"])), ("state", counts_text(found["byState"]))])
+    return api.get("/counts/deliveries", **filters)
 
 
 @app.command("resend")
-def resend(delivery_id: DeliveryId, url: Url = None, key: Key = None) -> None:
+def resend(api: ApiConnection, delivery_id: DeliveryId) -> None:
     """Try a notification again now.
 
     Example: punctual deliveries resend DELIVERY_ID
     """
-    connect(url, key).send("POST", f"{path_of(delivery_id)}/resend", body={})
+    api.send("POST", f"{path_of(delivery_id)}/resend", body={})
     note(f"{delivery_id} is tried again")
 
 
 @app.command("dismiss")
-def dismiss(delivery_id: DeliveryId, url: Url = None, key: Key = None) -> None:
+def dismiss(api: ApiConnection, delivery_id: DeliveryId) -> None:
     """Give a notification up: it is not sent again.
 
     Example: punctual deliveries dismiss DELIVERY_ID
     """
-    connect(url, key).send("POST", f"{path_of(delivery_id)}/dismiss", body={})
+    api.send("POST", f"{path_of(delivery_id)}/dismiss", body={})
     note(f"{delivery_id} is dismissed")
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from scheduler_service.cli.bulk import bulk_executions
-from scheduler_service.cli.connection import ApiConnection, connect
+from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 from scheduler_service.cli.execution_page import EXECUTIONS, describe_state, reference, show_execution
 from scheduler_service.cli.following import Following
@@ -17,14 +17,12 @@ from scheduler_service.cli.job_reads import path_of as path_of_job
 from scheduler_service.cli.options import (
     Commands,
     Cursor,
-    Key,
     Limit,
     Output,
     Parameters,
     Since,
     Timeout,
     Until,
-    Url,
     Wait,
     quote_argument,
     read_ago,
@@ -33,16 +31,17 @@ from scheduler_service.cli.options import (
 )
 from scheduler_service.cli.output import (
     Column,
+    FieldsPage,
     Format,
+    RowsPage,
     at,
-    counts_text,
+    counts,
     length_text,
     note,
     show,
-    show_fields,
-    show_page,
+    show_as,
     show_rows,
-    total_text,
+    total,
 )
 from scheduler_service.engine.states import TERMINAL
 
@@ -81,27 +80,25 @@ RECORDED_SECONDS = 2.0
 
 
 def count_executions(
-    url: Url = None,
-    key: Key = None,
-    output: Output = Format.TABLE,
+    api: ApiConnection,
     job: Job = None,
     label: Labels = None,
     outcome: Outcome = None,
     error: Annotated[str | None, typer.Option(help="Only with this error code.")] = None,
     since: Since = None,
     until: Until = None,
-) -> None:
+) -> Any:
     """Count executions by state and by error, of the newest 10,000 and of 10,000 that did not succeed.
 
     Example: punctual executions count --since 24h
     """
     span = {"from": read_ago(since), "to": read_ago(until)}
     filters = {"jobId": job, "label": label or None, "outcome": outcome, "error": error, **span}
-    found = connect(url, key).get("/counts/executions", **filters)
-    if output is not Format.TABLE:
-        show(found, output)
-        return
-    show_fields([("executions", total_text(found["total"])), ("state", counts_text(found["byState"]))])
+    return api.get("/counts/executions", **filters)
+
+
+def _show_counts(found: dict[str, Any]) -> None:
+    FieldsPage((total("executions", "total"), counts("state", "byState")))(found)
     if found["byError"]:
         print()
         show_rows(found["byError"], ERRORS)
@@ -130,10 +127,8 @@ BUCKETS = (
 )
 
 
-def show_series(
-    url: Url = None,
-    key: Key = None,
-    output: Output = Format.TABLE,
+def list_series(
+    api: ApiConnection,
     job: Job = None,
     label: Labels = None,
     outcome: Outcome = None,
@@ -142,7 +137,7 @@ def show_series(
     bucket: Annotated[
         str | None, typer.Option(help="The width of a bucket, a multiple of 5m.", metavar="DURATION")
     ] = None,
-) -> None:
+) -> Any:
     """Show executions by buckets of time, of a day by default; buckets without any are left out.
 
     Example: punctual executions series --since 6h --bucket 30m
@@ -150,10 +145,10 @@ def show_series(
     width = None if bucket is None else round(read_seconds(bucket))
     span: dict[str, Any] = {"from": read_ago(since), "to": read_ago(until), "bucketSeconds": width}
     filters = {"jobId": job, "label": label or None, "outcome": outcome, **span}
-    found = connect(url, key).get("/series/executions", **filters)
-    if output is not Format.TABLE:
-        show(found, output)
-        return
+    return api.get("/series/executions", **filters)
+
+
+def _show_series(found: dict[str, Any]) -> None:
     if filled := [one for one in found["buckets"] if one["byState"]]:
         show_rows(filled, BUCKETS)
     else:
@@ -162,14 +157,13 @@ def show_series(
         note(f"there are more: what was planned before {found['examinedFrom']} was not looked at")
 
 
-app.command("count")(count_executions)
-app.command("series")(show_series)
+app.command("count", page=_show_counts)(count_executions)
+app.command("series", page=_show_series)(list_series)
 
 
 @app.command("list")
 def list_executions(
-    url: Url = None,
-    key: Key = None,
+    api: ApiConnection,
     output: Output = Format.TABLE,
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -194,76 +188,57 @@ def list_executions(
         "from": read_ago(since),
         "to": read_ago(until),
     }
-    page = connect(url, key).get("/executions", **filters, limit=limit, cursor=cursor)
+    page = api.get("/executions", **filters, limit=limit, cursor=cursor)
     has_filters = any(value is not None for value in filters.values())
     empty = "no executions match" if has_filters else "no executions yet; jobs start them as their timers say"
-    show_page(page, output, EXECUTIONS, empty=empty)
+    show_as(page, output, RowsPage(EXECUTIONS, empty))
 
 
-@app.command("get")
+@app.command("get", page=show_execution)
 def get_execution(
+    api: ApiConnection,
     execution_id: ExecutionId,
-    url: Url = None,
-    key: Key = None,
-    output: Output = Format.TABLE,
     request_counts: Annotated[
         int | None, typer.Option("--request-counts", help="Only the attempt with this number.", min=0)
     ] = None,
-) -> None:
+) -> Any:
     """Show an execution with its attempts, steps, checks, feedback and notifications.
 
     Example: punctual executions get nightly#1
     """
-    connection = connect(url, key)
-    path = path_of(connection, execution_id)
-    with naming(connection, execution_id):
-        found = connection.get(path, requestCounts=request_counts)
-    present(found, output)
+    path = path_of(api, execution_id)
+    with naming(api, execution_id):
+        return api.get(path, requestCounts=request_counts)
 
 
-@app.command("log")
-def show_log(
-    execution_id: ExecutionId,
-    url: Url = None,
-    key: Key = None,
-    output: Output = Format.TABLE,
-    limit: Limit = 500,
-    cursor: Cursor = None,
-) -> None:
+@app.command("log", page=RowsPage(LOG, "the log is empty"))
+def show_log(api: ApiConnection, execution_id: ExecutionId, limit: Limit = 500, cursor: Cursor = None) -> Any:
     """Show what happened to an execution, in order of time.
 
     Example: punctual executions log nightly#1
     """
-    connection = connect(url, key)
-    path = path_of(connection, execution_id)
-    with naming(connection, execution_id):
-        page = connection.get(f"{path}/log", limit=limit, cursor=cursor)
-    show_page(page, output, LOG, empty="the log is empty")
+    path = path_of(api, execution_id)
+    with naming(api, execution_id):
+        return api.get(f"{path}/log", limit=limit, cursor=cursor)
 
 
 @app.command("watch")
 def watch(
-    execution_id: ExecutionId,
-    url: Url = None,
-    key: Key = None,
-    output: Output = Format.TABLE,
-    timeout: Timeout = 3600,
+    api: ApiConnection, execution_id: ExecutionId, output: Output = Format.TABLE, timeout: Timeout = 3600
 ) -> None:
     """Wait until an execution has ended, and show it; exit code 5 unless it succeeded.
 
     Example: punctual executions watch nightly#1 --timeout 1h
     """
-    connection = connect(url, key)
-    found = find_id(connection, execution_id)
-    with naming(connection, execution_id):
-        show_end(connection, found, timeout, output)
+    found = find_id(api, execution_id)
+    with naming(api, execution_id):
+        show_end(api, found, timeout, output)
 
 
 @app.command("cancel")
 def cancel(
+    api: ApiConnection,
     execution_id: ExecutionId,
-    url: Url = None,
-    key: Key = None,
     reason: Annotated[str | None, typer.Option(help="Why; kept in the history.")] = None,
 ) -> None:
     """Cancel a running or waiting execution.
@@ -271,19 +246,17 @@ def cancel(
     Example: punctual executions cancel nightly#1 --reason "wrong input"
     """
     body = {} if reason is None else {"reason": reason}
-    connection = connect(url, key)
-    path = path_of(connection, execution_id)
-    with naming(connection, execution_id):
-        connection.send("POST", f"{path}/cancel", body=body)
+    path = path_of(api, execution_id)
+    with naming(api, execution_id):
+        api.send("POST", f"{path}/cancel", body=body)
     note(f"{execution_id} is cancelled")
 
 
 @app.command("replay")
 def replay(
+    api: ApiConnection,
     execution_id: ExecutionId,
     parameters: Parameters = None,
-    url: Url = None,
-    key: Key = None,
     output: Output = Format.TABLE,
     from_step: Annotated[int, typer.Option("--from-step", help="The step's index, from 0.", min=0)] = 0,
     wait: Wait = False,
@@ -296,12 +269,11 @@ def replay(
     body: dict[str, object] = {"fromStep": from_step}
     if parameters:
         body["params"] = read_pairs(parameters)
-    connection = connect(url, key)
-    path = path_of(connection, execution_id)
-    with naming(connection, execution_id):
-        started = connection.send("POST", f"{path}/replay", body=body)
+    path = path_of(api, execution_id)
+    with naming(api, execution_id):
+        started = api.send("POST", f"{path}/replay", body=body)
     if wait:
-        show_end(connection, started["executionId"], timeout, output)
+        show_end(api, started["executionId"], timeout, output)
     else:
         show(started, output)
 
@@ -312,7 +284,7 @@ app.command("bulk")(bulk_executions)
 def show_end(connection: ApiConnection, execution_id: str, timeout: float, output: Format) -> None:
     """Waits for the execution and shows it. Raises CommandError: timed out, or it did not succeed."""
     ended = wait_for(connection, execution_id, timeout)
-    present(ended, output)
+    show_as(ended, output, show_execution)
     check_success(ended)
 
 
@@ -338,14 +310,6 @@ def check_success(execution: dict[str, Any]) -> None:
         cause = execution.get("error") or execution.get("reason") or ""
         text = f"{reference(execution)} ended {execution['state']} {cause}".rstrip()
         raise CommandError(text, Exit.FAILED)
-
-
-def present(execution: dict[str, Any], output: Format) -> None:
-    """Prints an execution in full: as a page for people, or whole for programs."""
-    if output is Format.TABLE:
-        show_execution(execution)
-    else:
-        show(execution, output)
 
 
 def find_id(connection: ApiConnection, given: str) -> str:

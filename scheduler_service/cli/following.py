@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scheduler_service.cli.connection import ApiConnection, connect
+from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import CommandError
-from scheduler_service.cli.options import Key, Output, Url, read_seconds
+from scheduler_service.cli.options import Output, read_seconds
 from scheduler_service.cli.output import Format, moment_text, text_of
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ LONGEST_WAIT_SECONDS = 15.0
 
 
 def show_events(
-    url: Url = None,
-    key: Key = None,
+    api: ApiConnection,
     output: Output = Format.TABLE,
     job: Annotated[list[str] | None, typer.Option(help="Only of this job; may be given again.")] = None,
     event: Annotated[
@@ -44,9 +43,8 @@ def show_events(
 
     Example: punctual events --event finalFailed --timeout 1s
     """
-    connection = connect(url, key)
     following = Following(
-        connection, kinds=event or [], jobs=job or [], execution=execution, labels=label or [], after=after
+        api, kinds=event or [], jobs=job or [], execution=execution, labels=label or [], after=after
     )
     deadline = None if timeout is None else time.monotonic() + timeout
     with suppress(KeyboardInterrupt):

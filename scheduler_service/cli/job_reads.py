@@ -4,31 +4,30 @@ from typing import Annotated, Any
 
 import typer
 
-from scheduler_service.cli.connection import connect
+from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.job_page import show_job
 from scheduler_service.cli.options import (
     Cursor,
-    Key,
     Limit,
     Output,
     Since,
     Until,
-    Url,
     quote_argument,
     read_ago,
 )
 from scheduler_service.cli.output import (
     Column,
+    FieldsPage,
     Format,
+    RowsPage,
     at,
-    counts_text,
+    counts,
     length_text,
     note,
     show,
-    show_fields,
-    show_page,
+    show_as,
     show_rows,
-    total_text,
+    total,
 )
 
 JobId = Annotated[str, typer.Argument(help="The job's id.", metavar="JOB_ID")]
@@ -52,6 +51,25 @@ RETRIES = (
     Column("wait", lambda row: length_text(row["waitMs"])),
     Column("after", lambda row: length_text(row["afterMs"])),
     "jitter",
+)
+LEDGER = (
+    at("plannedAt"),
+    at("until", spare=True),
+    Column("count", spare=True),
+    "outcome",
+    Column("reason", free=True),
+    Column("execution", lambda row: _number_in(row["executionId"])),
+    Column("state", lambda row: row.get("state")),
+)
+FIRED = RowsPage(LEDGER, "no planned firing yet; triggers are executions alone")
+CHANGED = RowsPage(REVISIONS, "no revisions")
+COUNTED = FieldsPage(
+    (
+        total("jobs", "total"),
+        counts("state", "byState"),
+        counts("kind", "byKind"),
+        counts("last outcome", "byLastOutcome"),
+    )
 )
 ENDS = {
     "policy_spent": "the policy is spent",
@@ -86,20 +104,10 @@ JOBS = (
     Column("executeNumber", spare=True),
     Column("revision", spare=True),
 )
-LEDGER = (
-    at("plannedAt"),
-    at("until", spare=True),
-    Column("count", spare=True),
-    "outcome",
-    Column("reason", free=True),
-    Column("execution", lambda row: _number_in(row["executionId"])),
-    Column("state", lambda row: row.get("state")),
-)
 
 
 def list_jobs(
-    url: Url = None,
-    key: Key = None,
+    api: ApiConnection,
     output: Output = Format.TABLE,
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -115,113 +123,91 @@ def list_jobs(
     """
     filters = {"state": state, "text": text, "label": label or None, "lastOutcome": last_outcome}
     query = {**filters, "limit": limit, "cursor": cursor, "system": "true" if system else None}
-    page = connect(url, key).get("/jobs", timers="true", **query)
+    page = api.get("/jobs", timers="true", **query)
     has_filters = any(filters.values())
     empty = "no jobs match" if has_filters else "no jobs; create one with 'punctual jobs create -f FILE'"
-    show_page(page, output, JOBS, empty=empty)
+    show_as(page, output, RowsPage(JOBS, empty))
 
 
 def count_jobs(
-    url: Url = None,
-    key: Key = None,
-    output: Output = Format.TABLE,
+    api: ApiConnection,
     state: Annotated[str | None, typer.Option(help="Only active, paused, finished or destroyed.")] = None,
     text: Text = None,
     label: Labels = None,
     last_outcome: LastOutcome = None,
-) -> None:
+) -> Any:
     """Count jobs by state, kind and what their newest execution came to.
 
     Example: punctual jobs count --label team:ops
     """
     filters = {"state": state, "text": text, "label": label or None, "lastOutcome": last_outcome}
-    found = connect(url, key).get("/counts/jobs", **filters)
-    if output is not Format.TABLE:
-        show(found, output)
-        return
-    kinds = (("state", "byState"), ("kind", "byKind"), ("last outcome", "byLastOutcome"))
-    counted = ((name, counts_text(found[member])) for name, member in kinds)
-    show_fields([("jobs", total_text(found["total"])), *counted])
+    return api.get("/counts/jobs", **filters)
 
 
-def get_job(job_id: JobId, url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
+def get_job(api: ApiConnection, job_id: JobId, output: Output = Format.TABLE) -> None:
     """Show a job: its timer as text, its next firing, its latest executions.
 
     Example: punctual jobs get nightly
     """
-    connection, path = connect(url, key), path_of(job_id)
-    job = connection.get(path)
+    path = path_of(job_id)
+    job = api.get(path)
     if output is not Format.TABLE:
         show(job, output)
         return
-    latest = connection.get(f"{path}/executions", limit=LATEST_EXECUTIONS)["items"]
-    show_job(job, preview=connection.get(f"{path}/next", count=1), executions=latest)
+    latest = api.get(f"{path}/executions", limit=LATEST_EXECUTIONS)["items"]
+    show_job(job, preview=api.get(f"{path}/next", count=1), executions=latest)
 
 
 def next_firings(
+    api: ApiConnection,
     job_id: JobId,
     count: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 10,
-    url: Url = None,
-    key: Key = None,
-    output: Output = Format.TABLE,
-) -> None:
+) -> Any:
     """Show a job's next firings.
 
     Example: punctual jobs next nightly --count 3
     """
-    show_coming(connect(url, key).get(f"{path_of(job_id)}/next", count=count), output)
+    return api.get(f"{path_of(job_id)}/next", count=count)
 
 
 def list_firings(
+    api: ApiConnection,
     job_id: JobId,
-    url: Url = None,
-    key: Key = None,
-    output: Output = Format.TABLE,
     limit: Limit = 50,
     cursor: Cursor = None,
     since: Since = None,
     until: Until = None,
-) -> None:
+) -> Any:
     """Show what became of a job's planned firings, the newest first: fired, late or skipped.
 
     Example: punctual jobs firings nightly --since 7d
     """
     query = {"from": read_ago(since), "to": read_ago(until), "limit": limit, "cursor": cursor}
-    page = connect(url, key).get(f"{path_of(job_id)}/firings", **query)
-    show_page(page, output, LEDGER, empty="no planned firing yet; triggers are executions alone")
+    return api.get(f"{path_of(job_id)}/firings", **query)
 
 
-def list_revisions(
-    job_id: JobId,
-    url: Url = None,
-    key: Key = None,
-    output: Output = Format.TABLE,
-    limit: Limit = 50,
-    cursor: Cursor = None,
-) -> None:
+def list_revisions(api: ApiConnection, job_id: JobId, limit: Limit = 50, cursor: Cursor = None) -> Any:
     """Show a job's definitions as they were, the oldest first.
 
     Example: punctual jobs revisions nightly
     """
-    page = connect(url, key).get(f"{path_of(job_id)}/revisions", limit=limit, cursor=cursor)
-    show_page(page, output, REVISIONS, empty="no revisions")
+    return api.get(f"{path_of(job_id)}/revisions", limit=limit, cursor=cursor)
 
 
-def show_retry_plan(
+def plan_retries(
+    api: ApiConnection,
     job_id: JobId,
     error: Annotated[str, typer.Option(help="The code with which every attempt fails.")] = "500",
-    url: Url = None,
-    key: Key = None,
-    output: Output = Format.TABLE,
-) -> None:
+) -> Any:
     """Show the retries of an execution that fails with one error every time.
 
     Example: punctual jobs retry-plan nightly --error timeout
     """
-    plan = connect(url, key).get(f"{path_of(job_id)}/retry-plan", error=error)
-    if output is not Format.TABLE:
-        show(plan, output)
-        return
+    return api.get(f"{path_of(job_id)}/retry-plan", error=error)
+
+
+def show_plan(plan: dict[str, Any]) -> None:
+    """Prints the retries of a plan, and how they end."""
     if plan["items"]:
         show_rows(plan["items"], RETRIES)
     number = len(plan["items"]) or "no"
@@ -229,11 +215,9 @@ def show_retry_plan(
     note(f"{number} retries after the error {plan['error']}{end}")
 
 
-def show_coming(preview: dict[str, Any], output: Format) -> None:
+def show_coming(preview: dict[str, Any]) -> None:
     """Prints the next firings of a timer."""
-    if output is not Format.TABLE:
-        show(preview, output)
-    elif preview["firings"]:
+    if preview["firings"]:
         show_rows(preview["firings"], FIRINGS)
     else:
         note("no further firing")
@@ -257,23 +241,22 @@ def _latest(row: Any) -> str | None:
     return f"{runs[-1]['state']} {runs[-1]['error'] or ''}".rstrip() if runs else None
 
 
-COLUMNS = (Column("jobId", free=True), Column("outcomes", _signs), Column("latest", _latest))
+OUTCOMES = (Column("jobId", free=True), Column("outcomes", _signs), Column("latest", _latest))
 
 
-def show_outcomes(
+def list_outcomes(
+    api: ApiConnection,
     job_ids: Annotated[list[str], typer.Argument(help="The jobs, 100 at most.", metavar="JOB_ID...")],
-    url: Url = None,
-    key: Key = None,
-    output: Output = Format.TABLE,
     count: Annotated[int, typer.Option(min=1, max=50, help="So many of each, at most.")] = 20,
-) -> None:
+) -> Any:
     """Show the latest executions of jobs as a row of signs, the newest last.
 
     Example: punctual jobs outcomes nightly
     """
-    found = connect(url, key).get("/outcomes", jobId=job_ids, count=count)
-    if output is not Format.TABLE:
-        show(found, output)
-        return
-    show_rows(found["items"], COLUMNS)
+    return api.get("/outcomes", jobId=job_ids, count=count)
+
+
+def show_signs(found: dict[str, Any]) -> None:
+    """Prints the latest executions of jobs as rows of signs."""
+    show_rows(found["items"], OUTCOMES)
     note(LEGEND)

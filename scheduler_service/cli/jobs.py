@@ -18,22 +18,20 @@ from scheduler_service.cli.applying import (
     try_definition,
 )
 from scheduler_service.cli.bulk import bulk_jobs
-from scheduler_service.cli.connection import ApiConnection, connect
-from scheduler_service.cli.day_page import show_job_days
+from scheduler_service.cli.connection import ApiConnection
+from scheduler_service.cli.day_page import read_job_days, show_days
 from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.executions import show_end
 from scheduler_service.cli.following import Following
 from scheduler_service.cli.job_page import show_job
-from scheduler_service.cli.job_reads import JobId, path_of, show_outcomes
+from scheduler_service.cli.job_reads import JobId, path_of
 from scheduler_service.cli.options import (
     Commands,
-    Key,
     Output,
     Parameters,
     Source,
     Sources,
     Timeout,
-    Url,
     Wait,
     read_pairs,
     read_seconds,
@@ -43,8 +41,8 @@ from scheduler_service.cli.output import Format, moment_text, note, show, show_f
 app = Commands(no_args_is_help=True, help="Create, read, change and trigger jobs.")
 app.command("list")(job_reads.list_jobs)
 app.command("get")(job_reads.get_job)
-app.command("count")(job_reads.count_jobs)
-app.command("outcomes")(show_outcomes)
+app.command("count", page=job_reads.COUNTED)(job_reads.count_jobs)
+app.command("outcomes", page=job_reads.show_signs)(job_reads.list_outcomes)
 WATCH_POLL_SECONDS = 1.0
 ENDS = ["finalSucceed", "finalFailed", "skipped"]
 WATCH_BACKLOG = 10
@@ -53,50 +51,47 @@ WATCH_BACKLOG = 10
 
 @app.command("create")
 def create_job(
+    api: ApiConnection,
     file: Source,
     job_id: Annotated[
         str | None, typer.Argument(help="The job's id, where the file has none.", metavar="[JOB_ID]")
     ] = None,
-    url: Url = None,
-    key: Key = None,
     output: Output = Format.TABLE,
 ) -> None:
     """Create the job of a file; refused if it exists with another definition.
 
     Example: punctual jobs create -f nightly.json
     """
-    connection = connect(url, key)
-    job = create_definition(connection, file, job_id)
+    job = create_definition(api, file, job_id)
     if output is Format.TABLE:
-        show_job(job, preview=connection.get(f"{path_of(job['jobId'])}/next", count=1))
+        show_job(job, preview=api.get(f"{path_of(job['jobId'])}/next", count=1))
     else:
         show(job, output)
 
 
 @app.command("apply")
-def apply_jobs(files: Sources, url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
+def apply_jobs(api: ApiConnection, files: Sources, output: Output = Format.TABLE) -> None:
     """Create or update the jobs of files: each holds one definition, or an array of them.
 
     Example: punctual jobs apply -f jobs.json
     """
-    apply_definitions(connect(url, key), files, output)
+    apply_definitions(api, files, output)
 
 
 @app.command("check")
-def check_jobs(files: Sources, url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
+def check_jobs(api: ApiConnection, files: Sources, output: Output = Format.TABLE) -> None:
     """Let the service try the definitions of files without creating anything.
 
     Example: punctual jobs check -f nightly.json
     """
-    check_definitions(connect(url, key), files, output)
+    check_definitions(api, files, output)
 
 
 @app.command("try")
 def try_job(
+    api: ApiConnection,
     file: Source,
     parameters: Parameters = None,
-    url: Url = None,
-    key: Key = None,
     output: Output = Format.TABLE,
     wait: Wait = False,
     timeout: Timeout = 60,
@@ -105,22 +100,21 @@ def try_job(
 
     Example: punctual jobs try -f nightly.json size=3 --wait
     """
-    connection = connect(url, key)
-    started = try_definition(connection, file, read_pairs(parameters or []))
-    _show_started(connection, started, started["jobId"], timeout if wait else None, output)
+    started = try_definition(api, file, read_pairs(parameters or []))
+    _show_started(api, started, started["jobId"], timeout if wait else None, output)
 
 
 @app.command("schema")
-def show_schema(url: Url = None, key: Key = None) -> None:
+def show_schema(api: ApiConnection) -> None:
     """Print the JSON Schema of a definition, for editors and forms.
 
     Example: punctual jobs schema
     """
-    show(connect(url, key).get("/schemas/job"), Format.JSON)
+    show(api.get("/schemas/job"), Format.JSON)
 
 
 @app.command("diff")
-def diff_jobs(files: Sources, url: Url = None, key: Key = None) -> None:
+def diff_jobs(api: ApiConnection, files: Sources) -> None:
     """Show how the definitions of files differ from the stored ones; exit code 1 if any does.
 
     Each file holds one definition, an array of them, or what a service declares (`timers`).
@@ -129,12 +123,11 @@ def diff_jobs(files: Sources, url: Url = None, key: Key = None) -> None:
     """
     from scheduler_service.cli.documents import read_document
 
-    connection = connect(url, key)
     given = [one for file in files for one in read_definitions(read_document(file))]
     refuse_repeated(given)
     differing = 0
     for one in given:
-        lines = _diff_one(connection, one.value, one.document.name)
+        lines = _diff_one(api, one.value, one.document.name)
         differing += bool(lines)
         print("\n".join(map(text_of, lines)), end="\n" if lines else "")
     if differing:
@@ -143,35 +136,33 @@ def diff_jobs(files: Sources, url: Url = None, key: Key = None) -> None:
 
 
 @app.command("delete")
-def delete_job(job_id: JobId, url: Url = None, key: Key = None) -> None:
+def delete_job(api: ApiConnection, job_id: JobId) -> None:
     """Destroy a job; its history stays until it is cleaned up.
 
     Example: punctual jobs delete nightly
     """
-    connect(url, key).send("DELETE", path_of(job_id))
+    api.send("DELETE", path_of(job_id))
     note(f"{job_id} is destroyed")
 
 
 @app.command("pause")
 def pause_job(
+    api: ApiConnection,
     job_id: JobId,
-    url: Url = None,
-    key: Key = None,
     drain: Annotated[bool, typer.Option("--drain", help="Let running executions finish.")] = False,
 ) -> None:
     """Stop a job's timer, and cancel its running executions unless --drain is given.
 
     Example: punctual jobs pause nightly --drain
     """
-    connect(url, key).send("PUT", path_of(job_id), query={"active": 0, "drain": "true" if drain else None})
+    api.send("PUT", path_of(job_id), query={"active": 0, "drain": "true" if drain else None})
     note(f"{job_id} is paused")
 
 
 @app.command("resume")
 def resume_job(
+    api: ApiConnection,
     job_id: JobId,
-    url: Url = None,
-    key: Key = None,
     misfire: Annotated[
         str, typer.Option(help="What to do with the firings of the pause: skip, fire_once or fire_all.")
     ] = "skip",
@@ -180,36 +171,35 @@ def resume_job(
 
     Example: punctual jobs resume nightly --misfire fire_once
     """
-    answer = connect(url, key).send("PUT", path_of(job_id), query={"active": 1, "misfire": misfire}) or {}
+    answer = api.send("PUT", path_of(job_id), query={"active": 1, "misfire": misfire}) or {}
     note(f"{job_id} is active; {answer.get('missed', 0)} firings fell into the pause")
 
 
 @app.command("disable")
-def disable_job(job_id: JobId, url: Url = None, key: Key = None) -> None:
+def disable_job(api: ApiConnection, job_id: JobId) -> None:
     """Let nothing of a job run: firings are skipped, triggers refused; what runs ends by itself.
 
     Example: punctual jobs disable nightly
     """
-    connect(url, key).send("PUT", path_of(job_id), query={"disabled": "true"})
+    api.send("PUT", path_of(job_id), query={"disabled": "true"})
     note(f"{job_id} is disabled")
 
 
 @app.command("enable")
-def enable_job(job_id: JobId, url: Url = None, key: Key = None) -> None:
+def enable_job(api: ApiConnection, job_id: JobId) -> None:
     """Let a disabled job go on with its plan.
 
     Example: punctual jobs enable nightly
     """
-    connect(url, key).send("PUT", path_of(job_id), query={"disabled": "false"})
+    api.send("PUT", path_of(job_id), query={"disabled": "false"})
     note(f"{job_id} is enabled")
 
 
 @app.command("trigger")
 def trigger_job(
+    api: ApiConnection,
     job_id: JobId,
     parameters: Parameters = None,
-    url: Url = None,
-    key: Key = None,
     output: Output = Format.TABLE,
     wait: Wait = False,
     timeout: Timeout = 60,
@@ -222,17 +212,15 @@ def trigger_job(
 
     Example: punctual jobs trigger nightly size=3 --wait
     """
-    connection = connect(url, key)
     body = read_pairs(parameters or [])
-    started = connection.send("POST", f"{path_of(job_id)}/trigger", query={"delaySeconds": delay}, body=body)
-    _show_started(connection, started, job_id, timeout if wait else None, output)
+    started = api.send("POST", f"{path_of(job_id)}/trigger", query={"delaySeconds": delay}, body=body)
+    _show_started(api, started, job_id, timeout if wait else None, output)
 
 
 @app.command("watch")
 def watch_job(
+    api: ApiConnection,
     job_id: JobId,
-    url: Url = None,
-    key: Key = None,
     timeout: Annotated[
         float | None,
         typer.Option(help="Stop after this time: 90, 90s, 5m, 1h.", parser=read_seconds, metavar="DURATION"),
@@ -242,13 +230,12 @@ def watch_job(
 
     Example: punctual jobs watch nightly --timeout 1s
     """
-    connection = connect(url, key)
     deadline = None if timeout is None else time.monotonic() + timeout
     seen: set[str] = set()
-    following = Following(connection, kinds=ENDS, jobs=[job_id])
+    following = Following(api, kinds=ENDS, jobs=[job_id])
     with contextlib.suppress(KeyboardInterrupt):
         while True:
-            for line in _describe_ended(connection, job_id, seen):
+            for line in _describe_ended(api, job_id, seen):
                 print(text_of(line), flush=True)
             if deadline is not None and time.monotonic() >= deadline:
                 return
@@ -256,12 +243,12 @@ def watch_job(
             following.wait(left, poll=WATCH_POLL_SECONDS)
 
 
-app.command("next")(job_reads.next_firings)
-app.command("firings")(job_reads.list_firings)
-app.command("revisions")(job_reads.list_revisions)
-app.command("stats")(show_job_days)
+app.command("next", page=job_reads.show_coming)(job_reads.next_firings)
+app.command("firings", page=job_reads.FIRED)(job_reads.list_firings)
+app.command("revisions", page=job_reads.CHANGED)(job_reads.list_revisions)
+app.command("stats", page=show_days)(read_job_days)
 app.command("bulk")(bulk_jobs)
-app.command("retry-plan")(job_reads.show_retry_plan)
+app.command("retry-plan", page=job_reads.show_plan)(job_reads.plan_retries)
 
 
 def _show_started(

@@ -21,6 +21,8 @@ from scheduler_service.cli.operation import (
     list_nodes,
     list_upcoming,
     names_text,
+    show_alerts,
+    show_nodes,
     show_statistics,
 )
 from scheduler_service.cli.options import Commands, Output
@@ -60,9 +62,9 @@ def make_app() -> Commands:
     app.command("upcoming")(list_upcoming)
     app.command("events")(show_events)
     app.command("stats")(show_statistics)
-    app.command("nodes")(list_nodes)
+    app.command("nodes", page=show_nodes)(list_nodes)
     app.command("top")(top)
-    app.command("alerts")(list_alerts)
+    app.command("alerts", page=show_alerts)(list_alerts)
     app.add_typer(timers.app, name="timers")
     app.add_typer(templates.app, name="templates")
     app.command("lint")(lint)

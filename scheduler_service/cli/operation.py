@@ -7,18 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from scheduler_service.cli.connection import ApiConnection, connect
+from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.day_page import FirstDay, LastDay, get_days, show_days
-from scheduler_service.cli.options import Cursor, Key, Limit, Output, Url, read_ahead, read_seconds
+from scheduler_service.cli.options import Cursor, Limit, Output, read_ahead, read_seconds
 from scheduler_service.cli.output import (
     Column,
     Format,
+    RowsPage,
     at,
     length_text,
     note,
-    show,
+    show_as,
     show_fields,
-    show_page,
     show_rows,
     text_of,
     total_text,
@@ -68,16 +68,19 @@ OPEN = (
 )
 
 
-def list_nodes(url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
+def list_nodes(api: ApiConnection) -> Any:
     """List the scheduler's nodes with their state and load, their processes, versions and formats.
 
     Example: punctual nodes
     """
-    page = connect(url, key).get("/nodes")
-    show_page(page, output, NODES, empty="no nodes")
-    if output is Format.TABLE:
-        for node in page["items"]:
-            _show_inside(node)
+    return api.get("/nodes")
+
+
+def show_nodes(page: dict[str, Any]) -> None:
+    """Prints the nodes, and what is inside of each."""
+    RowsPage(NODES, "no nodes")(page)
+    for node in page["items"]:
+        _show_inside(node)
 
 
 def _show_inside(node: dict[str, Any]) -> None:
@@ -96,8 +99,7 @@ def names_text(values: Mapping[str, str]) -> str:
 
 
 def list_upcoming(
-    url: Url = None,
-    key: Key = None,
+    api: ApiConnection,
     output: Output = Format.TABLE,
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -125,25 +127,25 @@ def list_upcoming(
             raise typer.BadParameter(
                 "--by counts the firings of all jobs; leave --job, --per-job, --cursor out"
             )
-        _count_upcoming(connect(url, key), within or "1d", by, output)
+        show_as(_count_upcoming(api, within or "1d", by), output, _show_counts)
         return
     query = {"to": read_ahead(within), "jobId": job or None, "perJob": per_job}
-    page = connect(url, key).get("/upcoming", **query, limit=limit, cursor=cursor)
-    show_page(page, output, PLANNED, empty="nothing is planned within this time")
+    page = api.get("/upcoming", **query, limit=limit, cursor=cursor)
+    show_as(page, output, RowsPage(PLANNED, "nothing is planned within this time"))
 
 
-def _count_upcoming(connection: ApiConnection, within: str, by: str, output: Format) -> None:
-    """Prints how many firings there are in each span; of many jobs only the next one is counted.
+def _count_upcoming(api: ApiConnection, within: str, by: str) -> Any:
+    """How many firings there are in each span; of many jobs only the next one is counted.
 
     Spans begin at full ones, the first before now: with one more, all of the time is in them.
     """
     width = round(read_seconds(by))
     buckets = math.ceil(read_seconds(within) / max(width, 1)) + 1
-    found = connection.get("/counts/upcoming", bucketSeconds=width, buckets=buckets)
-    if output is not Format.TABLE:
-        show(found, output)
-        return
-    begin = datetime.fromisoformat(found["from"])
+    return api.get("/counts/upcoming", bucketSeconds=width, buckets=buckets)
+
+
+def _show_counts(found: dict[str, Any]) -> None:
+    width, begin = found["bucketSeconds"], datetime.fromisoformat(found["from"])
     spans = enumerate(found["counts"])
     rows = [{"from": _utc(begin + timedelta(seconds=width * at)), "firings": one} for at, one in spans if one]
     if rows:
@@ -156,8 +158,7 @@ def _utc(moment: datetime) -> str:
 
 
 def show_statistics(
-    url: Url = None,
-    key: Key = None,
+    api: ApiConnection,
     output: Output = Format.TABLE,
     daily: Annotated[bool, typer.Option("--daily", help="By day, instead of the last hour.")] = False,
     first: FirstDay = None,
@@ -176,15 +177,12 @@ def show_statistics(
     """
     query = {"from": first, "to": last, "jobId": job, "label": label or None}
     if daily or any(query.values()):
-        show_days(get_days(connect(url, key), "/statistics", query), output)
-        return
-    _show_present(connect(url, key).get("/stats"), output)
+        show_as(get_days(api, "/statistics", query), output, show_days)
+    else:
+        show_as(api.get("/stats"), output, _show_present)
 
 
-def _show_present(found: dict[str, Any], output: Format) -> None:
-    if output is not Format.TABLE:
-        show(found, output)
-        return
+def _show_present(found: dict[str, Any]) -> None:
     lateness = found["lateness"]
     recent = found["perMinute"][-LAST_MINUTES:]
     show_fields(
@@ -210,21 +208,20 @@ def _describe(minutes: list[dict[str, Any]]) -> str:
     return ", ".join(str(minute["total"]) for minute in minutes) + " executions a minute"
 
 
-def list_alerts(url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
+def list_alerts(api: ApiConnection) -> Any:
     """List the alerts of the settings, and what of them is open.
 
     Example: punctual alerts
     """
-    data = connect(url, key).get("/alerts")
-    if output is not Format.TABLE:
-        show(data, output)
-        return
-    configured = {"items": data["configured"], "nextCursor": None}
-    show_page(configured, output, CONFIGURED, empty="no alerts; the setting alerts has them")
+    return api.get("/alerts")
+
+
+def show_alerts(data: dict[str, Any]) -> None:
+    """Prints the alerts, and what of them is open."""
+    RowsPage(CONFIGURED, "no alerts; the setting alerts has them")({"items": data["configured"]})
     if data["configured"]:
         print()
-        opened = {"items": data["open"], "nextCursor": None}
-        show_page(opened, output, OPEN, empty="nothing is open")
+        RowsPage(OPEN, "nothing is open")({"items": data["open"]})
     more = data["openCount"] - len(data["open"])
     if more > 0:
         note(f"and {more} more")

@@ -1,5 +1,6 @@
 """Commands that refuse an option that is given twice, and the options that many of them share."""
 
+import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +9,9 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from scheduler_service.cli.connection import connect
 from scheduler_service.cli.errors import CommandError, Exit
-from scheduler_service.cli.output import Format
+from scheduler_service.cli.output import Format, show_as
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -20,9 +22,54 @@ class Commands(typer.Typer):
     Without that the last value would win, and the first be lost without a word.
     """
 
-    def command(self, name: str | None = None, **details: Any) -> Callable[[Function], Function]:
-        """As that of typer."""
-        return super().command(name, cls=_Command, **details)
+    def command(
+        self, name: str | None = None, *, page: Callable[[Any], None] | None = None, **details: Any
+    ) -> Callable[[Function], Function]:
+        """As that of typer, of functions with fewer parameters.
+
+        A parameter `api` is the service that --url and --key name. With `page` the command has the option
+        --output: what the function returns is printed by `page` for people, and whole for programs.
+        """
+        register = super().command(name, cls=_Command, **details)
+
+        def add(function: Function) -> Function:
+            register(_complete(function, page))
+            return function
+
+        return add
+
+
+def _complete(function: Callable[..., Any], page: Callable[[Any], None] | None) -> Callable[..., Any]:
+    """The function with the parameters that typer is to see."""
+    signature = inspect.signature(function, eval_str=True)
+    given = dict(signature.parameters)
+    needs_api = given.pop("api", None) is not None
+    further: dict[str, tuple[Any, Any]] = {}
+    if needs_api:
+        further |= {"url": (Url, None), "key": (Key, None)}
+    if page is not None:
+        further |= {"output": (Output, Format.TABLE)}
+    if not further:
+        return function
+    by_name = inspect.Parameter.KEYWORD_ONLY
+    own = {
+        name: inspect.Parameter(name, by_name, annotation=one, default=default)
+        for name, (one, default) in further.items()
+    }
+    shown = {name: one.replace(kind=by_name) for name, one in given.items()} | own
+
+    def call(**values: Any) -> None:
+        output = values.pop("output") if page is not None else Format.TABLE
+        if needs_api:
+            values["api"] = connect(values.pop("url"), values.pop("key"))
+        found = function(**values)
+        if page is not None:
+            show_as(found, output, page)
+
+    call.__name__, call.__doc__ = function.__name__, function.__doc__
+    call.__signature__ = signature.replace(parameters=list(shown.values()), return_annotation=None)  # type: ignore[attr-defined]
+    call.__annotations__ = {name: one.annotation for name, one in shown.items()}
+    return call
 
 
 class _Command(TyperCommand):

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -48,14 +49,18 @@ class Column(NamedTuple):
     free: bool = False
     spare: bool = False
 
+    def value(self, row: Row) -> Any:
+        """What it shows of a row."""
+        return row.get(self.name) if self.cell is None else self.cell(row)
+
     def text(self, row: Row) -> str:
         """The cell of a row."""
-        return text_of(row.get(self.name) if self.cell is None else self.cell(row))
+        return text_of(self.value(row))
 
 
-def at(name: str, *, spare: bool = False) -> Column:
+def at(name: str, heading: str | None = None, *, spare: bool = False) -> Column:
     """A column of moments, in UTC to the second."""
-    return Column(name, lambda row: moment_text(row.get(name)), spare=spare)
+    return Column(heading or name, lambda row: moment_text(row.get(name)), spare=spare)
 
 
 def spell_out_what_streams_lack() -> None:
@@ -85,24 +90,45 @@ def show(data: Any, form: Format, columns: Sequence[str | Column] = ()) -> None:
         show_members(data)
 
 
-def show_page(
-    page: dict[str, Any], form: Format, columns: Sequence[str | Column], *, empty: str = "nothing"
-) -> None:
-    """Prints a page of a list. Notes follow a table: `empty` if it has no rows, or the next cursor."""
-    if form is not Format.TABLE:
-        show(page, form)
-        return
-    if page["items"]:
-        show_rows(page["items"], columns)
+@dataclass(frozen=True)
+class RowsPage:
+    """A page of a list as people read it. Notes follow it: `empty` if it has no rows, or the next cursor."""
+
+    columns: Sequence[str | Column]
+    empty: str = "nothing"
+
+    def __call__(self, page: Mapping[str, Any]) -> None:
+        """Prints the page."""
+        if page["items"]:
+            show_rows(page["items"], self.columns)
+        else:
+            note(self.empty)
+        if page.get("nextCursor"):
+            note(f"there is more: --cursor {page['nextCursor']}")
+
+
+@dataclass(frozen=True)
+class FieldsPage:
+    """One thing as people read it: a line for each of `columns` that has a value."""
+
+    columns: Sequence[str | Column]
+
+    def __call__(self, data: Row) -> None:
+        """Prints it."""
+        show_fields((one.name, one.value(data)) for one in _named(self.columns))
+
+
+def show_as(data: Any, form: Format, page: Callable[[Any], None]) -> None:
+    """Prints `data`: as `page` does for people, and whole for programs."""
+    if form is Format.TABLE:
+        page(data)
     else:
-        note(empty)
-    if page["nextCursor"]:
-        note(f"there is more: --cursor {page['nextCursor']}")
+        show(data, form)
 
 
 def show_rows(rows: Iterable[Row], columns: Sequence[str | Column], *, indent: int = 0) -> None:
     """A line per item, below the headings."""
-    listed = [Column(column) if isinstance(column, str) else column for column in columns]
+    listed = _named(columns)
     _print_table(listed, [[column.text(row) for column in listed] for row in rows], indent=indent)
 
 
@@ -160,6 +186,16 @@ def total_text(total: Mapping[str, Any]) -> str:
     return f"{total['value']}{'+' if total['isCapped'] else ''}"
 
 
+def total(name: str, member: str) -> Column:
+    """A column with a total of the API."""
+    return Column(name, lambda row: total_text(row[member]))
+
+
+def counts(name: str, member: str) -> Column:
+    """A column with numbers by name, those that are not 0."""
+    return Column(name, lambda row: counts_text(row[member]))
+
+
 def counts_text(counts: Mapping[str, int]) -> str | None:
     """`active 3, paused 1`: those that are not 0; None: all are."""
     return ", ".join(f"{name} {number}" for name, number in counts.items() if number) or None
@@ -170,6 +206,10 @@ def between(start: str | None, end: str | None) -> float | None:
     if start is None or end is None:
         return None
     return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds() * 1000
+
+
+def _named(columns: Sequence[str | Column]) -> list[Column]:
+    return [Column(column) if isinstance(column, str) else column for column in columns]
 
 
 def _write_yaml(data: Any, *, allow_unicode: bool) -> str:

@@ -4,20 +4,17 @@ from typing import Annotated, Any
 
 import typer
 
-from scheduler_service.cli.connection import connect
+from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.execution_page import reference_by_id
 from scheduler_service.cli.executions import find_id
-from scheduler_service.cli.options import Commands, Cursor, Key, Limit, Output, Url, quote_argument
+from scheduler_service.cli.options import Commands, Cursor, Limit, quote_argument
 from scheduler_service.cli.output import (
     Column,
-    Format,
+    FieldsPage,
+    RowsPage,
     at,
-    moment_text,
     note,
-    show,
-    show_fields,
-    show_page,
-    total_text,
+    total,
 )
 
 app = Commands(
@@ -30,7 +27,15 @@ def _shard(row: Any) -> str | None:
     return None if row["shardIndex"] is None else f"{row['shardIndex']} of {row['shardTotal']}"
 
 
+def _show_queue(queue: dict[str, Any]) -> None:
+    FieldsPage(("depth", at("oldestAt"), "held", at("pausedAt")))(queue)
+    if queue["items"]:
+        print()
+    RowsPage(HELD, "no part is held")(queue)
+
+
 COLUMNS = (Column("name", free=True), "depth", at("oldestAt"), "held", at("pausedAt"))
+COUNTS = FieldsPage((total("queues", "queues"), "waiting", at("oldestAt", "oldest"), "held"))
 HELD = (
     Column("execution", reference_by_id, free=True),
     Column("part", _shard),
@@ -40,35 +45,29 @@ HELD = (
 )
 
 
-@app.command("list")
-def list_queues(
-    url: Url = None, key: Key = None, output: Output = Format.TABLE, limit: Limit = 50, cursor: Cursor = None
-) -> None:
+@app.command("list", page=RowsPage(COLUMNS, "no queue holds anything; a step with queue://NAME fills one"))
+def list_queues(api: ApiConnection, limit: Limit = 50, cursor: Cursor = None) -> Any:
     """List the queues in which parts wait or are held.
 
     Example: punctual queues list
     """
-    page = connect(url, key).get("/queues", limit=limit, cursor=cursor)
-    show_page(page, output, COLUMNS, empty="no queue holds anything; a step with queue://NAME fills one")
+    return api.get("/queues", limit=limit, cursor=cursor)
 
 
-@app.command("count")
-def count_parts(url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
+@app.command(
+    "count", page=FieldsPage((total("queues", "queues"), "waiting", at("oldestAt", "oldest"), "held"))
+)
+def count_parts(api: ApiConnection) -> Any:
     """Count the parts that wait and those that are held, in all queues together.
 
     Example: punctual queues count
     """
-    found = connect(url, key).get("/counts/queues")
-    if output is not Format.TABLE:
-        show(found, output)
-        return
-    oldest = moment_text(found["oldestAt"])
-    fields = [("queues", total_text(found["queues"])), ("waiting", found["waiting"]), ("oldest", oldest)]
-    show_fields([*fields, ("held", found["held"])])
+    return api.get("/counts/queues")
 
 
 @app.command("free")
 def free_part(
+    api: ApiConnection,
     name: Name,
     execution: Annotated[
         str, typer.Argument(help="The execution: JOB_ID#NUMBER, or its executionId.", metavar="EXECUTION")
@@ -76,68 +75,48 @@ def free_part(
     requests: Annotated[int, typer.Option("--request-counts", help="The attempt.", min=1)],
     step: Annotated[int, typer.Option(help="The step, from 0.", min=0)] = 0,
     shard: Annotated[int, typer.Option(help="The part, from 0.", min=0)] = 0,
-    url: Url = None,
-    key: Key = None,
 ) -> None:
     """Take a part from the instance that holds it, so that others may claim it.
 
     Example: punctual queues free images resize#1 --request-counts 1
     """
-    connection = connect(url, key)
     part = {
-        "executionId": find_id(connection, execution),
+        "executionId": find_id(api, execution),
         "requestCounts": requests,
         "step": step,
         "shardIndex": shard,
     }
-    connection.send("POST", f"{_path(name)}/free", body=part)
+    api.send("POST", f"{_path(name)}/free", body=part)
     note(f"the part of {execution} is free again")
 
 
 @app.command("pause")
-def pause_queue(name: Name, url: Url = None, key: Key = None) -> None:
+def pause_queue(api: ApiConnection, name: Name) -> None:
     """Let nothing be claimed from a queue; what waits keeps its place, and what is held goes on.
 
     Example: punctual queues pause images
     """
-    connect(url, key).send("POST", f"{_path(name)}/pause")
+    api.send("POST", f"{_path(name)}/pause")
     note(f"nothing is claimed from the queue {name} until: punctual queues resume {name}")
 
 
 @app.command("resume")
-def resume_queue(name: Name, url: Url = None, key: Key = None) -> None:
+def resume_queue(api: ApiConnection, name: Name) -> None:
     """Let what waits in a queue be claimed again.
 
     Example: punctual queues resume images
     """
-    found = connect(url, key).send("POST", f"{_path(name)}/resume")
+    found = api.send("POST", f"{_path(name)}/resume")
     note(f"the queue {name} goes on with {found['depth']} waiting")
 
 
-@app.command("get")
-def get_queue(
-    name: Name,
-    url: Url = None,
-    key: Key = None,
-    output: Output = Format.TABLE,
-    limit: Limit = 50,
-    cursor: Cursor = None,
-) -> None:
+@app.command("get", page=_show_queue)
+def get_queue(api: ApiConnection, name: Name, limit: Limit = 50, cursor: Cursor = None) -> Any:
     """Show how many parts wait in a queue, and who holds the others until when.
 
     Example: punctual queues get images
     """
-    queue = connect(url, key).get(_path(name), limit=limit, cursor=cursor)
-    if output is not Format.TABLE:
-        show(queue, output)
-        return
-    oldest = moment_text(queue["oldestAt"])
-    fields = [("depth", queue["depth"]), ("oldestAt", oldest), ("held", queue["held"])]
-    paused = [("pausedAt", moment_text(queue["pausedAt"]))] if queue.get("paused") else []
-    show_fields([*fields, *paused])
-    if queue["items"]:
-        print()
-    show_page(queue, output, HELD, empty="no part is held")
+    return api.get(_path(name), limit=limit, cursor=cursor)
 
 
 def _path(name: str) -> str:

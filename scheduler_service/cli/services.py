@@ -5,31 +5,29 @@ from typing import Annotated, Any
 import typer
 
 from scheduler_service.cli.applying import point_to_timers, read_declaration, refuse_repeated
-from scheduler_service.cli.connection import ApiConnection, connect
+from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.executions import check_success, wait_for
 from scheduler_service.cli.options import (
     Commands,
     Cursor,
-    Key,
     Limit,
     Output,
     Source,
     Timeout,
-    Url,
     Wait,
     quote_argument,
 )
 from scheduler_service.cli.output import (
     Column,
     Format,
+    RowsPage,
     at,
     moment_text,
     note,
     note_warnings,
-    show,
+    show_as,
     show_fields,
-    show_page,
     show_rows,
 )
 from scheduler_service.cli.wording import Part
@@ -64,109 +62,7 @@ TIMERS = (
 MOMENTS = ("createdAt", "updatedAt", "pausedAt")
 
 
-@app.command("list")
-def list_services(
-    url: Url = None, key: Key = None, output: Output = Format.TABLE, limit: Limit = 50, cursor: Cursor = None
-) -> None:
-    """List services.
-
-    Example: punctual services list
-    """
-    page = connect(url, key).get("/services", limit=limit, cursor=cursor)
-    empty = "no services; register one with 'punctual services apply NAME -f FILE'"
-    show_page(page, output, COLUMNS, empty=empty)
-
-
-@app.command("get")
-def get_service(name: Name, url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
-    """Show a service with its timers and instances.
-
-    Example: punctual services get billing
-    """
-    _present(connect(url, key).get(path_of(name)), output)
-
-
-@app.command("apply")
-def apply_service(
-    name: Name,
-    file: Source,
-    url: Url = None,
-    key: Key = None,
-    output: Output = Format.TABLE,
-    force: Annotated[
-        bool, typer.Option("--force", help="Apply it to its jobs at once, also to edited and foreign ones.")
-    ] = False,
-    wait: Wait = False,
-    timeout: Timeout = 60.0,
-) -> None:
-    """Register a service as a file declares it; --wait runs check-timers, so that its jobs exist.
-
-    Example: punctual services apply billing -f billing.yaml --wait
-    """
-    from scheduler_service.cli.documents import read_document
-
-    connection, document = connect(url, key), read_document(file)
-    pointer = point_to_timers(document.value)
-    body = _complete(connection, name, document.value)
-    refuse_repeated(document.definitions(pointer))
-    part = Part(document, "/timers", pointer)
-    query = {"force": "true" if force else None}
-    envelope = connection.exchange("PUT", path_of(name), query=query, body=body, part=part)
-    note_warnings(envelope.warnings, part)
-    if wait:
-        started = connection.send("POST", "/jobs/check-timers/trigger")
-        check_success(wait_for(connection, started["executionId"], timeout))
-    elif not force:
-        note("new and changed jobs are there; check-timers pauses removed ones later, or now with --wait")
-    _present(envelope.data, output)
-
-
-@app.command("pause")
-def pause_service(name: Name, url: Url = None, key: Key = None) -> None:
-    """Let no step be sent to a service; what waits keeps its place, and what runs goes on.
-
-    Example: punctual services pause billing
-    """
-    connect(url, key).send("POST", f"{path_of(name)}/pause")
-    note(f"no step is sent to the service {name} until: punctual services resume {name}")
-
-
-@app.command("resume")
-def resume_service(name: Name, url: Url = None, key: Key = None) -> None:
-    """Let the steps that wait for a service be sent.
-
-    Example: punctual services resume billing
-    """
-    connect(url, key).send("POST", f"{path_of(name)}/resume")
-    note(f"the service {name} goes on")
-
-
-@app.command("drift")
-def show_drift(
-    name: Name,
-    url: Url = None,
-    key: Key = None,
-    output: Output = Format.TABLE,
-    limit: Limit = 50,
-    cursor: Cursor = None,
-) -> None:
-    """Show which jobs differ from their declaration, and why; exit code 1 if any does.
-
-    Example: punctual services drift billing
-    """
-    page = connect(url, key).get(f"{path_of(name)}/drift", limit=limit, cursor=cursor)
-    if output is Format.TABLE and not page["items"]:
-        print("no drift")
-    else:
-        show_page(page, output, DRIFT)
-    if page["items"]:
-        raise typer.Exit(Exit.REFUSED)
-
-
-def _present(service: dict[str, Any], output: Format) -> None:
-    if output is not Format.TABLE:
-        show(service, output)
-        return
+def _show_service(service: dict[str, Any]) -> None:
     tables = {"instances": INSTANCES, "timers": TIMERS}
     shown = service | {name: moment_text(service[name]) for name in MOMENTS}
     shown["tags"] = ", ".join(service["tags"]) or None
@@ -178,6 +74,100 @@ def _present(service: dict[str, Any], output: Format) -> None:
             show_rows(service[name], columns, indent=2)
         else:
             print(f"no {name}")
+
+
+def _show_drift(page: dict[str, Any]) -> None:
+    if page["items"]:
+        RowsPage(DRIFT)(page)
+    else:
+        print("no drift")
+
+
+@app.command(
+    "list", page=RowsPage(COLUMNS, "no services; register one with 'punctual services apply NAME -f FILE'")
+)
+def list_services(api: ApiConnection, limit: Limit = 50, cursor: Cursor = None) -> Any:
+    """List services.
+
+    Example: punctual services list
+    """
+    return api.get("/services", limit=limit, cursor=cursor)
+
+
+@app.command("get", page=_show_service)
+def get_service(api: ApiConnection, name: Name) -> Any:
+    """Show a service with its timers and instances.
+
+    Example: punctual services get billing
+    """
+    return api.get(path_of(name))
+
+
+@app.command("apply", page=_show_service)
+def apply_service(
+    api: ApiConnection,
+    name: Name,
+    file: Source,
+    force: Annotated[
+        bool, typer.Option("--force", help="Apply it to its jobs at once, also to edited and foreign ones.")
+    ] = False,
+    wait: Wait = False,
+    timeout: Timeout = 60.0,
+) -> Any:
+    """Register a service as a file declares it; --wait runs check-timers, so that its jobs exist.
+
+    Example: punctual services apply billing -f billing.yaml --wait
+    """
+    from scheduler_service.cli.documents import read_document
+
+    document = read_document(file)
+    pointer = point_to_timers(document.value)
+    body = _complete(api, name, document.value)
+    refuse_repeated(document.definitions(pointer))
+    part = Part(document, "/timers", pointer)
+    query = {"force": "true" if force else None}
+    envelope = api.exchange("PUT", path_of(name), query=query, body=body, part=part)
+    note_warnings(envelope.warnings, part)
+    if wait:
+        started = api.send("POST", "/jobs/check-timers/trigger")
+        check_success(wait_for(api, started["executionId"], timeout))
+    elif not force:
+        note("new and changed jobs are there; check-timers pauses removed ones later, or now with --wait")
+    return envelope.data
+
+
+@app.command("pause")
+def pause_service(api: ApiConnection, name: Name) -> None:
+    """Let no step be sent to a service; what waits keeps its place, and what runs goes on.
+
+    Example: punctual services pause billing
+    """
+    api.send("POST", f"{path_of(name)}/pause")
+    note(f"no step is sent to the service {name} until: punctual services resume {name}")
+
+
+@app.command("resume")
+def resume_service(api: ApiConnection, name: Name) -> None:
+    """Let the steps that wait for a service be sent.
+
+    Example: punctual services resume billing
+    """
+    api.send("POST", f"{path_of(name)}/resume")
+    note(f"the service {name} goes on")
+
+
+@app.command("drift")
+def show_drift(
+    api: ApiConnection, name: Name, output: Output = Format.TABLE, limit: Limit = 50, cursor: Cursor = None
+) -> None:
+    """Show which jobs differ from their declaration, and why; exit code 1 if any does.
+
+    Example: punctual services drift billing
+    """
+    page = api.get(f"{path_of(name)}/drift", limit=limit, cursor=cursor)
+    show_as(page, output, _show_drift)
+    if page["items"]:
+        raise typer.Exit(Exit.REFUSED)
 
 
 def _period_of(timer: Any) -> Any:

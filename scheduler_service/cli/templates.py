@@ -6,16 +6,22 @@ from typing import Annotated, Any
 
 import typer
 
-from scheduler_service.cli.connection import connect
+from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import CommandError, Exit
-from scheduler_service.cli.options import Commands, Key, Output, Url
+from scheduler_service.cli.options import Commands
 from scheduler_service.cli.output import Format, note_warnings, show
 
 app = Commands(no_args_is_help=True, help="What a template would become, without a job.")
 
 
-@app.command("preview")
+def _show_value(preview: dict[str, Any]) -> None:
+    value = preview["value"]
+    show(value, Format.TABLE if isinstance(value, str) else Format.JSON)
+
+
+@app.command("preview", page=_show_value)
 def preview(
+    api: ApiConnection,
     template: Annotated[str, typer.Argument(help="A text; in a body also a JSON value.", metavar="TEMPLATE")],
     root: Annotated[
         str | None,
@@ -25,24 +31,15 @@ def preview(
         Path | None, typer.Option("-f", "--file", help="The root from a file (.json, .json5, .yaml), or -.")
     ] = None,
     place: Annotated[str, typer.Option(help="Where the template is: body, url or header.")] = "body",
-    url: Url = None,
-    key: Key = None,
-    output: Output = Format.TABLE,
-) -> None:
+) -> Any:
     """Show the value of a template, or the error that a job would get.
 
     Example: punctual templates preview '{"total": "${$.price}|json"}' --root '{"price": 4.2}'
     """
     body = {"template": _read_template(template, place), "root": _read_root(root, file), "place": place}
-    answer = connect(url, key).exchange("POST", "/templates/preview", body=body)
-    value = answer.data["value"]
-    if output is not Format.TABLE:
-        show(answer.data, output)
-    elif isinstance(value, str):
-        show(value, output)
-    else:
-        show(value, Format.JSON)
+    answer = api.exchange("POST", "/templates/preview", body=body)
     note_warnings(answer.warnings)
+    return answer.data
 
 
 @app.callback()

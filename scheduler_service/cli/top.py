@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scheduler_service.cli.connection import ApiConnection, connect
+from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import CommandError, Exit
-from scheduler_service.cli.options import Key, Output, Url, read_ago, read_seconds
+from scheduler_service.cli.options import Output, read_ago, read_seconds
 from scheduler_service.cli.output import Format, between, length_text, moment_text, show, text_of
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ Item = Mapping[str, Any]
 
 
 def top(
-    url: Url = None,
-    key: Key = None,
+    api: ApiConnection,
     output: Output = Format.TABLE,
     once: Annotated[bool, typer.Option("--once", help="Print one frame and end.")] = False,
     interval: Annotated[
@@ -58,7 +57,7 @@ def top(
     if interval < SHORTEST_SECONDS:
         remedy = f"give {SHORTEST_SECONDS:g} or more"
         raise CommandError(f"--interval {interval:g} is too short; {remedy}", Exit.USAGE)
-    source = FrameSource(api=connect(url, key))
+    source = FrameSource(api=api)
     if output is not Format.TABLE:
         show(source.read(), output)
     elif once or not sys.stdout.isatty():
