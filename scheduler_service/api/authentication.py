@@ -207,9 +207,8 @@ def _address_of(scope: Scope) -> str:
 def _too_many(wait: int) -> ApiProblem:
     seconds = -(-wait // SECOND)
     message = f"this key is not known, and too many wrong keys were tried; try again in {seconds} s"
-    problem = refuse(HTTPStatus.TOO_MANY_REQUESTS, "/Authorization", "limit", message)
-    problem.headers = (("retry-after", str(seconds)),)
-    return problem
+    status = HTTPStatus.TOO_MANY_REQUESTS
+    return refuse(status, "/Authorization", "limit", message, retry_seconds=seconds)
 
 
 def _unknown_key(message: str) -> ApiProblem:

@@ -253,9 +253,7 @@ def _read_flaw(wire: Mapping[str, str]) -> Flaw:
 
 
 def _no_room(error: NoRoom) -> ApiProblem:
-    problem = refuse(HTTPStatus.TOO_MANY_REQUESTS, "", "limit", str(error))
-    problem.headers = (("retry-after", "1"),)
-    return problem
+    return refuse(HTTPStatus.TOO_MANY_REQUESTS, "", "limit", str(error), retry_seconds=1)
 
 
 async def _find(request: ApiRequest) -> Operation:

@@ -12,7 +12,7 @@ from scheduler_service.api.bodies import header
 from scheduler_service.api.event_stream import HEADERS, MEDIA_TYPE, EventStreamResponse
 from scheduler_service.api.parameters import Values, check_length
 from scheduler_service.api.request import ApiRequest, Routes
-from scheduler_service.api.responses import ApiProblem, absent, invalid, refuse
+from scheduler_service.api.responses import absent, invalid, refuse
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.ports.catalogue import Catalogue
@@ -150,15 +150,11 @@ async def _follow(feed: EventFeed, last: EventId | None) -> EventReader:
     try:
         return await feed.follow(last)
     except FeedFull as error:
-        raise _later(HTTPStatus.TOO_MANY_REQUESTS, "limit", str(error), FULL_SECONDS) from None
+        status = HTTPStatus.TOO_MANY_REQUESTS
+        raise refuse(status, "", "limit", str(error), retry_seconds=FULL_SECONDS) from None
     except FeedClosed as error:
-        raise _later(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", str(error), 1) from None
-
-
-def _later(status: HTTPStatus, code: str, message: str, seconds: int) -> ApiProblem:
-    problem = refuse(status, "", code, message)
-    problem.headers = (("retry-after", str(seconds)),)
-    return problem
+        status = HTTPStatus.SERVICE_UNAVAILABLE
+        raise refuse(status, "", "unavailable", str(error), retry_seconds=1) from None
 
 
 def _read_last(request: ApiRequest) -> EventId | None:

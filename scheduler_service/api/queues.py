@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from http import HTTPStatus
 from typing import Any
 
@@ -26,7 +26,7 @@ from scheduler_service.domain.services import Kind
 from scheduler_service.engine.parts.options import read_queue
 from scheduler_service.language.values import LARGE_BYTES, as_json, parse_json
 from scheduler_service.pacing.slices import Slices
-from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
+from scheduler_service.persistence.common.pagination import mark_list, write_cursor
 from scheduler_service.security.callers import Role
 from scheduler_service.services.pull_queues import Completed, PullQueues
 
@@ -57,7 +57,7 @@ async def list_queues(request: ApiRequest) -> Response:
     """List the queues in which parts wait or are held, and those that are paused, by name."""
     queues, limit, tenant = _queues(request.deps), request.query["limit"], request.caller.tenant
     mark = mark_list("queues", tenant)
-    after = _read_place(request, mark)
+    after = request.place(mark)
     await request.deps.registry.look()
     paused = [one.name for one in request.deps.registry.pauses.all(Kind.QUEUE) if one.tenant == tenant]
     known = await queues.figures(QueueQuery(tenant, None, after, limit + 1))
@@ -80,7 +80,7 @@ async def read_queue_in_full(request: ApiRequest) -> Response:
     queues, limit, name = _queues(request.deps), request.query["limit"], _read_name(request)
     tenant = request.caller.tenant
     mark = mark_list("held", tenant, name)
-    after = _read_place(request, mark)
+    after = request.place(mark)
     await request.deps.registry.look()
     found = await queues.held(QueueQuery(tenant, name, after, limit + 1))
     now = request.deps.clock.now()
@@ -95,26 +95,18 @@ async def pause_queue(request: ApiRequest) -> Response:
 
     It need not have had any part: a queue is there as soon as a step or a worker names it.
     """
-    _, name, tenant = _queues(request.deps), _read_name(request), request.caller.tenant
-
-    async def work() -> dict[str, object]:
-        await request.deps.registry.pause_queue(tenant, name)
-        return await _show(request, name)
-
-    return succeed(await request.run_once(f"queues/{name}/pause", await request.body(), work))
+    return await _change_pause(request, "pause", request.deps.registry.pause_queue)
 
 
 @ROUTES.add("POST /queues/{name}/resume", Role.OPERATOR, data=answers.QueueLine)
 async def resume_queue(request: ApiRequest) -> Response:
     """Resume a queue: what waits in it may be claimed again."""
-    queues, name, tenant = _queues(request.deps), _read_name(request), request.caller.tenant
 
-    async def work() -> dict[str, object]:
+    async def resume(tenant: str, name: str) -> None:
         await request.deps.registry.catch_up()
-        await queues.resume(tenant, name)
-        return await _show(request, name)
+        await _queues(request.deps).resume(tenant, name)
 
-    return succeed(await request.run_once(f"queues/{name}/resume", await request.body(), work))
+    return await _change_pause(request, "resume", resume)
 
 
 @ROUTES.add(
@@ -227,6 +219,19 @@ def show_body(body: bytes) -> object:
     return parse_json(body)
 
 
+async def _change_pause(
+    request: ApiRequest, verb: str, change: Callable[[str, str], Awaitable[None]]
+) -> Response:
+    _queues(request.deps)
+    name = _read_name(request)
+
+    async def work() -> dict[str, object]:
+        await change(request.caller.tenant, name)
+        return await _show(request, name)
+
+    return succeed(await request.run_once(f"queues/{name}/{verb}", await request.body(), work))
+
+
 async def _while_connected(
     request: ApiRequest,
     claiming: Coroutine[Any, Any, tuple[Leased, ...]],
@@ -266,12 +271,6 @@ def _read_name(request: ApiRequest) -> str:
         text = "use letters, digits, '.', '_' and '-'"
         raise invalid("/name", "pattern", f"{name[:80]!r} is not a queue's name; {text}")
     return name
-
-
-def _read_place(request: ApiRequest, mark: str) -> str:
-    """Where the page before ended; empty: begin. Raises CursorError."""
-    cursor = request.query["cursor"]
-    return "" if cursor is None else read_cursor(mark, cursor, str)
 
 
 async def _show(request: ApiRequest, name: str) -> dict[str, object]:

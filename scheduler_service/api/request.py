@@ -24,6 +24,7 @@ from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.tracing import read_traceparent
 from scheduler_service.hosts.large_work import work_by_size
+from scheduler_service.persistence.common.pagination import read_cursor
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import Remembered
 from scheduler_service.security.callers import Caller, Role
@@ -128,6 +129,11 @@ class ApiRequest:
         raw = await self.body() or b"{}"
         await check_object(raw)
         return raw
+
+    def place(self, mark: str) -> str:
+        """Where the page before ended, of the list with this `mark`; empty: begin. Raises CursorError."""
+        cursor = self.query["cursor"]
+        return "" if cursor is None else read_cursor(mark, cursor, str)
 
     async def catch_up(self, job_key: str | None = None) -> tuple[Flaw, ...]:
         """Returns when the history has all that was recorded before, of the job or of all; mostly at once.

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from starlette.types import Message, Send
 
-from scheduler_service.api.responses import ApiProblem, refuse
+from scheduler_service.api.responses import refuse
 from scheduler_service.pacing.room import Room
 
 WAIT_SECONDS = 10.0
@@ -50,12 +50,8 @@ class RequestRoom:
         try:
             return await self._room.take(units)
         except TimeoutError:
-            raise self._no_room() from None
-
-    def _no_room(self) -> ApiProblem:
-        problem = refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", "busy", self._busy)
-        problem.headers = (("retry-after", "1"),)
-        return problem
+            status = HTTPStatus.SERVICE_UNAVAILABLE
+            raise refuse(status, "", "busy", self._busy, retry_seconds=1) from None
 
 
 class AnswerLine(Enum):

@@ -114,9 +114,13 @@ def write_flaw(flaw: Flaw) -> dict[str, str]:
     return {"pointer": flaw.pointer, "code": flaw.code, "message": flaw.message}
 
 
-def refuse(status: HTTPStatus, pointer: str, code: str, message: str) -> ApiProblem:
-    """A problem with one error."""
-    return ApiProblem(status, message, errors=({"pointer": pointer, "code": code, "message": message},))
+def refuse(
+    status: HTTPStatus, pointer: str, code: str, message: str, *, retry_seconds: int | None = None
+) -> ApiProblem:
+    """A problem with one error; `retry_seconds`: after so long the request may be sent again."""
+    headers = () if retry_seconds is None else (("retry-after", str(retry_seconds)),)
+    errors = ({"pointer": pointer, "code": code, "message": message},)
+    return ApiProblem(status, message, errors=errors, headers=headers)
 
 
 def invalid(pointer: str, code: str, message: str) -> ApiProblem:
@@ -144,10 +148,8 @@ def no_job(job_key: str) -> ApiProblem:
 
 def refused(refusal: Refusal) -> ApiProblem:
     """The refusal of a turn as a problem."""
-    problem = refuse(STATUSES[refusal.code], refusal.pointer, refusal.code.value, refusal.message)
-    if refusal.code is RefusalCode.LIMIT:
-        problem.headers = (("retry-after", "1"),)
-    return problem
+    code, wait = refusal.code, 1 if refusal.code is RefusalCode.LIMIT else None
+    return refuse(STATUSES[code], refusal.pointer, code.value, refusal.message, retry_seconds=wait)
 
 
 def count_fault(faults: Tally, error: StoreError) -> None:
@@ -168,9 +170,7 @@ def store_problem(error: StoreError, *, is_read: bool = False) -> ApiProblem:
     if isinstance(error, StoreUncertain) and not is_read:
         remedy = "ask again, or repeat it with the same Idempotency-Key"
         code, message = "unknown", f"it is not known whether this was done ({reason}); {remedy}"
-    problem = refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", code, message)
-    problem.headers = (("retry-after", "1"),)
-    return problem
+    return refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", code, message, retry_seconds=1)
 
 
 class LongAnswer(Response):

@@ -22,7 +22,7 @@ from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.services import GRACE, Kind, RateLimit, Service
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.pacing.slices import Slices
-from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
+from scheduler_service.persistence.common.pagination import mark_list, write_cursor
 from scheduler_service.security.callers import Role
 from scheduler_service.services.instances import Instance
 from scheduler_service.transport.addresses import read_url
@@ -102,7 +102,7 @@ async def list_services(request: ApiRequest) -> Response:
     await request.deps.registry.look()
     now = request.deps.clock.now()
     mark = mark_list("services", request.caller.tenant)
-    after, limit = _read_place(request, mark), request.query["limit"]
+    after, limit = request.place(mark), request.query["limit"]
     known = request.deps.registry.services(request.caller.tenant)
     found = [one for one in known if one.name > after][: limit + 1]
     items: list[msgspec.Raw] = []
@@ -151,7 +151,7 @@ async def show_drift(request: ApiRequest) -> Response:
     """Show where jobs differ from what a service declares, why, and what will be done."""
     service, limit = find_service(request), request.query["limit"]
     mark = mark_list("drift", service.tenant, service.name)
-    items, last = await request.deps.drift.read(service, after=_read_place(request, mark), limit=limit)
+    items, last = await request.deps.drift.read(service, after=request.place(mark), limit=limit)
     place = None if last is None else write_cursor(mark, last)
     return succeed({"items": items, "nextCursor": place})
 
@@ -272,12 +272,6 @@ async def _settle(request: ApiRequest, name: str) -> tuple[Flaw, ...]:
         return ()
     message = "the store did not take all declared jobs; the next registration or check-timers makes the rest"
     return (Problem("/timers", "not_scanned", message),)
-
-
-def _read_place(request: ApiRequest, mark: str) -> str:
-    """The last name of the page before. Raises CursorError (422)."""
-    cursor = request.query["cursor"]
-    return "" if cursor is None else read_cursor(mark, cursor, str)
 
 
 async def _show(

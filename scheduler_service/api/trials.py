@@ -107,9 +107,7 @@ def _below(flaws: Iterable[Flaw]) -> list[Flaw]:
 async def _check_room(request: ApiRequest) -> None:
     if await request.deps.trials.sweep() >= MOST_LIVING:
         message = f"{MOST_LIVING} trials are kept; each goes ten minutes after its beginning, or delete one"
-        problem = refuse(HTTPStatus.TOO_MANY_REQUESTS, "", "limit", message)
-        problem.headers = (("retry-after", "60"),)
-        raise problem
+        raise refuse(HTTPStatus.TOO_MANY_REQUESTS, "", "limit", message, retry_seconds=60)
 
 
 async def _run(request: ApiRequest, posted: _Posted, name: str) -> dict[str, object]:
