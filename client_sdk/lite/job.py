@@ -17,7 +17,7 @@ from client_sdk.client.jobs import Definition
 from client_sdk.errors import Flaw, Invalid
 from client_sdk.lite.definition import compile_lite
 from client_sdk.lite.sender import LiteSender
-from client_sdk.tasks import Tasks, cancel
+from client_sdk.loops import Tasks, cancel
 from scheduler_service.domain.effects import Abandon, Call, Delivery, Effect, Inform, Notify
 from scheduler_service.domain.events import (
     AlarmRang,

@@ -1,10 +1,17 @@
 """The wire format of requests and answers, defined once
 (SPEC sections 2, 3, 4, 5, 6, 7 and 10)."""
 
-from client_sdk.models.definition import JobDefinition, RetryPolicy
+from client_sdk.models.definition import JobDefinition, Misfire, RetryPolicy, Timer
 from client_sdk.models.fields import JOB_ID, JOB_ID_FORM, WireModel
-from client_sdk.models.parse import find_foreign, parse_definition, parse_model
-from client_sdk.models.problems import ModelError, Problem, point_to_posted, write_pointer
+from client_sdk.models.parse import (
+    ModelError,
+    Problem,
+    find_foreign,
+    parse_definition,
+    parse_model,
+    point_to_posted,
+    write_pointer,
+)
 from client_sdk.models.requests import (
     Activation,
     BulkExecutions,
@@ -24,7 +31,6 @@ from client_sdk.models.requests import (
 )
 from client_sdk.models.services import Heartbeat, InstanceRegistration, RateLimit, ServiceDeclaration
 from client_sdk.models.step import CancelUrl, CheckUrl, Notification, RequestStep
-from client_sdk.models.timer import Misfire, Timer
 
 __all__ = [
     "JOB_ID",

@@ -3,27 +3,24 @@
 import difflib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import ValidationError
 
-from client_sdk.models.definition import JobDefinition
+from client_sdk.models.definition import JobDefinition, Timer
 from client_sdk.models.fields import WireModel
-from client_sdk.models.problems import ModelError, Problem, write_pointer
-from client_sdk.models.timer import Timer
 
+MAY_BE_TEXT = ("timer", "checkUrl")
+"""The members of a definition that are an object or a string that holds one."""
 MAX_DEPTH = 64
 MAX_SUGGESTIONS = 50
 """Only this many problems get a suggested name: the search for one is slow."""
-
 MAX_LISTED = 1_000
 """More errors than these are not read one by one: reading 100,000 takes seconds."""
-
 Model = TypeVar("Model", bound=WireModel)
 Path = tuple[str | int, ...]
-
 CODES = {
     "missing": "required",
     "extra_forbidden": "unknown_field",
@@ -90,6 +87,38 @@ HINTS = {
     "respEnvName": "use letters, digits and '_', the first no digit",
     "method": "use an HTTP method, as in POST",
 }
+
+
+class Problem(NamedTuple):
+    """One error: its place (RFC 6901), its stable code, and a message."""
+
+    pointer: str
+    code: str
+    message: str
+
+
+class ModelError(ValueError):
+    """A value that does not have the wire format; `problems` holds each error once, never empty."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(dict.fromkeys(problems))
+        super().__init__(
+            "; ".join(f"{problem.pointer or '/'}: {problem.message}" for problem in self.problems)
+        )
+
+
+def write_pointer(path: Iterable[str | int]) -> str:
+    """The JSON Pointer of `path`, as in `/request/0/headers/X~1Y` (RFC 6901)."""
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
+
+
+def point_to_posted(pointer: str, definition: Mapping[str, object]) -> str:
+    """`pointer`, into a definition as it is read, as one into `definition` as it was posted (RFC 6901).
+
+    A string has no members: an error inside it is located at the string.
+    """
+    texts = [f"/{name}" for name in MAY_BE_TEXT if isinstance(definition.get(name), str)]
+    return next((text for text in texts if pointer.startswith(f"{text}/")), pointer)
 
 
 def parse_definition(data: object, *, is_json: bool = False) -> JobDefinition:

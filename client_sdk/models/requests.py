@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from client_sdk.models.definition import LabelName, read_timer
+from client_sdk.models.definition import LabelName, Timer, read_timer
 from client_sdk.models.fields import (
     Count,
     FilledText,
@@ -17,7 +17,6 @@ from client_sdk.models.fields import (
     Text,
     WireModel,
 )
-from client_sdk.models.timer import Timer
 
 LONGEST_WAIT = 60
 """In seconds: how long a claim may wait for work."""

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple
 
+from client_sdk.loops import cancel
 from client_sdk.target.execution import Execution
 from client_sdk.target.invoke import STOP_SECONDS
-from client_sdk.tasks import cancel
 
 NOTICE_SECONDS = 0.25
 """The end of an execution may be noticed here so much later than the begin of the next one."""

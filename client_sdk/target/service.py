@@ -18,6 +18,7 @@ from client_sdk.client import Client
 from client_sdk.client.jobs import Jobs
 from client_sdk.client.services import Services
 from client_sdk.errors import DeclarationError
+from client_sdk.loops import cancel
 from client_sdk.models import InstanceRegistration, ServiceDeclaration
 from client_sdk.models.services import check_name
 from client_sdk.signing import Verifier
@@ -43,7 +44,6 @@ from client_sdk.target.messages import (
 )
 from client_sdk.target.options import refuse_misplaced
 from client_sdk.target.registration import REGISTRATION_SECONDS, Registration, log_drain
-from client_sdk.tasks import cancel
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from client_sdk.errors import Flaw, Invalid, NotWanted, SdkError
+from client_sdk.loops import cancel
 from client_sdk.models import Completion, answers
 from client_sdk.target.classes import Provide
 from client_sdk.target.containment import LONGEST_MESSAGE, readable
@@ -19,7 +20,6 @@ from client_sdk.target.execution import Execution
 from client_sdk.target.invoke import End, end_by, hold, refused, run, wait_for_thread
 from client_sdk.target.messages import DEADLINE_HEADER, read_moment, read_number
 from client_sdk.target.parameters import WrongParameters
-from client_sdk.tasks import cancel
 from client_sdk.traces import TRACEPARENT
 from client_sdk.worker.lease import Lease
 

@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar, Unpack, cast
 from client_sdk.client import Client
 from client_sdk.client.paths import quote_name
 from client_sdk.errors import DeclarationError, Forbidden, SdkError, Unauthorized
+from client_sdk.loops import Tasks, cancel
 from client_sdk.models import InstanceRegistration, ServiceDeclaration, answers
 from client_sdk.models.services import check_name
 from client_sdk.outages import CLAIMS, OutageLog
@@ -17,7 +18,6 @@ from client_sdk.target.declaration import Declaration, JobOptions, job
 from client_sdk.target.keeper import Keeper
 from client_sdk.target.registration import REGISTRATION_SECONDS, Registration, log_drain
 from client_sdk.target.service import name_instance
-from client_sdk.tasks import Tasks, cancel
 from client_sdk.worker.lease import OUTAGE_SECONDS, Lease
 from client_sdk.worker.part import LocalRetry, do_part, read_deadline
 

@@ -21,8 +21,7 @@ from scheduler_service.api.definitions import (
     warn_of_names,
 )
 from scheduler_service.api.dependencies import Offload
-from scheduler_service.api.job_commands import run_command
-from scheduler_service.api.ownership import keep_creator, read_owner
+from scheduler_service.api.job_commands import keep_creator, read_owner, run_command
 from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.responses import (
     ApiProblem,

@@ -1,17 +1,24 @@
-"""Delivers an event to its job for a caller, and returns the kept reply under a known Idempotency-Key."""
+"""Delivers an event to its job for a caller, with the job's owner and creator (SPEC sections 2, 9, 10)."""
+
+import re
 
 import msgspec
 
+from client_sdk.models.services import SERVICE_NAME
+from scheduler_service.api.bodies import header
+from scheduler_service.api.definitions import CheckedDefinition, Creator, check_posted
 from scheduler_service.api.idempotency import key_reused
-from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import ENCODER, no_job, refused
-from scheduler_service.domain.execution import ExecutionState, write_execution_id
+from scheduler_service.api.request import FORM_OF_NAME, ApiRequest
+from scheduler_service.api.responses import ENCODER, invalid, no_job, refused
+from scheduler_service.domain.execution import ExecutionState, JobState, write_execution_id
 from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Reply, Started, Taken, Unchanged
 from scheduler_service.engine.machine import NO_JOB
 from scheduler_service.engine.status import find_state
 from scheduler_service.ports.delivery import Command
 
 _DECODER: msgspec.json.Decoder[Reply] = msgspec.json.Decoder(Taken | Unchanged | Started | Reactivated)
+OWNER_HEADER = "X-Service"
+_NAME = re.compile(SERVICE_NAME[1:-1])
 
 
 class CommandReply(msgspec.Struct, frozen=True):
@@ -56,3 +63,49 @@ async def _present_state(request: ApiRequest, job_id: str, known: Started) -> Ex
     execution_id = write_execution_id(known.uid, known.execute_number)
     found = await deps.history.execution(request.caller.tenant, execution_id)
     return known.state if found is None else ExecutionState(str(found["state"]))
+
+
+def read_owner(request: ApiRequest) -> str:
+    """The service whose key, or whose header `X-Service`, creates or updates a job; empty: no service.
+
+    Raises ApiProblem (422) for a header that is no name, or names another service than the key.
+    """
+    named = header(request.scope, OWNER_HEADER.lower().encode()) or ""
+    if named and _NAME.fullmatch(named) is None:
+        message = f"{OWNER_HEADER} {named[:140]!r} is no name of a service; use 1 to 128 of {FORM_OF_NAME}"
+        raise invalid(f"/{OWNER_HEADER}", "pattern", message)
+    of_key = request.caller.service or ""
+    if named and of_key and named != of_key:
+        message = f"{OWNER_HEADER} {named!r} is not the service of the key, {of_key!r}; leave the header out"
+        raise invalid(f"/{OWNER_HEADER}", "invalid", message)
+    return of_key or named
+
+
+class _Stored(msgspec.Struct, frozen=True, rename="camel"):
+    """Of a stored definition, who created it."""
+
+    creator: str | None = None
+    creator_name: str | None = None
+
+
+async def keep_creator(
+    request: ApiRequest, job_key: str, raw: bytes, checked: CheckedDefinition
+) -> CheckedDefinition:
+    """`checked`, made of `raw`, with the creator of the job of this key where it names none itself.
+
+    Returns `checked` where there is nothing to take over. So who sends a definition makes no difference to
+    its comparison. Raises StoreUnavailable.
+    """
+    if checked.has_creator:
+        return checked
+    entry = await request.deps.catalogue.get(job_key)
+    if entry is None or entry.state is JobState.DESTROYED:
+        return checked
+    text = await request.deps.store.definition(entry.uid, entry.revision)
+    stored = _Stored() if text is None else msgspec.json.decode(text, type=_Stored)
+    if stored.creator is None or stored.creator_name is None:
+        return checked
+    by = Creator(stored.creator, stored.creator_name)
+    if by == request.creator:
+        return checked
+    return await check_posted(request.deps, raw, request.path.get("jobId"), by)

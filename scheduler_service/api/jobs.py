@@ -19,9 +19,8 @@ from scheduler_service.api.definitions import (
     warn_of_names,
 )
 from scheduler_service.api.filters import JOB_FILTERS, job_query
-from scheduler_service.api.job_commands import run_command, run_command_once
+from scheduler_service.api.job_commands import keep_creator, read_owner, run_command, run_command_once
 from scheduler_service.api.listed_definitions import list_lines
-from scheduler_service.api.ownership import keep_creator, read_owner
 from scheduler_service.api.parameters import LONGEST_TEXT, check_length
 from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.request_room import AnswerLine

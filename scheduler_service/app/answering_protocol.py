@@ -7,7 +7,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from scheduler_service.api.event_stream import ENDLESS
-from scheduler_service.telemetry.library_logs import place_of
+from scheduler_service.telemetry.logs import place_of
 from scheduler_service.telemetry.tally import Tally
 
 LONGEST_FAULT = 300

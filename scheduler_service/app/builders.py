@@ -46,10 +46,9 @@ from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.trouble import HistoryWatch
 from scheduler_service.timing.misfire import count_missed
 from scheduler_service.transport.addresses import read_url
-from scheduler_service.transport.guard import EgressPolicy, judge_literal
+from scheduler_service.transport.guard import EgressPolicy, Guard, Route, judge_literal
 from scheduler_service.transport.lookups import SystemResolver
 from scheduler_service.transport.name_check import NameCheck
-from scheduler_service.transport.resolver import Guard, Route
 from scheduler_service.transport.response_room import ResponseRoom
 from scheduler_service.transport.sender import HttpSender, SystemFunction
 from scheduler_service.transport.service_urls import Directory, InvocationDirectory

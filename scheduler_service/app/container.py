@@ -52,7 +52,7 @@ from scheduler_service.ports.log import Log
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.event_feed import EventFeed
-from scheduler_service.telemetry.event_source import LocalEvents
+from scheduler_service.telemetry.event_ring import LocalEvents
 from scheduler_service.telemetry.metrics.exposition import Exposition
 from scheduler_service.telemetry.metrics.own_process import process_age
 from scheduler_service.telemetry.trouble import HISTORY, STORE, WorkerStores

@@ -13,8 +13,7 @@ import msgspec
 from scheduler_service.pacing.collector import tend_collector
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings, SettingsError
-from scheduler_service.telemetry.library_logs import take_library_logs
-from scheduler_service.telemetry.logs import EventLog, stderr_log
+from scheduler_service.telemetry.logs import EventLog, stderr_log, take_library_logs
 
 # More than a process of this service can use: 512 connections to each of a hundred busy targets.
 MOST_USEFUL = 65_536

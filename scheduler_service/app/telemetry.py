@@ -17,16 +17,13 @@ from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings, SettingsError
 from scheduler_service.settings.traces import Traces as TraceSettings
-from scheduler_service.telemetry.bad_endings import BadEndings
-from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
+from scheduler_service.telemetry.bad_endings import BadEndings, JobLife
+from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators, TurnObservers, observed
 from scheduler_service.telemetry.event_feed import EventFeed
-from scheduler_service.telemetry.event_source import EventSource
-from scheduler_service.telemetry.job_life import JobLife
-from scheduler_service.telemetry.log_occurrences import OccurrenceLog
+from scheduler_service.telemetry.event_ring import EventSource
 from scheduler_service.telemetry.metrics.executions import ExecutionMetrics
 from scheduler_service.telemetry.metrics.samples import Sample, Source
-from scheduler_service.telemetry.observation import TurnObservers, observed
-from scheduler_service.telemetry.occurrences import Occurrences
+from scheduler_service.telemetry.occurrences import OccurrenceLog, Occurrences
 from scheduler_service.telemetry.span_export import Collector, SpanExport, Traces, WriteSpans
 from scheduler_service.telemetry.tally import Tally
 from scheduler_service.telemetry.trouble import HistoryWatch, Standstills

@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from scheduler_service import how_to_install
-from scheduler_service.console.errors import VueMissing
 from scheduler_service.console.modules import CORE, Bundle, bundle_core, bundle_screen
+from scheduler_service.console.source import VueMissing
 
 TYPES = {
     "js": "text/javascript; charset=utf-8",

@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from scheduler_service.console.declarations import Import, Module, read_module
-from scheduler_service.console.errors import ModuleError
-from scheduler_service.console.source import Source, read_source
+from scheduler_service.console.source import ModuleError, Source, read_source
 
 MAIN = "main.js"
 CORE = "core.js"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scheduler_service.console.errors import ModuleError
+from scheduler_service.domain.errors import PunctualError
 
 _TOKEN = re.compile(
     r"""
@@ -22,6 +22,24 @@ _NOT_NEWLINE = re.compile(r"[^\n]")
 _VALUE_WORDS = "await case delete do else in instanceof new of return throw typeof void yield"
 _BEFORE_VALUES = frozenset(_VALUE_WORDS.split())
 _AFTER_VALUES = frozenset(")]}")
+
+
+class ConsoleError(PunctualError):
+    """The console cannot be served; the message names the remedy."""
+
+
+class ModuleError(ConsoleError):
+    """A module is not of the form that the bundler takes: `FILE:LINE: what, and what to do`."""
+
+    def __init__(self, path: str, line: int, message: str) -> None:
+        super().__init__(f"{path}:{line}: {message}")
+        self.path = path
+        self.line = line
+        self.reason = message
+
+
+class VueMissing(ConsoleError):
+    """The package that carries Vue is not installed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from client_sdk.models import (
     RequestStep,
     parse_definition,
 )
-from client_sdk.models.timer import FILLED_DUE_TIME
+from client_sdk.models.definition import FILLED_DUE_TIME
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.timing.timer import TimerKind, TimerText, is_period, kind_of

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from client_sdk.models import JobDefinition
-from client_sdk.models.problems import write_pointer
+from client_sdk.models.parse import write_pointer
 from client_sdk.models.step import RequestStep
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.domain.moments import SECOND

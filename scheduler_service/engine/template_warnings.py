@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
 from client_sdk.models import JobDefinition
-from client_sdk.models.problems import write_pointer
+from client_sdk.models.parse import write_pointer
 from scheduler_service.domain.errors import Problem
 from scheduler_service.engine.program import Target
 from scheduler_service.engine.scope import ANYTHING

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.library_logs import place_of
 from scheduler_service.telemetry.log_text import shorten
+from scheduler_service.telemetry.logs import place_of
 
 AGAIN_MS = SECOND
 

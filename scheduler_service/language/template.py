@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from client_sdk.models.problems import write_pointer
+from client_sdk.models.parse import write_pointer
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.language.compiled import (
     UNREAD,

@@ -1,6 +1,7 @@
 """Chooses instances for steps, and admits calls as capacity and rate limits allow (SPEC section 13)."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
 from functools import partial
@@ -14,10 +15,8 @@ from scheduler_service.domain.parts import SPREAD, Chosen
 from scheduler_service.domain.services import InstancePlace, Loss, RateLimit
 from scheduler_service.domain.wire import Token
 from scheduler_service.ports.clock import Timekeeper
-from scheduler_service.services.in_flight import InFlight
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.losses import Losses
-from scheduler_service.services.rate_window import RateWindow, Window
 from scheduler_service.services.routing_policies import (
     LEAST_BUSY,
     RANDOM,
@@ -29,6 +28,50 @@ from scheduler_service.services.routing_policies import (
 from scheduler_service.services.wait_queues import Key, WaitQueue, WaitQueues
 
 AVOID_MS = 10 * SECOND
+
+
+class Window(Protocol):
+    """What counts for one rate limit in this process; moments are steady ms."""
+
+    def wait(self, limit: RateLimit, now: int) -> int:
+        """Milliseconds until another call may be allowed; 0: it is."""
+
+    def want(self, count: int, now: int) -> None:
+        """So many calls wait for being allowed."""
+
+    def take(self, now: int) -> None:
+        """Counts a call."""
+
+    def give_back(self, taken: int, count: int) -> None:
+        """Of the calls that were counted at `taken`, `count` were not made."""
+
+
+class RateWindow:
+    """The calls of the last `per` ms, all of which are made in this process."""
+
+    def __init__(self) -> None:
+        self._calls: deque[int] = deque()
+
+    def wait(self, limit: RateLimit, now: int) -> int:
+        """Milliseconds until another call is allowed; 0: now."""
+        calls = self._calls
+        while calls and calls[0] <= now - limit.per:
+            calls.popleft()
+        if len(calls) < limit.count:
+            return 0
+        return calls[len(calls) - limit.count] + limit.per - now
+
+    def want(self, count: int, now: int) -> None:
+        """Nobody else has anything to give."""
+
+    def take(self, now: int) -> None:
+        """Counts a call."""
+        self._calls.append(now)
+
+    def give_back(self, taken: int, count: int) -> None:
+        """Of the calls that were counted at `taken`, `count` were not made. Older ones count no more."""
+        for _ in range(min(count, self._calls.count(taken))):  # `wait` has removed those that are over
+            self._calls.remove(taken)
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -344,3 +387,69 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 
 def _queue_of(call: CallPart) -> WaitQueue:
     return ("call", call.tenant, call.service, call.instance)
+
+
+class _CallInFlight(msgspec.Struct, frozen=True, gc=False):
+    place: InstancePlace
+    since: int
+
+
+class InFlight:
+    """Counts the open calls of each instance. Moments are steady ms; nothing is stored."""
+
+    def __init__(self) -> None:
+        self._calls: dict[Token, _CallInFlight] = {}
+        self._open: dict[InstancePlace, dict[Token, int]] = {}
+
+    def busy(self, place: InstancePlace, load: float, seen: int, elsewhere: int = 0) -> float:
+        """The load of the instance: what it reported at `seen`, plus the calls it was given since.
+
+        At least the number of its open calls, with those that it has `elsewhere`.
+        """
+        calls = self._open.get(place)
+        if not calls:
+            return max(load, elsewhere)
+        since = sum(moment >= seen for moment in calls.values())
+        return max(len(calls) + elsewhere, load + since)
+
+    def counts(self) -> list[tuple[InstancePlace, int]]:
+        """The open calls of each instance that has some."""
+        return [(place, len(calls)) for place, calls in self._open.items()]
+
+    def holds(self, token: Token) -> bool:
+        """Whether this call or search holds a place."""
+        return token in self._calls
+
+    def hold(self, token: Token, place: InstancePlace, now: int) -> None:
+        """Counts a call, or one that a search has reserved."""
+        self.leave(token)
+        self._calls[token] = _CallInFlight(place, now)
+        self._open.setdefault(place, {})[token] = now
+
+    def pass_on(self, held: Token, token: Token) -> None:
+        """Hands the place that a search reserved to the call that it led to."""
+        call = self._calls[held]
+        self.leave(held)
+        self.hold(token, call.place, call.since)
+
+    def held_for(self, token: Token, place: InstancePlace) -> Token | None:
+        """The token of the search by which the attempt of `token` reserved a place at the instance."""
+        for held in self._open.get(place, ()):
+            if _attempt(held) == _attempt(token) and held.kind != token.kind:
+                return held
+        return None
+
+    def leave(self, token: Token) -> InstancePlace | None:
+        """Ends a call. Returns where it was; None: it held no place."""
+        call = self._calls.pop(token, None)
+        if call is None:
+            return None
+        calls = self._open[call.place]
+        del calls[token]
+        if not calls:
+            del self._open[call.place]
+        return call.place
+
+
+def _attempt(token: Token) -> tuple[str, int, int]:
+    return token.uid, token.execute_number, token.request_counts

@@ -1,13 +1,17 @@
 """A line of the log for each execution that ends badly, delivery given up, and firing that was missed."""
 
+from collections.abc import Callable, Iterator
+
 from scheduler_service.domain.execution import (
     DeliveryState,
     ExecutionState,
     FiringOutcome,
+    JobState,
     TriggeredBy,
     write_execution_id,
 )
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.domain.records import (
     AttemptEnded,
     CheckEnded,
@@ -17,10 +21,12 @@ from scheduler_service.domain.records import (
     StepEnded,
 )
 from scheduler_service.domain.tracing import trace_in, trace_of
+from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.flood import omits_of
 from scheduler_service.telemetry.log_text import host_of, safe_message, shorten
+from scheduler_service.telemetry.occurrences import Occurrences
 
 EXHAUSTED = frozenset({"limit", "policy_spent"})
 """The reasons of `engine.retry.GiveUp` that say that retries are used up."""
@@ -184,3 +190,63 @@ def _code(error: str | None) -> str | None:
 
 def _execution_of(batch: Batch, record: FiringRecord) -> str | None:
     return None if record.execute_number is None else write_execution_id(batch.uid, record.execute_number)
+
+
+class JobLife:
+    """Publishes the changes between two catalogue entries of a job; `wall` gives wall ms.
+
+    No record says them, and the store alone does not know the entry before: turns show both.
+    """
+
+    def __init__(self, *, occurrences: Occurrences, wall: Callable[[], int]) -> None:
+        self._occurrences = occurrences
+        self._wall = wall
+
+    def observe(self, before: CatalogueEntry | None, after: CatalogueEntry) -> None:
+        """A turn made `after` of `before` (`hosts.host_parts.ObserveJob`). Never raises."""
+        occurrences = self._occurrences
+        if occurrences.are_wanted and not (before is not None and _is_alike(before, after)):
+            for kind in changes_of(before, after):
+                occurrences.publish(
+                    Occurrence(
+                        kind=kind,
+                        at=self._wall(),
+                        tenant=after.tenant,
+                        job_id=after.job_id,
+                        uid=after.uid,
+                        state=after.state.value,
+                        revision=after.revision,
+                    )
+                )
+
+
+def _is_alike(before: CatalogueEntry, after: CatalogueEntry) -> bool:
+    """Whether the turn was about executions alone, as most are."""
+    return before.state is after.state and before.revision == after.revision and before.uid == after.uid
+
+
+def changes_of(before: CatalogueEntry | None, after: CatalogueEntry) -> Iterator[OccurrenceKind]:
+    """What happened to the job, in order. `before` None: there was no such job."""
+    old = None if before is None or before.state is JobState.DESTROYED else before
+    if after.state is JobState.DESTROYED:
+        if old is not None:
+            yield OccurrenceKind.JOB_DESTROYED
+        return
+    if old is None or old.uid != after.uid:
+        yield OccurrenceKind.JOB_CREATED
+        return
+    if old.revision != after.revision:
+        yield OccurrenceKind.JOB_UPDATED
+    if old.state is not after.state:
+        yield from _change_of_state(old, after)
+
+
+def _change_of_state(old: CatalogueEntry, after: CatalogueEntry) -> Iterator[OccurrenceKind]:
+    match after.state:
+        case JobState.PAUSED:
+            yield OccurrenceKind.JOB_PAUSED
+        case JobState.FINISHED:
+            yield OccurrenceKind.JOB_FINISHED
+        case JobState.ACTIVE if old.state is JobState.PAUSED or old.revision == after.revision:
+            # A finished job that gets another timer is updated, and not resumed.
+            yield OccurrenceKind.JOB_RESUMED

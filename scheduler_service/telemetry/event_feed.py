@@ -7,8 +7,7 @@ from typing import Any
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.occurrences import Occurrence
 from scheduler_service.telemetry.event_reader import EventId, EventReader
-from scheduler_service.telemetry.event_ring import EventRing
-from scheduler_service.telemetry.event_source import EventSource
+from scheduler_service.telemetry.event_ring import EventRing, EventSource
 from scheduler_service.telemetry.occurrences import Leave
 
 KEEP_SECONDS = 300.0

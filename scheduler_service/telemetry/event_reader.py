@@ -5,8 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, Protocol
 
 from scheduler_service.domain.occurrences import Occurrence
-from scheduler_service.telemetry.event_ring import EventRing, RingEvent
-from scheduler_service.telemetry.event_source import EventSource
+from scheduler_service.telemetry.event_ring import EventRing, EventSource, RingEvent
 
 LOOKED_AT = 500
 """Events that one read looks at, at most: what a filter leaves out costs time, too."""

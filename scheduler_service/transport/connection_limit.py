@@ -8,7 +8,7 @@ from collections.abc import Callable
 from scheduler_service.transport.connection import HttpConnection
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
 from scheduler_service.transport.errors import TimedOut, TransportError
-from scheduler_service.transport.resolver import Route
+from scheduler_service.transport.guard import Route
 
 # Per route at the same time. Opening a connection costs several times what an exchange does: when hundreds of
 # calls are due at one moment, the first connections serve most of them before another one could be opened.

@@ -10,7 +10,7 @@ from ipaddress import IPv4Address
 
 from client_sdk.trust import explain_tls
 from scheduler_service.transport.addresses import Address, Site
-from scheduler_service.transport.connection import ConnectionOwner, HttpConnection, ReadBuffer
+from scheduler_service.transport.connection import ConnectionOwner, HttpConnection, ReadBuffer, make_prober
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import (
     ConnectFailed,
@@ -19,8 +19,7 @@ from scheduler_service.transport.errors import (
     has_descriptor,
     is_exhausted,
 )
-from scheduler_service.transport.probe import make_prober
-from scheduler_service.transport.resolver import Guard, Route
+from scheduler_service.transport.guard import Guard, Route
 from scheduler_service.transport.response_room import ResponseRoom
 
 _CONNECT_SECONDS = 5.0  # for one of several addresses, so that a dead first one leaves time for the next

@@ -5,10 +5,9 @@ import socket
 from collections import deque
 from functools import cached_property
 
-from scheduler_service.transport.connection import HttpConnection, ReadBuffer
+from scheduler_service.transport.connection import HttpConnection, ReadBuffer, make_prober
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import ConnectFailed, Unreached
-from scheduler_service.transport.probe import make_prober
 from scheduler_service.transport.response_parser import ParsedResponse
 
 HOST = "127.0.0.1"

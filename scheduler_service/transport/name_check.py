@@ -6,8 +6,7 @@ from functools import partial
 
 import msgspec
 
-from scheduler_service.transport.guard import EgressPolicy
-from scheduler_service.transport.resolver import Resolver
+from scheduler_service.transport.guard import EgressPolicy, Resolver
 
 MOST_LOOKUPS = 64
 """Lookups that may be open at a time; names beyond them are left out."""

@@ -17,7 +17,7 @@ from scheduler_service.transport.connector import Connector
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
 from scheduler_service.transport.errors import ConnectFailed, Exhausted, TransportError
-from scheduler_service.transport.resolver import Guard, Route
+from scheduler_service.transport.guard import Guard, Route
 from scheduler_service.transport.response_room import ResponseRoom
 
 _EXHAUSTED_SECONDS = 0.05  # until a connection is tried again for which this machine had no descriptor

@@ -30,10 +30,9 @@ from scheduler_service.transport.errors import (
     TransportError,
     Unreached,
 )
-from scheduler_service.transport.guard import EgressPolicy
+from scheduler_service.transport.guard import EgressPolicy, Guard, Resolver, Route
 from scheduler_service.transport.pool import Pool
 from scheduler_service.transport.request_bytes import APART_BYTES, Hop, RequestWriter, count_spans
-from scheduler_service.transport.resolver import Guard, Resolver, Route
 from scheduler_service.transport.response_parser import ParsedResponse
 from scheduler_service.transport.response_room import ResponseRoom
 from scheduler_service.transport.service_urls import Directory, InvocationDirectory, Located, ServiceUrls

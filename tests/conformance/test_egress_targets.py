@@ -12,9 +12,8 @@ import pytest
 
 from scheduler_service.transport.addresses import Address, Target, read_url
 from scheduler_service.transport.errors import TransportError
-from scheduler_service.transport.guard import EgressPolicy
+from scheduler_service.transport.guard import EgressPolicy, Guard, Route
 from scheduler_service.transport.request_bytes import Hop
-from scheduler_service.transport.resolver import Guard, Route
 from scheduler_service.transport.response_parser import ParsedResponse
 from scheduler_service.transport.sender import follow
 from scheduler_service.transport.service_urls import ServiceUrls

@@ -1,6 +1,5 @@
 """The members of `data` in the answers (SPEC section 10, the table of shapes), for readers and OpenAPI."""
 
-from client_sdk.models.answers.bulk import Bulk, Operation, OperationProblem, StartedExecution
 from client_sdk.models.answers.counts import (
     DeliveryCounts,
     DurationSpread,
@@ -32,6 +31,7 @@ from client_sdk.models.answers.executions import (
 )
 from client_sdk.models.answers.form import AnswerModel, Listing, ProblemDetails, ProblemError
 from client_sdk.models.answers.jobs import (
+    Bulk,
     Destroyed,
     Family,
     ItemResult,
@@ -39,9 +39,12 @@ from client_sdk.models.answers.jobs import (
     JobLine,
     JobTimer,
     LatestExecution,
+    Operation,
+    OperationProblem,
     Option,
     Results,
     RevisionLine,
+    StartedExecution,
     Trial,
     Triggered,
 )

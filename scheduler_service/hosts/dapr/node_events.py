@@ -10,7 +10,7 @@ from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.cluster import ClusterEvents, EventGroup
 from scheduler_service.ports.errors import explain
-from scheduler_service.telemetry.event_source import EventSink
+from scheduler_service.telemetry.event_ring import EventSink
 from scheduler_service.telemetry.occurrences import Leave, Occurrences
 from scheduler_service.telemetry.tally import Tally
 

@@ -12,12 +12,13 @@ import yaml
 from scheduler_service.cli.output import (
     Column,
     Format,
+    RowsPage,
     at,
     length_text,
     moment_text,
     note,
     show,
-    show_page,
+    show_as,
     show_rows,
     spell_out_what_streams_lack,
     text_of,
@@ -37,18 +38,18 @@ def test_a_row_is_one_line_without_colour_off_a_terminal(capsys: pytest.CaptureF
 
 def test_a_list_says_where_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     """A table that is not all is not shown as if it were."""
-    show_page({"items": ROWS, "nextCursor": "xyz"}, Format.TABLE, ("jobId",))
+    show_as({"items": ROWS, "nextCursor": "xyz"}, Format.TABLE, RowsPage(("jobId",)))
     assert "--cursor xyz" in capsys.readouterr().err
-    show_page({"items": ROWS, "nextCursor": None}, Format.TABLE, ("jobId",))
+    show_as({"items": ROWS, "nextCursor": None}, Format.TABLE, RowsPage(("jobId",)))
     assert capsys.readouterr().err == ""
 
 
 def test_programs_get_json_or_yaml(capsys: pytest.CaptureFixture[str]) -> None:
     """The same data, whole (16)."""
     page = {"items": ROWS, "nextCursor": None, "text": "é\x1b"}
-    show_page(page, Format.JSON, ("jobId",))
+    show_as(page, Format.JSON, RowsPage(("jobId",)))
     assert json.loads(capsys.readouterr().out) == page
-    show_page(page, Format.YAML, ("jobId",))
+    show_as(page, Format.YAML, RowsPage(("jobId",)))
     assert yaml.safe_load(capsys.readouterr().out) == page
 
 
@@ -85,10 +86,10 @@ def test_a_terminal_that_lacks_a_character_gets_a_stand_in(
 def test_an_empty_list_is_a_message(capsys: pytest.CaptureFixture[str]) -> None:
     """On standard error: nothing to show is no error; programs get the empty list."""
     page = {"items": [], "nextCursor": None}
-    show_page(page, Format.TABLE, ("jobId", "state"), empty="no jobs; create one")
+    show_as(page, Format.TABLE, RowsPage(("jobId", "state"), "no jobs; create one"))
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "no jobs; create one\n")
-    show_page(page, Format.JSON, ("jobId", "state"), empty="no jobs; create one")
+    show_as(page, Format.JSON, RowsPage(("jobId", "state"), "no jobs; create one"))
     assert json.loads(capsys.readouterr().out) == page
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from scheduler_service.api.application import create_api
 from scheduler_service.console.application import POLICY, create_console
-from scheduler_service.console.errors import ModuleError
 from scheduler_service.console.files import Asset, ConsoleFiles, read_vue
+from scheduler_service.console.source import ModuleError
 from tests.unit.api.world import World
 
 pytestmark = pytest.mark.anyio

@@ -3,8 +3,7 @@
 import pytest
 
 from scheduler_service.console.declarations import Module, read_module
-from scheduler_service.console.errors import ModuleError
-from scheduler_service.console.source import read_source
+from scheduler_service.console.source import ModuleError, read_source
 from tests.rows import each_row
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.console.errors import VueMissing
 from scheduler_service.console.files import (
     CARRIER,
     TextUse,
@@ -25,6 +24,7 @@ from scheduler_service.console.files import (
     write_screen,
 )
 from scheduler_service.console.modules import Bundle
+from scheduler_service.console.source import VueMissing
 from tests.rows import each_row
 
 PLACES = {

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler_service.console.errors import ModuleError
 from scheduler_service.console.modules import Bundle, bundle_core, bundle_screen
+from scheduler_service.console.source import ModuleError
 from tests.rows import each_row
 
 TEXTS = {

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_service.domain.services import RateLimit
-from scheduler_service.services.rate_window import RateWindow
+from scheduler_service.services.router import RateWindow
 
 
 @given(

@@ -9,8 +9,7 @@ import pytest
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.telemetry.event_feed import KEEP_SECONDS, EventFeed, FeedClosed, FeedFull
 from scheduler_service.telemetry.event_reader import LOOKED_AT, UNKNOWN, EventReader, Taken, read_event_id
-from scheduler_service.telemetry.event_ring import EventRing
-from scheduler_service.telemetry.event_source import LocalEvents
+from scheduler_service.telemetry.event_ring import EventRing, LocalEvents
 from scheduler_service.telemetry.occurrences import Occurrences
 from tests.rows import each_row
 

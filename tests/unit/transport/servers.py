@@ -9,10 +9,9 @@ from typing import Any
 
 from scheduler_service.transport.addresses import Address
 from scheduler_service.transport.deadlines import Deadlines
-from scheduler_service.transport.guard import EgressPolicy
+from scheduler_service.transport.guard import EgressPolicy, Guard
 from scheduler_service.transport.lookups import SystemResolver
 from scheduler_service.transport.pool import Pool
-from scheduler_service.transport.resolver import Guard
 from scheduler_service.transport.response_room import ResponseRoom
 from scheduler_service.transport.sender import HttpSender
 from tests.manual_clock import ManualClock

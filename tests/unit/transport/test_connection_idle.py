@@ -2,7 +2,7 @@
 
 import socket
 
-from scheduler_service.transport.probe import make_prober
+from scheduler_service.transport.connection import make_prober
 
 
 def test_a_probe_hears_bytes_and_the_end_of_its_own_socket() -> None:

@@ -9,7 +9,7 @@ from scheduler_service.transport.connection import HttpConnection, ReadBuffer
 from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
-from scheduler_service.transport.resolver import Route
+from scheduler_service.transport.guard import Route
 
 pytestmark = pytest.mark.anyio
 

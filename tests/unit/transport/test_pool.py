@@ -10,7 +10,7 @@ import pytest
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.transport.addresses import Address, read_url
 from scheduler_service.transport.errors import TimedOut
-from scheduler_service.transport.resolver import Route
+from scheduler_service.transport.guard import Route
 from tests.unit.transport.exchanges import OK, request
 from tests.unit.transport.servers import Peer, Stage, repeating
 
