@@ -241,7 +241,7 @@ def test_an_error_has_its_place(lines: Lines) -> None:
     assert event == "library_failed"
     assert keys["error"] == "RuntimeError: first"
     first, second = keys["where"].split(" < ")
-    assert first.startswith("test_library_logs.py:")
+    assert first.startswith("test_logs.py:")
     assert first.endswith(" fail")
     assert second.endswith(" test_an_error_has_its_place")
 
