@@ -1,4 +1,4 @@
-"""What the nodes of a cluster share: claims before commits, the outbox, the table of nodes.
+"""What the nodes of a cluster share: the jobs and their turns, the outbox, the table of nodes.
 
 Everything here raises StoreError.
 """
@@ -21,8 +21,8 @@ from scheduler_service.ports.state import NoteDamaged, Remembered, Settlement
 class Node(msgspec.Struct, frozen=True):
     """A scheduler process by its last heartbeat. `started_at` is wall, `seen_at` steady ms.
 
-    `reads_claims` 0: its program does not know that a claim may be the commit of its turn. `format` is that
-    of the shared tables which its program knows; "": a program before 0.2.0, which does not say it.
+    `format` is that of the shared tables which its program knows; "": a program before 0.2.0, which does not
+    say it.
     """
 
     node_id: str
@@ -34,7 +34,6 @@ class Node(msgspec.Struct, frozen=True):
     seen_at: int
     jobs_held: int
     running: int
-    reads_claims: int = 1
     format: str = ""
 
     @property
@@ -43,15 +42,17 @@ class Node(msgspec.Struct, frozen=True):
         return Holder(self.node_id, self.boot)
 
 
-class TurnClaim(msgspec.Struct, frozen=True):
-    """One turn before its commit: `sequence` follows `expected`, the one that was read, by `holder`.
+TURNS_IN_ROWS = "0009"
+"""The first format in which each claim is the commit of its turn; older programs know other ones."""
 
-    `at` is the steady moment of the claim. `definition`: the text, where the turn brings a revision. `copy`:
-    the state that will be written, where another node may overwrite it late, or that will not be, where the
-    claim itself `is_commit`. `is_exact`: nobody has compared the state that was read with the store's, so the
-    claim is taken from `expected` alone. `may_wait`: nothing is sent after the turn, so it may be claimed
-    some milliseconds later, together with others. `remembered`: an answer to keep where the claim is the
-    commit of a creation; other turns have theirs in their state.
+
+class TurnClaim(msgspec.Struct, frozen=True):
+    """One turn, whole: `sequence` follows `expected`, the one that was read (NOTHING: no such job).
+
+    `at` is the steady moment of the claim, `state` what the row keeps of the job after it. `definition`: the
+    text, where the turn brings a revision. `may_wait`: nothing is sent after the turn, so it may be claimed
+    some milliseconds later, together with others. `is_first`: the job is created without its actor, and no
+    reminder guards it.
     """
 
     entry: CatalogueEntry
@@ -61,26 +62,16 @@ class TurnClaim(msgspec.Struct, frozen=True):
     holder: Holder
     at: int
     definition: bytes | None = None
-    copy: bytes | None = None
-    is_exact: bool = False
-    may_wait: bool = False
-    is_commit: bool = False
+    state: bytes = b""
+    deliveries: tuple[Delivery, ...] = ()
+    queued: tuple[QueueWrite, ...] = ()
     remembered: Remembered | None = None
-
-
-class LatestClaim(msgspec.Struct, frozen=True):
-    """Who claimed a job last, with the state that the claim brought, if it brought one.
-
-    Where it `is_commit`, that state was written nowhere else.
-    """
-
-    holder: Holder
-    copy: bytes | None = None
-    is_commit: bool = False
+    may_wait: bool = False
+    is_first: bool = False
 
 
 class QueueTurn(msgspec.Struct, frozen=True):
-    """What the committed turn `sequence` of a life of a job wants in the queues; `at` is steady."""
+    """What the turn `sequence` of a life of a job wants in the queues; `at` is steady."""
 
     uid: str
     sequence: int
@@ -89,7 +80,7 @@ class QueueTurn(msgspec.Struct, frozen=True):
 
 
 class Unbegun(msgspec.Struct, frozen=True):
-    """A job of `creator` whose first state lies with its claim; moments are wall."""
+    """A job of `creator` that was created without its actor, and had no turn since; moments are wall."""
 
     job_id: str
     due: int
@@ -98,13 +89,14 @@ class Unbegun(msgspec.Struct, frozen=True):
 
 
 class ClaimedJob(msgspec.Struct, frozen=True):
-    """The catalogue's row of a job, and who claimed its latest turn."""
+    """A job after its latest turn, and who took that. `state` None: it lies where 0.1.0 has written it."""
 
     entry: CatalogueEntry
     sequence: int
     holder: Holder
-    at: int
     due: Due
+    state: bytes | None
+    is_first: bool = False
 
 
 class PendingBatches(Protocol):
@@ -124,16 +116,10 @@ class ClusterStore(Protocol):
     def pending_history(self) -> PendingBatches:
         """Records of deliveries that the history may not have yet."""
 
-    @property
-    def is_synced(self) -> bool:
-        """Whether what was written outlives a power loss, and the end of the database's own process."""
-
     async def claim(self, claim: TurnClaim) -> None:
-        """Claims a turn and brings the catalogue to it. Raises StoreConflict: nothing was written.
+        """Makes a turn durable: the job's row and all that the turn writes, in one transaction.
 
-        It is taken from the sequence that was read; or where the row is this very holder's, who holds the
-        job's lock; or where the present claim is older than 5 s: its turn can no longer end. The two latter
-        not where it `is_exact`, nor where the present claim is a commit.
+        Raises StoreConflict: the job is not at the sequence that was read, and nothing was written.
         """
 
     async def claim_all(self, claims: Sequence[TurnClaim]) -> Sequence[StoreError | None]:
@@ -142,33 +128,28 @@ class ClusterStore(Protocol):
         What cannot be stored fails alone.
         """
 
-    async def release(self, claim: TurnClaim, entry: CatalogueEntry, due: Due) -> None:
-        """Makes the job's row what it was before `claim`, `entry` and `due`, where that is still the latest.
-
-        For a turn that was certainly not written.
-        """
-
-    async def find(self, job_id: str) -> ClaimedJob | None:
-        """The row of a job, destroyed ones too, or None."""
+    async def load(self, job_id: str) -> ClaimedJob | None:
+        """A job after its latest turn, destroyed ones too, or None."""
 
     async def sequence(self, job_id: str) -> int | None:
-        """The turn that was claimed last; None: no such job."""
+        """The sequence of the latest turn; None: no such job."""
 
-    async def latest(self, job_id: str) -> LatestClaim | None:
-        """The claim of the job's latest turn; None: no such job."""
+    async def old_copy(self, job_id: str) -> bytes | None:
+        """The state that a node of 0.1.0 has written beside its claim, if it has."""
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
         """A definition as posted, or None."""
 
     async def keep(
         self, deliveries: Sequence[Delivery], answers: Sequence[Remembered], holder: Holder
-    ) -> list[Delivery]:
-        """Keeps deliveries and answers of a committed turn; returns the deliveries that are new."""
+    ) -> None:
+        """Keeps answers of no turn, and what a state of 0.1.0 has; a delivery that is there stays."""
 
     async def enqueue(self, turn: QueueTurn) -> None:
-        """Writes into the queues, all or nothing, once: where they have this turn or a later one of the same
-        life, nothing. So any node may bring what it finds in the state of a job, however often.
-        """
+        """Writes into the queues what a state of 0.1.0 wants there, once for a turn, however often."""
+
+    async def unsent(self, deliveries: Sequence[Delivery], holder: Holder) -> list[Delivery]:
+        """Those of `deliveries` that are kept, not done, and to be sent by `holder`."""
 
     async def settle(self, settlements: Sequence[Settlement], now: int, holder: Holder) -> None:
         """Writes the state of deliveries; done ones are removed after an hour (`now` steady ms)."""
@@ -194,9 +175,9 @@ class ClusterStore(Protocol):
         """Jobs whose alarm should have rung by `now`, the longest overdue first."""
 
     async def unbegun(self, after: tuple[int, str], until: int, limit: int) -> list[Unbegun]:
-        """Jobs without a turn by their actor that are due up to `until` (wall), in order of (due, job_id).
+        """Jobs without a turn since their creation, in order of (due, job_id), `after` a pair of these.
 
-        Those `after` a pair of these.
+        They are due up to `until` (wall).
         """
 
     async def abandoned(self, alive: Iterable[Holder], since: int, limit: int) -> dict[str, int]:
@@ -212,10 +193,7 @@ class ClusterStore(Protocol):
         """Removes a destroyed job, its counters, definitions and kept answers; False: there is none."""
 
     async def prune(self, now: Now) -> None:
-        """Removes kept answers after 24 h; deliveries that are done, and copies of older states, after one.
-
-        The copy of a job's latest state stays: the job may not have been read since the overwriting.
-        """
+        """Removes kept answers after 24 h, and deliveries that are done after one."""
 
 
 class ClusterNodes(Protocol):
@@ -232,6 +210,9 @@ class ClusterNodes(Protocol):
 
     async def forget(self, before: int) -> None:
         """Removes nodes that were not seen since `before`."""
+
+    async def remove(self, holders: Sequence[Holder]) -> None:
+        """Removes these nodes: their heartbeats count no more, and they commit nothing."""
 
     async def next_epoch(self) -> int:
         """A number above all that were returned before."""

@@ -58,7 +58,6 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "answer_not_taken": Word(WARNING, "The answer of a target was not delivered to its job in time."),
         "attempt_failed": Word(DEBUG, "An attempt failed and is retried.", kind=("error",)),
         "call_failed": Word(ERROR, "A call between the service process and a worker process met a defect."),
-        "claim_not_released": Word(WARNING, "A claim whose turn was not written could not be taken back."),
         "call_not_sent": Word(WARNING, "A request was held back, because this node had no heartbeat."),
         "calls_delayed": Word(WARNING, "Calls wait, because few descriptors are left for calls."),
         "claim_not_returned": Word(WARNING, "A part that nobody heard of could not be handed back."),
@@ -132,8 +131,8 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "node_stalled": Word(ERROR, "This process did not run for a while."),
         "notice_dropped": Word(WARNING, "A target is not told of a cancellation: too many are pending."),
         "observer_failed": Word(ERROR, "What watches the turns met a defect; the turns themselves did not."),
+        "older_nodes_awaited": Word(WARNING, "This node takes no turns beside nodes of an older version."),
         "operation_failed": Word(ERROR, "A piece of an operation on many jobs, or its record, met a defect."),
-        "outbox_not_written": Word(WARNING, "Notifications and kept answers of a turn could not be stored."),
         "part_not_delivered": Word(WARNING, "The end of a part could not be delivered to its job yet."),
         "process_described": Word(
             WARNING, "What a part of the process is doing, asked for by SIGUSR1.", kind=("part",)
@@ -168,7 +167,6 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "sidecar_changed": Word(WARNING, "Something came or went that this node needs."),
         "spans_dropped": Word(WARNING, "Spans of traces reach no collector.", kind=("reason",)),
         "start_delayed": Word(WARNING, "The system jobs could not be created yet; it is tried again."),
-        "state_replaced": Word(WARNING, "An older state of a job was replaced by the present one."),
         "state_restored": Word(WARNING, "A job of the catalogue had no state and was created again."),
         "stopped": Word(INFO, "The last line of the service."),
         "store_answered_unasked": Word(

@@ -44,9 +44,7 @@ async def _measure(url: str, jobs: int, starts: int, claims: int) -> None:
     store, engine = SharedStore(database=database), database.dialect.engine
     try:
         state = b"s" * 1_100
-        await store.claim(
-            TurnClaim(entry("seed"), Due(wall=1), 0, 1, ALIVE[0], NOW, copy=state, is_commit=True)
-        )
+        await store.claim(TurnClaim(entry("seed"), Due(wall=1), 0, 1, ALIVE[0], NOW, state=state))
         await store.keep([delivery(1)], [], ALIVE[0])
         _run(engine, "ALTER TABLE jobs SET (autovacuum_enabled = off)", *_fill(jobs), "VACUUM ANALYZE")
         await _ask(store, f"{jobs} jobs of living nodes")

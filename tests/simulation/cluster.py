@@ -23,7 +23,7 @@ from scheduler_service.hosts.dapr.node import Cluster
 from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
-from scheduler_service.ports.cluster import Node, TurnClaim
+from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node, TurnClaim
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import Commit, StoredJob
@@ -145,7 +145,9 @@ class ClusterLife(Life):
             skew=self._shared.skew, on_step=_keep_nothing, wall=around.wall, monotonic=around.loop.time
         )
         epoch, now = await nodes.next_epoch(), clock.now()
-        said = Node(name, str(epoch), f"http://{name}", "0", "running", now.wall, now.steady, 0, 0)
+        said = Node(
+            name, str(epoch), f"http://{name}", "0", "running", now.wall, now.steady, 0, 0, TURNS_IN_ROWS
+        )
         heartbeat = NodeHeartbeat(nodes=nodes, clock=clock, node=said, log=self._log)
         await heartbeat.enter()
         self.client = StandInClient(self._shared.standin, name, counted.doing)

@@ -114,7 +114,7 @@ class ActorClient:
 
     async def read(self, job_id: str) -> Job | None:
         """The job after its latest turn, contexts of qos 0 as well. Raises StoreError."""
-        row = await self._store.find(job_id)
+        row = await self._store.load(job_id)
         if row is None or row.entry.state is JobState.DESTROYED:
             return None  # a request to the actor of a job that never was would fill the memory with it
         packed = read_reply(await self._invoke(job_id, write_ask(None), HELD_MS)).document

@@ -9,13 +9,13 @@ from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.dapr.active_actors import ActiveActors
 from scheduler_service.hosts.dapr.actor_client import ActorClient
-from scheduler_service.hosts.dapr.actor_store import ActorStore, TakeOver
 from scheduler_service.hosts.dapr.deactivation import Deactivation, Resolve
 from scheduler_service.hosts.dapr.direct_creation import DirectCreation
 from scheduler_service.hosts.dapr.first_loads import FirstLoads
 from scheduler_service.hosts.dapr.first_rings import FirstRings, TakeDue
 from scheduler_service.hosts.dapr.handover import Handovers
 from scheduler_service.hosts.dapr.host import DaprHost, HostComponents
+from scheduler_service.hosts.dapr.job_store import LONGEST_TURN_MS, ClusterJobs, TakeOver
 from scheduler_service.hosts.dapr.leaving import Leaving
 from scheduler_service.hosts.dapr.local_turns import LocalTurns
 from scheduler_service.hosts.dapr.node import Cluster, LocalJobs, NodeContext
@@ -23,7 +23,6 @@ from scheduler_service.hosts.dapr.reminders import ReminderAlarms, Ring
 from scheduler_service.hosts.dapr.send_guard import NodeSendGuard
 from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.hosts.dapr.sweep import Sweep, Tend, tend_nothing
-from scheduler_service.hosts.dapr.turn_commits import LONGEST_TURN_MS
 from scheduler_service.hosts.dapr.turns import ClusterTurns, OwnerOf, no_owner
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.host_parts import Act, HostParts
@@ -75,7 +74,7 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
         return await local_turns.take(job_id, command)
 
     tasks = Tasks()
-    store = ActorStore(node=node, take_over=take_over)
+    store = ClusterJobs(node=node, take_over=take_over)
     programs = ProgramCache(read=store.definition, compiler=parts.core.compile)
     client = ActorClient(node=node, programs=programs, tasks=tasks, take_here=take_here)
     redelivery = _make_redelivery(parts, node, client)
@@ -172,7 +171,7 @@ def _make_creation(
     )
 
 
-def _make_turn(parts: DaprParts, node: NodeContext, local: LocalJobs, store: ActorStore, act: Act) -> Turn:
+def _make_turn(parts: DaprParts, node: NodeContext, local: LocalJobs, store: ClusterJobs, act: Act) -> Turn:
     """The turn on a job; `act` starts its effects."""
     return Turn(
         parts,
@@ -190,7 +189,7 @@ def _make_turn(parts: DaprParts, node: NodeContext, local: LocalJobs, store: Act
 
 
 def _make_turns(
-    parts: DaprParts, node: NodeContext, local: LocalJobs, store: ActorStore, turn: Turn, leaving: Leaving
+    parts: DaprParts, node: NodeContext, local: LocalJobs, store: ClusterJobs, turn: Turn, leaving: Leaving
 ) -> ClusterTurns:
     """The turns that daprd delivers."""
     return ClusterTurns(

@@ -1,11 +1,9 @@
-"""What the actor store of a node keeps of its jobs between two turns."""
+"""What a node keeps of its jobs between two turns, beside the jobs themselves."""
 
 from collections import OrderedDict
+from collections.abc import Iterable
 
-from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.common.actor_document import FORMAT, ActorDocument, pack_batches
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered
 
@@ -17,69 +15,34 @@ CACHED_STATES = 50_000
 
 
 class CachedState:
-    """`raw` is the state in the store as of `checked_at` (steady ms), `sequence` the one of its turn.
+    """`sequence` is that of the job's latest turn as of `checked_at` (steady ms).
 
-    `found` is another state that was read since, until it is loaded. `began` is the start of the present
-    turn, `period` the liveness period of that moment, `is_compared` whether it goes on from a state that was
-    compared with the store's within the second; a state of an older `generation` always is. `batches` are
-    those that the history has not confirmed, `deliveries` and `answers` those that SQL does not have yet.
-    Until `copies_until` (steady ms) a node that counts as dead may write over the state. `qos` is that of the
-    job after the turn (`Commit.qos`). While it `is_unsaved`, the state lies with its claim alone, the actor
-    store has an older one or none, and `raw` is the state that lies with the claim. `messages` are the
-    answers to the latest messages, each with the steady moment since when it is known here.
+    `began` is the start of the present turn, `period` the liveness period of that moment; a state of an older
+    `generation` is compared with the store's before each turn. `batches` are those that the history has not
+    confirmed. `messages` are the answers to the latest messages, each with the steady moment since when it is
+    known here.
     """
 
-    __slots__ = (
-        "answers",
-        "batches",
-        "began",
-        "checked_at",
-        "copies_until",
-        "deliveries",
-        "found",
-        "generation",
-        "is_compared",
-        "is_unsaved",
-        "messages",
-        "period",
-        "qos",
-        "raw",
-        "sequence",
-    )
+    __slots__ = ("batches", "began", "checked_at", "generation", "messages", "period", "sequence")
 
-    def __init__(self, *, raw: bytes, began: int, period: int, generation: int) -> None:
-        self.raw = raw
+    def __init__(
+        self, *, sequence: int, began: int, period: int, generation: int, messages: Iterable[Remembered] = ()
+    ) -> None:
+        self.sequence = sequence
         self.began = self.checked_at = began
         self.period = period
         self.generation = generation
-        self.found: bytes | None = None
-        self.is_compared = True
-        self.is_unsaved = False
-        self.qos = 1
-        self.copies_until = 0
-        self.sequence = 0
         self.batches: dict[tuple[str, int], Batch] = {}
-        self.deliveries: list[Delivery] = []
-        self.answers: list[Remembered] = []
-        self.messages: tuple[tuple[int, Remembered], ...] = ()
+        self.messages = tuple((began, message) for message in messages)
 
     def is_to_compare(self, now: int, generation: int, *, will_commit: bool) -> bool:
-        """Whether the turn that begins has to compare it; a claim over an older one is to be exact."""
+        """Whether the turn that begins has to compare it; the claim of one that `will_commit` does."""
         is_fresh, is_trusted = now - self.checked_at < FRESH_FOR_MS, self.generation == generation
-        self.is_compared = is_fresh or not (is_trusted and will_commit)
         return not is_trusted or (not is_fresh and not will_commit)
 
-    @property
-    def needs_copy(self) -> bool:
-        """Whether the claim of the present turn is to be its commit, and has a copy of its state."""
-        return self.is_unsaved or self.began < self.copies_until
-
     def answer_to(self, asked: Remembered) -> Remembered | None:
-        """What was answered to a message that has come before; None: it is new.
-
-        Under an Idempotency-Key: what SQL does not have yet.
-        """
-        known = (one for _, one in self.messages) if asked.is_of_message else self.answers
+        """What was answered to a message that has come before; None: it is new."""
+        known = (one for _, one in self.messages)
         return next((one for one in known if (one.scope, one.key) == (asked.scope, asked.key)), None)
 
     def messages_after(self, commit: Commit) -> tuple[tuple[int, Remembered], ...]:
@@ -91,40 +54,6 @@ class CachedState:
 
     def _lately(self) -> tuple[tuple[int, Remembered], ...]:
         return tuple(one for one in self.messages if self.began - one[0] < MESSAGE_MS)
-
-    def document_of(
-        self, commit: Commit, writer: Holder, messages: tuple[tuple[int, Remembered], ...]
-    ) -> ActorDocument:
-        """The document of a turn, with all that the history and SQL may not have yet."""
-        own = () if commit.batch is None else (commit.batch,)
-        answer = commit.remembered
-        answers = () if answer is None or answer.is_of_message else (answer,)
-        return ActorDocument(
-            format=FORMAT,
-            sequence=commit.sequence,
-            writer=writer,
-            entry=commit.entry,
-            due=commit.due,
-            document=commit.document,
-            batches=pack_batches((*self.batches.values(), *own)),
-            deliveries=(*self.deliveries, *commit.deliveries),
-            remembered=(*self.answers, *answers),
-            queued=commit.queued,
-            qos=commit.qos,
-            messages=tuple(message for _, message in messages),
-        )
-
-    def inherit(self, before: "CachedState", document: ActorDocument) -> bool:
-        """Takes over from `before` what is pending, where this process wrote `document` itself.
-
-        A batch that is not in `document` belongs to a save that did not happen. True: a save whose result was
-        unknown did happen, and SQL does not have its deliveries and answers yet.
-        """
-        written = {(batch.uid, batch.sequence) for batch in document.batches}
-        self.batches = {key: batch for key, batch in before.batches.items() if key in written}
-        self.deliveries, self.answers = before.deliveries, before.answers
-        has_more = bool(document.deliveries or document.remembered)
-        return has_more and document.sequence > before.sequence
 
 
 class CachedStates:
@@ -168,7 +97,7 @@ class CachedStates:
         self._job_ids[key] = batch.job_id
 
     def forget_batch(self, key: tuple[str, int]) -> None:
-        """No later state has it: it is in the history, or its turn was not written."""
+        """No later state has it: it is in the history."""
         state = self._states.get(self._job_ids.pop(key, ""))
         if state is not None:
             state.batches.pop(key, None)

@@ -1,13 +1,14 @@
-"""Creates jobs without their actors: the claim of such a job is its commit, and has its first state.
+"""Creates jobs without their actors, so that no sidecar is asked.
 
-The state lies beside the claim until the job's actor has taken a turn, so no sidecar is asked. The claims of
-an array are written in groups; those of single creations together with all that waits when they come. What
-is due soon waits in this process, all else is found by the sweep (decisions 52 and 59).
+The claims of an array are written in groups; those of single creations together with all that waits when they
+come. What is due soon waits in this process, all else is found by the sweep (decisions 52 and 59).
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+
+import msgspec
 
 from scheduler_service.domain.events import Created
 from scheduler_service.domain.moments import SECOND
@@ -17,19 +18,13 @@ from scheduler_service.hosts.commit_builder import remember_reply
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.first_rings import TakeDue, waits_at_creator
 from scheduler_service.hosts.dapr.history_wait import HistoryWait
+from scheduler_service.hosts.dapr.job_store import claim_of
 from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
-from scheduler_service.hosts.dapr.turn_commits import LONGEST_TURN_MS
 from scheduler_service.hosts.host_parts import TurnParts
 from scheduler_service.hosts.job_cache import LockedJob, PendingCommit
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.pacing.slices import Slices
-from scheduler_service.persistence.common.actor_document import (
-    FORMAT,
-    ActorDocument,
-    pack_batches,
-    write_actor_document,
-)
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUncertain
@@ -40,8 +35,6 @@ from scheduler_service.timing.timer import TimerKind
 GROUP_SIZE = 250
 SOON_MS = 2 * SECOND
 """A job that is created alone and due sooner is created by its actor, which would have to load it at once."""
-# Another node may have found no job before the commit, and claims it a turn later at most: over one of 5 s.
-LONGEST_CLAIM_MS = LONGEST_TURN_MS
 
 Answer = Reply | StoreError
 
@@ -51,8 +44,8 @@ class DirectCreation:
 
     It can where the database has nothing of a job, this node has it not in memory, and it does nothing at
     once. All others take the turn Created through `client`, so each has the reply of its actor. `client` does
-    so too while this node is past its heartbeat, or stops, and over a database that does not keep through a
-    power loss what it has confirmed. `expect` gets the jobs that wait here for their first moment.
+    so too while this node is past its heartbeat, or stops. `expect` gets the jobs that wait here for their
+    first moment.
     """
 
     def __init__(
@@ -121,8 +114,8 @@ class DirectCreation:
         return [answers[place] for place in range(len(definitions))]
 
     def _may_commit(self) -> bool:
-        """Whether a claim of this node may be a commit: also where it outlives a power loss alone."""
-        return self._liveness.is_current and self._store.is_synced and not self._is_closed
+        """Whether this node may claim jobs."""
+        return self._liveness.is_current and not self._is_closed
 
     async def _create(self, commands: Mapping[int, Command], soonest: int = 0) -> dict[int, Answer]:
         """The answers of those that were created, or may have been; none of them is due within `soonest`."""
@@ -132,7 +125,7 @@ class DirectCreation:
             begun = await self._begin(commands, soonest, locked)
             at = self._clock.now().steady
             claims = [self._claim(commands[place], pending, at) for place, pending in begun.items()]
-            errors = await self._commit(claims, at)
+            errors = await self._commit(claims)
             for (place, pending), error in zip(begun.items(), errors, strict=True):
                 if not isinstance(error, StoreConflict):
                     self._finish(pending.commit, error)
@@ -186,21 +179,17 @@ class DirectCreation:
         one.cached.forget()
         self._jobs.leave(one)
 
-    async def _commit(self, claims: Sequence[TurnClaim], at: int) -> Sequence[StoreError | None]:
+    async def _commit(self, claims: Sequence[TurnClaim]) -> Sequence[StoreError | None]:
         """For each None, or its error; StoreConflict: there is such a job, or was one."""
         if not claims:
             return []
         try:
-            errors = await self._store.claim_all(claims)
+            return await self._store.claim_all(claims)
         except StoreError as error:
             return [error] * len(claims)
-        if self._clock.now().steady - at <= LONGEST_CLAIM_MS:
-            return errors
-        late = StoreUncertain("the database took longer than 2 s; another node may have been faster")
-        return [error or late for error in errors]
 
     def _claim(self, command: Command, pending: PendingCommit, at: int) -> TurnClaim:
-        """The claim of a job of which the database has nothing, with the state that it begins with.
+        """The claim of a job of which the database has nothing.
 
         Nor has it an answer under the command's Idempotency-Key: that goes when the life that it began ends.
         """
@@ -208,29 +197,8 @@ class DirectCreation:
         if remembered is not None:
             reply = pending.decision.reply
             remembered = remember_reply(commit.entry.job_id, remembered, reply, command.answer)
-        state = ActorDocument(
-            format=FORMAT,
-            sequence=commit.sequence,
-            writer=self._holder,
-            entry=commit.entry,
-            due=commit.due,
-            document=commit.document,
-            batches=() if commit.batch is None else pack_batches((commit.batch,)),
-            is_first=True,
-            qos=commit.qos,
-        )
-        return TurnClaim(
-            entry=commit.entry,
-            due=commit.due,
-            expected=commit.expected,
-            sequence=commit.sequence,
-            holder=self._holder,
-            at=at,
-            definition=commit.definition,
-            copy=write_actor_document(state),
-            is_exact=True,
-            remembered=remembered,
-        )
+            commit = msgspec.structs.replace(commit, remembered=remembered)
+        return claim_of(commit, holder=self._holder, at=at, expected=commit.expected, is_first=True)
 
     def _finish(self, commit: Commit, error: StoreError | None) -> None:
         """The database has the job; after an error it may, and the alarm makes its actor look."""

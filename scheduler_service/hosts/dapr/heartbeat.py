@@ -14,11 +14,12 @@ from scheduler_service.hosts.dapr.liveness import (
     OFF,
     OFFLINE_AFTER_MS,
     Liveness,
+    is_alive,
 )
 from scheduler_service.hosts.dapr.membership import Membership
 from scheduler_service.hosts.lasting_work import keep_at
 from scheduler_service.ports.clock import Timekeeper
-from scheduler_service.ports.cluster import ClusterNodes, Node
+from scheduler_service.ports.cluster import TURNS_IN_ROWS, ClusterNodes, Node
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.tally import Outage
@@ -44,9 +45,7 @@ class NodeHeartbeat:
     """Writes the heartbeat every 3 s; a node without one for 10 s is offline (SPEC section 14).
 
     `liveness` is what the other nodes take this one for. A node without its sidecar is gone for them.
-    `all_read_claims`: every node that may take a turn knows that a claim may be the commit of its turn. One
-    that has not stopped may come back, however long it was silent, until its row is removed. `left_at`: when
-    another node was last seen to stop, or to be gone (steady ms).
+    `left_at`: when another node was last seen to stop, or to be gone (steady ms).
     """
 
     def __init__(self, *, nodes: ClusterNodes, clock: Timekeeper, node: Node, log: Log) -> None:
@@ -57,7 +56,6 @@ class NodeHeartbeat:
         self.liveness = Liveness(clock=clock)
         self._alive: frozenset[Holder] = frozenset()
         self._stopping: frozenset[Holder] = frozenset()
-        self.all_read_claims = False
         self._membership = Membership(log=log, own=node.holder)
         self._outage = Outage("heartbeat_not_written", "heartbeat_written_again", log=log)
         self.left_at = -OFFLINE_AFTER_MS
@@ -84,8 +82,10 @@ class NodeHeartbeat:
     async def enter(self) -> None:
         """Registers this node. Raises StoreUnavailable where a live node has the same name.
 
-        The entry of a dead node with this name is replaced when it is 10 s old, which is waited for.
+        The entry of a dead node with this name is replaced when it is 10 s old, which is waited for. So is
+        the end of each node whose program makes turns durable in another way (before TURNS_IN_ROWS).
         """
+        await self._outlast_older_nodes()
         seen_at = await self._try_to_enter()
         while seen_at is not None:
             await self._clock.sleep(HEARTBEAT_INTERVAL_MS // 3)
@@ -126,6 +126,22 @@ class NodeHeartbeat:
     async def forget_old(self) -> None:
         """Removes nodes that have been gone for a day. Raises StoreError."""
         await self._nodes.forget(self._clock.now().steady - DAY)
+
+    async def _outlast_older_nodes(self) -> None:
+        """Returns once none is alive; those that are gone cannot come back."""
+        told = frozenset[str]()
+        while True:
+            older = [one for one in await self._nodes.list() if one.format < TURNS_IN_ROWS]
+            now = self._clock.now().steady
+            alive = frozenset(one.node_id for one in older if is_alive(one, now))
+            if not alive:
+                if older:
+                    await self._nodes.remove([one.holder for one in older])
+                return
+            if alive != told:
+                self._log("older_nodes_awaited", nodes=sorted(alive), remedy="stop these nodes")
+                told = alive
+            await self._clock.sleep(HEARTBEAT_INTERVAL_MS // 3)
 
     async def _try_to_enter(self) -> int | None:
         """None: this node is registered; else the latest heartbeat of the node that has its name."""
@@ -191,4 +207,3 @@ class NodeHeartbeat:
         self._stopping = self._alive & {one.holder for one in nodes if one.state == DRAINING}
         if self.stopping or before - self._alive:
             self.left_at = now.steady
-        self.all_read_claims = all(one.reads_claims or one.state == OFF for one in nodes)

@@ -8,11 +8,11 @@ import msgspec
 from scheduler_service.domain.events import Created
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.dapr.actor_client import ActorClient
-from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.deactivation import Deactivation
 from scheduler_service.hosts.dapr.direct_creation import DirectCreation
 from scheduler_service.hosts.dapr.first_loads import FirstLoads
 from scheduler_service.hosts.dapr.heartbeat import HeartbeatListener
+from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.leaving import Leaving
 from scheduler_service.hosts.dapr.liveness import CUT_OFF, DRAINING, RUNNING
 from scheduler_service.hosts.dapr.local_turns import LocalTurns
@@ -35,7 +35,7 @@ class HostComponents(msgspec.Struct, frozen=True, kw_only=True):
     creation: DirectCreation
     first_loads: FirstLoads
     local: LocalJobs
-    store: ActorStore
+    store: ClusterJobs
     turns: ClusterTurns
     leaving: Leaving
     local_turns: LocalTurns

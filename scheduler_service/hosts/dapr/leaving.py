@@ -9,7 +9,7 @@ import asyncio
 
 from scheduler_service.domain.events import HandedOver
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.hosts.dapr.actor_store import ActorStore
+from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.job_cache import CachedJob
@@ -29,7 +29,7 @@ class Leaving:
     """
 
     def __init__(
-        self, *, node: NodeContext, local: LocalJobs, store: ActorStore, turn: Turn, effects: EffectHandlers
+        self, *, node: NodeContext, local: LocalJobs, store: ClusterJobs, turn: Turn, effects: EffectHandlers
     ) -> None:
         self._sidecar = node.sidecar
         self._clock = node.clock

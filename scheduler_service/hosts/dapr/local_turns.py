@@ -1,7 +1,7 @@
 """Turns that this node takes past daprd: rings and answers of jobs whose actors are active here.
 
-Such a turn is one whose request daprd has given up: daprd neither waits for it nor knows of it, and refuses
-its state once the actor has moved. Decision 51 has each order of it and what daprd does.
+Such a turn is one whose request daprd has given up: daprd neither waits for it nor knows of it, and the claim
+refuses it once another node has the job. Decision 51 has each order of it and what daprd does.
 """
 
 import asyncio
@@ -10,11 +10,10 @@ from collections.abc import Awaitable
 from scheduler_service.domain.events import AlarmRang, CallEnded, Event
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import Reply
-from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.firings import is_firing
+from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.leaving import Leaving
 from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
-from scheduler_service.hosts.dapr.sidecar import StateNotWritten
 from scheduler_service.hosts.job_cache import CachedJob
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.hosts.turn import Turn
@@ -36,7 +35,7 @@ class LocalTurns:
         *,
         node: NodeContext,
         local: LocalJobs,
-        store: ActorStore,
+        store: ClusterJobs,
         turn: Turn,
         leaving: Leaving,
         tasks: Tasks,
@@ -102,15 +101,13 @@ class LocalTurns:
         except StoreError:
             self._active.clear()
             return False
-        if not is_current:
-            self._store.leave(job_id)
         return is_current and job_id in self._active
 
     async def _judge(self, job_id: str, turn: Awaitable[Reply]) -> Reply | None:
         """The reply; None where nothing was written because the job lives elsewhere. Raises StoreError."""
         try:
             return await turn
-        except (StoreConflict, StateNotWritten):
+        except StoreConflict:
             self._active.clear()
             return None
         except StoreUncertain:

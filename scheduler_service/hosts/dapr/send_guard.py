@@ -4,8 +4,8 @@ from functools import partial
 
 from scheduler_service.domain.events import Unsent
 from scheduler_service.domain.wire import Token
-from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.deactivation import Deactivation
+from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import Tasks
@@ -23,7 +23,7 @@ class NodeSendGuard:
     """
 
     def __init__(
-        self, *, node: NodeContext, store: ActorStore, deactivation: Deactivation, redelivery: Redelivery
+        self, *, node: NodeContext, store: ClusterJobs, deactivation: Deactivation, redelivery: Redelivery
     ) -> None:
         self._liveness = node.cluster.heartbeat.liveness
         self._holder = node.holder

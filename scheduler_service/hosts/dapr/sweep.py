@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from scheduler_service.domain.moments import HOUR, MINUTE, SECOND, Now
 from scheduler_service.domain.wire import Holder
-from scheduler_service.hosts.dapr.actor_store import TakeOver
 from scheduler_service.hosts.dapr.first_rings import FirstRings
+from scheduler_service.hosts.dapr.job_store import TakeOver
 from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.hosts.lasting_work import keep_at
 from scheduler_service.hosts.stored_deliveries import damage_logger

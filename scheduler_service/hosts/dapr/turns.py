@@ -21,9 +21,9 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import Recalled, Reply, Unchanged
 from scheduler_service.engine.decision import Job
-from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.firings import is_firing
 from scheduler_service.hosts.dapr.history_wait import HistoryWait
+from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.leaving import Leaving
 from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
 from scheduler_service.hosts.host_parts import Core
@@ -79,7 +79,7 @@ class ClusterTurns:
         node: NodeContext,
         local: LocalJobs,
         core: Core,
-        store: ActorStore,
+        store: ClusterJobs,
         turn: Turn,
         leaving: Leaving,
         owner_of: OwnerOf,

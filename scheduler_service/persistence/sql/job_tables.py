@@ -46,8 +46,10 @@ jobs = sa.Table(
     sa.Column("node", sa.String(64), nullable=False),
     sa.Column("boot", sa.String(64), nullable=False),
     sa.Column("claimed_at", sa.BigInteger, nullable=False),
-    # The state after the latest turn, where its claim is its commit. No list reads it.
+    # The state after the latest turn; NULL: it lies where 0.1.0 has written it. No list reads it.
     sa.Column("turn_state", sa.LargeBinary),
+    # Whether the job had no turn since it was created without its actor: no reminder guards it.
+    sa.Column("is_first", sa.SmallInteger, nullable=False, server_default="0"),
 )
 # It stays in the row: else each claim would write a second table and its index.
 IN_THE_ROW = "ALTER TABLE jobs ALTER COLUMN turn_state SET STORAGE MAIN, SET (toast_tuple_target = 8160)"
@@ -67,6 +69,8 @@ sa.Index("jobs_next_fire", jobs.c.next_fire)  # lists read those without a momen
 sa.Index("jobs_uid", jobs.c.uid)
 sa.Index("jobs_state", jobs.c.tenant, jobs.c.state, jobs.c.job_id)
 _index_where_set("jobs_parent", jobs.c.parent_job, jobs.c.parent_execution, jobs.c.job_id)
+_is_first = sa.text("is_first = 1")
+sa.Index("jobs_first", jobs.c.due_wall, jobs.c.job_id, sqlite_where=_is_first, info={WHERE: _is_first})
 # By it the sweep finds what a dead node left: its jobs that run, then those that it claimed last.
 sa.Index("jobs_held", jobs.c.node, jobs.c.boot, jobs.c.live, jobs.c.claimed_at)
 

@@ -41,7 +41,7 @@ class SharedDatabase:
     """An open shared database. SQLite serves nodes on one machine, a server any number of machines.
 
     `clock_skew` is by how much this machine's clock is ahead of the database's, in ms: that one is the steady
-    time of all nodes. `is_synced`: what it has confirmed outlives a power loss.
+    time of all nodes.
     """
 
     def __init__(self, *, url: str, loop: asyncio.AbstractEventLoop) -> None:
@@ -53,7 +53,6 @@ class SharedDatabase:
         try:
             with self._database.reading() as connection:
                 self.clock_skew = round(time.time() * 1_000) - self.dialect.milliseconds(connection)
-                self.is_synced = self.dialect.syncs(connection)
         except BaseException:
             self._database.close()
             raise

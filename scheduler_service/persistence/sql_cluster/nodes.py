@@ -1,6 +1,6 @@
 """The nodes of a cluster, their heartbeats, and the leases that one of them has for all."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from scheduler_service.ports.cluster import Node
 EPOCH, APP_ID = "epoch", "app_id"
 _FORMAT_SIGN = "+"
 """In the column `version` the format stands after it: programs of before show both as the version."""
+_SAID = tuple(nodes.c[name] for name in Node.__struct_fields__ if name != "format")
 _BEAT = ("state", "seen_at", "jobs_held", "running", "address")
 _UPDATE = (
     sa.update(nodes)
@@ -34,6 +35,7 @@ class Nodes:
         values = msgspec.structs.asdict(node)
         if known := values.pop("format"):
             values["version"] += _FORMAT_SIGN + known
+        values["reads_claims"] = 1
         is_gone = (nodes.c.seen_at <= alive_since) | (nodes.c.state == "offline")
         insert = self._insert(nodes).values(values)
         statement = insert.on_conflict_do_update(
@@ -50,13 +52,19 @@ class Nodes:
         )
 
     async def list(self) -> list[Node]:
-        statement = sa.select(nodes).order_by(nodes.c.node_id)
+        statement = sa.select(*_SAID).order_by(nodes.c.node_id)
         rows = await self._database.read(lambda connection: connection.execute(statement).all())
         return [_read(Node(*row)) for row in rows]
 
     async def forget(self, before: int) -> None:
         statement = sa.delete(nodes).where(nodes.c.seen_at < before)
         await self._database.write(lambda connection: connection.execute(statement).rowcount)
+
+    async def remove(self, holders: Sequence[Holder]) -> None:
+        is_one = sa.tuple_(nodes.c.node_id, nodes.c.boot).in_([(one.node, one.boot) for one in holders])
+        await self._database.write(
+            lambda connection: connection.execute(sa.delete(nodes).where(is_one)) and None
+        )
 
     async def next_epoch(self) -> int:
         insert = self._insert(marks).values(name=EPOCH, value=1, holder="", until=0)

@@ -7,7 +7,7 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.common.actor_document import pack_batches, unpack_batches
+from scheduler_service.persistence.common.row_state import pack_batches, unpack_batches
 from scheduler_service.persistence.common.writes import PackedBatch, pack
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.schema import untold

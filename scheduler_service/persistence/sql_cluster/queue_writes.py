@@ -1,8 +1,4 @@
-"""What turns write into the queues of a cluster: parts published, withdrawn, given other options.
-
-All of a turn is written once, whoever brings it: its node after it has written the state, or another one that
-finds it in the state.
-"""
+"""What turns write into the queues of a cluster: parts published, withdrawn, given other options."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -32,16 +28,21 @@ IS_FREE_AGAIN = {"state": FREE, "instance": None, "lease": None, "until": None}
 _part = queue_parts.c
 
 
+def write_all(connection: sa.Connection, dialect: Dialect, writes: Iterable[QueueWrite]) -> None:
+    """Writes what a turn wants in the queues, in the transaction of its claim."""
+    for write in writes:
+        _write(connection, dialect, write)
+
+
 def write_turn(connection: sa.Connection, dialect: Dialect, turn: QueueTurn) -> bool:
-    """Writes all of a turn; False: the queues had it, or a later turn of this life of its job."""
+    """Writes what a state of 0.1.0 wants, once; False: the queues had it, or a later turn of its life."""
     row = {"uid": turn.uid, "sequence": turn.sequence, "at": turn.at}
     insert = dialect.insert(queue_turns).values(row)
     is_older = queue_turns.c.sequence < turn.sequence
     mark = insert.on_conflict_do_update(index_elements=[queue_turns.c.uid], set_=row, where=is_older)
     if connection.execute(mark.returning(queue_turns.c.uid)).first() is None:
         return False
-    for write in turn.writes:
-        _write(connection, dialect, write)
+    write_all(connection, dialect, turn.writes)
     return True
 
 

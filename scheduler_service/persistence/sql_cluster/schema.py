@@ -47,8 +47,8 @@ untold = sa.Table(
 )
 sa.Index("untold_holder", untold.c.node, untold.c.boot)
 
-# The state that a claim brought beside the one in the actor store: of jobs whose life began with it, and of
-# those that were taken over from a dead node: a late write of that node is recognized by it. `at` is steady.
+# The state that a claim of 0.1.0 brought beside the one in the actor store: read where the job had no turn
+# since. `at` is steady.
 copies = sa.Table(
     "copies",
     metadata,
@@ -71,7 +71,7 @@ nodes = sa.Table(
     sa.Column("seen_at", sa.BigInteger, nullable=False),
     sa.Column("jobs_held", sa.BigInteger, nullable=False),
     sa.Column("running", sa.BigInteger, nullable=False),
-    # Without a default: a program that does not know this column cannot add a node any more.
+    # Always 1. Without a default: a program of before cannot add a node any more.
     sa.Column("reads_claims", sa.SmallInteger, nullable=False),
 )
 
@@ -203,7 +203,7 @@ queue_completions = sa.Table(
     sa.Column("at", sa.BigInteger, nullable=False),
 )
 
-# The latest turn of each life of a job whose writes the queues have; `at` is steady.
+# Of states of 0.1.0 the latest turn of each life of a job whose writes the queues have; `at` is steady.
 queue_turns = sa.Table(
     "queue_turns",
     metadata,
@@ -216,7 +216,7 @@ queue_turns = sa.Table(
 MIGRATIONS = Migrations(
     subject="the shared database",
     scripts="scheduler_service.persistence.sql_cluster:migrations",
-    head="0008",
+    head="0009",
     version_table="cluster_version",
     metadata=(metadata,),
     lock=1_347_767_875,

@@ -1,4 +1,4 @@
-"""What turns and sweeps write and read in the shared database; a claim comes before every state's commit."""
+"""What turns and sweeps write and read in the shared database; the claim of a turn is its commit."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,23 +13,21 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.writes import pack, read_deliveries
 from scheduler_service.persistence.sql.expressions import IsIn
 from scheduler_service.persistence.sql.job_catalogue import write_ids
-from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, entry_values, jobs, read_entry
+from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, jobs, read_entry
 from scheduler_service.persistence.sql_cluster.claim_rows import (
     ANSWERS,
     CLAIMS,
-    COPIES,
     DEFINITIONS,
+    DELIVERIES,
     answer_of,
-    copy_of,
     definition_of,
-    due_values,
-    has_copy,
+    delivery_of,
     is_single_statement,
     row_of,
 )
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.pending_history import PendingHistory
-from scheduler_service.persistence.sql_cluster.queue_writes import forget_turns, write_turn
+from scheduler_service.persistence.sql_cluster.queue_writes import forget_turns, write_all, write_turn
 from scheduler_service.persistence.sql_cluster.schema import copies, outbox, remembered
 from scheduler_service.persistence.sql_cluster.sweep_statements import (
     ABANDONED,
@@ -40,26 +38,18 @@ from scheduler_service.persistence.sql_cluster.sweep_statements import (
     UNBEGUN,
     read_dead,
 )
-from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.ports.cluster import ClaimedJob, LatestClaim, QueueTurn, TurnClaim, Unbegun
+from scheduler_service.ports.cluster import ClaimedJob, QueueTurn, TurnClaim, Unbegun
 from scheduler_service.ports.errors import DeliveryUnreadable, StoreConflict, StoreError
 from scheduler_service.ports.state import NoteDamaged, Remembered, Settlement
 
 ANSWER_KEPT_MS = 24 * HOUR
-_CLAIM = ("sequence", "node", "boot", "claimed_at", "due_wall", "due_steady")
+_CLAIM = ("sequence", "node", "boot", "due_wall", "due_steady", "turn_state", "is_first")
 _IDS: sa.BindParameter[str] = sa.bindparam("job_ids", type_=sa.Text)
-_FIND = sa.select(*ENTRY, *(jobs.c[name] for name in _CLAIM)).where(IsIn(jobs.c.job_id, _IDS))
+_LOAD = sa.select(*ENTRY, *(jobs.c[name] for name in _CLAIM)).where(IsIn(jobs.c.job_id, _IDS))
 _SEQUENCE = sa.select(jobs.c.job_id, jobs.c.sequence).where(IsIn(jobs.c.job_id, _IDS))
 _TEXTS = sa.select(definitions.c.uid, definitions.c.revision, definitions.c.text).where(
     IsIn(definitions.c.uid, sa.bindparam("uids", type_=sa.Text)),
     IsIn(sa.cast(definitions.c.revision, sa.Text), sa.bindparam("revisions", type_=sa.Text)),
-)
-_LATEST = (
-    sa.select(jobs.c.job_id, jobs.c.node, jobs.c.boot, copies.c.state, jobs.c.turn_state)
-    .select_from(
-        jobs.outerjoin(copies, (copies.c.job_id == jobs.c.job_id) & (copies.c.sequence == jobs.c.sequence))
-    )
-    .where(IsIn(jobs.c.job_id, _IDS))
 )
 
 
@@ -69,7 +59,6 @@ class SharedStore:
     def __init__(self, *, database: SharedDatabase) -> None:
         self._database = database
         self.pending_history = PendingHistory(database=database)
-        self.is_synced = database.is_synced
 
     async def claim(self, claim: TurnClaim) -> None:
         work, may_wait = self._claim_all, claim.may_wait
@@ -78,25 +67,17 @@ class SharedStore:
     async def claim_all(self, claims: Sequence[TurnClaim]) -> Sequence[StoreError | None]:
         return await self._database.write_all(self._claim_all, claims)
 
-    async def release(self, claim: TurnClaim, entry: CatalogueEntry, due: Due) -> None:
-        row, holder = jobs.c, claim.holder
-        is_latest = (row.sequence == claim.sequence) & (row.node == holder.node) & (row.boot == holder.boot)
-        statement = sa.update(jobs).where(row.job_id == claim.entry.job_id, is_latest)
-        earlier = entry_values(entry) | due_values(entry, due)
-        released = statement.values({**earlier, "sequence": claim.expected})
-        await self._database.write(lambda connection: connection.execute(released) and None)
-
-    async def find(self, job_id: str) -> ClaimedJob | None:
-        found: ClaimedJob | None = await self._database.read_together(_find_all, job_id)
+    async def load(self, job_id: str) -> ClaimedJob | None:
+        found: ClaimedJob | None = await self._database.read_together(_load_all, job_id)
         return found
 
     async def sequence(self, job_id: str) -> int | None:
         found: int | None = await self._database.read_together(_sequence_all, job_id)
         return found
 
-    async def latest(self, job_id: str) -> LatestClaim | None:
-        found: LatestClaim | None = await self._database.read_together(_latest_all, job_id)
-        return found
+    async def old_copy(self, job_id: str) -> bytes | None:
+        row = await self._database.first(sa.select(copies.c.state).where(copies.c.job_id == job_id))
+        return None if row is None else bytes(row.state)
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
         found: bytes | None = await self._database.read_together(_definitions_all, (uid, revision))
@@ -104,20 +85,29 @@ class SharedStore:
 
     async def keep(
         self, deliveries: Sequence[Delivery], answers: Sequence[Remembered], holder: Holder
-    ) -> list[Delivery]:
-        if not deliveries and not answers:
-            return []
+    ) -> None:
+        dialect = self._database.dialect
+        kept, sent = [answer_of(one) for one in answers], [delivery_of(one, holder) for one in deliveries]
 
-        def work(connection: sa.Connection) -> list[Delivery]:
-            for answer in answers:
-                self._put(connection, remembered, msgspec.structs.asdict(answer))
-            return [one for one in deliveries if self._add_delivery(connection, one, holder)]
+        def work(connection: sa.Connection) -> None:
+            for upsert, rows in ((ANSWERS, kept), (DELIVERIES, sent)):
+                if rows:
+                    dialect.insert_many(connection, upsert, rows)
 
-        return await self._database.write(work)
+        await self._database.write(work)
 
     async def enqueue(self, turn: QueueTurn) -> None:
         dialect = self._database.dialect
         await self._database.write(lambda connection: write_turn(connection, dialect, turn))
+
+    async def unsent(self, deliveries: Sequence[Delivery], holder: Holder) -> list[Delivery]:
+        table = outbox.c
+        ids = [one.delivery_id for one in deliveries]
+        is_own = (table.node == holder.node) & (table.boot == holder.boot) & table.done_at.is_(None)
+        known = await self._database.scalars(
+            sa.select(table.delivery_id).where(table.delivery_id.in_(ids), is_own)
+        )
+        return [one for one in deliveries if one.delivery_id in set(known)]
 
     async def settle(self, settlements: Sequence[Settlement], now: int, holder: Holder) -> None:
         batches = [one.batch for one in settlements if one.batch is not None]
@@ -214,15 +204,10 @@ class SharedStore:
         return await self._database.write(work)
 
     async def prune(self, now: Now) -> None:
-        latest = sa.select(jobs.c.job_id).where(
-            jobs.c.job_id == copies.c.job_id, jobs.c.sequence == copies.c.sequence
-        )
-
         def work(connection: sa.Connection) -> None:
             old = remembered.c.created_at < now.wall - ANSWER_KEPT_MS
             connection.execute(sa.delete(remembered).where(old))
             connection.execute(sa.delete(outbox).where(outbox.c.done_at < now.steady - HOUR))
-            connection.execute(sa.delete(copies).where(copies.c.at < now.steady - HOUR, ~latest.exists()))
             forget_turns(connection, now.steady - HOUR)
 
         await self._database.write(work)
@@ -242,45 +227,39 @@ class SharedStore:
         return verdicts
 
     def _take(self, connection: sa.Connection, claims: Sequence[TurnClaim]) -> set[object]:
-        """The jobs that were claimed, with all that a claim brings."""
+        """The jobs that were claimed, with all that their turns write."""
         dialect = self._database.dialect
         taken = dialect.write_guarded(connection, CLAIMS, [row_of(claim) for claim in claims])
         won = [claim for claim in claims if claim.entry.job_id in taken]
         texts = [definition_of(claim) for claim in won if claim.definition is not None]
-        states = [copy_of(claim) for claim in won if has_copy(claim)]
         answers = [answer_of(claim.remembered) for claim in won if claim.remembered is not None]
-        for upsert, rows in ((DEFINITIONS, texts), (COPIES, states), (ANSWERS, answers)):
-            if rows:
-                dialect.insert_many(connection, upsert, rows)
+        sent = [delivery_of(one, claim.holder) for claim in won for one in claim.deliveries]
         for claim in won:
             if claim.entry.state is JobState.DESTROYED:  # the answers of its life go with it
                 is_its = remembered.c.job_id == claim.entry.job_id
                 connection.execute(sa.delete(remembered).where(is_its))
+        for upsert, rows in ((DEFINITIONS, texts), (ANSWERS, answers), (DELIVERIES, sent)):
+            if rows:
+                dialect.insert_many(connection, upsert, rows)
+        for claim in won:
+            write_all(connection, dialect, claim.queued)
         return taken
 
-    def _put(self, connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> None:
-        """Writes a row; it replaces one of the same key."""
-        insert = self._database.dialect.insert(table).values(row)
-        connection.execute(insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=row))
 
-    def _add(self, connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> bool:
-        """Writes a row; False: there is one of the same key."""
-        insert = self._database.dialect.insert(table).values(row).on_conflict_do_nothing()
-        # PostgreSQL's driver returns no count of inserts.
-        return connection.execute(insert.returning(*table.primary_key)).first() is not None
-
-    def _add_delivery(self, connection: sa.Connection, delivery: Delivery, holder: Holder) -> bool:
-        row = {"delivery_id": delivery.delivery_id, "content": pack(delivery), "done_at": None}
-        return self._add(connection, outbox, row | {"node": holder.node, "boot": holder.boot})
-
-
-def _find_all(connection: sa.Connection, job_ids: Sequence[str]) -> list[ClaimedJob | None]:
-    """The row of each job, None where there is none."""
+def _load_all(connection: sa.Connection, job_ids: Sequence[str]) -> list[ClaimedJob | None]:
+    """Each job after its latest turn, None where there is none."""
     found = {}
-    for row in connection.execute(_FIND, {"job_ids": write_ids(job_ids)}):
-        sequence, node, boot, at, wall, steady = row[len(ENTRY) :]
+    for row in connection.execute(_LOAD, {"job_ids": write_ids(job_ids)}):
+        sequence, node, boot, wall, steady, state, is_first = row[len(ENTRY) :]
         entry = read_entry(row[: len(ENTRY)])
-        found[entry.job_id] = ClaimedJob(entry, sequence, Holder(node, boot), at, Due(wall, steady))
+        found[entry.job_id] = ClaimedJob(
+            entry,
+            sequence,
+            Holder(node, boot),
+            Due(wall, steady),
+            None if state is None else bytes(state),
+            bool(is_first),
+        )
     return [found.get(job_id) for job_id in job_ids]
 
 
@@ -288,17 +267,6 @@ def _sequence_all(connection: sa.Connection, job_ids: Sequence[str]) -> list[int
     """The sequence of each job's latest claim."""
     rows = connection.execute(_SEQUENCE, {"job_ids": write_ids(job_ids)})
     found: dict[str, int] = dict(iter(rows))
-    return [found.get(job_id) for job_id in job_ids]
-
-
-def _latest_all(connection: sa.Connection, job_ids: Sequence[str]) -> list[LatestClaim | None]:
-    """The latest claim of each job, with the copy of its state, where there is one."""
-    found = {}
-    for job_id, node, boot, copy, own in connection.execute(_LATEST, {"job_ids": write_ids(job_ids)}):
-        state = copy if own is None else own
-        found[job_id] = LatestClaim(
-            Holder(node, boot), None if state is None else bytes(state), own is not None
-        )
     return [found.get(job_id) for job_id in job_ids]
 
 

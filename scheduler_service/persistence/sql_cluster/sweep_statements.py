@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.sql.job_tables import jobs
-from scheduler_service.persistence.sql_cluster.schema import copies, outbox, untold
+from scheduler_service.persistence.sql_cluster.schema import outbox, untold
 
 _ONE: sa.ColumnElement[int] = sa.literal_column("1")
 _ZERO: sa.ColumnElement[int] = sa.literal_column("0")
@@ -96,19 +96,15 @@ those that run first.
 The order is that of the index: whatever the database believes of the rows, there is no other cheap way.
 """
 
+_IS_FIRST = jobs.c.is_first == _ONE
 UNBEGUN = (
     sa.select(jobs.c.job_id, jobs.c.due_wall, jobs.c.created_at, jobs.c.node, jobs.c.boot)
-    .join(copies, (copies.c.job_id == jobs.c.job_id) & (copies.c.sequence == jobs.c.sequence))
-    .where(jobs.c.due_wall >= sa.bindparam("due"), jobs.c.due_wall <= sa.bindparam("until"))
+    .where(_IS_FIRST, jobs.c.due_wall >= sa.bindparam("due"), jobs.c.due_wall <= sa.bindparam("until"))
     .where((jobs.c.due_wall > sa.bindparam("due")) | (jobs.c.job_id > sa.bindparam("after")))
-    .where(jobs.c.execute_number == 0, jobs.c.revision == 1)
     .order_by(jobs.c.due_wall, jobs.c.job_id)
     .limit(_MOST)
 )
-"""`due`, `after`, `until`, `most`: jobs whose first state lies with their claim, with their creators.
-
-Among them may be one that has fired never and was taken over from a dead node: it rings once in vain.
-"""
+"""`due`, `after`, `until`, `most`: jobs without a turn since their creation, with their creators."""
 
 _is_open = outbox.c.done_at.is_(None)
 DEAD_SENDERS = _dead(_holders(outbox, _is_open))

@@ -8,6 +8,7 @@ from typing import Any
 from dapr.actor import ActorRuntime
 from dapr.actor.runtime.manager import ActorManager
 
+from scheduler_service.domain.events import AlarmRang
 from scheduler_service.domain.records import ExecutionRecord, Record
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.dapr.build import DaprParts, build_dapr_host
@@ -21,7 +22,7 @@ from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
 from scheduler_service.persistence.sql_cluster.store import SharedStore
-from scheduler_service.ports.cluster import Node, TurnClaim
+from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node, TurnClaim
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import StateStore
 from scheduler_service.security.masking import Masking
@@ -107,7 +108,9 @@ class DaprHouse(Handles):
         nodes = Nodes(database=database)
         epoch = await nodes.next_epoch()
         now = self.clock.now()
-        said = Node(name, str(epoch), f"http://{name}", "0", "running", now.wall, now.steady, 0, 0)
+        said = Node(
+            name, str(epoch), f"http://{name}", "0", "running", now.wall, now.steady, 0, 0, TURNS_IN_ROWS
+        )
         clock = ProcessClock(self.clock, process.stillness)
         heartbeat = NodeHeartbeat(nodes=nodes, clock=clock, node=said, log=self._write_log)
         await heartbeat.enter()
@@ -137,12 +140,10 @@ class DaprHouse(Handles):
         return node
 
     async def create_by_actor(self, job_id: str = "job", **members: Any) -> Reply:
-        """Delivers Created where the database alone is not enough: the job's actor writes its state."""
-        self.node.shared.is_synced = False
-        try:
-            return await self.create(job_id, **members)
-        finally:
-            self.node.shared.is_synced = True
+        """Delivers Created, and has the job's actor load it and guard it by a reminder."""
+        reply = await self.create(job_id, **members)
+        await self.deliver(AlarmRang(), job_id)
+        return reply
 
     def make_parts(self, process: Process, clock: ProcessClock) -> dict[str, Any]:
         """What else a node is made of."""

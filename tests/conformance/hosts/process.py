@@ -7,11 +7,9 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from scheduler_service.domain.effects import Delivery
-from scheduler_service.domain.moments import Due
 from scheduler_service.domain.wire import Holder, OutboundRequest, Outcome
 from scheduler_service.persistence.sql_cluster.database import IsSingle, JointWork, SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
-from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.cluster import QueueTurn, TurnClaim
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.sending import MayGo, Sender, always
@@ -70,7 +68,6 @@ class ProcessDatabase(SharedDatabase):
         self._database = database
         self._process = process
         self.dialect = database.dialect
-        self.is_synced = database.is_synced
 
     async def write(self, work: Work[T]) -> T:
         """Runs `work` in a transaction. Raises StoreError."""
@@ -124,20 +121,15 @@ class ProcessStore(SharedStore):
         async with self._process.doing("claims"):
             return await super().claim_all(claims)
 
-    async def release(self, claim: TurnClaim, entry: CatalogueEntry, due: Due) -> None:
-        """Takes a claim back."""
-        async with self._process.doing("release"):
-            await super().release(claim, entry, due)
-
     async def keep(
         self, deliveries: Sequence[Delivery], answers: Sequence[Remembered], holder: Holder
-    ) -> list[Delivery]:
-        """Keeps what a committed turn brought."""
+    ) -> None:
+        """Keeps what belongs to no turn."""
         async with self._process.doing("outbox"):
-            return await super().keep(deliveries, answers, holder)
+            await super().keep(deliveries, answers, holder)
 
     async def enqueue(self, turn: QueueTurn) -> None:
-        """Writes into the queues what a committed turn brought."""
+        """Writes into the queues what an old state wants."""
         async with self._process.doing("queues"):
             await super().enqueue(turn)
 

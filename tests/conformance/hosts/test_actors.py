@@ -20,7 +20,6 @@ from scheduler_service.domain.replies import Reply, Started
 from scheduler_service.hosts.dapr.actor import JobActor, PlainSerializer
 from scheduler_service.hosts.messages import read_reply, write_ask
 from scheduler_service.ports.delivery import Command
-from scheduler_service.ports.errors import StoreError
 from tests.conformance.hosts.houses import DaprHouse, DaprNode, freeze
 from tests.conformance.hosts.standin import StandInClient
 from tests.shown import shows
@@ -143,29 +142,8 @@ async def test_daprd_is_told_what_jobs_need(cluster: DaprHouse) -> None:
     assert (standard["drainRebalancedActors"], "reentrancy" in standard) == (True, False)
 
 
-async def test_a_turn_whose_actor_has_moved_writes_nothing(cluster: DaprHouse) -> None:
-    """Its sidecar refuses the state of an actor that lives elsewhere; there the job goes on (DAPR)."""
-    await cluster.create(qos=1)
-    await cluster.trigger()
-    second = await cluster.add("two")
-    await cluster.advance(4_000)  # they know each other
-    gate, frozen = await begin_turn(cluster)
-    await overtake(cluster, second)
-    before = cluster.world.state["job"]
-    gate.set_result(None)
-    with pytest.raises(StoreError):
-        await frozen
-    assert cluster.world.state["job"] == before
-    await cluster.advance(12_000)
-    reply = await second.host("job", Command(Triggered()))
-    await cluster.settle()
-    assert isinstance(reply, Started)
-    assert cluster.executions() == dict.fromkeys((1, 2, reply.execute_number), State.SUCCEEDED)
-    assert len(cluster.sender.requests) == 3
-
-
-async def test_a_turn_whose_actor_has_moved_counts_where_its_claim_has_it(cluster: DaprHouse) -> None:
-    """As where this node takes the other one, which has just joined, for dead: the job goes on from there."""
+async def test_a_turn_whose_actor_has_moved_is_taken_over_what_the_other_node_did(cluster: DaprHouse) -> None:
+    """Its claim is refused, and it is decided anew; the job goes on where it lives now."""
     await cluster.create(qos=1)
     gate, frozen = await begin_turn(cluster)
     second = await cluster.add("two")

@@ -1,11 +1,10 @@
 """A node of a cluster is killed before and after all that it does to its world (SPEC sections 3 and 8).
 
-Claims, state writes, reminders, outbox, settlements and sends are counted over a story; each of them is once
+Claims, reminders, settlements and sends are counted over a story; each of them is once
 the place where the process that does it dies. Another node goes on, or, where there is none, its next start.
 """
 
 import asyncio
-import base64
 import json
 from collections import Counter
 from collections.abc import Callable, Coroutine
@@ -23,7 +22,7 @@ from scheduler_service.domain.records import DeliveryRecord, FiringRecord, StepE
 from scheduler_service.domain.replies import Recalled, Reply, Started, Taken, Unchanged
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.snapshot import decode
-from scheduler_service.persistence.common.actor_document import read_actor_document
+from scheduler_service.persistence.common.row_state import read_row_state
 from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
@@ -97,14 +96,14 @@ class Story:
         await self.house.advance(pause)
         died = self.house.points.died
         if died is not None and died[0] in self.house.nodes and not self.before:
-            self.note()
+            await self.note()
             await self.house.crash(died[0])
 
-    def note(self) -> None:
+    async def note(self) -> None:
         """What the dead process left: which calls were awaited, and what had been sent by then."""
         self.before = [*self.requests(), OutboundRequest("", "", ())]
-        raw = self.house.world.state.get(JOB)
-        stored = None if raw is None else read_actor_document(raw_of(raw)).document
+        row = await self.outbox.load(JOB)
+        stored = None if row is None else read_row_state(row.state or b"").document
         self.awaited = set() if stored is None else awaited(decode(stored))
 
     def requests(self) -> list[OutboundRequest]:
@@ -190,11 +189,6 @@ def awaited(document: Document) -> set[Identity]:
         if context is not None and isinstance(context.phase, Calling):
             found.add((run.execute_number, run.request_counts, STEPS[context.phase.step]))
     return found
-
-
-def raw_of(state: bytes) -> bytes:
-    """The document as the sidecar has it: JSON, base64."""
-    return base64.b64decode(json.loads(state))
 
 
 def groups() -> list[Any]:

@@ -11,10 +11,9 @@ from scheduler_service.domain.events import Activated, Created, Destroyed, Updat
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
-from scheduler_service.hosts.dapr.direct_creation import LONGEST_CLAIM_MS
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.delivery import Command, Definition
-from scheduler_service.ports.errors import StoreError, StoreUncertain
+from scheduler_service.ports.errors import StoreError
 from tests.conformance.hosts.houses import DaprHouse
 from tests.unit.hosts.house import describe
 
@@ -59,17 +58,14 @@ async def test_a_job_is_read_as_it_was_created(cluster: DaprHouse) -> None:
 
 
 @pytest.mark.parametrize("qos", [0, 1])
-async def test_the_first_turn_writes_the_state_once(cluster: DaprHouse, qos: int) -> None:
-    """Its claim has a copy, as there is no other state yet; later ones have none, at qos 0 nothing else."""
+async def test_the_claims_have_all_of_the_job(cluster: DaprHouse, qos: int) -> None:
+    """No reminder guards it before its first turn, which says so."""
     claims: list[TurnClaim] = []
     record(cluster, claims)
     await create(cluster, array("a", **SOON, qos=qos))
     await cluster.advance(6_000)
     assert cluster.executions("a") == {1: State.SUCCEEDED}
-    assert [one.copy is not None for one in claims] == [True, qos == 0]
-    assert [one.is_exact for one in claims] == [True, qos == 0]
-    assert [one.is_commit for one in claims] == [qos == 0] * 2
-    assert cluster.world.saves == 2 * qos
+    assert [one.is_first for one in claims] == [False, False]
     assert cluster.world.reads == 0
 
 
@@ -209,22 +205,6 @@ async def test_a_single_creation_meets_an_array(cluster: DaprHouse) -> None:
     assert (await first, await second) == ([Taken()], Unchanged())
 
 
-async def test_a_claim_that_took_long_is_uncertain(cluster: DaprHouse) -> None:
-    """Another node may have claimed the job over it: nobody is told that it is created."""
-    shared = cluster.node.shared
-    claim_all = shared.claim_all
-
-    async def late(claims: Sequence[TurnClaim]) -> Sequence[StoreError | None]:
-        cluster.clock.advance(LONGEST_CLAIM_MS + 1)
-        return await claim_all(claims)
-
-    shared.claim_all = late  # type: ignore[method-assign]
-    (reply,) = await create(cluster, array("a"))
-    assert isinstance(reply, StoreUncertain)
-    shared.claim_all = claim_all  # type: ignore[method-assign]
-    assert await create(cluster, array("a")) == [Unchanged()]
-
-
 async def test_a_caller_that_leaves_leaves_no_job_without_an_alarm(cluster: DaprHouse) -> None:
     """The creation goes on to its end."""
     asking = asyncio.ensure_future(cluster.host.create_all(array("a", **SOON), ""))
@@ -242,14 +222,6 @@ async def test_a_node_past_its_heartbeat_creates_nothing_itself(cluster: DaprHou
     assert cluster.points.seen["before claims"] == 0
 
 
-async def test_a_database_that_may_lose_what_it_confirmed_is_not_enough(cluster: DaprHouse) -> None:
-    """The state goes to the actor store, by the actor."""
-    cluster.node.shared.is_synced = False
-    assert await create(cluster, array("a")) == [Taken()]
-    assert cluster.points.seen["before claims"] == 0
-    assert "a" in cluster.world.state
-
-
 async def test_what_breaks_takes_no_other_job_with_it(cluster: DaprHouse) -> None:
     """Its own turn says that it broke."""
     broken = array("broken")[0]
@@ -258,7 +230,7 @@ async def test_what_breaks_takes_no_other_job_with_it(cluster: DaprHouse) -> Non
     assert [type(one) for one in replies] == [Taken, Taken]  # the actor compiles the text anew
 
 
-async def test_what_another_node_left_is_recorded_from_the_copy(cluster: DaprHouse) -> None:
+async def test_what_another_node_left_is_recorded_from_its_claim(cluster: DaprHouse) -> None:
     """The node dies before its history has the records of the creation: the first turn brings them."""
     past = {"timer": {"period": "1h", "startAt": "2023-11-14 17:13:25", "misfire": {"policy": "skip"}}}
     await create(cluster, array("a", **past))

@@ -10,12 +10,12 @@ from scheduler_service.domain.events import Created, Destroyed
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Recalled, Refusal, RefusalCode, Reply, Taken, Unchanged
-from scheduler_service.hosts.dapr.direct_creation import LONGEST_CLAIM_MS, SOON_MS
+from scheduler_service.hosts.dapr.direct_creation import SOON_MS
 from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.messages import write_kept
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.delivery import Command
-from scheduler_service.ports.errors import StoreError, StoreUncertain
+from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import Remembered
 from tests.conformance.hosts.houses import DaprHouse, DaprNode, freeze, moved
 from tests.unit.hosts.house import describe
@@ -30,6 +30,10 @@ NOW: dict[str, object] = {"timer": {"period": "0s"}}
 def due_in(pause: int) -> dict[str, object]:
     """A job that fires once, after so many ms."""
     return {"timer": {"period": "0s", "dueTime": f"{pause}ms"}}
+
+
+AT_ONCE = {"timer": {"period": "1h", "dueTime": "1s"}}
+"""A job that is due so soon is created by its actor."""
 
 
 async def create(host: DaprHost, job_id: str = "job", key: str = "", **members: Any) -> Reply:
@@ -156,15 +160,14 @@ async def test_a_creation_meets_that_of_an_actor(cluster: DaprHouse, who: str) -
         await cluster.add("two")
     cluster.node = cluster.nodes[who]
     gate = await freeze(cluster)
-    by_actor = asyncio.create_task(cluster.create_by_actor(job_id, **HOURLY))
+    by_actor = asyncio.create_task(create(cluster.host, job_id, **AT_ONCE))
     await cluster.settle()
-    cluster.node.shared.is_synced = True
     directly = asyncio.create_task(create(cluster.nodes["one"].host, job_id))
     await cluster.settle()
     gate.set_result(None)
     # At one node the actor's turn has the job's lock; at two the claim that came first is the creation.
     first, last = (by_actor, directly) if who == "one" else (directly, by_actor)
-    assert (await first, await last) == (Taken(), Unchanged())
+    assert (await first, type(await last)) == (Taken(), Refusal)
 
 
 async def test_an_actor_s_creation_comes_before_a_claim(cluster: DaprHouse) -> None:
@@ -174,10 +177,9 @@ async def test_an_actor_s_creation_comes_before_a_claim(cluster: DaprHouse) -> N
     gate = hold_claims(cluster.node)
     directly = asyncio.create_task(create(cluster.host, job_id))
     await cluster.settle()
-    second.shared.is_synced = False
-    assert await create(second.host, job_id) == Taken()
+    assert await create(second.host, job_id, **AT_ONCE) == Taken()
     gate.set()
-    assert await directly == Unchanged()
+    assert isinstance(await directly, Refusal)
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
@@ -212,23 +214,6 @@ async def test_a_destruction_during_the_claim_finds_no_job(cluster: DaprHouse) -
     assert await second.host(job_id, Command(Destroyed())) == Taken()
 
 
-async def test_a_claim_that_took_long_is_uncertain(cluster: DaprHouse) -> None:
-    """Another node may have claimed the job over it: nobody is told that it is created."""
-    shared = cluster.node.shared
-    claim_all = shared.claim_all
-
-    async def late(claims: Sequence[TurnClaim]) -> Sequence[StoreError | None]:
-        cluster.clock.advance(LONGEST_CLAIM_MS + 1)
-        return await claim_all(claims)
-
-    shared.claim_all = late  # type: ignore[method-assign]
-    with pytest.raises(StoreUncertain):
-        await create(cluster.host, key="once")
-    shared.claim_all = claim_all  # type: ignore[method-assign]
-    known = await create(cluster.host, key="once")
-    assert known == Recalled(write_kept(Taken()), same_digest=True)
-
-
 async def test_a_caller_that_leaves_leaves_no_job_without_an_alarm(cluster: DaprHouse) -> None:
     """The creation goes on to its end."""
     asking = asyncio.ensure_future(create(cluster.host, **due_in(5_000)))
@@ -239,11 +224,7 @@ async def test_a_caller_that_leaves_leaves_no_job_without_an_alarm(cluster: Dapr
 
 
 async def test_a_node_past_its_heartbeat_creates_nothing_itself(cluster: DaprHouse) -> None:
-    """Nor does one whose database may lose what it confirmed: there the actor writes the state."""
-    cluster.node.shared.is_synced = False
-    assert await create(cluster.host) == Taken()
-    assert "job" in cluster.world.state
-    cluster.node.shared.is_synced = True
+    """The others may have taken its jobs over."""
     cluster.node.cluster.heartbeat.liveness.end()
     with pytest.raises(StoreError):
         await create(cluster.host, "other")

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.hosts.tasks import LEAST_PATIENCE_MS
-from tests.conformance.hosts.houses import DaprHouse
+from tests.conformance.hosts.houses import DaprHouse, freeze
 
 pytestmark = pytest.mark.anyio
 
@@ -14,11 +14,10 @@ pytestmark = pytest.mark.anyio
 URL = "http://target.test/run"
 
 
-async def test_a_firing_whose_turn_is_being_saved_may_end_too(cluster: DaprHouse) -> None:
+async def test_a_firing_whose_turn_is_being_claimed_may_end_too(cluster: DaprHouse) -> None:
     """It is sent once, within the drain, and not cut off to be sent again (SPEC section 14)."""
     await cluster.create(timer={"dueTime": "1s", "period": "1h"}, qos=1)
-    gate = asyncio.get_running_loop().create_future()
-    cluster.world.before_save = lambda _, __: gate
+    gate = await freeze(cluster)
     cluster.sender.hold(URL)
     await cluster.advance(1_000)
     stopping = asyncio.create_task(cluster.host.stop(10_000))

@@ -1,14 +1,12 @@
 """A node that stood still or lost its sidecar sends no call that is no longer its own (SPEC section 8)."""
 
 import asyncio
-from collections import Counter
 
 import pytest
 
 from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.execution import ExecutionState as State
-from scheduler_service.domain.records import ExecutionRecord, StepEnded
-from scheduler_service.domain.replies import Started
+from scheduler_service.domain.records import ExecutionRecord
 from scheduler_service.hosts.dapr.liveness import CUT_OFF, RUNNING
 from scheduler_service.ports.cluster import Node, TurnClaim
 from scheduler_service.ports.delivery import Command
@@ -36,18 +34,12 @@ async def trigger_and_freeze(cluster: DaprHouse, job: str, name: str = "one") ->
     node = cluster.nodes[name]
     claim = node.shared.claim
 
-    def freeze(*_: str) -> None:
-        cluster.world.after_save = None
-        node.shared.claim = claim  # type: ignore[method-assign]
-        cluster.freeze(name)
-
     async def claim_and_freeze(one: TurnClaim) -> None:
         await claim(one)
-        if one.is_commit:
-            freeze()
+        node.shared.claim = claim  # type: ignore[method-assign]
+        cluster.freeze(name)
         await node.process.stillness.over()
 
-    cluster.world.after_save = freeze
     node.shared.claim = claim_and_freeze  # type: ignore[method-assign]
     triggering = asyncio.create_task(cluster.nodes[name].host(job, Command(Triggered())))
     await cluster.settle()
@@ -108,53 +100,6 @@ async def test_a_call_of_a_lost_execution_is_not_made(cluster: DaprHouse) -> Non
     assert cluster.sender.urls() == []
     assert cluster.executions(job) == {1: State.TERMINATED}
     assert error_of(cluster, job) == "lost"
-
-
-@pytest.mark.parametrize("turn", ["trigger", "answer"])
-async def test_a_state_that_is_written_late_changes_nothing(cluster: DaprHouse, turn: str) -> None:
-    """Its sidecar writes it over what another node committed, and gets the job back: that goes on."""
-    await cluster.add("two")
-    job = job_on(cluster, "one")
-    await cluster.create(job, qos=1)
-    gate = asyncio.get_running_loop().create_future()
-    wanted = {"trigger": 1, "answer": 2}[turn]
-    saves = 0
-
-    def freeze(node: str, actor_id: str) -> "asyncio.Future[None] | None":
-        nonlocal saves
-        saves += 1
-        if saves != wanted:
-            return None
-        cluster.world.before_save = None
-        cluster.freeze("one")
-        return gate
-
-    cluster.world.before_save = freeze
-    triggering = asyncio.create_task(cluster.nodes["one"].host(job, Command(Triggered())))
-    await cluster.advance(DEAD)
-    await cluster.nodes["two"].host(job, Command(Triggered()))
-    await cluster.advance(1_000)
-    before, sent = cluster.executions(job), cluster.sender.urls()
-    newer = cluster.world.state[job]
-    gate.set_result(None)
-    await wake(cluster, triggering)
-    assert cluster.world.place(job) == "one"
-    await cluster.advance(6_000)
-    assert cluster.sender.urls() == sent
-    reply = await cluster.nodes["two"].host(job, Command(Triggered()))
-    await cluster.settle()
-    assert isinstance(reply, Started)
-    assert reply.execute_number == len(before) + 1
-    assert cluster.executions(job) == {**before, reply.execute_number: State.SUCCEEDED}
-    assert cluster.sender.urls() == [*sent, URL]
-    ended = Counter(
-        (one.execute_number, one.request_counts)
-        for batch in {(batch.uid, batch.sequence): batch for batch in cluster.batches(job)}.values()
-        for one in batch.records
-        if isinstance(one, StepEnded)
-    )
-    assert set(ended.values()) == {1}
-    assert newer != cluster.world.state[job]
 
 
 @pytest.mark.parametrize("qos", [0, 1])

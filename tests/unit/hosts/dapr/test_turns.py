@@ -2,18 +2,24 @@
 
 import asyncio
 
+import msgspec
 import pytest
-from dapr.clients.exceptions import DaprInternalError
 
-from scheduler_service.domain.events import Triggered
+from scheduler_service.domain.events import Destroyed, Triggered
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Recalled, Started
+from scheduler_service.domain.wire import Holder
+from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.delivery import Command
-from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Remembered
 from tests.conformance.hosts.houses import DaprHouse, freeze
 
 pytestmark = pytest.mark.anyio
+
+URL, HOOK = "http://target.test/run", "http://caller.test/told"
+MINUTELY = {"dueTime": "60s", "period": "60s"}
+TOLD = {"url": HOOK, "stateEquals": ["finalSucceed"], "guarantee": "outbox"}
 
 
 async def test_a_turn_that_was_overtaken_is_taken_anew(cluster: DaprHouse) -> None:
@@ -35,40 +41,106 @@ async def test_a_turn_that_was_overtaken_is_taken_anew(cluster: DaprHouse) -> No
     assert (reply.execute_number, again.execute_number) == (1, 2)
 
 
-async def test_two_nodes_never_take_a_turn_together(cluster: DaprHouse) -> None:
-    """While one node's claim stands, another one's turn on the same job is refused, and does nothing."""
-    await cluster.create(qos=1)
-    gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    cluster.world.before_save = lambda node, actor_id: gate if node == "one" else None
-    slow = asyncio.create_task(cluster.trigger())
-    await cluster.settle()
-    first = cluster.nodes["one"]
-    cluster.world.nodes.pop("one")
-    cluster.world.release_locks()
-    second = await cluster.add("two")
-    with pytest.raises(StoreError):
-        await second.host("job", Command(Triggered()))
-    assert cluster.sender.requests == []
-    gate.set_result(None)
-    await slow
-    await cluster.settle()
-    assert len(cluster.sender.requests) == 1
-    assert first.host.jobs_held == 1
+@pytest.mark.parametrize("is_written", [True, False])
+async def test_a_claim_of_which_nobody_heard_is_looked_up(cluster: DaprHouse, is_written: bool) -> None:
+    """Its answer was lost: what was written goes on, what was not is taken anew; no number is used twice."""
+    await cluster.create(timer=MINUTELY, notification=[TOLD])
+    lose_next_claim(cluster, is_written=is_written)
+    await cluster.advance(65_000)
+    assert cluster.executions() == {1: State.SUCCEEDED}
+    assert cluster.sender.urls().count(URL) == 1
+    await cluster.advance(60_000)
+    assert cluster.executions() == dict.fromkeys((1, 2), State.SUCCEEDED)
+    assert cluster.sender.urls().count(HOOK) == 2
 
 
-async def test_a_save_of_which_nobody_heard_keeps_its_answer(cluster: DaprHouse) -> None:
-    """The state was written and the sidecar's answer lost: asked again, nothing is done twice
-    (SPEC section 10)."""
+async def test_an_answer_of_which_nobody_heard_is_known(cluster: DaprHouse) -> None:
+    """Asked again under its key, nothing is done twice (SPEC section 10)."""
     await cluster.create(qos=1)
     remembered = Remembered("trigger/job", "key", b"digest", b"", cluster.clock.now().wall)
-
-    def lose(node: str, actor_id: str) -> None:
-        cluster.world.after_save = None
-        raise DaprInternalError("the connection was closed")
-
-    cluster.world.after_save = lose
+    lose_next_claim(cluster, is_written=True)
     with pytest.raises(StoreError):
         await cluster.host("job", Command(Triggered(), remembered=remembered))
     await cluster.advance(3_000)
     assert isinstance(await cluster.host("job", Command(Triggered(), remembered=remembered)), Recalled)
     assert cluster.executions() == {1: State.SUCCEEDED}
+
+
+async def test_deliveries_of_a_lost_claim_are_sent_though_another_node_went_on(cluster: DaprHouse) -> None:
+    """They are this node's in the outbox, and nobody else adopts them while it lives."""
+    cluster.sender.hold(URL)
+    await cluster.create(notification=[TOLD])
+    await cluster.trigger()
+    await cluster.settle()
+    lose_next_claim(cluster, is_written=True, others_go_on=True)
+    cluster.sender.release(URL)
+    await cluster.advance(10_000)
+    assert cluster.sender.urls() == [URL, HOOK]
+    assert await cluster.node.shared.deliveries("", 10) == []
+
+
+async def test_a_turn_over_an_older_state_is_taken_anew(cluster: DaprHouse) -> None:
+    """The job was at another node and came back without a word: it is read again, and goes on from there."""
+    await cluster.create()
+    one = cluster.world.nodes.pop("one")
+    second = await cluster.add("two")
+    reply = await second.host("job", Command(Triggered()))
+    await cluster.settle()
+    cluster.world.nodes = {"one": one}
+    again = await cluster.nodes["one"].host("job", Command(Triggered()))
+    assert isinstance(reply, Started)
+    assert isinstance(again, Started)
+    assert (reply.execute_number, again.execute_number) == (1, 2)
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_a_state_has_all_records_that_the_history_has_not(cluster: DaprHouse, qos: int) -> None:
+    """Of earlier turns as well: the next node takes them over from the row."""
+    cluster.history_of_now().fault = StoreUnavailable("the disk is full")
+    await cluster.create(timer=MINUTELY, qos=qos)
+    await cluster.advance(181_000)
+    cluster.history_of_now().batches.clear()
+    await cluster.add("two")
+    await cluster.crash("one")
+    await cluster.advance(60_000)
+    assert {record.execute_number for record in cluster.finished("job")} >= {1, 2, 3}
+
+
+async def test_a_destroyed_job_whose_row_is_removed_begins_anew(cluster: DaprHouse) -> None:
+    """Nothing of it comes back (SPEC section 10)."""
+    await cluster.create()
+    await cluster.trigger()
+    await cluster.settle()
+    await cluster.deliver(Destroyed())
+    await cluster.settle()
+    assert await cluster.node.shared.forget("job")
+    await cluster.crash()
+    await cluster.create()
+    assert isinstance(await cluster.trigger(), Started)
+    await cluster.settle()
+    entry = await cluster.catalogue.get("job")
+    assert entry is not None
+    assert (entry.uid, entry.execute_number) == ("uid2", 1)
+
+
+def lose_next_claim(cluster: DaprHouse, *, is_written: bool, others_go_on: bool = False) -> None:
+    """The next claim is taken, or is not, and nobody says so; perhaps another node claims a turn after it."""
+    shared = cluster.node.shared
+    claim = shared.claim
+
+    async def lose(one: TurnClaim) -> None:
+        shared.claim = claim  # type: ignore[method-assign]
+        if is_written:
+            await claim(one)
+        if others_go_on:
+            later = msgspec.structs.replace(
+                one,
+                expected=one.sequence,
+                sequence=one.sequence + 1,
+                holder=Holder("gone", "0"),
+                deliveries=(),
+            )
+            await claim(later)
+        raise StoreUncertain("the server is gone")
+
+    shared.claim = lose  # type: ignore[method-assign]

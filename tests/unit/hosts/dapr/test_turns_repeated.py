@@ -1,8 +1,6 @@
 """daprd sends a message once more where it got no answer: the turn is taken once (SPEC sections 3 and 10)."""
 
 import asyncio
-import base64
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +19,7 @@ from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Reactivated, Refusal, Reply, Unchanged
 from scheduler_service.hosts.dapr.cached_state import MESSAGE_MS, MESSAGES
 from scheduler_service.hosts.messages import read_reply, write_error
-from scheduler_service.persistence.common.actor_document import read_actor_document
+from scheduler_service.persistence.common.row_state import read_row_state
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import (
     StoreConflict,
@@ -37,8 +35,9 @@ from tests.unit.hosts.house import describe
 pytestmark = pytest.mark.anyio
 
 WAITING: dict[str, Any] = {"timer": {"period": "external"}, "qos": 1, "async": True, "overlapPolicy": "allow"}
+SOON = {"timer": {"period": "1h", "dueTime": "1s"}}
 COMMANDS = {
-    "create": Command(Created("", b""), describe(jobId="other", **WAITING)),
+    "create": Command(Created("", b""), describe(jobId="other", **(WAITING | SOON))),  # by its actor
     "update": Command(Updated(0), describe(jobId="job", **(WAITING | {"jobName": "new"}))),
     "trigger": Command(Triggered()),
     "cancel": Command(CancelRequested(1)),
@@ -75,7 +74,6 @@ async def test_a_command_that_comes_twice_is_done_once(cluster: DaprHouse, name:
     await cluster.trigger()
     await cluster.settle()
     messages = keep_messages(cluster)
-    cluster.node.shared.is_synced = False
     job_id = "other" if name == "create" else "job"
     reply = await cluster.host(job_id, COMMANDS[name])
     assert not isinstance(reply, Refusal | Unchanged)
@@ -96,7 +94,6 @@ async def test_a_refusal_that_may_be_that_of_a_second_delivery_is_uncertain(
     """The first delivery was done at a node that died over its answer: "nothing was done" would be untrue."""
     await cluster.create_by_actor(**WAITING)
     await cluster.trigger()
-    cluster.node.shared.is_synced = False
     invoke = cluster.world.invoke
 
     async def send_twice(actor_id: str, method: str, data: bytes) -> bytes:
@@ -127,7 +124,6 @@ async def test_a_refusal_at_once_is_that_of_the_only_delivery(cluster: DaprHouse
 async def test_who_asks_has_an_answer_within_five_seconds(cluster: DaprHouse, name: str) -> None:
     """While placement is away daprd holds every call; whether it was done is not known then."""
     await cluster.create_by_actor(**WAITING)
-    cluster.node.shared.is_synced = False
 
     async def hang(actor_id: str, method: str, data: bytes) -> bytes:
         await asyncio.Event().wait()
@@ -183,7 +179,7 @@ async def test_answers_are_kept_for_a_time(cluster: DaprHouse, qos: int) -> None
 
 
 async def kept(cluster: DaprHouse) -> Sequence[Remembered]:
-    """The answers in the job's state, wherever that lies."""
-    latest = await cluster.node.shared.latest("job")
-    copy = None if latest is None else latest.copy
-    return read_actor_document(copy or base64.b64decode(json.loads(cluster.world.state["job"]))).messages
+    """The answers in the job's row."""
+    row = await cluster.node.shared.load("job")
+    assert row is not None
+    return read_row_state(row.state or b"").messages

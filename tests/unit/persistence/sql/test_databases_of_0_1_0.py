@@ -133,11 +133,11 @@ async def test_a_cluster_goes_on(old: Old) -> None:
     dialect.engine.dispose()
     database = await SharedDatabase.open(url=url)
     shared, nodes = SharedStore(database=database), Nodes(database=database)
-    assert [(one.node_id, one.reads_claims) for one in await nodes.list()] == [("one", 0)]
+    assert [(one.node_id, one.format) for one in await nodes.list()] == [("one", "")]
     assert await nodes.next_epoch() == 2
     assert await nodes.keep_app_id("another") == "punctual"
     await shared.claim(TurnClaim(entry(missed=3), Due(), 1, 2, Holder("one", "1"), 20))
-    found = await shared.find("job")
+    found = await shared.load("job")
     assert found is not None
     assert (found.sequence, found.entry.missed) == (2, 3)
     await database.close()

@@ -3,6 +3,7 @@
 from typing import Self
 
 from scheduler_service.domain.wire import Holder
+from scheduler_service.hosts.dapr.job_store import claim_of
 from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.events import SharedEvents
@@ -11,7 +12,6 @@ from scheduler_service.persistence.sql_cluster.queues import SqlQueues
 from scheduler_service.persistence.sql_cluster.rates import SqlRates
 from scheduler_service.persistence.sql_cluster.shared_registry import SqlSharedRegistry
 from scheduler_service.persistence.sql_cluster.store import SharedStore
-from scheduler_service.ports.cluster import QueueTurn, TurnClaim
 from scheduler_service.ports.state import Commit
 
 ONE, TWO = Holder("one", "1"), Holder("two", "2")
@@ -31,12 +31,7 @@ class ClusterStore:
         self.rates = SqlRates(database=database)
 
     async def commit(self, commit: Commit) -> None:
-        claim = TurnClaim(
-            commit.entry, commit.due, commit.expected, commit.sequence, ONE, 0, commit.definition
-        )
-        await self.shared.claim(claim)
-        if commit.queued:
-            await self.shared.enqueue(QueueTurn(commit.entry.uid, commit.sequence, 0, commit.queued))
+        await self.shared.claim(claim_of(commit, holder=ONE, at=0, expected=commit.expected))
 
     @classmethod
     async def open(cls, url: str) -> Self:

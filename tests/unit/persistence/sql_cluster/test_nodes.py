@@ -4,6 +4,7 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
+from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.sql_cluster.schema import nodes
 from scheduler_service.ports.cluster import Node
 from scheduler_service.ports.errors import StoreUnavailable
@@ -22,12 +23,11 @@ async def test_numbers_are_given_out_once_and_leases_to_one(store: ClusterStore)
 
 
 async def test_a_program_that_does_not_know_its_column_adds_no_node(store: ClusterStore) -> None:
-    """It would not see what lies in claims alone, and no node would know of it in time."""
-    older = Node("a", "1", "http://a", "1", "running", 1, 100, 0, 0, reads_claims=0)
+    """It would take turns in another way beside the others."""
+    older = Node("a", "1", "http://a", "1", "running", 1, 100, 0, 0)
     assert await store.nodes.enter(older, alive_since=0)
     assert await store.nodes.list() == [older]
-    unknown = ("reads_claims", "format")
-    row = {name: value for name, value in msgspec.structs.asdict(older).items() if name not in unknown}
+    row = {name: value for name, value in msgspec.structs.asdict(older).items() if name != "format"}
     insert = sa.insert(nodes).values({**row, "node_id": "b"})
     with pytest.raises(StoreUnavailable, match="reads_claims"):
         await store.database.write(lambda connection: connection.execute(insert) and None)
@@ -43,3 +43,13 @@ async def test_nodes_are_listed_and_replaced_when_they_are_gone(store: ClusterSt
     assert not await store.nodes.beat(first)
     assert await store.nodes.beat(second)
     assert await store.nodes.list() == [second]
+
+
+async def test_a_node_that_is_removed_writes_no_heartbeat(store: ClusterStore) -> None:
+    """Its start alone: another one of the same name stays."""
+    first, second = (Node(name, "1", "http://a", "1", "running", 1, 100, 0, 0) for name in ("a", "b"))
+    for node in (first, second):
+        assert await store.nodes.enter(node, alive_since=0)
+    await store.nodes.remove([first.holder, Holder("b", "0")])
+    assert await store.nodes.list() == [second]
+    assert not await store.nodes.beat(first)

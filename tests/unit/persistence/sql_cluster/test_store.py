@@ -2,17 +2,22 @@
 
 import asyncio
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 
+from scheduler_service.domain.effects import PublishParts
+from scheduler_service.domain.leases import QueueQuery
 from scheduler_service.domain.moments import Due, Now
+from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.persistence.sql_cluster.schema import outbox
-from scheduler_service.ports.cluster import LatestClaim, TurnClaim
+from scheduler_service.ports.cluster import ClaimedJob, TurnClaim
 from scheduler_service.ports.errors import StoreConflict
-from scheduler_service.ports.state import Settlement
+from scheduler_service.ports.state import NOTHING, Remembered, Settlement
 from tests.unit.persistence import damaged_deliveries
 from tests.unit.persistence.damaged_deliveries import raise_damaged
 from tests.unit.persistence.hearing import heard
+from tests.unit.persistence.queue_bench import REQUEST
 from tests.unit.persistence.samples import delivery, entry
 from tests.unit.persistence.sql_cluster.cluster_store import ONE, TWO, ClusterStore
 
@@ -25,21 +30,47 @@ async def test_of_two_claims_from_one_state_one_wins(store: ClusterStore) -> Non
     claims = [TurnClaim(entry(), Due(), 1, 2, ONE, 10), TurnClaim(entry(), Due(), 1, 3, TWO, 10)]
     ends = await asyncio.gather(*(store.shared.claim(one) for one in claims), return_exceptions=True)
     assert [type(one) for one in ends].count(StoreConflict) == 1
-    row = await store.shared.find("job")
+    row = await store.shared.load("job")
     assert row is not None
     assert row.sequence in (2, 3)
 
 
-async def test_a_claim_stands_for_five_seconds(store: ClusterStore) -> None:
-    """Its holder may go on at once, another node when the turn behind it cannot end any more."""
-    await store.shared.claim(TurnClaim(entry(), Due(), 0, 5, ONE, 1_000))
-    await store.shared.claim(TurnClaim(entry(), Due(), 0, 6, ONE, 2_000))
+async def test_who_reads_an_older_turn_never_writes(store: ClusterStore) -> None:
+    """Neither its own holder, nor anybody after whatever time; nor who takes a living job for none."""
+    await store.shared.claim(TurnClaim(entry(), Due(), 0, 5, ONE, 1_000, None, b"fifth"))
+    for expected, holder in ((0, ONE), (NOTHING, ONE), (4, TWO)):
+        with pytest.raises(StoreConflict):
+            await store.shared.claim(TurnClaim(entry(), Due(), expected, 7, holder, 100_000))
+    row = await store.shared.load("job")
+    assert row == ClaimedJob(entry(), 5, ONE, Due(), b"fifth")
+
+
+async def test_all_that_a_turn_writes_is_one_transaction(store: ClusterStore) -> None:
+    """A turn that is refused leaves nothing; one that was taken, all of it."""
+    part = QueuedPart(PartName("uid", 1, 1, 0, 0), "work", 1, REQUEST, QueueOptions(), 0, 1, "job", "default")
+    kept = Remembered("trigger/job", "key", b"d", b"answer", 5, "job")
+    whole = TurnClaim(
+        entry(), Due(), 0, 1, ONE, 10, b"{}", b"state", (delivery(1),), (PublishParts((part,)),), kept
+    )
+    await store.shared.claim(TurnClaim(entry("job"), Due(), 0, 3, TWO, 10))
     with pytest.raises(StoreConflict):
-        await store.shared.claim(TurnClaim(entry(), Due(), 0, 7, TWO, 7_000))
-    await store.shared.claim(TurnClaim(entry(), Due(), 0, 7, TWO, 7_001))
-    row = await store.shared.find("job")
-    assert row is not None
-    assert (row.sequence, row.holder) == (7, TWO)
+        await store.shared.claim(whole)
+    assert await written(store) == (None, [], None, 0)
+    await store.shared.claim(msgspec.structs.replace(whole, expected=3, sequence=4))
+    assert await written(store) == (b"{}", [delivery(1)], kept, 1)
+    assert await store.shared.unsent([delivery(1), delivery(2)], ONE) == [delivery(1)]
+    assert await store.shared.unsent([delivery(1)], TWO) == []
+
+
+async def written(store: ClusterStore) -> tuple[object, ...]:
+    """The definition, the deliveries, the answer, and how many parts are free."""
+    figures = await store.queues.figures(QueueQuery("default"))
+    return (
+        await store.shared.definition("uid-job", 1),
+        await store.shared.deliveries("", 10),
+        await store.shared.recall("trigger/job", "key", 0),
+        sum(one.depth for one in figures),
+    )
 
 
 async def test_each_claim_of_a_group_has_its_own_verdict(store: ClusterStore) -> None:
@@ -47,16 +78,18 @@ async def test_each_claim_of_a_group_has_its_own_verdict(store: ClusterStore) ->
     held = [TurnClaim(entry(f"held{n}"), Due(), 0, 1, TWO, 10) for n in range(50)]
     known = [TurnClaim(entry(f"known{n}"), Due(), 0, 1, ONE, 10) for n in range(100)]
     await asyncio.gather(*(store.shared.claim(one) for one in (*held, *known)))
-    lost = [TurnClaim(entry(f"held{n}"), Due(wall=7), 0, 2, ONE, 11, b"{}", b"copy") for n in range(50)]
+    lost = [TurnClaim(entry(f"held{n}"), Due(wall=7), 0, 2, ONE, 11, b"{}", b"lost") for n in range(50)]
     moved = [TurnClaim(entry(f"known{n}"), Due(wall=8), 1, 2, ONE, 11, b"{1}") for n in range(100)]
     new = [TurnClaim(entry(f"new{n}", uid=f"u{n}"), Due(wall=9), 0, 1, ONE, 11, b"{2}") for n in range(150)]
-    claims = [one for trio in zip(lost * 3, moved * 2, new, strict=False) for one in trio]
+    claims = [one for pair in zip(lost * 3, new, strict=True) for one in pair] + moved
     ends = await asyncio.gather(*(store.shared.claim(one) for one in claims), return_exceptions=True)
     assert {one.entry.job_id[:3] for one, end in zip(claims, ends, strict=True) if end} == {"hel"}
     assert sum(isinstance(end, StoreConflict) for end in ends) == 150
     assert await store.shared.overdue(Now(7, 0), 500) == []
     assert len(await store.shared.overdue(Now(9, 0), 500)) == 250
-    assert await store.shared.latest("held0") == LatestClaim(TWO)
+    held = await store.shared.load("held0")
+    assert held is not None
+    assert (held.holder, held.state) == (TWO, b"")
     assert await store.shared.definition("u149", 1) == b"{2}"
 
 
@@ -64,28 +97,9 @@ async def test_claims_of_one_job_in_one_group_come_one_after_the_other(store: Cl
     """A caller that gave up left its claim in the queue: the next one sees what it wrote."""
     claims = [TurnClaim(entry(), Due(wall=n), n, n + 1, (ONE, TWO)[n % 2], 10) for n in range(5)]
     assert await asyncio.gather(*(store.shared.claim(one) for one in claims)) == [None] * 5
-    row = await store.shared.find("job")
+    row = await store.shared.load("job")
     assert row is not None
     assert (row.sequence, row.holder, row.due.wall) == (5, ONE, 4)
-
-
-async def test_a_copy_counts_with_the_latest_claim_alone(store: ClusterStore) -> None:
-    """A claim that brings none makes the one before it worthless, and lets it go after an hour."""
-    assert await store.shared.latest("job") is None
-    await store.shared.claim(TurnClaim(entry(), Due(), 0, 1, ONE, 10, copy=b"first"))
-    assert await store.shared.latest("job") == LatestClaim(ONE, b"first")
-    await store.shared.claim(TurnClaim(entry(), Due(), 1, 2, TWO, 20, copy=b"second"))
-    assert await store.shared.latest("job") == LatestClaim(TWO, b"second")
-    await store.shared.claim(TurnClaim(entry(), Due(), 2, 3, TWO, 30))
-    assert await store.shared.latest("job") == LatestClaim(TWO)
-    await store.shared.claim(TurnClaim(entry(), Due(), 3, 4, TWO, 40, copy=b"third"))
-    await store.shared.prune(Now(10_000_000, 10_000_000))
-    assert await store.shared.latest("job") == LatestClaim(TWO, b"third"), (
-        "an older state may have been written over it"
-    )
-    await store.shared.claim(TurnClaim(entry(), Due(), 4, 5, TWO, 50))
-    await store.shared.prune(Now(10_000_000, 10_000_000))
-    assert await store.shared.latest("job") == LatestClaim(TWO)
 
 
 async def test_what_cannot_be_stored_fails_alone(store: ClusterStore) -> None:
@@ -115,14 +129,16 @@ async def test_a_damaged_delivery_holds_up_none_behind_it(store: ClusterStore) -
 
 
 async def test_a_delivery_that_is_done_does_not_come_back(store: ClusterStore) -> None:
-    """A job's state that is read late may bring it again: it was known."""
-    assert len(await store.shared.keep([delivery(1)], [], ONE)) == 1
-    assert [one.delivery_id for one in await store.shared.deliveries("", 10)] == ["d1"]
+    """A state of 0.1.0 that is read late may bring it again: it was known."""
+    await store.shared.keep([delivery(1)], [], ONE)
+    assert await store.shared.unsent([delivery(1)], ONE) == [delivery(1)]
     await store.shared.settle([Settlement(delivery(1), done=True)], 5, ONE)
+    await store.shared.keep([delivery(1)], [], TWO)
     assert await store.shared.deliveries("", 10) == []
-    assert await store.shared.keep([delivery(1)], [], TWO) == []
+    assert await store.shared.unsent([delivery(1)], TWO) == []
     await store.shared.prune(Now(10_000_000, 10_000_000))
-    assert len(await store.shared.keep([delivery(1)], [], TWO)) == 1
+    await store.shared.keep([delivery(1)], [], TWO)
+    assert await store.shared.unsent([delivery(1)], TWO) == [delivery(1)]
 
 
 async def test_deliveries_of_dead_nodes_find_a_new_sender(store: ClusterStore) -> None:

@@ -14,10 +14,9 @@ import sqlalchemy as sa
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.sql.job_tables import jobs
-from scheduler_service.persistence.sql_cluster.claim_rows import CLAIM_MS
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
-from scheduler_service.ports.cluster import ClaimedJob, LatestClaim, TurnClaim, Unbegun
+from scheduler_service.ports.cluster import ClaimedJob, TurnClaim, Unbegun
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import NOTHING, Remembered
 from tests.unit.persistence.samples import entry
@@ -43,46 +42,24 @@ async def take_all(store: ClusterStore, claims: Sequence[TurnClaim]) -> list[obj
 
 
 async def test_each_claim_has_its_own_verdict(store: ClusterStore) -> None:
-    """New, followed, lost to a live claim, one's own, and left by a turn that can no longer end."""
-    at = {"lost": NOW - CLAIM_MS, "old": NOW - CLAIM_MS - 1}
-    holders = {"own": ONE}
-    first = [
-        claim(name, 0, 7, holder=holders.get(name, TWO), at=at.get(name, NOW))
-        for name in ("next", "lost", "own", "old")
-    ]
-    assert await take_all(store, first) == [None] * 4
-    claims = [
-        claim("lost", 1, 8),
-        claim("new", 0, 1),
-        claim("next", 7, 8),
-        claim("own", 1, 8),
-        claim("old", 1, 8),
-    ]
+    """New, followed, and lost; a claim is taken from what was read alone, whoever holds the job."""
+    first = [claim(name, 0, 7, holder=TWO) for name in ("next", "lost")]
+    assert await take_all(store, [*first, claim("own", 0, 7)]) == [None] * 3
+    claims = [claim("lost", 1, 8), claim("new", 0, 1), claim("next", 7, 8), claim("own", 1, 8)]
     verdicts = await take_all(store, claims)
-    assert [type(one) for one in verdicts] == [StoreConflict] + [type(None)] * 4
+    assert [type(one) for one in verdicts] == [StoreConflict, type(None), type(None), StoreConflict]
     assert "'lost'" in str(verdicts[0])
-    for name, sequence, holder in (("lost", 7, TWO), ("new", 1, ONE), ("next", 8, ONE), ("old", 8, ONE)):
-        row = await store.shared.find(name)
+    for name, sequence, holder in (("lost", 7, TWO), ("new", 1, ONE), ("next", 8, ONE), ("own", 7, ONE)):
+        row = await store.shared.load(name)
         assert row is not None
         assert (row.sequence, row.holder) == (sequence, holder), name
 
 
-async def test_an_exact_claim_is_taken_from_what_was_read_alone(store: ClusterStore) -> None:
-    """Not from another turn, be it the holder's own or one that can no longer end."""
-    old = NOW - CLAIM_MS - 1
-    first = [claim("next", 0, 7, holder=TWO), claim("own", 0, 7), claim("old", 0, 7, holder=TWO, at=old)]
-    assert await take_all(store, first) == [None] * 3
-    claims = [claim("next", 7, 8), claim("own", 1, 8), claim("old", 1, 8), claim("new", 0, 8)]
-    verdicts = await take_all(store, [msgspec.structs.replace(one, is_exact=True) for one in claims])
-    assert [type(one) for one in verdicts] == [type(None), StoreConflict, StoreConflict, type(None)]
-    assert await take_all(store, claims[1:3]) == [None, None]
-
-
 async def test_claims_of_one_creation_are_one_transaction(store: ClusterStore) -> None:
     """Those that find no row are taken with all that they bring; of others nothing is written."""
-    await take_all(store, [claim("there", 0, 7, definition=b"old", copy=b"state")])
+    await take_all(store, [claim("there", 0, 7, definition=b"old", state=b"state")])
     await take_all(store, [claim("buried", 0, 7, entry=entry("buried", state=JobState.DESTROYED))])
-    brought = {"definition": b"{}", "copy": b"first", "is_exact": True}
+    brought = {"definition": b"{}", "state": b"first"}
     names = ("new", "there", "buried", *(f"n{number}" for number in range(300)))
     sizes, *_ = store.database.samples()
     verdicts = await store.shared.claim_all([claim(name, NOTHING, 8, **brought) for name in names])
@@ -90,9 +67,8 @@ async def test_claims_of_one_creation_are_one_transaction(store: ClusterStore) -
     assert (sum(later.buckets), later.value) == (sum(sizes.buckets) + 1, sizes.value + len(names))
     assert [type(one) for one in verdicts[:3]] == [type(None), StoreConflict, StoreConflict]
     assert set(verdicts[3:]) == {None}
-    assert await store.shared.latest("new") == LatestClaim(ONE, b"first")
-    assert await store.shared.latest("there") == LatestClaim(ONE, b"state")
-    assert await store.shared.latest("buried") == LatestClaim(ONE)
+    rows = [await store.shared.load(name) for name in names[:3]]
+    assert [row.state for row in rows if row is not None] == [b"first", b"state", b""]
     assert await store.shared.definition("uid-there", 1) == b"old"
     assert await store.shared.definition("uid-n299", 1) == b"{}"
 
@@ -102,7 +78,7 @@ async def test_creations_that_wait_together_are_one_transaction(store: ClusterSt
     await take_all(store, [claim("there", 0, 7)])
     names = ("there", *(f"n{number}" for number in range(COUNT)))
     answers = {name: Remembered(f"jobs/{name}", "key", b"digest", b"created", NOW, name) for name in names}
-    brought = {"definition": b"{}", "copy": b"first", "is_exact": True}
+    brought = {"definition": b"{}", "state": b"first"}
     claims = [claim(name, NOTHING, 8, remembered=answers[name], **brought) for name in names]
     sizes, *_ = store.database.samples()
     verdicts = await asyncio.gather(*(store.shared.claim_all([one]) for one in claims))
@@ -122,7 +98,6 @@ async def test_jobs_whose_actor_has_taken_no_turn_are_found(store: ClusterStore)
         "far": 900,
         "never": None,
         "begun": 250,
-        "fired": 260,
         "alone": 270,
     }
     claims = [
@@ -131,8 +106,8 @@ async def test_jobs_whose_actor_has_taken_no_turn_are_found(store: ClusterStore)
             NOTHING,
             8,
             due=Due(due),
-            copy=None if name == "alone" else b"first",
-            entry=entry(name, created_at=7, execute_number=int(name == "fired")),
+            is_first=name != "alone",
+            entry=entry(name, created_at=7),
         )
         for name, due in dues.items()
     ]
@@ -159,9 +134,7 @@ async def test_two_creations_of_the_same_jobs_share_them(postgres_url: str) -> N
     stores = [await ClusterStore.open(postgres_url), await ClusterStore.open(postgres_url)]
     try:
         first = uuid.uuid4()
-        claims = [
-            claim(f"{first}-{number}", NOTHING, 1, copy=b"state", is_exact=True) for number in range(200)
-        ]
+        claims = [claim(f"{first}-{number}", NOTHING, 1, state=b"state") for number in range(200)]
         ends = await asyncio.gather(
             stores[0].shared.claim_all(claims), stores[1].shared.claim_all(claims[::-1])
         )
@@ -172,45 +145,6 @@ async def test_two_creations_of_the_same_jobs_share_them(postgres_url: str) -> N
             await store.close()
 
 
-async def test_a_claim_that_is_a_commit_is_followed_from_itself_alone(store: ClusterStore) -> None:
-    """By a turn that has read its state: not by its own holder's older one, and not when it is 5 s old."""
-    old = NOW - CLAIM_MS - 1
-    first = [claim(name, 0, 7, holder=TWO, at=old, copy=b"state", is_commit=True) for name in ("a", "b")]
-    assert await take_all(store, first) == [None] * 2
-    assert await store.shared.latest("a") == LatestClaim(TWO, b"state", is_commit=True)
-    assert await store.shared.sequence("a") == 7
-    assert await store.shared.sequence("none") is None
-    late = [claim("a", 1, 8), claim("b", 1, 8, holder=TWO), claim("a", 1, 8, copy=b"late", is_commit=True)]
-    assert [type(one) for one in await take_all(store, late)] == [StoreConflict] * 3
-    assert await store.shared.latest("a") == LatestClaim(TWO, b"state", is_commit=True)
-    claims = [claim("a", 7, 8), claim("b", 7, 8, copy=b"copy")]
-    assert await take_all(store, claims) == [None] * 2
-    assert await store.shared.latest("a") == LatestClaim(ONE)
-    assert await store.shared.latest("b") == LatestClaim(ONE, b"copy")
-
-
-async def test_a_claim_that_is_taken_back_is_as_if_it_never_was(store: ClusterStore) -> None:
-    """Lists say what they did, and another node claims what was read before it. A later claim stands."""
-    first, second = claim("a", 0, 1, due=Due(wall=5)), claim("a", 1, 2, entry=entry("a", state=GONE))
-    assert await take_all(store, [first]) == [None]
-    assert await take_all(store, [second]) == [None]
-    (refused,) = await take_all(store, [claim("a", 1, 3, holder=TWO)])
-    assert isinstance(refused, StoreConflict)
-    for released in (first, claim("a", 1, 2, holder=TWO), second):
-        row = await store.shared.find("a")
-        assert row is not None
-        assert (row.sequence, row.holder) == (2, ONE)
-        await store.shared.release(released, first.entry, first.due)
-    row = await store.shared.find("a")
-    assert row is not None
-    assert (row.entry, row.due) == (first.entry, first.due)
-    assert await take_all(store, [claim("a", 1, 3, holder=TWO)]) == [None]
-    await store.shared.release(second, first.entry, first.due)
-    row = await store.shared.find("a")
-    assert row is not None
-    assert (row.sequence, row.holder) == (3, TWO)
-
-
 async def test_all_that_an_entry_says_is_written(store: ClusterStore) -> None:
     """As it was given, when it is new and when it has changed."""
     given = entry("a", labels={"k": "ü"}, object_id="o", parent_job="p", parent_execution=3, system=True)
@@ -218,20 +152,20 @@ async def test_all_that_an_entry_says_is_written(store: ClusterStore) -> None:
     for sequence, one in ((1, given), (2, changed)):
         due = Due(wall=sequence, steady=5)
         assert await take_all(store, [claim("a", sequence - 1, sequence, entry=one, due=due)]) == [None]
-        row = await store.shared.find("a")
+        row = await store.shared.load("a")
         assert row is not None
-        assert (row.entry, row.due, row.at) == (one, due, NOW)
+        assert (row.entry, row.due) == (one, due)
 
 
 async def test_what_a_lost_claim_brings_is_not_written(store: ClusterStore) -> None:
-    """No definition and no copy; of those that are taken all of them."""
+    """No definition and no state; of those that are taken all of them."""
     await take_all(store, [claim("lost", 0, 7, holder=TWO)])
-    brought = {"definition": b"{}", "copy": b"state"}
+    brought = {"definition": b"{}", "state": b"state"}
     await take_all(store, [claim("lost", 1, 8, **brought), claim("taken", 0, 8, **brought)])
     assert await store.shared.definition("uid-lost", 1) is None
     assert await store.shared.definition("uid-taken", 1) == b"{}"
-    assert await store.shared.latest("lost") == LatestClaim(TWO)
-    assert await store.shared.latest("taken") == LatestClaim(ONE, b"state")
+    rows = [await store.shared.load(name) for name in ("lost", "taken")]
+    assert [row.state for row in rows if row is not None] == [b"", b"state"]
 
 
 async def test_a_job_that_is_destroyed_rings_no_more(store: ClusterStore) -> None:
@@ -242,7 +176,7 @@ async def test_a_job_that_is_destroyed_rings_no_more(store: ClusterStore) -> Non
     gone = entry("gone", state=JobState.DESTROYED)
     claims = [claim("gone", 1, 2, entry=gone, due=Due(wall=5)), claim("stays", 1, 2, due=Due(wall=6))]
     assert await take_all(store, claims) == [None, None]
-    row = await store.shared.find("gone")
+    row = await store.shared.load("gone")
     assert row is not None
     assert row.due == Due()
     assert [await store.shared.recall("scope", one.key, 0) for one in kept] == [None, kept[1]]
@@ -269,12 +203,12 @@ async def test_a_row_that_cannot_be_read_is_told_to_who_asked_for_it(store: Clus
     damage = sa.update(jobs).where(jobs.c.job_id == "damaged").values(labels="{")
     await store.database.write(lambda connection: connection.execute(damage))
     async with asyncio.timeout(10):
-        asked = [store.shared.find(name) for name in ("damaged", "sound", "none")]
+        asked = [store.shared.load(name) for name in ("damaged", "sound", "none")]
         damaged, sound, none = await asyncio.gather(*asked, return_exceptions=True)
         assert isinstance(damaged, msgspec.DecodeError)
         assert isinstance(sound, ClaimedJob)
         assert none is None
-        assert await store.shared.find("sound") == sound
+        assert await store.shared.load("sound") == sound
 
 
 async def test_a_group_that_cannot_be_written_fails_for_each(tmp_path: Path) -> None:
@@ -310,7 +244,7 @@ async def test_a_claim_that_is_one_statement_is_certain_where_the_server_says_so
 ) -> None:
     """A refusal is certain; where the connection ends instead, nobody knows. The next one is taken."""
     async with refusing(postgres_url, answer) as store:
-        claims = [claim(f"j{number}", 0, 1, copy=b"state", is_commit=True) for number in range(5)]
+        claims = [claim(f"j{number}", 0, 1, state=b"state") for number in range(5)]
         assert [type(one) for one in await take_all(store, claims)] == [error] * 5
         await store.database.write(
             lambda connection: connection.exec_driver_sql("DROP TRIGGER at_commit ON jobs")
@@ -338,7 +272,7 @@ async def test_a_claim_is_durable_before_it_is_reported(tmp_path: Path) -> None:
 
     async def take(number: int) -> int:
         await store.shared.claim(claim(f"j{number}", 0, 1))
-        row = await elsewhere.find(f"j{number}")
+        row = await elsewhere.load(f"j{number}")
         assert row is not None
         return row.sequence
 

@@ -1,0 +1,305 @@
+"""The jobs of a cluster as turns use them: the claim of a turn in SQL is its commit.
+
+Dapr's state has no fencing, so it has no part in this: the job's row moves from the sequence that was read to
+the turn's own, in one transaction with all that the turn writes. A turn over an older state changes nothing.
+A turn older than 2 s, or of a node that is past its heartbeat, never commits.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any
+
+from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.moments import SECOND, Due
+from scheduler_service.domain.wire import Holder
+from scheduler_service.hosts.dapr.backlog import NoBacklog
+from scheduler_service.hosts.dapr.cached_state import FRESH_FOR_MS, CachedState, CachedStates
+from scheduler_service.hosts.dapr.node import NodeContext
+from scheduler_service.hosts.dapr.old_states import OldStates
+from scheduler_service.persistence.common.row_state import (
+    RowState,
+    read_row_state,
+    unpack_batches,
+    write_row_state,
+)
+from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.cluster import ClaimedJob, TurnClaim
+from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.history import Batch
+from scheduler_service.ports.state import OF_MESSAGE, Commit, Remembered, Settlement, StoredJob
+
+EPOCH_BITS = 32
+LONGEST_TURN_MS = 2 * SECOND
+SHORTEST_WRITE_MS = 100
+
+TakeOver = Callable[[Sequence[Batch], Sequence[Delivery]], None]
+"""Takes over records and deliveries that another writer may not have finished; a repetition does nothing."""
+
+
+class ClusterJobs(NoBacklog):
+    """`ports.state.StateStore` over the shared database. `begin` opens each turn.
+
+    Sequences begin above the number of this start of a node (its epoch); a new number is drawn where another
+    node's are higher.
+    """
+
+    def __init__(self, *, node: NodeContext, take_over: TakeOver) -> None:
+        self._store = node.cluster.store
+        self._clock = node.clock
+        self._holder = node.holder
+        self._epoch = node.cluster.epoch
+        self._next_epoch = node.cluster.nodes.next_epoch
+        self._liveness = node.cluster.heartbeat.liveness
+        self._old = OldStates(node=node)
+        self._take_over = take_over
+        self._log = node.log
+        self._states = CachedStates()
+        self._generation = 0
+        self._uncertain: dict[str, tuple[int, tuple[Delivery, ...]]] = {}
+
+    async def begin(self, job_id: str, *, will_commit: bool = False) -> bool:
+        """Opens a turn; False: the cached state is not the one in the store. Raises StoreError.
+
+        What was read or written within the last second is not compared: the claim guards it. Nor is an older
+        state where the turn `will_commit`.
+        """
+        now = self._clock.now().steady
+        state = self._states.use(job_id)
+        if state is None:
+            return False
+        state.began, state.period = now, self._liveness.period
+        if not state.is_to_compare(now, self._generation, will_commit=will_commit):
+            return True
+        if await self._store.sequence(job_id) != state.sequence:
+            return False
+        state.checked_at, state.generation = now, self._generation
+        return True
+
+    def distrust(self, job_id: str) -> None:
+        """The next turn compares the cached state, however young it is."""
+        state = self._states.get(job_id)
+        if state is not None:
+            state.checked_at -= FRESH_FOR_MS
+
+    def period_of(self, job_id: str) -> int:
+        """The liveness period in which the job's present turn was begun; -1: there is none."""
+        state = self._states.get(job_id)
+        return -1 if state is None else state.period
+
+    def recheck_all(self) -> None:
+        """After a restart of the sidecar or a standstill: compares every cached state before its use."""
+        self._generation += 1
+
+    async def load(self, job_id: str) -> StoredJob | None:
+        """The job, destroyed ones too, or None; opens a turn. Raises StoreUnavailable.
+
+        A living job without a document has lost its state: 0.1.0 kept that in the actor store.
+        """
+        began, period, generation = self._clock.now().steady, self._liveness.period, self._generation
+        row = await self._store.load(job_id)
+        if row is None:
+            self._states.put(
+                job_id, CachedState(sequence=0, began=began, period=period, generation=generation)
+            )
+            return None
+        entry, due, kept = await self._read(row)
+        state = CachedState(
+            sequence=row.sequence, began=began, period=period, generation=generation, messages=kept.messages
+        )
+        before = self._states.get(job_id)
+        self._states.put(job_id, state)
+        if row.holder == self._holder and not row.is_first:
+            self._inherit(state, before, kept.batches)
+        else:
+            await self._take_over_from(state, row, kept.batches)
+        await self._settle_doubt(row)
+        return StoredJob(entry, row.sequence, kept.document, due, self._epoch << EPOCH_BITS)
+
+    async def commit(self, commit: Commit) -> None:
+        """Claims one turn, which is all that is written. Raises StoreConflict: another node has the job;
+        other StoreErrors.
+        """
+        job_id = commit.entry.job_id
+        state = self._states.get(job_id)
+        if state is None:
+            raise StoreConflict(f"the job {job_id!r} left the memory of this node; ask again", is_public=True)
+        self._check_age(state)
+        messages = state.messages_after(commit)
+        claim = claim_of(
+            commit,
+            holder=self._holder,
+            at=self._clock.now().steady,
+            expected=state.sequence,
+            batches=state.batches.values(),
+            messages=tuple(message for _, message in messages),
+        )
+        await self._claim(state, claim, commit.batch)
+        await self._check_lead(state, claim)
+        state.sequence, state.messages, state.checked_at = claim.sequence, messages, claim.at
+
+    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
+        """For each None, or its error; every job is an actor of its own."""
+        return await asyncio.gather(*(_error_of(self.commit(one)) for one in commits))
+
+    async def definition(self, uid: str, revision: int) -> bytes | None:
+        """A definition as posted, or None. Raises StoreUnavailable."""
+        return await self._store.definition(uid, revision)
+
+    def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
+        """Writes the results of deliveries. Raises StoreError."""
+        return self._store.settle(settlements, self._clock.now().steady, self._holder)
+
+    def answer_to(self, job_id: str, asked: Remembered) -> Remembered | None:
+        """What the job answered to this message before. Its turn has begun."""
+        state = self._states.get(job_id)
+        return None if state is None else state.answer_to(asked)
+
+    async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
+        """Those of messages are in the job's own state (`answer_to`)."""
+        if scope == OF_MESSAGE:
+            return None
+        return await self._store.recall(scope, key, since)
+
+    async def remember(self, remembered: Remembered) -> None:
+        """Keeps an answer that belongs to no single job. Raises StoreError."""
+        await self._store.keep((), (remembered,), self._holder)
+
+    def remember_first(self, remembered: Remembered, since: int) -> Coroutine[Any, Any, bool]:
+        """As the port says. Raises StoreError."""
+        return self._store.remember_first(remembered, since)
+
+    def deliveries(self, after: str, limit: int) -> Coroutine[Any, Any, list[Delivery]]:
+        """Durable deliveries of all nodes in order of id. Raises StoreUnavailable."""
+        return self._store.deliveries(after, limit)
+
+    async def written(self, keys: Sequence[tuple[str, int]]) -> None:
+        """The history has these batches: the job's next commit removes them from its state.
+
+        Those below 0 are tries of deliveries. Where SQL does not remove them, they are written once more.
+        """
+        tries = [key for key in keys if key[1] < 0]
+        if tries:
+            try:
+                await self._store.pending_history.forget(tries)
+            except StoreError as error:
+                self._log("confirmation_not_written", error=str(error))
+        for key in keys:
+            self._states.forget_batch(key)
+
+    async def _read(self, row: ClaimedJob) -> tuple[CatalogueEntry, Due, RowState]:
+        if row.state is not None:
+            return row.entry, row.due, read_row_state(row.state)
+        old = await self._old.read(row.entry.job_id)
+        if old is None:
+            return row.entry, row.due, RowState()
+        self._take_over((), await self._old.bring(old))
+        return old.entry, old.due, RowState(old.document, tuple(unpack_batches(old.batches)), old.messages)
+
+    def _inherit(self, state: CachedState, before: CachedState | None, batches: Iterable[Batch]) -> None:
+        """This process has brought `batches` to its history: those that it still waits for stay.
+
+        One that is not among them belongs to a turn that was not written.
+        """
+        waiting = {} if before is None else before.batches
+        for batch in batches:
+            if (batch.uid, batch.sequence) in waiting:
+                self._states.await_history(state, batch)
+
+    async def _take_over_from(self, state: CachedState, row: ClaimedJob, batches: Sequence[Batch]) -> None:
+        """Brings to the history what the writer of the row may not have brought there."""
+        if row.sequence >> EPOCH_BITS >= self._epoch:
+            self._epoch = await self._next_epoch()
+        for batch in batches:
+            self._states.await_history(state, batch)
+        self._take_over(batches, ())
+
+    async def _settle_doubt(self, row: ClaimedJob) -> None:
+        """Deliveries of a turn of which nobody said that it was written: where others went on, sends them.
+
+        Where it is the latest turn, whoever awaits it does.
+        """
+        doubtful = self._uncertain.pop(row.entry.job_id, None)
+        if doubtful is None:
+            return
+        sequence, deliveries = doubtful
+        if deliveries and row.sequence != sequence:
+            self._take_over((), await self._store.unsent(deliveries, self._holder))
+
+    async def _claim(self, state: CachedState, claim: TurnClaim, batch: Batch | None) -> None:
+        job_id = claim.entry.job_id
+        try:
+            await self._store.claim(claim)
+        except StoreConflict:
+            self._states.drop(job_id)
+            raise
+        except StoreUncertain:
+            self._states.await_history(state, batch)
+            self._uncertain[job_id] = (claim.sequence, claim.deliveries)
+            raise
+        self._states.await_history(state, batch)
+
+    async def _check_lead(self, state: CachedState, claim: TurnClaim) -> None:
+        """Raises StoreUncertain where this process stood still meanwhile and another node went on."""
+        if self._liveness.lasts(state.period):
+            return
+        job_id = claim.entry.job_id
+        try:
+            latest = await self._store.sequence(job_id)
+        except StoreError as error:
+            raise StoreUncertain(
+                f"the turn is written; whether others went on is unknown: {error}"
+            ) from error
+        if latest != claim.sequence:
+            self._states.drop(job_id)
+            raise StoreUncertain(
+                f"another node went on with the job {job_id!r}; read it before you repeat", is_public=True
+            )
+
+    def _check_age(self, state: CachedState) -> None:
+        """Raises StoreUnavailable where the turn must not commit any more."""
+        if state.began + LONGEST_TURN_MS - self._clock.now().steady < SHORTEST_WRITE_MS:
+            raise StoreUnavailable("the turn took longer than 2 s and was given up; ask again in a moment")
+        if not self._liveness.lasts(state.period):
+            raise StoreUnavailable("this node is past its own heartbeat and commits nothing; ask again")
+
+
+def claim_of(
+    commit: Commit,
+    *,
+    holder: Holder,
+    at: int,
+    expected: int,
+    batches: Iterable[Batch] = (),
+    messages: tuple[Remembered, ...] = (),
+    is_first: bool = False,
+) -> TurnClaim:
+    """The claim of a turn over the sequence `expected`, with all that it writes.
+
+    `batches` are earlier ones that the history has not confirmed.
+    """
+    own = () if commit.batch is None else (commit.batch,)
+    answer = commit.remembered
+    return TurnClaim(
+        entry=commit.entry,
+        due=commit.due,
+        expected=expected,
+        sequence=commit.sequence,
+        holder=holder,
+        at=at,
+        state=write_row_state(RowState(commit.document, (*batches, *own), messages)),
+        definition=commit.definition,
+        deliveries=commit.deliveries,
+        queued=commit.queued,
+        remembered=None if answer is None or answer.is_of_message else answer,
+        may_wait=commit.may_wait,
+        is_first=is_first,
+    )
+
+
+async def _error_of(work: Awaitable[None]) -> StoreError | None:
+    """The StoreError that it raises, or None."""
+    try:
+        await work
+    except StoreError as error:
+        return error
+    return None

@@ -1,0 +1,105 @@
+"""What the row of a job keeps of it after a turn, packed; 0.1.0 kept as much in its actor's state."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from scheduler_service.domain.effects import Delivery, QueueWrite
+from scheduler_service.domain.moments import Due
+from scheduler_service.domain.wire import Holder
+from scheduler_service.persistence.common.writes import PackedBatch
+from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.history import Batch
+from scheduler_service.ports.state import Remembered
+
+FORMAT = 2
+
+
+class RowState(msgspec.Struct, frozen=True):
+    """`document` None: the job is destroyed. `batches`: those that the history has not confirmed.
+
+    `messages`: the answers to the latest messages.
+    """
+
+    document: bytes | None = None
+    batches: tuple[Batch, ...] = ()
+    messages: tuple[Remembered, ...] = ()
+
+
+class _Packed(msgspec.Struct, frozen=True, array_like=True):
+    """A RowState as an array; later formats may add members."""
+
+    format: int
+    document: bytes | None
+    batches: tuple[PackedBatch, ...] = ()
+    messages: tuple[Remembered, ...] = ()
+
+
+class OldState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The state of a job after the turn `sequence` of `writer`, as nodes of 0.1.0 have written it.
+
+    `deliveries`, `remembered`, `queued`: what the shared tables may not have of it.
+    """
+
+    format: int
+    sequence: int
+    writer: Holder
+    entry: CatalogueEntry
+    due: Due
+    document: bytes | None = None
+    batches: tuple[PackedBatch, ...] = ()
+    deliveries: tuple[Delivery, ...] = ()
+    remembered: tuple[Remembered, ...] = ()
+    queued: tuple[QueueWrite, ...] = ()
+    messages: tuple[Remembered, ...] = ()
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_ROWS = msgspec.msgpack.Decoder(_Packed)
+_OLD = msgspec.msgpack.Decoder(OldState)
+OLD_FORMAT = 1
+
+
+def write_row_state(state: RowState) -> bytes:
+    """The packed state."""
+    return _ENCODER.encode(
+        _Packed(FORMAT, state.document, pack_batches(state.batches) if state.batches else (), state.messages)
+    )
+
+
+def read_row_state(raw: bytes) -> RowState:
+    """The state in `raw`. Raises StoreUnavailable: damaged, or written by a newer program."""
+    try:
+        packed = _ROWS.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreUnavailable(f"the state in the row of a job cannot be read: {error}") from error
+    _check_format(packed.format, FORMAT)
+    return RowState(packed.document, tuple(unpack_batches(packed.batches)), packed.messages)
+
+
+def read_old_state(raw: bytes) -> OldState:
+    """The state in `raw`, which 0.1.0 has written. Raises StoreUnavailable: damaged, or another format."""
+    try:
+        old = _OLD.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreUnavailable(f"the actor state of a job cannot be read: {error}") from error
+    _check_format(old.format, OLD_FORMAT)
+    return old
+
+
+def pack_batches(batches: Iterable[Batch]) -> tuple[PackedBatch, ...]:
+    """Batches as they are kept."""
+    return tuple(PackedBatch(*msgspec.structs.astuple(one)) for one in batches)
+
+
+def unpack_batches(found: Iterable[PackedBatch]) -> list[Batch]:
+    """Batches as the history takes them."""
+    return [Batch(*msgspec.structs.astuple(one)) for one in found]
+
+
+def _check_format(found: int, known: int) -> None:
+    if found > known:
+        raise StoreUnavailable(
+            f"the state of a job has format {found}, this program knows {known}; install a newer one"
+        )

@@ -1,0 +1,20 @@
+"""Marks the jobs that had no turn since their creation; the claim of each turn has its state from now on.
+
+Nodes of before go on beside it, and those that know of it wait until the last of them has left.
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0009"
+down_revision = "0008"
+
+IS_FIRST = sa.text("is_first = 1")
+
+
+def upgrade() -> None:
+    """The rows stay as they are."""
+    op.add_column("jobs", sa.Column("is_first", sa.SmallInteger, nullable=False, server_default="0"))
+    op.create_index(
+        "jobs_first", "jobs", ["due_wall", "job_id"], sqlite_where=IS_FIRST, postgresql_where=IS_FIRST
+    )

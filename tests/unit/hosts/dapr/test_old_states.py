@@ -1,0 +1,140 @@
+"""What nodes of 0.1.0 have written is taken over by the job's next turn; what is lost is restored."""
+
+import base64
+from typing import Any
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+
+from scheduler_service.domain.events import Created, FeedbackArrived
+from scheduler_service.domain.execution import ExecutionState as State
+from scheduler_service.domain.replies import Started, Taken
+from scheduler_service.domain.wire import Holder
+from scheduler_service.engine.scope import feedback_token
+from scheduler_service.persistence.common.row_state import OldState, read_row_state
+from scheduler_service.persistence.sql.job_tables import jobs
+from scheduler_service.persistence.sql_cluster.schema import copies
+from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.state import Remembered
+from tests.conformance.hosts.houses import DaprHouse
+from tests.unit.hosts.house import asynchronous, describe
+from tests.unit.persistence.samples import delivery
+
+pytestmark = pytest.mark.anyio
+
+KEY = b"k" * 32
+GONE = Holder("gone", "0")
+
+
+async def grow_old(cluster: DaprHouse, job_id: str = "job", **members: Any) -> bytes:
+    """The node dies, and what its row says of the job lies where 0.1.0 has put it; its state, packed."""
+    row = await cluster.node.shared.load(job_id)
+    assert row is not None
+    kept = read_row_state(row.state or b"")
+    old = OldState(1, row.sequence, GONE, row.entry, row.due, kept.document, **members)
+    bare = sa.update(jobs).where(jobs.c.job_id == job_id).values(turn_state=None, node="gone", boot="0")
+    await cluster.database.write(lambda connection: connection.execute(bare) and None)
+    packed = msgspec.msgpack.encode(old)
+    cluster.world.state[job_id] = msgspec.json.encode(base64.b64encode(packed).decode())
+    await cluster.crash()
+    return packed
+
+
+async def test_an_execution_of_an_old_node_goes_on(cluster: DaprHouse) -> None:
+    """From its context in the actor store; from its next turn on all of the job is its row."""
+    await cluster.create(**asynchronous(qos=1, timeoutSeconds=600))
+    await cluster.trigger()
+    await cluster.settle()
+    await grow_old(cluster)
+    report = FeedbackArrived(1, feedback_token(KEY, "uid1", 1), {"status": "succeed"})
+    assert await cluster.deliver(report) == Taken()
+    assert cluster.world.state  # as if a sidecar had written it late
+    await cluster.crash()
+    await cluster.advance(20_000)
+    assert cluster.executions() == {1: State.SUCCEEDED}
+    row = await cluster.node.shared.load("job")
+    assert row is not None
+    assert row.state is not None
+
+
+async def test_what_the_shared_tables_lack_comes_there_once(cluster: DaprHouse) -> None:
+    """A delivery and an answer; a read that is repeated before the next turn sends nothing again."""
+    await cluster.create(timer={"dueTime": "60s", "period": "60s"})
+    told = delivery(1, uid="uid1", job_id="job", durable=True)
+    kept = Remembered("trigger/job", "key", b"d", b"answer", cluster.clock.now().wall, "job")
+    await grow_old(cluster, deliveries=(told,), remembered=(kept,))
+    for _ in range(2):
+        await cluster.host.read("job")
+        await cluster.advance(2_000)
+    await cluster.crash()
+    await cluster.host.read("job")
+    await cluster.advance(20_000)
+    sent = [url for target in cluster.targets for url in target.urls()]
+    assert sent.count(told.request.url) == 1
+    assert await cluster.node.shared.recall("trigger/job", "key", 0) == kept
+
+
+async def test_the_newer_of_a_copy_and_the_actor_store_counts(cluster: DaprHouse) -> None:
+    """A sidecar may have written an older state over what a copy beside the claim has."""
+    await cluster.create()
+    older = await grow_old(cluster)
+    await cluster.trigger()
+    await cluster.settle()
+    newer = await grow_old(cluster)
+    cluster.world.state["job"] = msgspec.json.encode(base64.b64encode(older).decode())
+    row = {"job_id": "job", "sequence": 2, "state": newer, "at": 0}
+    await cluster.database.write(
+        lambda connection: connection.execute(sa.insert(copies).values(row)) and None
+    )
+    reply = await cluster.trigger()
+    assert isinstance(reply, Started)
+    assert reply.execute_number == 2
+
+
+async def test_a_lost_state_is_restored_from_the_catalogue() -> None:
+    """What the catalogue has as living lives again, its counters go on (SPEC sections 9 and 11)."""
+    asked: list[tuple[str, str]] = []
+
+    async def owner_of(job_id: str, uid: str) -> str:
+        asked.append((job_id, uid))
+        return "billing"
+
+    cluster = await DaprHouse(owner_of=owner_of).start()
+    try:
+        declared = describe(jobId="job", request=[{"url": "service:/run"}])
+        await cluster.host("job", Command(Created("", b"", owner="billing"), declared))
+        await grow_old(cluster)
+        cluster.world.state.clear()
+        await cluster.advance(20_000)
+        job = await cluster.host.read("job")
+        assert job is not None
+        assert job.document is not None
+        assert (job.document.head.uid, job.document.head.owner) == ("uid1", "billing")
+        assert set(asked) == {("job", "uid1")}
+    finally:
+        await cluster.close()
+
+
+async def test_a_state_of_a_newer_program_is_left_alone(cluster: DaprHouse) -> None:
+    """In a rolling upgrade: a node that does not know its format does nothing with it, and says why."""
+    await cluster.create(timer={"dueTime": "5s", "period": "0s"})
+    row = await cluster.node.shared.load("job")
+    assert row is not None
+    newer = msgspec.msgpack.encode([99, *msgspec.msgpack.decode(row.state or b"")[1:]])
+    await write(cluster, newer)
+    await cluster.crash()
+    with pytest.raises(StoreUnavailable, match="format 99, this program knows 2; install a newer one"):
+        await cluster.trigger()
+    await cluster.advance(20_000)
+    assert cluster.sender.urls() == []
+    await write(cluster, row.state)
+    await cluster.advance(20_000)
+    assert cluster.sender.urls() == ["http://target.test/run"]
+
+
+async def write(cluster: DaprHouse, state: bytes | None) -> None:
+    """Another program's state in the job's row."""
+    given = sa.update(jobs).where(jobs.c.job_id == "job").values(turn_state=state)
+    await cluster.database.write(lambda connection: connection.execute(given) and None)
