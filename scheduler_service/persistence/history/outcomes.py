@@ -46,7 +46,7 @@ def _select_outcomes(jobs: int) -> sa.Select[Any]:
     columns = ",".join(_READ)
     newest = (
         f"SELECT * FROM (SELECT {columns} FROM executions WHERE tenant=:tenant AND job_id=:j{place} "  # noqa: S608
-        f"ORDER BY created_at DESC,execute_number DESC LIMIT :most) AS job{place}"
+        f"ORDER BY created_at DESC,uid DESC,execute_number DESC LIMIT :most) AS job{place}"
         for place in range(jobs)
     )
     found = sa.text(" UNION ALL ".join(newest)).columns(*map(sa.column, _READ))

@@ -37,7 +37,7 @@ from scheduler_service.persistence.history.queries import (
 )
 from scheduler_service.persistence.history.schema import deliveries
 from scheduler_service.persistence.history.selections import (
-    Selection,
+    Listing,
     select_deliveries,
     select_execution,
     select_executions,
@@ -84,8 +84,8 @@ class HistoryReads:
 
     async def executions(self, query: ExecutionQuery) -> Page:
         """Executions, newest first."""
-        selection = select_executions(query, self._system_jobs)
-        return await self._page(selection, query, _list_executions, _execution_place)
+        listing = select_executions(query, self._system_jobs)
+        return await self._page(listing, query, _list_executions, _execution_place)
 
     async def firings(self, query: FiringQuery) -> Page:
         """The ledger, latest planned moment first."""
@@ -206,15 +206,15 @@ class HistoryReads:
 
     async def _page(
         self,
-        selection: Selection,
+        listing: Listing,
         query: ExecutionQuery | FiringQuery | DeliveryQuery,
         shape: Shape,
         place: Callable[[AnyRow], Place],
     ) -> Page:
-        limit = query.limit
+        limit, dialect = query.limit, self._database.dialect
 
         def read(connection: sa.Connection) -> Page:
-            rows = connection.execute(selection).all()
+            rows = dialect.first_rows(connection, listing.selection, listing.place, listing.limit)
             items = shape(connection, rows[:limit])
             goes_on = len(items) < len(rows)
             return Page(items, write_cursor(query.mark, place(rows[len(items) - 1])) if goes_on else None)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.execution import ExecutionState
@@ -18,10 +19,21 @@ from scheduler_service.persistence.history.schema import (
 Selection = sa.Select[tuple[object, ...]]
 
 
-def select_executions(query: ExecutionQuery, without: frozenset[str]) -> Selection:
-    """One row more than `query.limit`: it shows whether another page follows.
+class Listing(msgspec.Struct, frozen=True):
+    """The first rows of a selection in the descending order of `place`, one more than a page has.
 
-    Executions of the jobs `without` are included only where the query names such a job.
+    It shows whether another page follows.
+    """
+
+    selection: Selection
+    place: tuple[sa.ColumnElement[Any], ...]
+    limit: int
+
+
+def select_executions(query: ExecutionQuery, without: frozenset[str]) -> Listing:
+    """Executions, newest first.
+
+    Those of the jobs `without` are included only where the query names such a job.
     """
     table = executions.c
     conditions = [table.tenant == query.tenant]
@@ -45,7 +57,7 @@ def select_executions(query: ExecutionQuery, without: frozenset[str]) -> Selecti
     return _page(sa.select(*columns).where(*conditions), place, query)
 
 
-def select_firings(query: FiringQuery) -> Selection:
+def select_firings(query: FiringQuery) -> Listing:
     """The ledger of one life, latest planned moment first, with the states of the executions."""
     table = firings.c
     started = sa.and_(executions.c.uid == table.uid, executions.c.execute_number == table.execute_number)
@@ -55,7 +67,7 @@ def select_firings(query: FiringQuery) -> Selection:
     return _page(rows.where(*conditions), place, query)
 
 
-def select_deliveries(query: DeliveryQuery) -> Selection:
+def select_deliveries(query: DeliveryQuery) -> Listing:
     """The ids of deliveries, newest first, with their bytes and what their order needs."""
     table = deliveries.c
     conditions = [table.tenant == query.tenant]
@@ -130,10 +142,10 @@ def _page(
     selection: Selection,
     place: tuple[sa.ColumnElement[Any], ...],
     query: ExecutionQuery | FiringQuery | DeliveryQuery,
-) -> Selection:
+) -> Listing:
     if query.cursor is not None:
         # By the first condition the index finds the position; the second orders rows of one moment.
         last = read_cursor(query.mark, query.cursor, Place)
         values = (last.moment, last.number, last.name)
         selection = selection.where(place[0] <= last.moment, sa.tuple_(*place) < values)
-    return selection.order_by(*(column.desc() for column in place)).limit(query.limit + 1)
+    return Listing(selection, place, query.limit + 1)

@@ -92,6 +92,14 @@ class Dialect(Protocol):
     def take(self, connection: sa.Connection, table: sa.Table, window: sa.Select[Any]) -> Sequence[Any]:
         """Deletes the rows whose primary keys `window` selects; what they were when they were deleted."""
 
+    def first_rows(
+        self, connection: sa.Connection, selection: sa.Select[Any], order: Sequence[Any], limit: int
+    ) -> Sequence[Any]:
+        """The first rows of `selection` in the descending order of the columns `order`, at most `limit`.
+
+        An index leads to the first column; of the rows behind the last one none is sorted.
+        """
+
     def row_order(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
         """The columns in whose order a walk over all rows of `table` reads fastest; unique together."""
 

@@ -36,6 +36,7 @@ from scheduler_service.persistence.sql.shared_dialects import (
     UNANSWERED_MS,
     OnServer,
     in_chunks,
+    newest_first,
     quoted,
     read_address,
 )
@@ -170,6 +171,15 @@ class MysqlDialect(OnServer):
     def among(self, columns: Columns, keys: Columns) -> sa.ColumnElement[bool]:
         """As a join: of IN and a subquery an UPDATE or DELETE would look at the whole table."""
         return sa.and_(*(column == key for column, key in zip(columns, keys, strict=True)))
+
+    def first_rows(
+        self, connection: sa.Connection, selection: sa.Select[Any], order: Sequence[Any], limit: int
+    ) -> Sequence[Any]:
+        """Asks for the end of the first column before: else all rows would be sorted by the others."""
+        first = newest_first(selection.with_only_columns(order[0]), order[:1], 1).offset(limit - 1)
+        end = connection.execute(first).scalar()
+        within = selection if end is None else selection.where(order[0] >= end)
+        return connection.execute(newest_first(within, order, limit)).all()
 
     def take(self, connection: sa.Connection, table: sa.Table, window: sa.Select[Any]) -> Sequence[Any]:
         """Locks the rows as it reads them: not all versions have RETURNING."""

@@ -33,6 +33,11 @@ class OnConflict:
     def among(self, columns: Columns, keys: Columns) -> sa.ColumnElement[bool]:
         return sa.tuple_(*columns).in_(sa.select(*keys))
 
+    def first_rows(
+        self, connection: sa.Connection, selection: sa.Select[Any], order: Sequence[Any], limit: int
+    ) -> Sequence[Any]:
+        return connection.execute(newest_first(selection, order, limit)).all()
+
     def take(self, connection: sa.Connection, table: sa.Table, window: sa.Select[Any]) -> Sequence[Any]:
         is_wanted = self.among(table.primary_key, window.correlate(None).subquery("window").c)
         return connection.execute(sa.delete(table).where(is_wanted).returning(*table.c)).all()
@@ -76,6 +81,11 @@ class OnServer:
     def said_by(self, cause: BaseException) -> str:
         """The words of the driver or the server, on one line."""
         return " ".join(str(cause).split())
+
+
+def newest_first(selection: sa.Select[Any], order: Sequence[Any], limit: int) -> sa.Select[Any]:
+    """The first rows in the descending order of columns."""
+    return selection.order_by(*(column.desc() for column in order)).limit(limit)
 
 
 def write_upsert(upsert: Upsert, values: str) -> str:

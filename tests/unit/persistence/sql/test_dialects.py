@@ -208,6 +208,17 @@ def test_what_is_taken_is_what_is_gone(database: Database) -> None:
     assert database.write(lambda connection: len(database.dialect.take(connection, things, window))) == 4
 
 
+@pytest.mark.parametrize("limit", [1, 3, 4, 9, 10, 50])
+def test_the_first_rows_are_those_of_the_whole_order(database: Database, limit: int) -> None:
+    """Also where more rows than are asked for have the first column in common."""
+    put(database, *((f"n{one % 5}", one, one // 4, None, None, None) for one in range(10)))
+    order = (things.c.sequence, things.c.name, things.c.number)
+    everything = sorted(((one // 4, f"n{one % 5}", one) for one in range(10)), reverse=True)
+    with database.reading() as connection:
+        found = database.dialect.first_rows(connection, sa.select(*order), order, limit)
+    assert list(map(tuple, found)) == everything[:limit]
+
+
 def test_json_is_read_and_written_alike(database: Database) -> None:
     """Members by any key, patterns, rows as one text, and what is no JSON."""
     labels = '{"team":"Blue é","a.b c":"x_y"}'

@@ -72,6 +72,28 @@ async def test_a_declaration_that_fits_into_no_packet_is_refused(mariadb_url: st
     database.close()
 
 
+async def test_a_page_sorts_no_more_rows_than_it_has(mariadb_url: str) -> None:
+    """However many there are: an index leads to the newest, and the others are not put in order."""
+    room = Room(mariadb_url)
+    for number in range(1, 301):
+        room.writer.append(batch(number, execution(number)), durable=True)
+    await room.writer.flush()
+    sorted_rows = (
+        "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'SORT_ROWS'"
+    )
+
+    def count_sorted() -> int:
+        with room.database.reading() as connection:
+            return int(connection.exec_driver_sql(sorted_rows).scalar_one())
+
+    before = count_sorted()
+    page = await room.reads.executions(ExecutionQuery(tenant="default", limit=10))
+    more = await room.reads.executions(ExecutionQuery(tenant="default", limit=10, cursor=page.next_cursor))
+    assert [item["executeNumber"] for item in more.items] == list(range(290, 280, -1))
+    assert count_sorted() - before < 50
+    await room.close()
+
+
 class Cut(Exception):
     """The process ends here."""
 
