@@ -330,7 +330,7 @@ class Container:
             node_id=self.store.node_id,
             address=self._base.served,
             began=self._began,
-            kept=("redis" if self._base.loaded.settings.store.url else "state", "history"),
+            kept=("state", "history"),
             host=self.host,
             remotes=self.processes.remotes,
             database=self.database,

@@ -34,7 +34,7 @@ MIGRATE = "run 'punctual db migrate'"
 NOT_USED = "no service has used this folder: name another one (--data), or start the service, which makes it"
 
 
-KINDS = ("state", "history", "cluster", "redis")
+KINDS = ("state", "history", "cluster")
 
 
 def known_formats() -> Mapping[str, str]:
@@ -53,13 +53,9 @@ def format_of(kind: str) -> str:
             return str(len(STATE))
         case "history":
             return HISTORY.head
-        case "cluster":
-            from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS
+    from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS
 
-            return MIGRATIONS.head
-    from scheduler_service.persistence.redis.lease import FORMAT
-
-    return str(FORMAT)
+    return MIGRATIONS.head
 
 
 def history_address(settings: Settings, folder: Path | None) -> str:
@@ -143,15 +139,6 @@ def migrate_folder(folder: Path, history: str) -> None:
         lock.release()
 
 
-def migrate_history(folder: Path, history: str) -> None:
-    """The same where the jobs' state is kept elsewhere. Raises StoreError."""
-    lock = FolderLock.claim(folder)
-    try:
-        migrate(url=history)
-    finally:
-        lock.release()
-
-
 def check_folder(folder: Path, history: str) -> list[str]:
     """What differs from this version's formats, each with its remedy; changes nothing.
 
@@ -168,11 +155,6 @@ def check_folder(folder: Path, history: str) -> list[str]:
     if missing:
         return [f"{', '.join(missing)}: {MIGRATE if (folder / STATE_FILE).is_file() else NOT_USED}"]
     return [*wrong, *_check_history(history)]
-
-
-def check_history(history: str) -> list[str]:
-    """The same where the jobs' state is kept elsewhere."""
-    return [f"{line}: {MIGRATE}" for line in _missing_history(history)] or _check_history(history)
 
 
 def history_files(history: str) -> list[Path]:

@@ -112,11 +112,6 @@ class NodeService:
         """None: a node is one process."""
         return ()
 
-    async def breaks(self) -> str:
-        """Never returns: a node goes on when what it needs comes back."""
-        never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        return await never
-
     async def stop(self, grace: int) -> None:
         """Drains for at most `grace` ms, then closes everything (SPEC section 14)."""
         parts, self._is_stopping = self._parts, True

@@ -20,7 +20,6 @@ from scheduler_service.app.own_process import divide, freeze_memory, process_log
 from scheduler_service.app.service import open_service
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.persistence.common.fault_points import FaultPoints
-from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded, Settings, SettingsError
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
@@ -43,9 +42,6 @@ class RunningService(ServedService, Protocol):
 
     def processes(self) -> Iterable[int]:
         """The ids of its worker processes; any thread may ask."""
-
-    async def breaks(self) -> str:
-        """Returns, in words, when the service cannot go on."""
 
     async def stop(self, grace: int) -> None:
         """Drains for at most `grace` ms, then closes everything."""
@@ -88,8 +84,6 @@ async def serve(
 ) -> None:
     """Serves until SIGTERM or SIGINT, then drains; a second signal ends the waiting.
 
-    Raises StoreUnavailable at its end where the store was lost to another process.
-
     `began` is awaited with the served address once the service answers and fires; `opening` opens another
     service than the embedded one, which has so many `listeners` with that of the API. SIGUSR1 writes into
     the log what the process and its worker processes are doing.
@@ -122,23 +116,20 @@ async def _serve(
     service = await _open(opening, loaded, served, log, listener)
     reports.parts, reports.others = service.describe, service.processes
     server = ApiServer(service=service, listener=listener, settings=settings, connections=shares.api, log=log)
-    signals, breaking = Signals(), asyncio.create_task(service.breaks())
+    signals = Signals()
     watched = contextlib.ExitStack()  # from the start to the end of the drain
     try:
-        if await _start(service, server, signals, breaking):
+        if await _start(service, server, signals):
             freeze_memory()
             log("listening", url=served, console=f"{served}{CONSOLE}/")
             shown = service.telemetry
             watched.enter_context(watching(log, shown.standstills, note_lag=shown.note_lag))
             if began is not None:
                 await began(served)
-            await signals.wait_for_stop(server.serving, breaking)
+            await signals.wait_for_stop(server.serving)
     finally:
-        breaking.cancel()
         with watched:
             await _stop(service, server, signals, settings)
-    if not breaking.cancelled():
-        raise StoreUnavailable(breaking.result())
 
 
 def check_exposure(settings: Settings) -> None:
@@ -183,9 +174,7 @@ async def _open(
         raise
 
 
-async def _start(
-    service: RunningService, server: ApiServer, signals: Signals, breaking: "asyncio.Task[str]"
-) -> bool:
+async def _start(service: RunningService, server: ApiServer, signals: Signals) -> bool:
     """Whether the service fires and answers before it was told to stop. Raises StoreError."""
 
     async def begin() -> None:
@@ -193,7 +182,7 @@ async def _start(
         await server.up()
 
     starting = asyncio.create_task(begin())
-    await signals.wait_for_stop(starting, server.serving, breaking)
+    await signals.wait_for_stop(starting, server.serving)
     if starting.done():
         starting.result()
         return True

@@ -18,7 +18,6 @@ from scheduler_service.app.system_jobs import install
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.processes.worker_process import WorkerProcess
-from scheduler_service.hosts.tasks import LEAST_PATIENCE_MS
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.clock import Timekeeper
@@ -93,25 +92,14 @@ class Service:
         """The ids of the worker processes."""
         return self.components.workers.pids
 
-    async def breaks(self) -> str:
-        """Returns, in words, when the service cannot go on."""
-        return await self.components.watch.breaks()
-
     async def stop(self, grace: int) -> None:
-        """Drains for at most `grace` ms, then closes everything (SPEC section 14).
-
-        Without its store there is nothing to wait for: what runs can end nowhere.
-        """
+        """Drains for at most `grace` ms, then closes everything (SPEC section 14)."""
         self.components.is_stopping = True
-        grace = 0 if self.components.watch.is_lost else grace
         self._log("draining", graceMs=grace, running=self.components.host.running)
         self.components.services.stop_claims()
         rooms = self.components
-        # What has no answer by then is found out by the next start, as after a crash.
-        leaving = rooms.clock.call_after(grace + LEAST_PATIENCE_MS, rooms.store.leave)
         grace = await self._stop_own_work(grace)
         await asyncio.gather(rooms.host.stop(grace), rooms.workers.stop(grace), rooms.trial_rounds.stop())
-        leaving.cancel()
         await self.telemetry.end_events()
         await self.components.sender.close()
         await self.components.reads.close()
@@ -189,10 +177,10 @@ async def _open_base(
     )
     watch = StoreWatch(log=log)
     job_shard = shard_of(settings.server.workers)
-    store = await open_store(
+    rows = await open_store(
         settings, watch=watch, faults=faults, shard_of=job_shard, log=log, begins_anew=begins_anew
     )
-    store = await keep_contexts(settings, store, log=log, faults=faults)
+    store = await keep_contexts(settings, rows, log=log, faults=faults)
     database = await asyncio.to_thread(
         HistoryDatabase,
         url=history_address(settings, data_folder(settings)),

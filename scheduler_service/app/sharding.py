@@ -19,11 +19,6 @@ def check_workers(settings: Settings) -> None:
     workers, store = settings.server.workers, settings.store
     if workers == 1:
         return
-    if store.url is not None:
-        raise SettingsError(
-            f"server.workers = {workers}: the state in Redis has one process; leave store.url out, or "
-            "server.workers"
-        )
     if store.data == MEMORY:
         raise SettingsError(
             f"server.workers = {workers}: processes meet in files; name a folder in store.data (--data DIR)"

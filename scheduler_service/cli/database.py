@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scheduler_service import how_to_install
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Commands, Config
 from scheduler_service.cli.output import note
@@ -28,14 +27,10 @@ def migrate(data: Data = None, config: Config = None) -> None:
     Example: punctual db migrate --data data
     """
     settings, folder = _settings(data, config)
-    from scheduler_service.app.data_folder import history_address, migrate_folder, migrate_history
+    from scheduler_service.app.data_folder import history_address, migrate_folder
 
-    history = history_address(settings, folder)
     try:
-        if settings.store.url is None:
-            migrate_folder(folder, history)
-        else:
-            migrate_history(folder, history)
+        migrate_folder(folder, history_address(settings, folder))
     except PunctualError as error:
         raise CommandError(str(error), Exit.UNREACHABLE) from error
     note(f"{folder} is up to date")
@@ -45,27 +40,24 @@ def migrate(data: Data = None, config: Config = None) -> None:
 def check(data: Data = None, config: Config = None) -> None:
     """Check that the data folder's files have this version's formats and no damage; exit code 1 if not.
 
-    Reads the files whole, which takes a while where they are large; where the jobs' state is in Redis, it
-    reads the row and the head of each job there.
+    Reads the files whole, which takes a while where they are large.
 
     Example: punctual db check --data data
     """
     settings, folder = _settings(data, config)
-    from scheduler_service.app.data_folder import check_folder, check_history, history_address
+    from scheduler_service.app.data_folder import check_folder, history_address
 
     history = history_address(settings, folder)
     try:
-        wrong = check_history(history) if settings.store.url else check_folder(folder, history)
+        wrong = check_folder(folder, history)
     except PunctualError as error:
         raise CommandError(str(error), Exit.UNREACHABLE) from error
     if wrong:
         raise CommandError("; ".join(wrong))
-    if settings.store.url is None and (damage := _find_damage(folder, history)):
+    if damage := _find_damage(folder, history):
         remedy = "restore a backup ('punctual db restore'), or save what can be read ('punctual db repair')"
         raise CommandError("; ".join(damage) + f"; {remedy}")
     note(f"{folder} is up to date")
-    if settings.store.url is not None:
-        _check_redis(settings.store.url)
 
 
 @app.command("repair")
@@ -77,7 +69,6 @@ def repair(data: Data = None, config: Config = None) -> None:
     Example: punctual db repair --data data
     """
     settings, folder = _settings(data, config)
-    _refuse_redis(settings, folder)
     from scheduler_service.app.data_folder import history_address
     from scheduler_service.app.folder_repair import repair_folder
 
@@ -103,7 +94,6 @@ def backup(
     Example: punctual db backup backups/monday --data data
     """
     settings, source = _settings(data, config)
-    _refuse_redis(settings, source)
     from scheduler_service.app.backup import back_up
     from scheduler_service.app.data_folder import history_address
 
@@ -128,7 +118,6 @@ def restore(
     Example: punctual db restore backups/monday --data restored
     """
     settings, target = _settings(data, config)
-    _refuse_redis(settings, target)
     from scheduler_service.app.backup import restore as restore_backup
     from scheduler_service.app.data_folder import history_address
 
@@ -159,33 +148,8 @@ def _find_damage(folder: Path, history: str) -> list[str]:
     return find_folder_damage(folder, history)
 
 
-def _check_redis(url: str) -> None:
-    from scheduler_service.app.redis_damage import find_redis_damage
-
-    try:
-        damage, count = find_redis_damage(url)
-    except ModuleNotFoundError as error:
-        what = f"the jobs in Redis were not looked at: the package {error.name} is missing"
-        raise CommandError(f"{what}; {how_to_install('service', 'redis')}") from None
-    except PunctualError as error:
-        raise CommandError(str(error), Exit.UNREACHABLE) from error
-    if damage:
-        raise CommandError(damage)
-    note(f"the rows and heads of {count} jobs in Redis are whole")
-
-
 def _megabytes(size: int) -> str:
     return f"{size / 1_000_000:.1f} MB"
-
-
-def _refuse_redis(settings: "Settings", folder: Path) -> None:
-    if settings.store.url is not None:
-        raise CommandError(
-            "the jobs' state is in Redis (store.url), which is backed up by its own means: run "
-            "'redis-cli BGREWRITEAOF', copy its append-only files, then copy the history with "
-            f"sqlite3 {folder}/history.db '.backup history.db'",
-            Exit.USAGE,
-        )
 
 
 def _settings(data: str | None, config: Path | None) -> tuple["Settings", Path]:

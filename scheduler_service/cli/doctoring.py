@@ -22,7 +22,6 @@ def examine(
     host: Host = None,
     port: Port = None,
     data: Data = None,
-    store: Annotated[str | None, typer.Option(help="As for serve: redis://HOST:PORT/NUMBER.")] = None,
     runtime: Annotated[str, typer.Option(help="As for serve: embedded or dapr.")] = "embedded",
     config: Config = None,
     url: Annotated[str | None, typer.Option(help="A service to ask; else PUNCTUAL_URL, else --port.")] = None,
@@ -38,7 +37,7 @@ def examine(
     """
     if runtime not in ("embedded", "dapr"):
         raise CommandError(f"--runtime {runtime} is unknown; use embedded or dapr", Exit.USAGE)
-    given = {"server.host": host, "server.port": port, "store.data": data, "store.url": store}
+    given = {"server.host": host, "server.port": port, "store.data": data}
     loaded = read_settings(given, config)
     import asyncio
 

@@ -32,7 +32,7 @@ def serve(
     data: Data = None,
     store: Annotated[
         str | None,
-        typer.Option(help="Where jobs are stored, redis://HOST:PORT/NUMBER; default: SQLite in --data."),
+        typer.Option(help="Refused: the jobs' state lies in --data. Says how to leave Redis."),
     ] = None,
     new_state: Annotated[
         bool,
@@ -73,12 +73,6 @@ def serve(
 
 def _check_runtime(loaded: "Loaded", runtime: str) -> None:
     """Raises CommandError for settings that are of the embedded runtime alone."""
-    if runtime == "dapr" and loaded.settings.store.url is not None:
-        raise CommandError(
-            "store.url is for the embedded runtime; with --runtime dapr the sidecar's actor store holds "
-            "the jobs: leave store.url out",
-            Exit.USAGE,
-        )
     if runtime == "dapr" and loaded.settings.server.workers > 1:
         raise CommandError(
             "server.workers is for the embedded runtime; with --runtime dapr start more nodes instead",
@@ -114,8 +108,6 @@ def demo(
     Example: punctual demo --port 8000
     """
     loaded = load_own({"server.host": host, "server.port": port, "store.data": data}, config)
-    if loaded.settings.store.url is not None:
-        raise CommandError("the demo stores its jobs in --data; leave store.url out", Exit.USAGE)
     if loaded.settings.server.workers > 1:
         raise CommandError("the demo runs in one process; leave server.workers out", Exit.USAGE)
     from scheduler_service.demo.running import run_demo

@@ -58,9 +58,15 @@ def _read_whole(value: object) -> object:
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
 
 
-def _check_store(url: str) -> str:
-    read_address(url)
-    return url
+def _refuse_store(url: str) -> str:
+    if not url.startswith(("redis:", "rediss:")):
+        raise ValueError("the jobs' state lies in the folder store.data (--data); leave store.url out")
+    raise ValueError(
+        "the jobs' state does not lie in Redis any more. With the version that wrote it save the definitions "
+        "('punctual jobs list', 'punctual jobs get ID -o json'), pause the jobs with drain=true and stop it; "
+        "then start this one without store.url and 'punctual jobs apply -f FILE'. Contexts of qos 1 may lie "
+        "in Redis: contexts.url"
+    )
 
 
 def _check_contexts(url: str) -> str:
@@ -127,9 +133,9 @@ class Server(Group):
 
 
 class Store(Group):
-    """Where the state of jobs is stored (`url` None: SQLite in the folder `data`), and how durably."""
+    """The folder with the state of jobs, and how durably it is written. `url` is refused, with a way out."""
 
-    url: Annotated[str, AfterValidator(_check_store)] | None = None
+    url: Annotated[str, AfterValidator(_refuse_store)] | None = None
     data: Annotated[str, Field(min_length=1)] = "data"
     durability: Literal["full", "process"] = "full"
 

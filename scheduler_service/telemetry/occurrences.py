@@ -219,11 +219,10 @@ MEANINGS: Mapping[str, Meaning] = {
     "worker_restarted": Meaning(OccurrenceKind.WORKER_BACK, ("worker",)),
     "history_not_written": Meaning(OccurrenceKind.STORE_LOST, name="history"),
     "history_written_again": Meaning(OccurrenceKind.STORE_BACK, name="history"),
-    "store_lost": Meaning(OccurrenceKind.STORE_LOST),
-    "store_unreachable": Meaning(OccurrenceKind.STORE_LOST),
+    "contexts_unreachable": Meaning(OccurrenceKind.STORE_LOST, name="contexts"),
+    "contexts_reached_again": Meaning(OccurrenceKind.STORE_BACK, name="contexts"),
     "store_not_written": Meaning(OccurrenceKind.STORE_LOST),
     "store_written_again": Meaning(OccurrenceKind.STORE_BACK),
-    "store_reached_again": Meaning(OccurrenceKind.STORE_BACK),
 }
 """The event words that are occurrences as well."""
 

@@ -169,17 +169,10 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "start_delayed": Word(WARNING, "The system jobs could not be created yet; it is tried again."),
         "state_restored": Word(WARNING, "A job of the catalogue had no state and was created again."),
         "stopped": Word(INFO, "The last line of the service."),
-        "store_answered_unasked": Word(
-            WARNING, "The store sent an answer that nobody asked for; the connection was ended."
-        ),
         "store_failed": Word(
             ERROR, "The store failed requests: they were answered 503, events with `label` became a gap."
         ),
-        "store_lost": Word(ERROR, "Another process has taken the store, or it lost commits: this one ends."),
         "store_not_written": Word(ERROR, "The files of the jobs cannot be written; no job goes on."),
-        "store_reached_again": Word(INFO, "The store answers again."),
-        "store_unreachable": Word(ERROR, "The store does not answer."),
-        "store_unsafe": Word(WARNING, "The store may lose what it has confirmed."),
         "store_written_again": Word(INFO, "The files of the jobs can be written again."),
         "sweep_failed": Word(WARNING, "The search for overdue jobs failed; it is repeated."),
         "sweep_repeated": Word(INFO, "The search for overdue jobs works again."),

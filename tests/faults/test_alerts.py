@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from scheduler_service.app.sharding import shard_of
-from tests.redis_server import SYNCING, RedisServer
 from tests.wire.processes.process import Process, serve
 from tests.wire.target import Target
 
@@ -64,20 +63,3 @@ async def test_a_killed_worker_process_is_told_and_that_it_runs_again(tmp_path: 
             messages = await told(target, 2)
         assert {one["subject"] for one in messages} == {"1"}
         assert (messages[-1]["kind"], messages[-1]["of"]) == ("recovered", "workerLost")
-
-
-async def test_a_store_that_was_away_is_told_when_it_is_back(tmp_path: Path) -> None:
-    """While it is away nothing can be sent; then what was lost, or its end, is said."""
-    server = RedisServer(tmp_path / "redis", *SYNCING).start()
-    try:
-        async with served(tmp_path, "storeLost", "--store", server.url) as (process, target):
-            server.kill()
-            await asyncio.to_thread(process.wait_for_line, '"store_unreachable"')
-            server.start()
-            messages = await told(target, 1)
-            if messages[-1]["kind"] != "recovered":
-                messages = await told(target, 2)
-            assert {one["subject"] for one in messages} == {"service"}
-            assert (messages[-1]["kind"], messages[-1]["of"]) == ("recovered", "storeLost")
-    finally:
-        server.kill()

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 VARIABLES = {"SHOP": "shop.test", "BASE": "service://jobswork", "QUEUE": "queue://work", "TOKEN": "a"}
 FILED = {"FILED": "b"}
 ELSEWHERE = frozenset({
-    "server.port", "server.workers", "server.key", "store.url", "store.data", "database.url",
+    "server.port", "server.workers", "server.key", "store.url", "store.data", "contexts.url", "database.url",
     "services.static", "traces.exporter", "traces.endpoint", "traces.certificate",
     "traces.client_certificate", "traces.client_key", "env", "env_file", "alerts",
 })  # fmt: skip

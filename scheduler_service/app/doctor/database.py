@@ -1,4 +1,4 @@
-"""What the doctor finds of the databases and of Redis."""
+"""What the doctor finds of the databases, and of the Redis that has contexts of qos 1."""
 
 import asyncio
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from scheduler_service import how_to_install
 from scheduler_service.app.data_folder import history_address
 from scheduler_service.app.doctor.finding import Finding, Part, Subject
 from scheduler_service.app.doctor.machine import judge_difference
-from scheduler_service.persistence.contexts.address import Address, read_address
+from scheduler_service.persistence.contexts.address import read_address
 from scheduler_service.persistence.history.database import inspect
 from scheduler_service.persistence.sql.report import ServerReport, read_report
 from scheduler_service.persistence.sql.sqlite import address_of, file_of
@@ -17,7 +17,7 @@ from scheduler_service.ports.errors import StoreError
 
 DATABASE = Part("database")
 SUBJECT = "the history"
-REDIS = Part("redis")
+CONTEXTS = Part("contexts")
 
 
 async def examine_database(subject: Subject) -> list[Finding]:
@@ -79,49 +79,28 @@ def _judge_tables(url: str) -> Finding:
     return DATABASE.warn("tables", detail, remedy)
 
 
-async def examine_redis(subject: Subject) -> list[Finding]:
+async def examine_contexts(subject: Subject) -> list[Finding]:
     """Reads what the server says of itself; writes nothing. Raises nothing."""
-    store = subject.loaded.settings.store
-    if store.url is None:
+    url = subject.loaded.settings.contexts.url
+    if url is None or not url.startswith("redis"):
         return []
     try:
-        from scheduler_service.persistence.redis.connection import ServerConnection
+        from scheduler_service.persistence.contexts.redis import RedisContexts, find_doubts, find_fault
     except ModuleNotFoundError as error:
         remedy = how_to_install("service", "redis")
-        return [REDIS.fail("package", f"the package {error.name} is missing", remedy)]
-    address = read_address(store.url)
-    connection = ServerConnection(address=address)
+        return [CONTEXTS.fail("package", f"the package {error.name} is missing", remedy)]
+    address = read_address(url)
+    contexts = RedisContexts(address=address, on_trouble=lambda _: None)
     try:
-        return await _look(connection, address, store.durability)
+        report = await contexts.inspect()
+    except StoreError as error:
+        remedy = "see that the server runs, and that contexts.url names its user, password and database"
+        return [CONTEXTS.fail("answer", str(error), remedy)]
     finally:
-        await connection.close()
-
-
-async def _look(connection: object, address: Address, durability: str) -> list[Finding]:
-    from scheduler_service.persistence.redis.connection import ServerConnection
-    from scheduler_service.persistence.redis.errors import CommandFailed, ServerUnfit
-    from scheduler_service.persistence.redis.server import check, inspect
-
-    assert isinstance(connection, ServerConnection)
-    place = str(address)
-    try:
-        server = await inspect(connection, place=place)
-        seconds, micros = await connection.call("TIME")
-    except (StoreError, CommandFailed) as error:
-        remedy = "see that the server runs, and that store.url names its user, password and database"
-        return [REDIS.fail("answer", str(error), remedy)]
-    found = [REDIS.well("answer", f"Redis {server.version} at {place}")]
-    how = f"appendonly {'yes' if server.appends else 'no'}, appendfsync {server.syncs or 'not said'}"
-    try:
-        doubt = check(server, place=place, durability=durability)
-    except ServerUnfit as error:
-        remedy = "set it in redis.conf, or with CONFIG SET and CONFIG REWRITE"
-        found.append(REDIS.fail("fit", str(error), remedy))
-    else:
-        kept = f"{how}, maxmemory-policy {server.evicts}"
-        found.append(
-            REDIS.well("fit", kept)
-            if doubt is None
-            else REDIS.warn("fit", doubt, "set appendonly yes and appendfsync always")
-        )
-    return [*found, judge_difference("Redis", int(seconds) + int(micros) / 1_000_000)]
+        await contexts.close()
+    answer = CONTEXTS.well("answer", f"Redis at {address}")
+    if fault := find_fault(report):
+        return [answer, CONTEXTS.fail("fit", fault, "name a server that stands alone, and can be written to")]
+    remedy = "set it in redis.conf, or with CONFIG SET and CONFIG REWRITE"
+    doubts = [CONTEXTS.warn("fit", doubt, remedy) for doubt in find_doubts(report)]
+    return [answer, *(doubts or [CONTEXTS.well("fit", "appendfsync always, and no key is dropped")])]

@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 
 from scheduler_service.app.doctor.daprd import examine_daprd
-from scheduler_service.app.doctor.database import examine_database, examine_redis
+from scheduler_service.app.doctor.database import examine_contexts, examine_database
 from scheduler_service.app.doctor.finding import Finding, Part, Subject
 from scheduler_service.app.doctor.folder import examine_folder
 from scheduler_service.app.doctor.machine import examine_limits, examine_versions, judge_step
@@ -24,7 +24,7 @@ PARTS: Mapping[str, Examine] = {
     "limits": examine_limits,
     "folder": examine_folder,
     "service": examine_service,
-    "redis": examine_redis,
+    "contexts": examine_contexts,
     "database": examine_database,
     "daprd": examine_daprd,
 }

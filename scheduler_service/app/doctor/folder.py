@@ -111,7 +111,7 @@ def _judge_disk(folder: Path) -> Iterator[Finding]:
 
 def _judge_kind(kind: str) -> Finding:
     if kind in OVER_NETWORK:
-        remedy = "use a local disk, or store.url and database.url for servers"
+        remedy = "use a local disk, and database.url for a server of the history"
         return FOLDER.warn(
             "file system", f"{kind}: its locks and fsync may not hold what they promise", remedy
         )

@@ -68,7 +68,7 @@ def _extras_of(subject: Subject) -> tuple[str, ...]:
         "dapr": subject.is_node,
         "postgres": url.startswith("postgresql:"),
         "mysql": url.startswith(("mysql:", "mariadb:")),
-        "redis": settings.store.url is not None,
+        "redis": (settings.contexts.url or "").startswith("redis"),
     }
     return ("service", *(name for name, is_needed in named.items() if is_needed))
 

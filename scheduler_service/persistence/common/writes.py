@@ -135,9 +135,6 @@ class StoreWrites(Generic[_Writer]):
     def samples(self, *, is_away: bool = False) -> Iterable[Sample]:
         return self.writer.groups.samples(is_away=is_away)
 
-    def leave(self) -> None:
-        """Nothing: what is in files and in memory is not waited for."""
-
     async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
         verdicts = await self.writer.put_all(commits)
         return [verdict if isinstance(verdict, StoreError) else None for verdict in verdicts]

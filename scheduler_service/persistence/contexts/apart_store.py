@@ -18,9 +18,6 @@ class WholeStore(OpenStore, Protocol):
     def samples(self, *, is_away: bool = False) -> Iterable[Sample]:
         """The figures of its transactions, and whether it is up, which it is not while it `is_away`."""
 
-    def leave(self) -> None:
-        """No server is waited for any more."""
-
 
 class ListedContexts(Contexts, Protocol):
     """Contexts that can be listed."""
@@ -115,7 +112,7 @@ class ApartStore(ApartTurns):
             self._sweeping = asyncio.ensure_future(self._sweep(sweep_after))
         self.boot, self.node_id = store.boot, store.node_id
         self.catalogue, self.queues = store.catalogue, store.queues
-        self.samples, self.leave = store.samples, store.leave
+        self.samples = store.samples
         self.clock_skew, self.save_clock_skew = store.clock_skew, store.save_clock_skew
         self.forget = store.forget
 

@@ -138,23 +138,8 @@ class RedisContexts:
             self._sending = asyncio.ensure_future(self._send())
         return await answers
 
-    async def close(self) -> None:
-        """Ends the connection; what waits is refused."""
-        self._is_closed = True
-        if self._sending is not None:
-            self._sending.cancel()
-            await asyncio.gather(self._sending, return_exceptions=True)
-        self._refuse(self._waiting, LEFT)
-        await self._disconnect()
-
-    async def _check(self, warn: Callable[[str], None]) -> None:
-        report = await self._inspect()
-        if fault := find_fault(report):
-            raise StoreRefused(f"The Redis server of {self._address} cannot hold contexts: {fault}.")
-        for doubt in find_doubts(report):
-            warn(f"{self._address} may lose contexts of qos 1, whose executions then end as lost: {doubt}")
-
-    async def _inspect(self) -> ServerReport:
+    async def inspect(self) -> ServerReport:
+        """What the server says of itself. Raises StoreUnavailable."""
         info = _read_info((await self.ask((b"INFO",)))[0])
         try:
             found = (await self.ask((b"CONFIG", b"GET", b"appendfsync")))[0]
@@ -167,6 +152,22 @@ class RedisContexts:
             evicts=info.get("maxmemory_policy", "") if info.get("maxmemory", "0") != "0" else "",
             syncs=found[1].decode() if len(found) == 2 else None,
         )
+
+    async def close(self) -> None:
+        """Ends the connection; what waits is refused."""
+        self._is_closed = True
+        if self._sending is not None:
+            self._sending.cancel()
+            await asyncio.gather(self._sending, return_exceptions=True)
+        self._refuse(self._waiting, LEFT)
+        await self._disconnect()
+
+    async def _check(self, warn: Callable[[str], None]) -> None:
+        report = await self.inspect()
+        if fault := find_fault(report):
+            raise StoreRefused(f"The Redis server of {self._address} cannot hold contexts: {fault}.")
+        for doubt in find_doubts(report):
+            warn(f"{self._address} may lose contexts of qos 1, whose executions then end as lost: {doubt}")
 
     async def _send(self) -> None:
         """Sends what waits, pipeline by pipeline."""

@@ -33,11 +33,11 @@ async def test_a_service_that_does_nothing_says_so() -> None:
     await service.stop(0)
 
 
-async def test_a_service_over_redis_too(tmp_path: Path) -> None:
-    """Its writer is another one."""
+async def test_a_service_with_contexts_in_redis_too(tmp_path: Path) -> None:
+    """Its store has another one before it."""
     server = RedisServer(tmp_path / "redis", *SYNCING).start()
     try:
-        given = {"store.data": ":memory:", "store.url": server.url}
+        given = {"store.data": ":memory:", "contexts.url": server.url}
         service = await open_service(load_settings(given, {}), served=SERVED, log=_ignore)
         assert service.describe() == IDLE
         await service.stop(0)

@@ -47,10 +47,6 @@ class EndlessStart:
     def processes(self) -> Iterable[int]:
         return ()
 
-    async def breaks(self) -> str:
-        await asyncio.get_running_loop().create_future()
-        return ""
-
     async def stop(self, grace: int) -> None:
         self.stopped = True
 
@@ -103,10 +99,6 @@ class Held:
 
     def processes(self) -> Iterable[int]:
         return ()
-
-    async def breaks(self) -> str:
-        await asyncio.get_running_loop().create_future()
-        return ""
 
     async def stop(self, grace: int) -> None:
         if self.fault is not None:

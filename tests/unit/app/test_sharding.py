@@ -15,7 +15,6 @@ from tests.rows import each_row
 @each_row(
     ("members", "said"),
     [
-        ({"store": {"url": "redis://127.0.0.1:1"}}, "leave store.url out"),
         ({"store": {"data": ":memory:"}}, "name a folder in store.data"),
         ({"database": {"url": "sqlite://"}}, "leave database.url out"),
     ],

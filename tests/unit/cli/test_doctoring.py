@@ -51,7 +51,7 @@ def test_a_wrong_setting_is_exit_code_2(
 def test_no_secret_is_shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither keys nor passwords of addresses nor variables, in any form."""
     monkeypatch.setenv("PUNCTUAL_SERVER__KEY", "hidden-hidden-hidden")
-    monkeypatch.setenv("PUNCTUAL_STORE__URL", "redis://me:hidden@127.0.0.1:1/0")
+    monkeypatch.setenv("PUNCTUAL_CONTEXTS__URL", "redis://me:hidden@127.0.0.1:1/0")
     monkeypatch.setenv("PUNCTUAL_DATABASE__URL", "postgresql://me:hidden@127.0.0.1:1/x")
     monkeypatch.setenv("PUNCTUAL_ENV__default__TOKEN", "hidden")
     for form in ("table", "json", "yaml"):

@@ -34,7 +34,7 @@ from tests.unit.cli.running import ended
         ("serve", "--workers", "0"),
         ("serve", "--workers", "2", "--runtime", "dapr"),
         ("serve", "--store", "sqlite://x"),
-        ("serve", "--store", "redis://x", "--runtime", "dapr"),
+        ("serve", "--store", "redis://x"),
         ("serve", "--port", "99999"),
         ("serve", "--log-level", "loud"),
         ("serve", "--log-format", "xml"),

@@ -17,14 +17,13 @@ def test_an_env_file_that_cannot_be_read_is_named_at_once(
     assert "env_file missing.sh" in err
 
 
-def test_the_demo_leaves_the_jobs_of_a_service_alone(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It keeps its own in `--data`, whatever the environment says of the store (16)."""
-    monkeypatch.setenv("PUNCTUAL_STORE__URL", "redis://127.0.0.1:1/0")
-    code, _, err = ended(capsys, "demo")
-    assert code == 2
-    assert "leave store.url out" in err
+def test_who_has_jobs_in_redis_is_told_the_way_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """By the option and by the setting; the address is not shown (16)."""
+    code, out, err = ended(capsys, "serve", "--store", "redis://:hidden@127.0.0.1:1/0")
+    assert (code, out) == (2, "")
+    assert "punctual jobs apply -f FILE" in err
+    assert "contexts.url" in err
+    assert "hidden" not in err
 
 
 def test_the_demo_is_one_process(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

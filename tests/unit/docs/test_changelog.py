@@ -3,7 +3,6 @@
 import re
 
 from scheduler_service.persistence.history import schema as history
-from scheduler_service.persistence.redis import lease
 from scheduler_service.persistence.sql_cluster import schema as cluster
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS
 from tests.unit.docs.pages import ROOT
@@ -16,14 +15,12 @@ def test_the_formats_are_those_of_the_code() -> None:
         name: re.findall(pattern, text)[:1]
         for name, pattern in {
             "state": r"`state\.db` has format (\d+)",
-            "redis": r"Redis format (\d+)",
             "history": r"history version (\d+)",
             "cluster": r"cluster are at migration (\d+)",
         }.items()
     }
     assert said == {
         "state": [str(len(MIGRATIONS))],
-        "redis": [str(lease.FORMAT)],
         "history": [history.MIGRATIONS.head],
         "cluster": [cluster.MIGRATIONS.head],
     }

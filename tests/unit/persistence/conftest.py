@@ -9,7 +9,6 @@ import pytest
 
 from scheduler_service.persistence.history.database import migrate
 from scheduler_service.persistence.history.schema import MIGRATIONS
-from scheduler_service.persistence.redis.store import RedisStateStore
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.state import OpenStore
@@ -24,16 +23,10 @@ assert mariadb_server is not None
 Opener = Callable[[pytest.FixtureRequest, Path], Awaitable[OpenStore]]
 
 
-async def _open_redis(request: pytest.FixtureRequest, _: Path) -> OpenStore:
-    server: RedisServer = request.getfixturevalue("redis")
-    return await RedisStateStore.open(address=server.address, durability="process")
-
-
 OPENERS: dict[str, Opener] = {
     "sqlite file": lambda _, folder: SqliteStateStore.open(folder=folder),
     "sqlite shard": lambda _, folder: SqliteStateStore.open(folder=folder, shard=3),
     "sqlite memory": lambda _, folder: SqliteStateStore.open(folder=None),
-    "redis": _open_redis,
 }
 # These have a catalogue, or queues, that keep what the suites promise, but are not whole stores.
 PARTIAL_OPENERS: dict[str, Callable[[pytest.FixtureRequest, Path], Awaitable[Any]]] = {

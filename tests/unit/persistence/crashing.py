@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from scheduler_service.domain.moments import Due
-from scheduler_service.persistence.contexts.address import read_address
-from scheduler_service.persistence.redis.store import RedisStateStore
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.group_division import GROUP_BYTES
 from scheduler_service.persistence.sqlite.rows import LARGE_BYTES
@@ -50,10 +48,7 @@ class Killer:
 
 
 async def open_at(place: str, passage: int) -> OpenStore:
-    """The store in a folder, or at the address of a Redis database."""
-    if place.startswith("redis:"):
-        address = read_address(place)
-        return await RedisStateStore.open(address=address, durability="process", faults=Killer(passage))
+    """The store in a folder."""
     return await SqliteStateStore.open(folder=Path(place), faults=Killer(passage))
 
 

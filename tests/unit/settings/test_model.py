@@ -23,8 +23,11 @@ def test_settings_of_a_later_version_are_refused_by_name(group: str) -> None:
         ("EGRESS__ALLOW", "10.0.0.0/8", "lists and tables are JSON"),
         ("EGRESS__ALLOW", '["10.0.0.0/99"]', "is not a CIDR network, host or *.host"),
         ("EGRESS__FOLLOW", '["example.com"]', "write scheme://host"),
-        ("STORE__URL", "redis:/localhost", "write redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]"),
         ("DATABASE__URL", "oracle://localhost/x", "sqlite:///PATH, or postgresql:// or mysql://"),
+        ("STORE__URL", "redis://localhost", "punctual jobs apply -f FILE"),
+        ("STORE__URL", "postgresql://localhost/x", "leave store.url out"),
+        ("CONTEXTS__URL", "redis:/localhost", "write redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]"),
+        ("CONTEXTS__URL", "sqlite", "write redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]"),
         ("DATABASE__URL", "sqlite:////data/a?b.db", "%3F"),
         ("DATABASE__URL", "sqlite:///:memory:", "sqlite://"),
         ("SERVER__EXTERNAL_URL", "example.com", "write http(s)://host"),
@@ -77,7 +80,7 @@ def test_a_token_that_no_header_carries_is_refused(wrong: str) -> None:
     assert wrong not in message
 
 
-@each_row("name", ["STORE__URL", "STORE", "DATABASE__URL"])
+@each_row("name", ["STORE__URL", "STORE", "CONTEXTS__URL", "DATABASE__URL"])
 @each_row("url", ["redis://u:p/ss@h:x/1", "redis://:p@ss@h/?a=p@ss", "postgres://u:p/ss@h/d"])
 def test_passwords_of_addresses_are_not_shown(name: str, url: str) -> None:
     """A wrong address is refused without them (14)."""
@@ -86,6 +89,6 @@ def test_passwords_of_addresses_are_not_shown(name: str, url: str) -> None:
 
 def test_an_address_is_shown_without_its_password() -> None:
     """What is in force can be seen by everybody who may read the settings (14)."""
-    loaded = load_settings({"store.url": "redis://user:secret@h:1/2"}, {})
-    assert shown(loaded)["store.url"] == ("redis://***@h:1/2", "command line")
-    assert loaded.settings.store.url == "redis://user:secret@h:1/2"
+    loaded = load_settings({"contexts.url": "redis://user:secret@h:1/2"}, {})
+    assert shown(loaded)["contexts.url"] == ("redis://***@h:1/2", "command line")
+    assert loaded.settings.contexts.url == "redis://user:secret@h:1/2"

@@ -43,7 +43,7 @@ def test_a_line_begins_with_when_how_much_and_what() -> None:
     """The level is that of the word."""
     world = World()
     world.log("ready", jobsHeld=3)
-    world.log("store_unreachable", error="refused")
+    world.log("store_not_written", error="refused")
     first, second = world.lines()
     assert list(first) == ["timestamp", "level", "event", "jobsHeld"]
     assert first["timestamp"].endswith("Z")

@@ -192,7 +192,7 @@ def test_interest_is_told_at_once_and_at_each_change() -> None:
         ),
         ("history_not_written", {"error": "disk full"}, OccurrenceKind.STORE_LOST, "history"),
         ("history_written_again", {}, OccurrenceKind.STORE_BACK, "history"),
-        ("store_lost", {"error": "no route"}, OccurrenceKind.STORE_LOST, None),
+        ("store_not_written", {"error": "no route"}, OccurrenceKind.STORE_LOST, None),
     ],
 )
 def test_a_line_is_an_occurrence(

@@ -10,13 +10,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 from tests.forked import Forked
-from tests.redis_server import SYNCING, RedisServer
 
 PATIENCE = 90.0
 """Only what never comes takes so long: whoever waits goes on as soon as it is said."""
@@ -144,19 +142,6 @@ def serve(data: Path, *further: str, **environ: str) -> Process:
     port = [] if "--port" in further else ["--port", "0"]
     arguments = [*COMMAND, "serve", *port, "--data", str(data), *further]
     return Process(arguments, cwd=data.parent, environ=bare_environment(**environ))
-
-
-@contextmanager
-def stored_in(kind: str, folder: Path) -> Iterator[list[str]]:
-    """The arguments of `serve` that choose the store: `sqlite`, or `redis` in `folder`."""
-    if kind != "redis":
-        yield []
-        return
-    server = RedisServer(folder, *SYNCING).start()
-    try:
-        yield ["--store", server.url]
-    finally:
-        server.kill()
 
 
 def free_port() -> str:

@@ -123,15 +123,6 @@ def check_executions(found: dict[str, list[dict[str, Any]]]) -> None:
         assert planned.most_common(1)[0][1] == 1
 
 
-async def test_redis_is_backed_up_by_its_own_means(tmp_path: Path) -> None:
-    """The command says how, and does nothing."""
-    for command in ("backup", "restore"):
-        done = punctual("db", command, "there", cwd=tmp_path, PUNCTUAL_STORE__URL="redis://127.0.0.1:1/0")
-        assert done.returncode == 2
-        assert "redis-cli BGREWRITEAOF" in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 async def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     """Those under `Backup` in docs/operations.md, while a service runs."""
     _, _, section = read("docs/operations.md").partition("\n## Backup\n")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from scheduler_service.app.data_folder import history_address
-from scheduler_service.app.doctor.database import examine_database, examine_redis
+from scheduler_service.app.doctor.database import examine_contexts, examine_database
 from scheduler_service.persistence.history.database import migrate
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.settings import Settings
@@ -57,19 +57,20 @@ async def test_a_server_is_judged_by_what_it_keeps(tmp_path: Path) -> None:
     """Fit; then without its log; then it is gone."""
     server = RedisServer(tmp_path / "redis", *SYNCING).start()
     try:
-        given = subject(store__url=server.url)
-        assert states(await examine_redis(given)) == {"answer": "ok", "fit": "ok", "Redis": "ok"}
+        given = subject(contexts__url=server.url)
+        assert states(await examine_contexts(given)) == {"answer": "ok", "fit": "ok"}
         server.client.config_set("appendonly", "no")
-        findings = await examine_redis(given)
-        assert states(findings)["fit"] == "failed"
+        findings = await examine_contexts(given)
+        assert states(findings)["fit"] == "warning"
         assert any("set appendonly yes" in one.detail for one in findings)
     finally:
         server.kill()
-    assert states(await examine_redis(given)) == {"answer": "failed"}
-    secret = subject(store__url=server.url.replace("//", "//me:hidden@"))
-    assert "hidden" not in str(await examine_redis(secret))
+    assert states(await examine_contexts(given)) == {"answer": "failed"}
+    secret = subject(contexts__url=server.url.replace("//", "//me:hidden@"))
+    assert "hidden" not in str(await examine_contexts(secret))
 
 
-async def test_without_redis_nothing_is_said() -> None:
-    """The state is in the folder."""
-    assert await examine_redis(subject()) == []
+@pytest.mark.parametrize("url", [None, "sql"])
+async def test_without_redis_nothing_is_said(url: str | None) -> None:
+    """Contexts are in the rows of their jobs."""
+    assert await examine_contexts(subject(contexts__url=url)) == []

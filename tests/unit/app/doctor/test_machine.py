@@ -18,7 +18,7 @@ from tests.unit.app.doctor.subjects import states, subject
 @pytest.mark.anyio
 async def test_what_is_installed_will_do() -> None:
     """With the extras that the settings need."""
-    findings = await examine_versions(subject(store__url="redis://127.0.0.1:1/0"))
+    findings = await examine_versions(subject(contexts__url="redis://127.0.0.1:1/0"))
     assert set(states(findings).values()) == {"ok"}
     assert any("base, service, redis" in one.detail for one in findings)
 
