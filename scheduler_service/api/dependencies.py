@@ -42,6 +42,7 @@ from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.registry import Registry
 from scheduler_service.telemetry.event_feed import EventFeed
+from scheduler_service.telemetry.metrics.exposition import Exposition
 from scheduler_service.telemetry.tally import Tally
 from scheduler_service.telemetry.trouble import Standstills
 
@@ -49,6 +50,13 @@ CreateAll = Callable[[Sequence[Definition], str], Awaitable[Sequence[Reply | Sto
 """Takes the turn Created for each definition, all writes as one group. Never raises StoreError.
 
 The second argument is the service that the jobs belong to; empty: to none (SPEC section 9).
+"""
+
+
+CheckNames = Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
+"""Looks up host names, and judges their addresses by the egress policy.
+
+Returns those that are refused today, with the reason; answers within a moment, and never raises.
 """
 
 
@@ -152,32 +160,6 @@ class Flush(Protocol):
         """Returns when all that was recorded so far can be read, of the job or of all. Raises StoreError."""
 
 
-class CheckNames(Protocol):
-    """Looks up host names and judges their addresses by the egress policy."""
-
-    async def __call__(self, hosts: Collection[str]) -> Mapping[str, str]:
-        """The names that are refused today, with the reason; answers within a moment, and never raises."""
-
-
-class Figures(Protocol):
-    """The body of an answer to a scrape, and its type."""
-
-    @property
-    def body(self) -> bytes: ...
-    @property
-    def content_type(self) -> str: ...
-
-
-class Metrics(Protocol):
-    """The figures of the service for Prometheus."""
-
-    def count(self, *, method: str, route: str, status: int, seconds: float) -> None:
-        """One more answer; `route` is the template of its path, and it began after `seconds`."""
-
-    async def expose(self, accept: str) -> Figures:
-        """All figures, in the format that the header `accept` prefers. Never raises."""
-
-
 class Clean(Protocol):
     """Removes old history (SPEC section 12)."""
 
@@ -262,7 +244,7 @@ class ApiDependencies:
     alerts: AlertReader | None = None
     find_unfit: Callable[[CatalogueEntry], Problem | None] = lambda _: None
     list_unfit: Callable[[], Awaitable[Sequence[tuple[str, Problem]]]] | None = None
-    metrics: Metrics | None = None
+    metrics: Exposition | None = None
 
     @cached_property
     def authentication(self) -> Authentication:

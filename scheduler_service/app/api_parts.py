@@ -10,7 +10,6 @@ from scheduler_service.api.dependencies import (
     ApiDependencies,
     CreateAll,
     Flush,
-    Metrics,
     NotificationOutbox,
     Offload,
 )
@@ -33,6 +32,7 @@ from scheduler_service.ports.state import RequestStore
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.event_feed import EventFeed
+from scheduler_service.telemetry.metrics.exposition import Exposition
 
 
 class ServedJobs(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ class ServedRooms(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Callable[[], Awaitable[Sequence[Mapping[str, object]]]]
     telemetry: Telemetry
     events: EventFeed
-    metrics: Metrics | None
+    metrics: Exposition | None
     alerts: AlertReader | None
     review: Review
     clock: Clock

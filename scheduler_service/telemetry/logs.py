@@ -63,7 +63,7 @@ class EventLog:
             self._plan_sums()
 
     def omits(self, event: str, /, **kind: object) -> bool:
-        """Whether a line would not be written now (`counting_log.CountingLog`)."""
+        """Whether a line would not be written now (`flood.CountingLog`)."""
         if event in self._silent:
             return True
         word = VOCABULARY.get(event, UNKNOWN)

@@ -1,6 +1,7 @@
 """An alert as it is sent: members for programs, and one plain sentence for a chat."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import SECOND, rfc3339
@@ -24,21 +25,29 @@ _COUNTED: Mapping[OccurrenceKind, tuple[str, str]] = {
     ),
 }
 """What is counted by happenings; of all else the subjects are."""
-_GENERAL: Mapping[OccurrenceKind, tuple[str, str]] = {
-    OccurrenceKind.FAILING: ("job is failing", "jobs are failing"),
-    OccurrenceKind.OVERDUE: ("job is overdue", "jobs are overdue"),
-    OccurrenceKind.INSTANCE_LOST: ("instance was lost", "instances were lost"),
-    OccurrenceKind.WORKER_LOST: ("worker process was lost", "worker processes were lost"),
-    OccurrenceKind.NODE_LOST: ("node was lost", "nodes were lost"),
-    OccurrenceKind.STORE_LOST: ("store was lost", "stores were lost"),
-}
-_OVER: Mapping[OccurrenceKind, tuple[str, str]] = {
-    OccurrenceKind.FAILING: ("job succeeds again", "jobs succeed again"),
-    OccurrenceKind.OVERDUE: ("job is on time again", "jobs are on time again"),
-    OccurrenceKind.INSTANCE_LOST: ("instance is back", "instances are back"),
-    OccurrenceKind.WORKER_LOST: ("worker process is back", "worker processes are back"),
-    OccurrenceKind.NODE_LOST: ("node is back", "nodes are back"),
-    OccurrenceKind.STORE_LOST: ("store is back", "stores are back"),
+
+
+class _Lasting(NamedTuple):
+    """The words of what lasts, each of one and of several: what it is, how it is, and how once it is over."""
+
+    what: tuple[str, str]
+    state: tuple[str, str]
+    over: tuple[str, str]
+    was: str
+
+
+_LOST = ("was lost", "were lost"), ("is back", "are back"), "lost"
+_LASTING: Mapping[OccurrenceKind, _Lasting] = {
+    OccurrenceKind.FAILING: _Lasting(
+        ("job", "jobs"), ("is failing", "are failing"), ("succeeds again", "succeed again"), "failing"
+    ),
+    OccurrenceKind.OVERDUE: _Lasting(
+        ("job", "jobs"), ("is overdue", "are overdue"), ("is on time again", "are on time again"), "overdue"
+    ),
+    OccurrenceKind.INSTANCE_LOST: _Lasting(("instance", "instances"), *_LOST),
+    OccurrenceKind.WORKER_LOST: _Lasting(("worker process", "worker processes"), *_LOST),
+    OccurrenceKind.NODE_LOST: _Lasting(("node", "nodes"), *_LOST),
+    OccurrenceKind.STORE_LOST: _Lasting(("store", "stores"), *_LOST),
 }
 
 
@@ -97,12 +106,12 @@ def body_of_many(alert: str, waiting: Waiting, at: int) -> Body:
 
 
 def _sum(kind: OccurrenceKind, is_over: bool, lines: int, happenings: int) -> str:
-    words = _COUNTED.get(kind)
-    if words is None:
-        words = (_OVER if is_over else _GENERAL)[kind]
-        return f"{lines:,} {words[lines > 1]}"
+    counted = _COUNTED.get(kind)
+    if counted is None:
+        words, many = _LASTING[kind], lines > 1
+        return f"{lines:,} {words.what[many]} {(words.over if is_over else words.state)[many]}"
     of_jobs = f" ({lines:,} jobs)" if 1 < lines < happenings else ""
-    return f"{happenings:,} {words[happenings > 1]}{of_jobs}"
+    return f"{happenings:,} {counted[happenings > 1]}{of_jobs}"
 
 
 def _sentence(line: AlertLine) -> str:
@@ -112,15 +121,12 @@ def _sentence(line: AlertLine) -> str:
 
 
 def _recovered(line: AlertLine) -> str:
-    what = {
-        OccurrenceKind.FAILING: f"The job {line.subject} succeeds again: it was failing",
-        OccurrenceKind.OVERDUE: f"The job {line.subject} is on time again: it was overdue",
-        OccurrenceKind.INSTANCE_LOST: f"The instance {line.subject} is back: it was lost",
-        OccurrenceKind.WORKER_LOST: f"The worker process {line.subject} is back: it was lost",
-        OccurrenceKind.NODE_LOST: f"The node {line.subject} is back: it was lost",
-        OccurrenceKind.STORE_LOST: f"{_store(line)} is back: it was lost",
-    }
-    return what.get(line.kind, f"{line.subject} has recovered: {line.kind.value}")
+    words = _LASTING.get(line.kind)
+    if words is None:
+        return f"{line.subject} has recovered: {line.kind.value}"
+    is_store = line.kind is OccurrenceKind.STORE_LOST
+    what = _store(line) if is_store else f"The {words.what[0]} {line.subject}"
+    return f"{what} {words.over[0]}: it was {words.was}"
 
 
 def _happening(line: AlertLine) -> str:
