@@ -86,6 +86,12 @@ def _limit_of(item: pytest.Item) -> float:
 
 
 @pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Asyncio, for all tests and for fixtures of any scope; a folder or module may say otherwise."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
 def conformance() -> Any:
     """Reads a file of the conformance data that lies beside the checkout; skips where it is missing."""
 

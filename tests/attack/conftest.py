@@ -1,4 +1,4 @@
-"""What the attacks share: one event loop library, a parent of processes, and servers of hostile targets."""
+"""What the attacks share: a parent of processes, and servers of hostile targets."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -8,12 +8,6 @@ import pytest
 from tests.certificate import Certificate, make_certificate
 from tests.faults.processes import Fleet, open_fleet
 from tests.unit.transport.servers import Stage
-
-
-@pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    """Asyncio alone: the processes run on uvloop, as they do in service."""
-    return "asyncio"
 
 
 @pytest.fixture(scope="session")

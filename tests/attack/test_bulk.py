@@ -11,7 +11,7 @@ from tests.attack.client import get, open_client, post
 from tests.attack.service import Service, fill, open_service
 from tests.faults.processes import Fleet
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 CALLERS = 12
 ROUNDS = 2
 LETTERS = 1_000_000

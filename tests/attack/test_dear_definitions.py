@@ -10,7 +10,7 @@ from tests.attack.bystander import open_bystander
 from tests.attack.service import Service, open_service
 from tests.faults.processes import Fleet
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 ARRAYS, JOBS = 3, 1_000
 HEADERS = 130
 """Of each job, none of which is in another: 2 KiB, which take 80 KiB once they are compiled."""

@@ -12,7 +12,7 @@ from tests.faults.processes import Fleet
 from tests.faults.stories import TERMINAL
 from tests.unit.transport.servers import Stage
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 NOWHERE = "http://127.0.0.1:9/x"
 LETTERS = r"(\pL{1,20}\pN{1,20}){1,3}"
 BRANCHES = {"properties": {"a": {"anyOf": [{"type": "string"}] * 600}}}

@@ -8,7 +8,7 @@ from tests.attack.bystander import open_bystander
 from tests.attack.service import Service, open_service
 from tests.faults.processes import Fleet
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 SERVICES = 9
 TEXT = "x" * 15_000
 EVENT = "declarations_exceeded"

@@ -12,8 +12,6 @@ from tests.attack.target import held
 from tests.faults.processes import Fleet
 from tests.unit.transport.servers import Stage
 
-pytestmark = pytest.mark.anyio
-
 FEW = {"NOFILE": (128, 256)}
 EACH = 80
 SLOW = 3

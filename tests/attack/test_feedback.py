@@ -11,7 +11,6 @@ from tests.attack.client import open_client, post
 from tests.attack.service import open_service
 from tests.faults.processes import Fleet
 
-pytestmark = pytest.mark.anyio
 CALLERS = 4
 REPORTS = 10
 ARRAY = b"[" + b",".join([b"{}"] * 349_000) + b"]"

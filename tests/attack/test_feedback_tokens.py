@@ -14,8 +14,6 @@ from tests.attack.service import Service, job, open_service
 from tests.faults.processes import ROOT, Fleet
 from tests.unit.transport.servers import Handler, Peer, Stage
 
-pytestmark = pytest.mark.anyio
-
 FEEDBACK = "${schedulingFeedbackUrl}"
 TOKEN = re.compile(r"[0-9a-f]{64}")
 STEPS: dict[str, dict[str, Any]] = {

@@ -9,7 +9,7 @@ import pytest
 from tests.attack.service import open_service
 from tests.faults.processes import Fleet
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 SETTINGS = {"server.workers": 2}
 
 

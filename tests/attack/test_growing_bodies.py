@@ -11,7 +11,7 @@ from tests.attack.target import held
 from tests.faults.processes import Fleet
 from tests.unit.transport.servers import Stage
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 JOBS = 200
 TIMES = 500

@@ -11,7 +11,6 @@ from tests.attack.client import get, open_client
 from tests.attack.service import Service, open_service
 from tests.faults.processes import Fleet
 
-pytestmark = pytest.mark.anyio
 KEY = {"server.key": "a key of sixteen letters"}
 PIECE = 1 << 20
 PIECES = 64

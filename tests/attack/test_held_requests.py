@@ -10,7 +10,7 @@ from tests.attack.client import open_client, post
 from tests.attack.service import Service, open_service
 from tests.faults.processes import Fleet
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 SIZE = 63 << 10
 CALLERS = 900
 POLL = b'{"instanceId":"one","max":1,"waitSeconds":30}'

@@ -12,8 +12,6 @@ from tests.attack.target import saying
 from tests.faults.processes import Fleet
 from tests.unit.transport.servers import Stage
 
-pytestmark = pytest.mark.anyio
-
 JOBS = 150
 LENGTH = 900_000
 """Together 135 MB after the first of two steps."""

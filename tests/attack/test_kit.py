@@ -3,16 +3,12 @@
 from functools import partial
 from pathlib import Path
 
-import pytest
-
 from tests.attack.bystander import lateness, open_bystander
 from tests.attack.client import get, many_clients, open_client, post
 from tests.attack.service import job, open_service
 from tests.attack.target import saying
 from tests.faults.processes import Fleet
 from tests.unit.transport.servers import Stage
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_a_service_has_the_limits_that_are_given(fleet: Fleet, tmp_path: Path) -> None:

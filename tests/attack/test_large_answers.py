@@ -12,7 +12,7 @@ from tests.certificate import Certificate, server_context
 from tests.faults.processes import Fleet
 from tests.unit.transport.servers import Stage
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 CALLS = 400
 PLAIN = b'"%s"' % (b"0123456789" * 100_000)

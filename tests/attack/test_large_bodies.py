@@ -11,7 +11,7 @@ from tests.attack.client import open_client, post
 from tests.attack.service import open_service
 from tests.faults.processes import Fleet
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 MIB = 1 << 20
 CALLERS = 16
 BRACKETS = b"[]," * (MIB // 3 - 50) + b"[]"

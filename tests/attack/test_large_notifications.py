@@ -12,7 +12,7 @@ from tests.attack.target import at_one_moment, saying
 from tests.faults.processes import Fleet
 from tests.unit.transport.servers import Handler, Peer, Stage
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 JOBS = 100
 RUNNING = 2

@@ -11,7 +11,7 @@ from tests.attack.client import get, open_client
 from tests.attack.service import open_service
 from tests.faults.processes import Fleet
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 CALLERS = 2_000
 BEHIND = get("/x", "X: " + "y" * 15_000) * 15
 

@@ -15,7 +15,7 @@ from tests.attack.client import Client, get, post
 from tests.attack.service import Service, open_service
 from tests.faults.processes import Fleet
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 KEY = "a key of sixteen letters"
 SETTINGS = {"server.key": KEY}
 CALLERS = 40

@@ -13,7 +13,6 @@ from tests.attack.service import Service, fill, job, open_service
 from tests.faults.processes import Fleet
 from tests.unit.transport.servers import Peer, Stage
 
-pytestmark = pytest.mark.anyio
 REPORT = re.compile(r"X-Report: http://[^/]+(/\S+)")
 
 

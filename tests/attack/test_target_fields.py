@@ -12,8 +12,6 @@ from tests.attack.target import saying
 from tests.faults.processes import Fleet
 from tests.unit.transport.servers import Peer, Stage
 
-pytestmark = pytest.mark.anyio
-
 JOBS = 20
 LONG = 300_000
 """Three of them are less than a response or a body may have."""

@@ -12,7 +12,6 @@ from tests.attack.client import SMALL_BUFFER, get, many_clients
 from tests.attack.service import Service, fill, job, open_service
 from tests.faults.processes import Fleet
 
-pytestmark = pytest.mark.anyio
 CALLERS = 280
 LARGE_CALLERS = 60
 FEW = {"NOFILE": (128, 256)}

@@ -1,4 +1,4 @@
-"""What the fault tests share: one event loop library, a parent of processes, and a Redis for each worker."""
+"""What the fault tests share: a parent of processes, and a Redis for each worker."""
 
 import itertools
 from collections.abc import AsyncIterator, Iterator
@@ -13,12 +13,6 @@ from tests.faults.sweeping import House
 from tests.redis_server import APPENDING, RedisServer
 
 DATABASES = 4_096
-
-
-@pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    """Asyncio alone: the processes run on uvloop, as they do in service."""
-    return "asyncio"
 
 
 @pytest.fixture(scope="session")

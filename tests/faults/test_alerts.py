@@ -16,7 +16,7 @@ from scheduler_service.app.sharding import shard_of
 from tests.wire.processes.process import Process, serve
 from tests.wire.target import Target
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 PATIENCE = 60.0
 WORKERS = 2
 SECRET = "Bearer a-secret"

@@ -16,7 +16,7 @@ from tests.faults.stories import Sweep
 from tests.faults.sweeping import DURABLE, SETTINGS
 from tests.faults.target import open_target
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 AT_ONCE = 3
 
 

@@ -13,7 +13,6 @@ from tests.faults.jobs import ended, plain
 from tests.faults.target import open_target
 from tests.unit.transport.servers import Handler, Peer, Stage
 
-pytestmark = pytest.mark.anyio
 MIB = 1 << 20
 OK = b"HTTP/1.1 200 OK\r\n"
 

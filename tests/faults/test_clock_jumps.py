@@ -12,7 +12,6 @@ from tests.faults.jobs import ended, plain
 from tests.faults.processes import Caller
 from tests.faults.target import Target, open_target
 
-pytestmark = pytest.mark.anyio
 HOUR = 3600
 
 

@@ -22,7 +22,7 @@ from tests.faults.sweeping import DURABLE, SETTINGS, House, Tell, kills, survive
 from tests.faults.target import open_target
 from tests.redis_server import SYNCING, RedisServer
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 STORIES: dict[str, Tell] = {"qos 1": partial(Sweep, qos=1), "feedback": Feedback}
 SERVERS = 3
 START = 10

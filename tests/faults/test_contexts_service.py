@@ -12,7 +12,7 @@ from tests.faults.stories import JOB
 from tests.faults.target import open_target
 from tests.redis_server import SYNCING, RedisServer
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture

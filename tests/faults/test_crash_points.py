@@ -26,7 +26,7 @@ from tests.faults.sweeping import EVERYWHERE, kills, survive, sweep_group
 from tests.faults.unclaimed import Unclaimed
 from tests.faults.updated import Updated
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 async def test_each_kind_of_place_may_be_the_last(fleet: Fleet, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from scheduler_service.engine.admission import NOTHING_SENT
 from tests.faults.processes import Caller, Fleet, Run
 from tests.faults.target import Seen, Target, open_target
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 CROWD = 600
 BEGINS = 4.0

@@ -13,8 +13,6 @@ from tests.faults.processes import ROOT, Fleet
 from tests.faults.stories import JOB, check_tidy
 from tests.faults.target import open_target
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.parametrize("qos", [0, 1])
 async def test_what_runs_ends_and_is_recorded(fleet: Fleet, tmp_path: Path, qos: int) -> None:

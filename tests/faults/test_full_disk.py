@@ -5,14 +5,11 @@ import resource
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.faults.inside import Inside, open_inside
 from tests.faults.jobs import begin, ended, plain
 from tests.faults.processes import Fleet, Run
 from tests.faults.target import open_target
 
-pytestmark = pytest.mark.anyio
 OTHER = "/jobs/other"
 LARGE = {"jobDescription": "x" * 200_000}
 # Smaller than a database's write-ahead log with one page in it: wherever the log goes on, there is no room.

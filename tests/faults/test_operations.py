@@ -14,7 +14,7 @@ import pytest
 
 from tests.wire.processes.process import Process, serve
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 MANY = 300
 KEY = {"Idempotency-Key": "all-of-them"}
 TWO = ("--workers", "2")

@@ -12,7 +12,7 @@ import pytest
 from tests.faults.processes import Fleet, Run
 from tests.faults.workers import Book, Crowd
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 WORKERS = 20
 WORKER_DEATHS = 20
 PATIENCE = 400

@@ -18,7 +18,7 @@ from tests.wire.metrics_text import Scraped, read_text
 from tests.wire.processes.process import Process, serve
 from tests.wire.target import Target
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 PATIENCE = 60.0
 LOOK = 0.05
 SHARDS = 3

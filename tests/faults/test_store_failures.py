@@ -14,7 +14,6 @@ from tests.faults.inside import Inside, open_inside
 from tests.faults.stories import Sweep
 from tests.faults.target import open_target
 
-pytestmark = pytest.mark.anyio
 AT_ONCE = 5
 STRIDE = 7
 

@@ -16,15 +16,10 @@ from tests.faults.target import Target, open_target
 from tests.otlp_collector import Collector, SeenSpan, check_tree, collecting
 from tests.wire.processes.process import Process, serve
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 PATIENCE = 60.0
 CALLER = "b7ad6b7169203331"
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture

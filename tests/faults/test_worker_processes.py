@@ -18,7 +18,7 @@ from scheduler_service.persistence.sqlite.folder import FolderLock
 from tests.wire.processes.process import Process, serve
 from tests.wire.target import HELD, Target
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 PATIENCE = 60.0
 LOOK = 0.1
 SHARDS = 3

@@ -19,7 +19,7 @@ from tests.faults.processes import PATIENCE, Fleet, Run
 from tests.faults.stories import TERMINAL
 from tests.wire.target import HELD, Reply, Target
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 SHARDS = 2
 SHARD = 1
 IN_SHARD = [name for name in (f"job-{number}" for number in range(80)) if shard_of(SHARDS)(name) == SHARD]

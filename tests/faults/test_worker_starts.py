@@ -20,7 +20,7 @@ from scheduler_service.settings import load_settings
 from tests.faults.processes import LOOK, PATIENCE
 from tests.unit.engine.rig import definition
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 BASE = "http://127.0.0.1:1"
 SHARDS = 2
 JOB = "job-0"

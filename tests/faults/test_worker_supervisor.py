@@ -24,7 +24,7 @@ from scheduler_service.settings import Loaded, Settings
 from tests.faults.processes import LOOK, PATIENCE
 from tests.manual_clock import ManualClock
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 SHARD = 1
 SERVED = "http://here.test"
 SHORT = 0.2

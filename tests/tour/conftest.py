@@ -1,16 +1,10 @@
-"""What the stops of the tour share: one event loop library, and a parent of processes."""
+"""What the stops of the tour share: a parent of processes."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
 from tests.faults.processes import Fleet, open_fleet
-
-
-@pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    """Asyncio alone: the processes run on uvloop, as they do in service."""
-    return "asyncio"
 
 
 @pytest.fixture(scope="session")

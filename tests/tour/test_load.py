@@ -3,12 +3,9 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from tests.faults.processes import Fleet
 from tests.tour.scene import scene
 
-pytestmark = pytest.mark.anyio
 FLOOD, BEFORE, ROOM = 150, 30, 100
 LINES_OF_A_FLOOD = 10
 

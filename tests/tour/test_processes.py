@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
-
 from tests.faults.inside import Wall, open_inside
 from tests.faults.jobs import plain
 from tests.faults.processes import Fleet, Run
@@ -16,7 +14,6 @@ from tests.faults.target import open_target
 from tests.tour.scene import scene
 from tests.tour.watch import HOOK, Watch
 
-pytestmark = pytest.mark.anyio
 OFTEN = {"dueTime": "0s", "period": "PT0.5S"}
 FROZEN = 3.0
 

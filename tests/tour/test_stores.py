@@ -3,15 +3,12 @@
 import resource
 from pathlib import Path
 
-import pytest
-
 from scheduler_service.app.sharding import shard_of
 from tests.faults.processes import Fleet
 from tests.redis_server import SYNCING, RedisServer
 from tests.tour.scene import Address, scene
 from tests.tour.watch import Watch
 
-pytestmark = pytest.mark.anyio
 OFTEN = {"dueTime": "0s", "period": "PT0.5S"}
 # Smaller than a database's write-ahead log with one page in it: wherever the log goes on, there is no room.
 NO_FRAME = 4_150

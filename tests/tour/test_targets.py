@@ -2,12 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.faults.processes import Fleet
 from tests.tour.scene import Address, scene
 
-pytestmark = pytest.mark.anyio
 OFTEN = {"dueTime": "0s", "period": "PT0.3S"}
 
 

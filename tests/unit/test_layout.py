@@ -129,6 +129,7 @@ def has_test(module: Path) -> bool:
     return any(path.is_file() for path in own) or (folder.parent / f"test_{stem}_suite.py").is_file()
 
 
+@cache
 def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
@@ -167,7 +168,7 @@ def test_most_modules_have_their_test_at_its_place() -> None:
     counted, missing = 0, []
     for module in modules():
         text = (ROOT / module).read_text(encoding="utf-8")
-        tree = ast.parse(text)
+        tree = parse(ROOT / module)
         if module.stem == "__init__" or code_lines(tree, text) <= LONG or doing_lines(tree) <= DOING:
             continue
         counted += 1

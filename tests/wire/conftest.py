@@ -9,12 +9,6 @@ from tests.wire.service import World, running
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    """asyncio alone."""
-    return "asyncio"
-
-
-@pytest.fixture
 async def world() -> AsyncIterator[World]:
     """A service that runs in memory, with its target."""
     async with running() as world:

@@ -5,8 +5,6 @@ import pytest
 
 from tests.wire.service import World, definition, pointers
 
-pytestmark = pytest.mark.anyio
-
 JOBS = (
     ("GET", "/jobs/gone", None),
     ("PUT", "/jobs/gone?active=0", None),

@@ -11,7 +11,6 @@ import pytest
 from scheduler_service.api.access_log import AccessLog
 from tests.wire.service import SERVED, World, running
 
-pytestmark = pytest.mark.anyio
 SECRET = "s3cret"
 KEY = "0123456789abcdef"
 

@@ -4,12 +4,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.wire.service import World, data_of, definition, running
 from tests.wire.target import Reply, Target
 
-pytestmark = pytest.mark.anyio
 OFFLINE = 10.0
 STEP = {"url": "service://shop/run"}
 

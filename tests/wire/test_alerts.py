@@ -5,15 +5,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.domain.occurrences import Occurrence
 from tests.rows import each_row
 from tests.wire.service import World, data_of, running
 from tests.wire.target import HELD, Seen
 
-pytestmark = pytest.mark.anyio
 HOOK = "service://jobswork/hook"
 
 

@@ -18,7 +18,6 @@ from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.settings import Settings
 from tests.wire.service import World, data_of, definition, running
 
-pytestmark = pytest.mark.anyio
 VARIABLES = {"SHOP": "shop.test", "BASE": "service://jobswork", "QUEUE": "queue://work", "TOKEN": "a"}
 FILED = {"FILED": "b"}
 ELSEWHERE = frozenset({

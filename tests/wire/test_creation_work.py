@@ -4,11 +4,7 @@ import json
 import sys
 from types import FrameType
 
-import pytest
-
 from tests.wire.service import World, definition, running
-
-pytestmark = pytest.mark.anyio
 
 ARRAY = 500
 MOST = 95

@@ -9,7 +9,6 @@ from tests.rows import each_row
 from tests.wire.service import data_of, definition, running
 from tests.wire.target import Reply
 
-pytestmark = pytest.mark.anyio
 POLICY = {"errorEquals": "500", "maxAttempts": 1, "intervalSeconds": 5}
 
 

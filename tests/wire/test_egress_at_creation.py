@@ -8,8 +8,6 @@ import pytest
 from tests.rows import each_row
 from tests.wire.service import World, definition, pointers, running
 
-pytestmark = pytest.mark.anyio
-
 REFUSED = (
     "http://169.254.169.254/latest/meta-data",
     "http://10.1.2.3:8080/${path}",

@@ -9,7 +9,7 @@ from scheduler_service.telemetry.event_ring import KEPT_BYTES, KEPT_EVENTS
 from tests.wire.event_stream import Frame, Stream, listening, open_silent
 from tests.wire.service import World, data_of, definition, running
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 SLOW = 100
 HERD = 120

@@ -12,7 +12,7 @@ from tests.rows import each_row
 from tests.wire.event_stream import PATIENCE, Frame, Listening, Stream, listening
 from tests.wire.service import definition, running
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 
 def kinds(frames: list[Frame]) -> list[str | None]:

@@ -8,8 +8,6 @@ from client_sdk.errors import Conflict
 from tests.wire.queue_work import claim, complete, create, trigger
 from tests.wire.service import SERVED, data_of, running
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_stuck_part_goes_to_another_instance() -> None:
     """The first instance has lost its lease; the second one gets the work after the delay, and ends it."""

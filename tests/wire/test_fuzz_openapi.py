@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -17,6 +17,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from scheduler_service.api.request import Operation
 from scheduler_service.api.routes import OPERATIONS
 from scheduler_service.app.listener import listen
 from scheduler_service.app.uvicorn_server import make_server
@@ -35,6 +36,14 @@ MANY = settings(FREE, max_examples=300)
 LONGEST_WAIT = 60
 ENDING = [one for one in OPERATIONS if one.media_type == "application/json"]
 """The operations whose answers end."""
+
+
+def cases(operations: list[Operation], usual: Callable[[Operation], object]) -> list[Any]:
+    """(name, settings): the `usual` operations a few times; for the long run all of them many times."""
+    few = [pytest.param(one.name, FEW, id=one.name) for one in operations if usual(one)]
+    return few + [
+        pytest.param(one.name, MANY, id=f"{one.name}-many", marks=pytest.mark.long) for one in operations
+    ]
 
 
 class Served:
@@ -95,8 +104,7 @@ def served() -> Iterator[Served]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("chosen", [FEW, pytest.param(MANY, marks=pytest.mark.long)], ids=["few", "many"])
-@pytest.mark.parametrize("name", [one.name for one in ENDING])
+@pytest.mark.parametrize(("name", "chosen"), cases(ENDING, lambda one: "{" not in one.path))
 def test_answers_are_as_described(served: Served, name: str, chosen: settings) -> None:
     """No 5xx, no status, content type or body that the description does not name (SPEC section 10)."""
     operation = served.schema.find_operation_by_id(name)
@@ -111,8 +119,9 @@ def test_answers_are_as_described(served: Served, name: str, chosen: settings) -
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("chosen", [FEW, pytest.param(MANY, marks=pytest.mark.long)], ids=["few", "many"])
-@pytest.mark.parametrize("name", [one.name for one in ENDING if "{" in one.path])
+@pytest.mark.parametrize(
+    ("name", "chosen"), cases([one for one in ENDING if "{" in one.path], lambda one: True)
+)
 def test_answers_about_what_is_there_are_as_described(served: Served, name: str, chosen: settings) -> None:
     """The same with ids of what exists: successes have the shape that the description gives them."""
     operation = served.schema.find_operation_by_id(name)
@@ -129,8 +138,9 @@ def test_answers_about_what_is_there_are_as_described(served: Served, name: str,
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("chosen", [FEW, pytest.param(MANY, marks=pytest.mark.long)], ids=["few", "many"])
-@pytest.mark.parametrize("name", [one.name for one in ENDING if one.query or one.body])
+@pytest.mark.parametrize(
+    ("name", "chosen"), cases([one for one in ENDING if one.query or one.body], lambda one: one.body)
+)
 def test_what_is_not_as_described_is_refused_as_described(
     served: Served, name: str, chosen: settings
 ) -> None:

@@ -6,11 +6,9 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
-import pytest
 
 from tests.wire.service import World, data_of, definition, pointers
 
-pytestmark = pytest.mark.anyio
 FEWEST = 250
 """So many of the strings are taken at least: a test that looks at those alone looks at something."""
 JSON = {"content-type": "application/json"}

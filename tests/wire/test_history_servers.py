@@ -10,7 +10,6 @@ from scheduler_service.settings import Loaded, Settings
 from tests.unit.persistence.servers import each_server, mariadb_server, postgres_server
 from tests.wire.service import SERVED, World, data_of, definition, running
 
-pytestmark = pytest.mark.anyio
 assert postgres_server is not None
 assert mariadb_server is not None
 server_url = each_server

@@ -1,10 +1,6 @@
 """What the API sums up in the log is written at the end, too."""
 
-import pytest
-
 from tests.wire.service import running
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_the_last_requests_that_the_store_failed_are_counted() -> None:

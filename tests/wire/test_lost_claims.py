@@ -5,13 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
-
 from scheduler_service.domain.leases import Claim, Leased
 from scheduler_service.ports.errors import StoreUncertain
 from tests.wire.service import World, data_of, definition, pointers, running
 
-pytestmark = pytest.mark.anyio
 STEP = {"url": "queue://work", "leaseSeconds": 5, "unexpectedRetryDelaySeconds": 1}
 
 

@@ -12,7 +12,6 @@ from tests.rows import each_row
 from tests.wire.service import World, data_of, definition, running
 from tests.wire.target import HELD, Reply, Target
 
-pytestmark = pytest.mark.anyio
 OFFLINE, LOST = 10, 20
 STEP = {"url": "service://shop/run", "body": "${schedulingFeedbackUrlExternal}"}
 CHECK = {"checkUrl": "service://jobswork/check", "checkRateSeconds": 1}

@@ -10,8 +10,6 @@ from tests.otlp_collector import collecting
 from tests.wire.metrics_text import OPENMETRICS, Scraped, read_openmetrics, read_text
 from tests.wire.service import World, data_of, definition, pointers, running
 
-pytestmark = pytest.mark.anyio
-
 KEY = "a key of more than 16 characters"
 BY_NAME = {family.name: family for family in FAMILIES}
 NOT_HERE = {

@@ -8,8 +8,6 @@ import pytest
 from tests.wire.service import World, definition
 from tests.wire.target import Reply
 
-pytestmark = pytest.mark.anyio
-
 NAMES = ("作业", "状态é", "𠀀𠀁", "😀_1")
 
 

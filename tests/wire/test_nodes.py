@@ -5,13 +5,9 @@ import platform
 import sqlite3
 from datetime import datetime
 
-import pytest
-
 from scheduler_service.app.data_folder import known_formats
 from scheduler_service.telemetry.metrics.own_process import process_age
 from tests.wire.service import START, World, data_of
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_a_node_shows_when_it_started(world: World) -> None:

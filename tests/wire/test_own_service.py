@@ -8,8 +8,6 @@ import pytest
 from tests.wire.service import World, data_of, definition, pointers, running
 from tests.wire.target import Reply, Target
 
-pytestmark = pytest.mark.anyio
-
 
 def declared(job_id: str = "own.job", **members: Any) -> dict[str, Any]:
     """A job as its service declares it."""

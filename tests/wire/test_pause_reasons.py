@@ -1,11 +1,7 @@
 """Why a job is paused, where it is read (SPEC sections 10, 11, 13)."""
 
-import pytest
-
 from tests.wire.service import data_of, definition, running
 from tests.wire.target import Reply
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_a_job_that_its_target_no_longer_knows_says_so() -> None:

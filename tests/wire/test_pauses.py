@@ -4,14 +4,12 @@ import asyncio
 from typing import Any
 
 import httpx
-import pytest
 
 from client_sdk import Client
 from tests.wire.queue_work import claim, complete, create, trigger
 from tests.wire.service import World, data_of, definition, pointers, running
 from tests.wire.target import Reply
 
-pytestmark = pytest.mark.anyio
 START = "2026-01-01T00:00:00.000Z"
 
 

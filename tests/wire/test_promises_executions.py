@@ -11,8 +11,6 @@ import pytest
 from tests.wire.service import START, World, data_of, definition, pointers, running
 from tests.wire.target import HELD, Reply
 
-pytestmark = pytest.mark.anyio
-
 
 async def create(client: httpx.AsyncClient, job_id: str = "j", **members: Any) -> Any:
     """A new job."""

@@ -7,12 +7,9 @@ import pwd
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.wire.service import World, data_of, definition, pointers
 from tests.wire.target import HELD
-
-pytestmark = pytest.mark.anyio
 
 
 async def create(client: httpx.AsyncClient, job_id: str = "j", **members: Any) -> Any:

@@ -10,7 +10,6 @@ import pytest
 from tests.wire.service import World, data_of, definition, pointers, running
 from tests.wire.target import HELD
 
-pytestmark = pytest.mark.anyio
 KEY = "a-key-of-sixteen-characters"
 
 

@@ -4,13 +4,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.rows import each_row
 from tests.wire.queue_work import STEP, claim, complete, create, trigger
 from tests.wire.service import World, data_of, definition, pointers, running
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_work_is_claimed_and_completed() -> None:

@@ -1,13 +1,11 @@
 """Queues as operators read them: `GET /queues` and `GET /queues/{name}` (SPEC section 13)."""
 
 import httpx
-import pytest
 
 from client_sdk import BlockingClient, Client
 from tests.wire.queue_work import claim, create, trigger
 from tests.wire.service import World, data_of, pointers, running
 
-pytestmark = pytest.mark.anyio
 GOES_ON = {"paused": False, "pausedAt": None}
 
 

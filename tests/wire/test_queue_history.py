@@ -2,12 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from tests.wire.queue_work import claim, complete, create, trigger
 from tests.wire.service import World, data_of, running
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_the_history_shows_what_was_asked_and_what_was_said() -> None:

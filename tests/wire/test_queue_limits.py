@@ -3,12 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.wire.queue_work import claim, complete, create, trigger
 from tests.wire.service import World, data_of, pointers, running
 
-pytestmark = pytest.mark.anyio
 POLICY = [{"errorEquals": "queue_timeout", "maxAttempts": 1}]
 
 

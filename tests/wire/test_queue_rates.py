@@ -2,12 +2,8 @@
 
 import asyncio
 
-import pytest
-
 from tests.wire.queue_work import claim, create, trigger
 from tests.wire.service import World, running
-
-pytestmark = pytest.mark.anyio
 
 
 async def limit(world: World, count: int, seconds: float) -> None:

@@ -9,7 +9,6 @@ from tests.unit.persistence.servers import postgres_server, shared_urls
 from tests.wire.service import World, data_of, definition, running
 from tests.wire.target import HELD
 
-pytestmark = pytest.mark.anyio
 assert postgres_server is not None
 postgres_url = shared_urls
 

@@ -10,7 +10,6 @@ from tests.rows import each_row
 from tests.wire.service import START, World, data_of, definition, running
 from tests.wire.target import Reply, Target
 
-pytestmark = pytest.mark.anyio
 STEP = {"url": "service://shop/run"}
 
 

@@ -2,12 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from tests.wire.service import World, data_of, definition, running
 from tests.wire.target import Reply, Target
 
-pytestmark = pytest.mark.anyio
 GONE = Reply(410, headers={"X-Job-State": "gone"})
 
 

@@ -13,7 +13,6 @@ from client_sdk.models import ServiceDeclaration
 from tests.unit.client_sdk.lines import serving
 from tests.wire.service import SERVED, World, running
 
-pytestmark = pytest.mark.anyio
 EXTERNAL = {"period": "external"}
 
 

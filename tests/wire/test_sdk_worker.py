@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
-import pytest
 
 from client_sdk import Client, JobFailed
 from client_sdk.models import answers
@@ -17,7 +16,6 @@ from tests.rows import each_row
 from tests.unit.client_sdk.lines import NewerLine
 from tests.wire.service import SERVED, World, data_of, definition, pointers, running
 
-pytestmark = pytest.mark.anyio
 STEP = {"url": "queue://work", "body": "${trigger}|json", "leaseSeconds": 10, "renewSeconds": 0.1}
 PATIENCE = 20.0
 

@@ -11,8 +11,6 @@ from tests.wire.service import SERVED, START, World, data_of
 from tests.wire.source_example import CHECK, FIVE_MINUTES, SENT, STRINGS, TOLD, WORK, example
 from tests.wire.target import HELD, Reply, Seen
 
-pytestmark = pytest.mark.anyio
-
 
 def status(word: str, **members: Any) -> Reply:
     """A check's answer in the form that the document gives."""

@@ -7,13 +7,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
-
 from tests.rows import each_row
 from tests.wire.service import World, data_of, definition, running
 from tests.wire.target import HELD, Reply, Seen, Target
 
-pytestmark = pytest.mark.anyio
 RUN = "/run"
 STEP = {
     "url": f"service://shop{RUN}",

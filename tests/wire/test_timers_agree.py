@@ -16,8 +16,6 @@ from scheduler_service.cli.main import run
 from tests.unit.client_sdk.lines import serving
 from tests.wire.service import SERVED, World, definition, pointers
 
-pytestmark = pytest.mark.anyio
-
 DROPPED = ("/timer/dueTime", "due_time_ignored")
 UNUSED = ("/timer/period", "period_ignored")
 NO_PERIOD = ("/timer/period", "invalid")

@@ -2,11 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.wire.service import World, data_of, definition, running
 
-pytestmark = pytest.mark.anyio
 UNTIL_GONE = 11 * 60
 
 

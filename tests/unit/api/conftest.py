@@ -9,12 +9,6 @@ from tests.unit.api.world import World
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    """asyncio alone."""
-    return "asyncio"
-
-
-@pytest.fixture
 def world() -> World:
     """An empty scheduler without a key."""
     return World()

@@ -9,8 +9,6 @@ import pytest
 from scheduler_service.api.application import create_api
 from tests.unit.api.world import World
 
-pytestmark = pytest.mark.anyio
-
 
 async def static(scope: Any, receive: Any, send: Any) -> None:
     """A tiny application: answers every path with its name."""

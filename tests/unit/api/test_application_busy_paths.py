@@ -12,7 +12,6 @@ from scheduler_service.api.request import Operation
 from scheduler_service.api.routes import OPERATIONS
 from tests.unit.api.world import World
 
-pytestmark = pytest.mark.anyio
 BUSY = [operation.path for operation in OPERATIONS if operation.is_busy]
 
 

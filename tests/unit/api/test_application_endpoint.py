@@ -11,7 +11,6 @@ from scheduler_service.security.callers import Caller, Role
 from tests.rows import each_row
 from tests.unit.api.world import World, pointers
 
-pytestmark = pytest.mark.anyio
 TRIES = ("/preview", "/check", "/outlook")
 """How the paths end that try something without creating it."""
 NEEDS_A_KEY = [operation for operation in OPERATIONS if operation.role is not Role.VIEWER]

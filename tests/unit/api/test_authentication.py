@@ -1,12 +1,9 @@
 """Who may use the API: this machine without a key, everyone with one (SPEC section 14)."""
 
 import httpx
-import pytest
 
 from tests.rows import each_row
 from tests.unit.api.world import World, definition, pointers
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_without_a_key_only_this_machine_is_served(world: World) -> None:

@@ -14,7 +14,6 @@ from tests.rows import each_row
 from tests.unit.api.world import definition, pointers
 from tests.wire.definitions import JSON
 
-pytestmark = pytest.mark.anyio
 JSON_TYPE = {"Content-Type": "application/json"}
 
 

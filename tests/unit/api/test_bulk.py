@@ -11,7 +11,6 @@ from scheduler_service.api.routes import OPERATIONS
 from scheduler_service.security.callers import Caller, Role
 from tests.unit.api.world import World, definition, pointers, start
 
-pytestmark = pytest.mark.anyio
 TICKING = {"dueTime": "1h", "period": "1h"}
 
 

@@ -12,8 +12,6 @@ from scheduler_service.engine.program_weight import GROUP_BYTES, weigh
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.api.world import World, definition, pointers
 
-pytestmark = pytest.mark.anyio
-
 
 def named(job_id: str, **members: Any) -> dict[str, Any]:
     return {"jobId": job_id, **definition(**members)}

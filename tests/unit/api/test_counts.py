@@ -13,8 +13,6 @@ from tests.rows import each_row
 from tests.unit.api.stores import START
 from tests.unit.api.world import World, definition, pointers, start
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_jobs_are_counted(client: httpx.AsyncClient, world: World) -> None:
     """With the filters of the list; each word has its number, also where that is 0."""

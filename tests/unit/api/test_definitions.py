@@ -10,8 +10,6 @@ from scheduler_service.api.application import create_api
 from scheduler_service.api.bulk_jobs import SEARCHED_AT_ONCE
 from tests.unit.api.world import World, definition
 
-pytestmark = pytest.mark.anyio
-
 REFUSED = {"inside.test": "it resolves to 10.0.0.1: it is private"}
 
 

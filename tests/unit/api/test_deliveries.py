@@ -1,9 +1,6 @@
 """Notifications over the API: sent again or given up (SPEC section 7)."""
 
 import httpx
-import pytest
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_deliveries_are_sent_again_or_given_up(client: httpx.AsyncClient) -> None:

@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from scheduler_service.api.event_stream import EventStreamResponse
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.ports.errors import StoreUnavailable
@@ -13,8 +11,6 @@ from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.event_ring import LocalEvents
 from scheduler_service.telemetry.occurrences import Occurrences
 from scheduler_service.telemetry.tally import Tally
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_events_whose_jobs_cannot_be_looked_up_are_a_gap() -> None:

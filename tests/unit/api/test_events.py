@@ -88,9 +88,6 @@ def test_a_gap_has_no_id_and_a_number_where_it_is_known() -> None:
     assert b"count" not in gap_frame(-1, 0)
 
 
-pytestmark = pytest.mark.anyio
-
-
 class Entry:
     """What is asked for of a job."""
 

@@ -11,8 +11,6 @@ from scheduler_service.domain.records import without_params
 from tests.rows import each_row
 from tests.unit.api.world import World, definition, pointers, start
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_executions_are_listed_and_read(client: httpx.AsyncClient) -> None:
     """By job, over all, by state, by label, and one in full (SPEC section 10)."""

@@ -13,7 +13,6 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.engine.scope import feedback_token
 from tests.unit.api.world import KEY, World, definition, pointers
 
-pytestmark = pytest.mark.anyio
 JSON_TYPE = {"Content-Type": "application/json"}
 
 

@@ -7,7 +7,6 @@ from scheduler_service.domain.events import AlarmRang
 from scheduler_service.ports.delivery import Command
 from tests.unit.api.world import World, definition
 
-pytestmark = pytest.mark.anyio
 MINUTELY = {"dueTime": "0s", "period": "0 * * * * ?"}
 HOURLY = {"dueTime": "0s", "period": "0 0 * * * ?"}
 

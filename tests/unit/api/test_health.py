@@ -1,11 +1,8 @@
 """Health and figures of the service (SPEC section 14)."""
 
 import httpx
-import pytest
 
 from tests.unit.api.world import World, pointers
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_figures_and_health(client: httpx.AsyncClient, world: World) -> None:

@@ -12,8 +12,6 @@ import pytest
 from scheduler_service.api.application import create_api
 from tests.unit.api.world import World, definition, pointers
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_job_is_created_and_shown(client: httpx.AsyncClient) -> None:
     """POST answers 201 with the job; GET shows the same, definition as posted (SPEC section 10)."""

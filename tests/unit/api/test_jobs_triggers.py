@@ -10,8 +10,6 @@ from scheduler_service.engine.scope import feedback_token
 from tests.unit.api.stores import START
 from tests.unit.api.world import KEY, World, definition, pointers
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_trigger_starts_an_execution(client: httpx.AsyncClient, world: World) -> None:
     """The answer names the execution; its parameters reach the target (SPEC sections 4, 10)."""

@@ -6,8 +6,6 @@ import pytest
 from scheduler_service.api import legacy_main
 from tests.unit.api.world import World, definition, pointers, start
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_children_and_their_logs(client: httpx.AsyncClient) -> None:
     """For each child of an execution its newest one, in full; by number and by id (SPEC section 10)."""

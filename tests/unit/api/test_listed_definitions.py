@@ -1,12 +1,9 @@
 """The timers of a list in words (SPEC section 10, GET /jobs)."""
 
 import httpx
-import pytest
 
 from scheduler_service.ports.catalogue import LONGEST_READ
 from tests.unit.api.world import definition
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_a_list_tells_its_timers(client: httpx.AsyncClient) -> None:

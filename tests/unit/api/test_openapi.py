@@ -13,8 +13,6 @@ from scheduler_service.api.routes import OPERATIONS
 from scheduler_service.hosts.large_work import work_apart
 from tests.unit.api.world import World, definition
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 async def document(client: httpx.AsyncClient) -> Any:

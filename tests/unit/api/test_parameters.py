@@ -6,8 +6,6 @@ import pytest
 from scheduler_service.domain.execution import ExecutionState
 from tests.unit.api.world import definition, pointers
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_list_has_fifty_unless_more_is_asked(client: httpx.AsyncClient) -> None:
     """`limit` is 50 where none is given, and at most 500 (SPEC section 10)."""

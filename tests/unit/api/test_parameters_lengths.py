@@ -17,7 +17,6 @@ from scheduler_service.ports.errors import StoreError, StoreStopping, StoreUnava
 from tests.rows import each_row
 from tests.unit.api.world import World, definition, pointers
 
-pytestmark = pytest.mark.anyio
 IN_QUERY = [(one, parameter) for one in OPERATIONS for parameter in one.query]
 IN_PATH = [(one, name) for one in OPERATIONS for name in re.findall(r"\{(\w+)\}", one.path)]
 KNOWN = {"requestCounts": "1"}

@@ -11,7 +11,6 @@ from scheduler_service.hosts.large_work import large_work_samples
 from tests.rows import each_row
 from tests.unit.api.world import World, definition, pointers
 
-pytestmark = pytest.mark.anyio
 MINUTELY = {"dueTime": "0s", "period": "0 * * * * ?"}
 ROOT = {"a": {"b": "x y/é"}, "list": [1, 2], "up": "..", "next": "http://t.test/2", "bad": "a\nb"}
 POLICIES = [

@@ -3,11 +3,9 @@
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.unit.api.world import World, definition, pointers
 
-pytestmark = pytest.mark.anyio
 POLICIES = [
     {"errorEquals": ["5xx", "timeout"], "maxAttempts": 2, "intervalSeconds": 1},
     {"errorEquals": "*", "maxAttempts": 1, "intervalSeconds": 5},

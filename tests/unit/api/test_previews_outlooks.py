@@ -8,7 +8,6 @@ import pytest
 from scheduler_service.api.counts import MOST_READ
 from tests.unit.api.world import World, definition, pointers
 
-pytestmark = pytest.mark.anyio
 NIGHTLY = {"period": "0 30 2 * * ?", "timezone": "Europe/Berlin"}
 
 

@@ -12,8 +12,6 @@ from scheduler_service.language.values import LARGE_BYTES, as_json, parse_json
 from tests.rows import each_row
 from tests.unit.api.world import pointers
 
-pytestmark = pytest.mark.anyio
-
 
 def test_no_worker_can_say_what_is_never_retried() -> None:
     """Codes that policies do not match, or `*` does not, are Punctual's alone (SPEC section 6)."""

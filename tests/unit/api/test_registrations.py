@@ -14,7 +14,6 @@ from scheduler_service.services.registry import digest_of
 from tests.rows import each_row
 from tests.unit.api.world import World
 
-pytestmark = pytest.mark.anyio
 LIMIT = 40_000
 
 

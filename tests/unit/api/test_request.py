@@ -11,7 +11,6 @@ from scheduler_service.api.request import preferred
 from tests.rows import each_row
 from tests.unit.api.world import World, definition, pointers
 
-pytestmark = pytest.mark.anyio
 JSON = {"Content-Type": "application/json"}
 
 

@@ -10,8 +10,6 @@ from scheduler_service.api.request_room import LARGE_BYTES, AnswerLine, LargeAns
 from scheduler_service.api.responses import ApiProblem
 from tests.unit.api.world import World, pointers
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_who_waits_too_long_is_told_what_is_full() -> None:
     """503 with `Retry-After`; what comes back later is not lost."""

@@ -10,7 +10,6 @@ from scheduler_service.api.request_room import ROOM_BYTES, SMALL_BYTES, BodyRoom
 from scheduler_service.api.responses import ApiProblem
 from tests.unit.api.world import World, pointers
 
-pytestmark = pytest.mark.anyio
 LARGE = SMALL_BYTES + 1
 
 

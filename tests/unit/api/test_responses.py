@@ -6,8 +6,6 @@ import pytest
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from tests.unit.api.world import World, definition, pointers
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_an_answer_lists_a_hundred_errors(client: httpx.AsyncClient) -> None:
     """A body with very many errors is not answered by as many: the detail says how many more there are."""

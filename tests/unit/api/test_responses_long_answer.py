@@ -5,12 +5,9 @@ import json
 from http import HTTPStatus
 from typing import Any
 
-import pytest
-
 from client_sdk.models import Problem
 from scheduler_service.api.responses import PIECE_BYTES, LongAnswer, succeed
 
-pytestmark = pytest.mark.anyio
 WARNINGS = (Problem("/timers/0", "odd", "it is odd"),)
 
 

@@ -8,8 +8,6 @@ import pytest
 from tests.unit.api.declaring import PATH, declared, put
 from tests.unit.api.world import definition, pointers
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_service_is_registered_read_listed_and_removed(client: httpx.AsyncClient) -> None:
     """`PUT /services/{name}` with all that a service says of itself (SPEC section 13)."""

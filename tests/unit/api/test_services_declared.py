@@ -15,7 +15,6 @@ from tests.rows import each_row
 from tests.unit.api.declaring import PATH, declared, put
 from tests.unit.api.world import World, definition, pointers
 
-pytestmark = pytest.mark.anyio
 JSON = {"Content-Type": "application/json"}
 
 

@@ -9,7 +9,6 @@ from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.api.declaring import PATH, declared
 from tests.unit.api.world import World
 
-pytestmark = pytest.mark.anyio
 SAID = {"timers": [declared("a")]}
 
 

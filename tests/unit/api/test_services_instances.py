@@ -8,7 +8,6 @@ import pytest
 from scheduler_service.transport.errors import RefusedTarget
 from tests.unit.api.world import World, pointers
 
-pytestmark = pytest.mark.anyio
 PATH = "/services/billing"
 
 

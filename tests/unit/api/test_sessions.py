@@ -10,7 +10,6 @@ from scheduler_service.security.callers import PER_ADDRESS, SESSION_MS, Role, Se
 from tests.unit.api.stores import START
 from tests.unit.api.world import World, definition, pointers
 
-pytestmark = pytest.mark.anyio
 KEY = "a-key-of-this-service"
 BASE = "https://jobs.example"
 MARKED = {"X-Punctual-Console": "1", "Origin": BASE}

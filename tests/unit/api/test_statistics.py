@@ -5,7 +5,6 @@ import pytest
 
 from tests.unit.api.world import World, definition, pointers, start
 
-pytestmark = pytest.mark.anyio
 BAD_SPANS = (
     ("from=2026-01-02&to=2026-01-01", "/from", "range"),
     ("from=2025-01-01", "/from", "range"),

@@ -17,7 +17,6 @@ from scheduler_service.ports.errors import StoreUnavailable
 from tests.rows import each_row
 from tests.unit.api.world import World, definition, pointers
 
-pytestmark = pytest.mark.anyio
 KEY = {"Idempotency-Key": "k"}
 
 

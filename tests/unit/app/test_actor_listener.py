@@ -4,13 +4,10 @@ import asyncio
 from typing import Any
 
 import httpx
-import pytest
 
 from scheduler_service.app.actor_listener import HELD_BYTES, SMALL_BYTES, Asgi, create_actor_app
 from scheduler_service.hosts.dapr.sidecar import LARGEST_MESSAGE_BYTES
 from tests.rows import each_row
-
-pytestmark = pytest.mark.anyio
 
 URL = "http://127.0.0.1:8001"
 TOKEN = "a-token-of-daprd-and-its-application"
@@ -165,9 +162,3 @@ async def test_an_unhealthy_host_says_so() -> None:
     host = Actors()
     host.is_healthy = False
     assert (await ask(create_actor_app(host), "GET", "/healthz")).status_code == 503
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """uvicorn's loop."""
-    return "asyncio"

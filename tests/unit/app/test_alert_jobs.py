@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from scheduler_service.app.alert_jobs import AlertJobs
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.domain.replies import Reply
@@ -13,8 +11,6 @@ from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StateUnreadable
 from scheduler_service.settings import Settings
 from tests.manual_clock import ManualClock
-
-pytestmark = pytest.mark.anyio
 
 
 class Jobs:

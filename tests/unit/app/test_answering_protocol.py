@@ -2,12 +2,8 @@
 
 import asyncio
 
-import pytest
-
 from scheduler_service.app.answering_protocol import JOINED_BYTES, HeadWriter
 from tests.rows import each_row
-
-pytestmark = pytest.mark.anyio
 
 
 class Wire:

@@ -16,12 +16,10 @@ from scheduler_service.app.listener import listen
 from scheduler_service.app.uvicorn_server import Server, make_server
 from tests.rows import each_row
 
-pytestmark = pytest.mark.anyio
 
-
-@pytest.fixture(params=["asyncio", "uvloop"])
+@pytest.fixture(params=["uvloop", pytest.param("asyncio", marks=pytest.mark.long)])
 def anyio_backend(request: pytest.FixtureRequest) -> Any:
-    """Both event loops."""
+    """Uvloop; for `--long` asyncio's own loop, too."""
     return ("asyncio", {"use_uvloop": request.param == "uvloop"})
 
 

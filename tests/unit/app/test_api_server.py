@@ -6,7 +6,6 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from scheduler_service.app.api_server import ApiServer
@@ -14,7 +13,6 @@ from scheduler_service.app.listener import listen
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.settings import Settings
 
-pytestmark = pytest.mark.anyio
 PATIENCE = 30
 ROUNDS = 5
 OF_THE_API = ("fastapi", "uvicorn", "scheduler_service.api.application", "scheduler_service.console")

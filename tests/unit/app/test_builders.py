@@ -26,7 +26,6 @@ def silent(event: str, /, **keys: object) -> None:
     """A log that nobody reads."""
 
 
-@pytest.mark.anyio
 async def test_no_setting_lets_a_job_call_the_sidecar() -> None:
     """A node's daprd would take it for the node; what else is on loopback is a matter of the settings."""
     loaded = load_settings({}, {"PUNCTUAL_EGRESS__ALLOW": '["127.0.0.0/8", "::1", "localhost"]'})
@@ -100,7 +99,6 @@ def test_a_configuration_without_egress_refuses_loopback(tmp_path: Path) -> None
     assert opens(narrow, LOOPBACK) == {False}
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_only_a_key_vouches_for_an_instance_on_a_private_address(anyio_backend: str) -> None:
     """Addresses of instances may be private only from settings or with a key (SPEC section 9)."""
@@ -133,7 +131,6 @@ def test_who_vouches_for_a_service() -> None:
     assert vouched_of(keyed)("http://rebind.test")
 
 
-@pytest.mark.anyio
 async def test_the_work_is_done_on_the_thread_of_the_loop() -> None:
     """With what was given."""
     loop = asyncio.get_running_loop()

@@ -2,11 +2,7 @@
 
 from typing import Any
 
-import pytest
-
 from scheduler_service.app.connections import Connections
-
-pytestmark = pytest.mark.anyio
 
 
 class Fake:

@@ -18,7 +18,6 @@ from scheduler_service.__main__ import main
 sys.argv = ["punctual", "serve", "--port", "0", "--data", ":memory:"]
 main()
 """
-pytestmark = pytest.mark.anyio
 
 
 def test_a_package_that_is_missing_is_named() -> None:

@@ -83,7 +83,6 @@ async def leave_journal(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.anyio
 async def test_a_job_with_a_later_turn_in_the_journal_is_kept(tmp_path: Path) -> None:
     """A start would read it, so a repair must not remove it."""
     copy = await leave_journal(tmp_path)

@@ -85,7 +85,6 @@ def sweep(damaged: Path, into: Path) -> list[Path]:
     return sorted(into.iterdir(), key=lambda place: int(place.name))
 
 
-@pytest.mark.anyio
 async def test_a_killed_repair_is_gone_on_with(damaged: Path, tmp_path: Path) -> None:
     """Killed at each of its steps: no service starts on a file without its log; the next repair ends it."""
     *killed, whole = sweep(damaged, tmp_path / "killed")

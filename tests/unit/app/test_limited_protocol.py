@@ -22,16 +22,9 @@ from scheduler_service.app.listener import listen
 from scheduler_service.telemetry.tally import Tally
 from tests.rows import each_row
 
-pytestmark = pytest.mark.anyio
 HOST = b"Host: a\r\n"
 CHUNKED = b"POST /echo HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
 PATIENCE = 30.0
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """The event loop of the service's own library."""
-    return "asyncio"
 
 
 class App:

@@ -4,7 +4,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx
-import pytest
 
 from scheduler_service import __version__
 from scheduler_service.app.node import open_node
@@ -19,7 +18,6 @@ from scheduler_service.settings import load_settings
 from tests.unit.persistence.servers import postgres_server, shared_urls
 from tests.wire.metrics_text import read_text
 
-pytestmark = pytest.mark.anyio
 SERVED = "http://127.0.0.1:8000"
 assert postgres_server is not None
 postgres_url = shared_urls

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import httpx
-import pytest
 
 from scheduler_service.app.node import open_node
 from scheduler_service.app.node_alerts import ClusterView
@@ -17,7 +16,6 @@ from scheduler_service.ports.cluster import Node
 from scheduler_service.settings import load_settings
 from tests.manual_clock import ManualClock
 
-pytestmark = pytest.mark.anyio
 SERVED = "http://127.0.0.1:8000"
 
 

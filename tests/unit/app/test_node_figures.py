@@ -2,14 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
 from scheduler_service.app.node import open_node
 from scheduler_service.app.service import open_service
 from scheduler_service.settings import load_settings
 from tests.redis_server import SYNCING, RedisServer
 
-pytestmark = pytest.mark.anyio
 SERVED = "http://127.0.0.1:8000"
 IDLE = {
     "jobs": {"held": 0, "running": 0, "calls": 0, "parts": 0, "notifications": 0},
@@ -17,12 +14,6 @@ IDLE = {
     "store": {"commitsWaiting": 0},
     "history": {"batchesWaiting": 0, "bytesWaiting": 0},
 }
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """asyncio alone."""
-    return "asyncio"
 
 
 async def test_a_service_that_does_nothing_says_so() -> None:

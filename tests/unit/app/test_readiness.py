@@ -2,13 +2,10 @@
 
 import asyncio
 
-import pytest
-
 from scheduler_service.app.readiness import Readiness
 from scheduler_service.telemetry.trouble import HistoryWatch
 from tests.manual_clock import ManualClock
 
-pytestmark = pytest.mark.anyio
 START = 1_767_225_600_000
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
-import pytest
 
 from scheduler_service.app.review import INCOMPLETE, Review
 from scheduler_service.app.surroundings import Compiler
@@ -18,7 +17,6 @@ from scheduler_service.settings import Settings
 from tests.unit.persistence.samples import entry
 from tests.wire.service import definition
 
-pytestmark = pytest.mark.anyio
 TEXT = msgspec.json.encode({"jobId": "a", **definition(timer={"period": "1h"})})
 
 

@@ -18,7 +18,6 @@ from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded, Settings, load_settings
 from scheduler_service.telemetry.loop_watch import THREAD
 
-pytestmark = pytest.mark.anyio
 PATIENCE = 30
 
 

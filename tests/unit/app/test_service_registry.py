@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, cast
 
-import pytest
-
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.services import RateLimit
@@ -13,8 +11,6 @@ from scheduler_service.services.rate_sharing import RateSharing
 from scheduler_service.settings.model import Services
 from tests.manual_clock import ManualClock
 from tests.unit.services.shared_rates import SHOP, TENANT, MemoryRates
-
-pytestmark = pytest.mark.anyio
 
 
 class Queues:

@@ -84,7 +84,6 @@ def test_feedback_bases_are_settings_else_the_served_address() -> None:
 
 
 @pytest.mark.parametrize(("due_time", "period"), [({}, "5"), ({}, "blah"), ({"dueTime": ""}, "R0/PT3S")])
-@pytest.mark.anyio
 async def test_a_stored_period_that_was_ignored_stays_ignored(due_time: dict[str, str], period: str) -> None:
     """An earlier version took it, and fired once: its jobs open, and are what they were (SPEC section 3)."""
     loaded = load_settings({}, {}).settings
@@ -97,7 +96,6 @@ async def test_a_stored_period_that_was_ignored_stays_ignored(due_time: dict[str
         compiler.posted(parse_definition(stored), make_surroundings(loaded, SERVED))
 
 
-@pytest.mark.anyio
 async def test_a_stored_method_opens_and_is_no_way_in() -> None:
     """An earlier version took any word; its job goes on, and a new one of the same shape is refused."""
     loaded = load_settings({}, {}).settings

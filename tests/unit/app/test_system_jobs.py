@@ -12,8 +12,6 @@ from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.settings import Settings
 from tests.unit.hosts.house import House
 
-pytestmark = pytest.mark.anyio
-
 
 class Busy:
     """The way to the jobs of a house; the first `failures` events do not get through."""

@@ -2,11 +2,7 @@
 
 import asyncio
 
-import pytest
-
 from scheduler_service.app.unread_answers import UNREAD_SECONDS, UnreadAnswers
-
-pytestmark = pytest.mark.anyio
 
 
 class Waiting:

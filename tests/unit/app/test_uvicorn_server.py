@@ -13,7 +13,6 @@ from scheduler_service.app.listener import listen
 from scheduler_service.app.uvicorn_server import Server, make_server, until_next_date
 from tests.rows import each_row
 
-pytestmark = pytest.mark.anyio
 PATIENCE = 10.0
 
 

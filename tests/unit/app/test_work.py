@@ -37,8 +37,6 @@ from scheduler_service.timing.misfire import count_missed
 from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import CORE, SKEW, START, describe, until
 
-pytestmark = pytest.mark.anyio
-
 COUNT = 200
 MINUTE = 60_000
 

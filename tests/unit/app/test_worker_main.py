@@ -21,7 +21,6 @@ from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.loop_watch import THREAD
 from tests.manual_clock import ManualClock
 
-pytestmark = pytest.mark.anyio
 SHARD = 1
 SERVED = "http://here.test"
 NOTHING = rpc_methods.START.write_argument(None)

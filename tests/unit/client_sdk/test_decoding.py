@@ -10,8 +10,6 @@ import pytest
 from client_sdk.decoding import PIECE_BYTES, is_decoded, read_decoded
 from tests.rows import each_row
 
-pytestmark = pytest.mark.anyio
-
 BODY = b"0123456789" * 20_000
 
 

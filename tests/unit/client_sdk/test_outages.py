@@ -30,7 +30,6 @@ def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     return [(one.levelname, one.getMessage()) for one in caplog.records]
 
 
-@pytest.mark.anyio
 async def test_an_outage_is_a_line_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     """Of all executions together: the first failure, then how many there were, then the end."""
     caplog.set_level("INFO", "client_sdk")
@@ -52,7 +51,6 @@ async def test_an_outage_is_a_line_a_minute(caplog: pytest.LogCaptureFixture) ->
     ]
 
 
-@pytest.mark.anyio
 async def test_a_synchronous_call_ends_no_outage(caplog: pytest.LogCaptureFixture) -> None:
     """It reports nothing, so it has reached nobody."""
     caplog.set_level("INFO", "client_sdk")

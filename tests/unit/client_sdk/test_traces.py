@@ -3,7 +3,6 @@
 import asyncio
 
 import httpx
-import pytest
 from opentelemetry import trace
 
 from client_sdk import Client
@@ -12,8 +11,6 @@ from client_sdk.target.reporting import AttemptReport, FeedbackReporter
 from client_sdk.traces import current_traceparent, joined
 from tests.rows import each_row
 from tests.unit.client_sdk.target.called_service import place
-
-pytestmark = pytest.mark.anyio
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 CALL = f"00-{TRACE}-{SPAN}-01"

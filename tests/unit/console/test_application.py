@@ -13,7 +13,6 @@ from scheduler_service.console.files import Asset, ConsoleFiles, read_vue
 from scheduler_service.console.source import ModuleError
 from tests.unit.api.world import World
 
-pytestmark = pytest.mark.anyio
 CORE = b"export const a = 1;\n" * 20
 FILES = ConsoleFiles(
     '<base href="{{base}}"><script src="{{assets}}core.js">',
@@ -24,12 +23,6 @@ FILES = ConsoleFiles(
     "0123456789abcdef",
 )
 FILE = "/console/a/0123456789abcdef/core.js"
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """asyncio alone."""
-    return "asyncio"
 
 
 def browse(read: Any, **options: Any) -> httpx.AsyncClient:

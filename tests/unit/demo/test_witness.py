@@ -3,18 +3,9 @@
 import asyncio
 
 import httpx
-import pytest
 
 from scheduler_service.demo.crash import describe_requests
 from scheduler_service.demo.witness import Witness
-
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """asyncio alone."""
-    return "asyncio"
 
 
 def caller(witness: Witness) -> httpx.AsyncClient:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import promql_parser
-import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -19,8 +18,6 @@ from scheduler_service.telemetry.metrics.gathering import Gathering
 from scheduler_service.telemetry.metrics.samples import Sample
 from tests.rows import each_row
 from tests.unit.docs.pages import read
-
-pytestmark = pytest.mark.anyio
 
 (SCRAPE,) = yaml.safe_load(read("deploy/prometheus/scrape.yaml"))["scrape_configs"]
 STEP = int(SCRAPE["scrape_interval"].removesuffix("s"))

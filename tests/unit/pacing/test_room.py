@@ -7,8 +7,6 @@ import pytest
 from scheduler_service.hosts.light_tasks import LightTasks
 from scheduler_service.pacing.room import Room
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_units_are_given_in_the_order_of_asking() -> None:
     """One who wants few does not pass one who wants many; who wants more than there are gets all."""

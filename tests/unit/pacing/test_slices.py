@@ -10,8 +10,6 @@ from scheduler_service.pacing.short_turns import SWITCH_SECONDS
 from scheduler_service.pacing.slices import ROUNDS, SLICE_BYTES, SLICE_ITEMS, SLICE_SECONDS, Slices
 from tests.rows import each_row
 
-pytestmark = pytest.mark.anyio
-
 
 @each_row(
     ("sizes", "pauses"),

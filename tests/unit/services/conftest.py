@@ -13,12 +13,6 @@ from tests.unit.services.tables import MemoryTable, StandingClock
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    """asyncio alone."""
-    return "asyncio"
-
-
-@pytest.fixture
 def clock() -> StandingClock:
     """A clock that stands."""
     return StandingClock()

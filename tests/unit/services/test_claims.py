@@ -1,7 +1,5 @@
 """Claims from a queue count for the rate limit of the service with its name (SPEC section 13)."""
 
-import pytest
-
 from scheduler_service.domain.leases import Leased
 from scheduler_service.domain.services import RateLimit
 from scheduler_service.services.claims import ClaimRate
@@ -9,7 +7,6 @@ from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
 from tests.manual_clock import ManualClock
 
-pytestmark = pytest.mark.anyio
 LIMIT = RateLimit(2, 1_000)
 
 

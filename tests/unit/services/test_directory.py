@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 import msgspec
-import pytest
 
 from scheduler_service.domain.services import Service
 from scheduler_service.services.directory import RegistryDirectory
@@ -12,7 +11,6 @@ from scheduler_service.services.registry import Registry
 from scheduler_service.services.router import Terms
 from tests.unit.services.tables import MemoryTable, StandingClock
 
-pytestmark = pytest.mark.anyio
 TENANT, NAME = "default", "billing"
 SAID = Service(tenant=TENANT, name=NAME, address="http://billing.test")
 

@@ -3,8 +3,6 @@
 import asyncio
 from typing import Any
 
-import pytest
-
 from scheduler_service.domain.effects import WatchInstance
 from scheduler_service.domain.services import LEFT, SILENT, UNKNOWN, Loss
 from scheduler_service.domain.wire import CallKind, Token
@@ -12,7 +10,6 @@ from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.losses import Losses
 from tests.manual_clock import ManualClock
 
-pytestmark = pytest.mark.anyio
 TENANT, SHOP = "default", "shop"
 
 

@@ -24,8 +24,6 @@ from tests.manual_clock import ManualClock
 from tests.unit.persistence.queue_bench import Bench
 from tests.unit.services.tables import MemoryTable, tell_nobody
 
-pytestmark = pytest.mark.anyio
-
 
 class Job:
     """Takes what is delivered, or answers as it is told."""

@@ -8,7 +8,6 @@ from scheduler_service.services.registry import Registry
 from tests.unit.services.shared_table import ViewedCluster
 from tests.unit.services.tables import MemoryTable, StandingClock
 
-pytestmark = pytest.mark.anyio
 WORK = (Kind.QUEUE, "default", "work")
 SHOP = (Kind.SERVICE, "default", "work")
 

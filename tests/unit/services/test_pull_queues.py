@@ -8,8 +8,6 @@ from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.services.pull_queues import PullQueues
 from tests.manual_clock import ManualClock
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_who_claims_before_the_start_is_told_to_ask_again() -> None:
     """An instance polls through a restart of the scheduler; that is no fault of anybody (SPEC section 13)."""

@@ -25,8 +25,6 @@ from tests.unit.persistence.queue_bench import DONE, REQUEST
 from tests.unit.persistence.sql_cluster.cluster_store import ClusterStore
 from tests.unit.services.tables import MemoryTable, tell_nobody
 
-pytestmark = pytest.mark.anyio
-
 
 class Node:
     """The queues of one node, whose jobs take what they are told; `gate` keeps them from it."""

@@ -11,7 +11,6 @@ from scheduler_service.services.rate_sharing import IDLE_MS, SharedWindow
 from tests.rows import each_row
 from tests.unit.services.shared_rates import LimitedCluster
 
-pytestmark = pytest.mark.anyio
 FAULTS = ("", "", "", "", "lost", "unsure, written", "unsure, unwritten")
 
 

@@ -20,7 +20,6 @@ from scheduler_service.services.reconcile_inputs import Finding, ReconcileInputs
 from scheduler_service.services.registry import Registry, TimerDeclaration
 from tests.unit.services.tables import MemoryTable, StandingClock
 
-pytestmark = pytest.mark.anyio
 SERVICE = Service(tenant="default", name="shop", digest=b"d")
 
 

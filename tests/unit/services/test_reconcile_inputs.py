@@ -18,7 +18,6 @@ from scheduler_service.services.reconcile_inputs import READ_AT_ONCE, ReconcileI
 from scheduler_service.services.registry import Registry, TimerDeclaration, digest_of
 from tests.unit.services.tables import MemoryTable, StandingClock
 
-pytestmark = pytest.mark.anyio
 JOBS = 3 * READ_AT_ONCE
 
 

@@ -18,7 +18,6 @@ from scheduler_service.services.registry import (
 )
 from tests.unit.services.tables import START, MemoryTable, StandingClock
 
-pytestmark = pytest.mark.anyio
 TENANT, NAME = "default", "billing"
 SAID = Service(tenant=TENANT, name=NAME, address="http://billing.test")
 OLD = TimerDeclaration(digest_of(b'[{"jobId":"a"}]'), b'[{"jobId":"a"}]')

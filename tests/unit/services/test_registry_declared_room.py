@@ -16,7 +16,6 @@ from scheduler_service.services.registry import (
 )
 from tests.unit.services.tables import MemoryTable, StandingClock
 
-pytestmark = pytest.mark.anyio
 TENANT = "default"
 
 

@@ -10,13 +10,7 @@ from scheduler_service.services.instances import Instance
 from scheduler_service.services.router import AVOID_MS, Terms
 from tests.unit.services.routing_rig import Scene
 
-pytestmark = pytest.mark.anyio
 Found = tuple[tuple[Chosen, ...], str, int, bool]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 async def test_draining_and_offline_ones_get_nothing(scene: Scene) -> None:

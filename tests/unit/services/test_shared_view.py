@@ -12,7 +12,6 @@ from scheduler_service.services.registry import TimerDeclaration, digest_of
 from scheduler_service.services.router import MemoryRouter, Terms
 from tests.unit.services.shared_table import SHOP, TENANT, ViewedCluster
 
-pytestmark = pytest.mark.anyio
 WITHIN = 2 * SECOND
 PLACE = (TENANT, SHOP, "a")
 

@@ -8,7 +8,6 @@ from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.shared_registry import Changes
 from tests.unit.services.shared_table import SHOP, TENANT, ViewedCluster
 
-pytestmark = pytest.mark.anyio
 WITHIN = 2 * SECOND
 
 

@@ -7,7 +7,6 @@ from scheduler_service.domain.services import RateLimit, Service
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.services.shared_table import SHOP, TENANT, ViewedCluster
 
-pytestmark = pytest.mark.anyio
 WITHIN = 2 * SECOND
 
 

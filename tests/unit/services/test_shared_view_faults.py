@@ -12,7 +12,6 @@ from scheduler_service.services.instances import Instance
 from tests.rows import each_row
 from tests.unit.services.shared_table import SHOP, TENANT, ViewedCluster
 
-pytestmark = pytest.mark.anyio
 WITHIN = 2 * SECOND
 PLACE = (TENANT, SHOP, "a")
 FULL = Instance(

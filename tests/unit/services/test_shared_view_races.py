@@ -8,7 +8,6 @@ import pytest
 from scheduler_service.domain.moments import SECOND
 from tests.unit.services.shared_table import SHOP, TENANT, ViewedCluster, ViewedNode
 
-pytestmark = pytest.mark.anyio
 WITHIN = 2 * SECOND
 PLACE = (TENANT, SHOP, "a")
 

@@ -1,10 +1,6 @@
 """Steps that wait for capacity, in order (SPEC section 13)."""
 
-import pytest
-
 from tests.unit.services.routing_rig import Scene
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_those_who_wait_come_in_order(scene: Scene) -> None:

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from scheduler_service.domain.records import ExecutionRecord
 from scheduler_service.domain.wire import OutboundRequest, Outcome
 from scheduler_service.ports.history import Batch, History
@@ -12,8 +10,6 @@ from scheduler_service.ports.sending import MayGo, Sender, always
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators, TurnObservers, observed
 from scheduler_service.telemetry.tally import Tally
 from tests.wire.service import running
-
-pytestmark = pytest.mark.anyio
 
 
 class Lateness:

@@ -13,7 +13,6 @@ from scheduler_service.telemetry.event_ring import EventRing, LocalEvents
 from scheduler_service.telemetry.occurrences import Occurrences
 from tests.rows import each_row
 
-pytestmark = pytest.mark.anyio
 MOST = 5
 
 

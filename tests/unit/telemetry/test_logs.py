@@ -16,8 +16,6 @@ from scheduler_service.telemetry.tally import LINE_SECONDS
 from scheduler_service.telemetry.vocabulary import VOCABULARY
 from tests.rows import each_row
 
-pytestmark = pytest.mark.anyio
-
 
 class Terminal(io.StringIO):
     """A stream that says it is a terminal."""

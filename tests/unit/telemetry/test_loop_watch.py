@@ -4,8 +4,6 @@ import asyncio
 import threading
 import time
 
-import pytest
-
 from scheduler_service.telemetry.loop_watch import (
     BEAT,
     HELD,
@@ -108,7 +106,6 @@ def test_a_look_that_a_beat_has_overtaken_says_nothing() -> None:
     assert lines == [["engine.render"]]
 
 
-@pytest.mark.anyio
 async def test_a_running_watch_names_what_holds_the_loop() -> None:
     """By its own clock and its own thread, which looks while the loop is held.
 
@@ -163,7 +160,6 @@ def test_names_of_functions_are_all_that_is_seen() -> None:
     assert stack_of(0) == []
 
 
-@pytest.mark.anyio
 async def test_a_running_watch_ends_with_its_block() -> None:
     """Its thread ends, and the loop has no beat of it any more."""
     with watching(lambda event, /, **keys: None):

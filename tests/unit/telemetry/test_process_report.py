@@ -3,8 +3,6 @@
 import asyncio
 import time
 
-import pytest
-
 from scheduler_service.telemetry.process_report import (
     MOST_TASKS,
     describe_size,
@@ -12,18 +10,10 @@ from scheduler_service.telemetry.process_report import (
     describe_threads,
 )
 
-pytestmark = pytest.mark.anyio
-
 
 async def wait_for(secret: str, gate: asyncio.Event) -> None:
     """Waits, holding a value that nobody is to see."""
     await gate.wait()
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """asyncio alone."""
-    return "asyncio"
 
 
 async def test_tasks_are_grouped_by_what_they_run_and_where_they_wait() -> None:

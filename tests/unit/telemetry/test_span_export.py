@@ -13,8 +13,6 @@ from scheduler_service.telemetry.span_export import SpanExport
 from scheduler_service.telemetry.spans import Span
 from tests.otlp_collector import Collector, collecting
 
-pytestmark = pytest.mark.anyio
-
 Lines = list[tuple[str, dict[str, object]]]
 
 

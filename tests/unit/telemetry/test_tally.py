@@ -3,11 +3,7 @@
 import asyncio
 from typing import Any
 
-import pytest
-
 from scheduler_service.telemetry.tally import LINE_SECONDS, Outage, Tally
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_the_first_is_written_at_once_and_the_next_ones_together() -> None:

@@ -1,4 +1,4 @@
-"""A stage per test: servers and senders that end with it, on both event loops."""
+"""A stage per test: servers and senders that end with it, on uvloop; for `--long` on asyncio's loop, too."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -10,7 +10,7 @@ from tests.certificate import Certificate, make_certificate
 from tests.unit.transport.servers import Stage
 
 
-@pytest.fixture(params=["asyncio", "uvloop"])
+@pytest.fixture(params=["uvloop", pytest.param("asyncio", marks=pytest.mark.long)])
 def anyio_backend(request: pytest.FixtureRequest) -> Any:
     return ("asyncio", {"use_uvloop": request.param == "uvloop"})
 

@@ -6,8 +6,6 @@ from scheduler_service.domain.wire import Answer
 from tests.unit.transport.exchanges import OK, request
 from tests.unit.transport.servers import Stage, answering, repeating
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_connection_is_kept_and_used_again(stage: Stage) -> None:
     """Calls one after the other share a connection."""

@@ -2,16 +2,12 @@
 
 import asyncio
 
-import pytest
-
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.connection import HttpConnection, ReadBuffer
 from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
 from scheduler_service.transport.guard import Route
-
-pytestmark = pytest.mark.anyio
 
 ORIGIN = "http://127.0.0.1:1"
 

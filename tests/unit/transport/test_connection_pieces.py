@@ -12,7 +12,6 @@ from scheduler_service.transport.errors import TransportError
 from tests.certificate import Certificate, server_context
 from tests.unit.transport.servers import Handler, Peer, Server, Stage
 
-pytestmark = pytest.mark.anyio
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 BODY = bytes(range(256)) * 20_000
 PIECE = 65_536

@@ -14,8 +14,6 @@ from tests.certificate import Certificate, server_context
 from tests.unit.transport.exchanges import request
 from tests.unit.transport.servers import Handler, Peer, Stage, answering, repeating
 
-pytestmark = pytest.mark.anyio
-
 SIZE = 200_000
 BODY = (bytes(range(256)) * SIZE)[:SIZE]
 MOST = 2 * SIZE

@@ -2,12 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
 from tests.rows import each_row
-
-pytestmark = pytest.mark.anyio
 
 
 class Origin:

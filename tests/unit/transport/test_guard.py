@@ -154,9 +154,6 @@ def test_what_is_denied_is_refused(url: str) -> None:
     assert judge_literal(EVERYTHING, url) is not None
 
 
-pytestmark = pytest.mark.anyio
-
-
 async def test_names_connect_to_the_judged_address_alone(stage: Stage) -> None:
     """One refused address refuses the name; one that turns is judged anew (SPEC section 9)."""
     server = await stage.server(repeating(OK))

@@ -12,8 +12,6 @@ from scheduler_service.transport.kept_connections import KeptConnections
 from tests.unit.transport.exchanges import OK
 from tests.unit.transport.servers import Peer, Stage, answering, repeating
 
-pytestmark = pytest.mark.anyio
-
 ASK = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n"
 PATIENCE = 10.0
 

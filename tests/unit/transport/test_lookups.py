@@ -17,7 +17,6 @@ from scheduler_service.transport.lookups import SystemResolver, start_thread
 from tests.unit.transport.exchanges import OK, request
 from tests.unit.transport.servers import Stage, answering
 
-pytestmark = pytest.mark.anyio
 FOUND = [ip_address("10.0.0.1")]
 
 

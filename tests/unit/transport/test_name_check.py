@@ -4,14 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from ipaddress import ip_address
 
-import pytest
-
 from scheduler_service.transport.addresses import Address
 from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.name_check import MOST_LOOKUPS, NameCheck
 from tests.unit.transport.servers import TableResolver
-
-pytestmark = pytest.mark.anyio
 
 POLICY = EgressPolicy(allow=["10.9.0.0/16"], deny=["93.184.216.34"])
 TABLE = {

@@ -14,8 +14,6 @@ from scheduler_service.transport.guard import Route
 from tests.unit.transport.exchanges import OK, request
 from tests.unit.transport.servers import Peer, Stage, repeating
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_connection_closed_while_idle_is_not_used(stage: Stage) -> None:
     """The keep-alive race, as far as it can be known: a peer's close is seen before the next request."""

@@ -6,15 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.transport.addresses import Address, read_url
 from tests.unit.transport.exchanges import OK, request
 from tests.unit.transport.servers import Peer, Server, Stage, repeating
 from tests.unit.transport.shortage import no_descriptor
-
-pytestmark = pytest.mark.anyio
 
 
 class Slow:

@@ -12,8 +12,6 @@ from tests.manual_clock import ManualClock
 from tests.unit.transport.exchanges import OK, head_of, request
 from tests.unit.transport.servers import Stage, repeating
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.parametrize("size", [APART_BYTES, APART_BYTES + 1, 16 * APART_BYTES])
 async def test_a_long_body_follows_its_head(stage: Stage, size: int) -> None:

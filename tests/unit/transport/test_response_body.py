@@ -1,12 +1,8 @@
 """The body of a response, kept up to a limit."""
 
-import pytest
-
 from scheduler_service.domain.wire import Answer
 from tests.unit.transport.exchanges import request
 from tests.unit.transport.servers import Peer, Stage
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_a_large_body_both_ways(stage: Stage) -> None:

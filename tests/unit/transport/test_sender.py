@@ -11,8 +11,6 @@ from tests.static_directory import StaticDirectory
 from tests.unit.transport.exchanges import OK, head_of, request
 from tests.unit.transport.servers import Stage, repeating
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_service_targets(stage: Stage) -> None:
     """A static service may be on loopback though the policy refuses it; as http the same address may not."""

@@ -10,7 +10,6 @@ from scheduler_service.transport.addresses import Address
 from tests.unit.transport.exchanges import OK, request
 from tests.unit.transport.servers import Handler, Peer, Stage, answering
 
-pytestmark = pytest.mark.anyio
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"
 

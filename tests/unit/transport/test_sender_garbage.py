@@ -11,8 +11,6 @@ from scheduler_service.domain.wire import Fault, FaultKind, OutboundRequest
 from scheduler_service.transport.addresses import Address
 from tests.unit.transport.servers import Handler, Peer, Stage
 
-pytestmark = pytest.mark.anyio
-
 CALLS = 5
 BODY = b"y" * 50_000
 SHORT, LONG = 30, 5_000

@@ -7,8 +7,6 @@ from scheduler_service.transport.guard import EgressPolicy
 from tests.static_directory import StaticDirectory
 from tests.unit.transport.servers import Server, Stage, TableResolver, repeating
 
-pytestmark = pytest.mark.anyio
-
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 NAME = "rebind.test"
 

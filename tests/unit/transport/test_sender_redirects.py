@@ -9,7 +9,6 @@ from scheduler_service.transport.guard import EgressPolicy
 from tests.static_directory import StaticDirectory
 from tests.unit.transport.servers import Handler, Peer, Stage, answering, repeating
 
-pytestmark = pytest.mark.anyio
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 HEADERS = (
     ("Authorization", "Bearer hush"), ("Cookie", "a=b"), ("X-API-Key", "k"), ("Proxy-Authorization", "p"),

@@ -9,8 +9,6 @@ from tests.manual_clock import ManualClock
 from tests.unit.transport.exchanges import request
 from tests.unit.transport.servers import Stage
 
-pytestmark = pytest.mark.anyio
-
 
 class Counting(ManualClock):
     """Counts how often it is asked."""

@@ -13,7 +13,6 @@ from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequ
 from tests.unit.transport.servers import Server, Stage, TableResolver, repeating
 from tests.unit.transport.shortage import no_descriptor
 
-pytestmark = pytest.mark.anyio
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 

@@ -13,8 +13,6 @@ from tests.rows import each_row
 from tests.static_directory import StaticDirectory
 from tests.unit.transport.servers import Stage, answering, repeating
 
-pytestmark = pytest.mark.anyio
-
 UNDELIVERED = b'{"errorCode":"ERR_DIRECT_INVOKE","message":"failed to resolve address for nobody"}'
 
 

@@ -11,7 +11,6 @@ from scheduler_service.ports.sending import NotSent
 from scheduler_service.transport.topics import TopicSender
 from tests.unit.transport.servers import Stage, repeating
 
-pytestmark = pytest.mark.anyio
 TAKEN = b"HTTP/1.1 204 No Content\r\n\r\n"
 NAMED = (("Content-Type", "application/json"), ("webhook-id", "id-1"))
 

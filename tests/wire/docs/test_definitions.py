@@ -2,13 +2,10 @@
 
 import json
 
-import pytest
-
 from tests.rows import each_row
 from tests.unit.docs.pages import fences, read
 from tests.wire.service import data_of, running
 
-pytestmark = pytest.mark.anyio
 PAGES = ("docs/guide.md", "docs/queues.md", "docs/cli.md")
 
 

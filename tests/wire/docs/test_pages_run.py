@@ -12,7 +12,7 @@ from tests.wire.docs.executor import executor, file_of
 TUTORIAL = "docs/tutorial.md"
 QUESTIONS = "docs/how-do-i.md"
 COMING_FROM = sorted(f"docs/coming-from/{path.name}" for path in ROOT.glob("docs/coming-from/*.md"))
-PAGES = (TUTORIAL, QUESTIONS, *COMING_FROM)
+PAGES = (TUTORIAL, QUESTIONS, *(pytest.param(page, marks=pytest.mark.long) for page in COMING_FROM))
 
 
 @pytest.mark.parametrize("page", PAGES)

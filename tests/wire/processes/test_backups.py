@@ -13,14 +13,8 @@ from tests.faults.target import Seen, Target, open_target
 from tests.unit.docs.pages import ROOT, fences, read
 from tests.wire.processes.process import PATIENCE, Process, bare_environment, run, serve
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 JOBS = [f"job-{number}" for number in range(20)]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """Asyncio alone: the target is a server of it."""
-    return "asyncio"
 
 
 def punctual(*arguments: str, cwd: Path, **environ: str) -> "subprocess.CompletedProcess[str]":

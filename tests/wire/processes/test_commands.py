@@ -56,7 +56,7 @@ def test_what_the_service_refuses_is_told_with_its_place(terminal: Terminal) -> 
     assert lines[2].endswith("[unknown_field]")
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize("encoding", ["ascii", pytest.param("latin-1", marks=pytest.mark.long)])
 def test_a_terminal_that_lacks_a_character_is_served(encoding: str, terminal: Terminal) -> None:
     """Names of any language, bars and boxes: pages, lists, frames, help and errors (16)."""
     job_id = terminal.make(jobName="\u9031\u5831 \u2192 \u00e9", labels={"team": "\u7d44"})

@@ -19,7 +19,6 @@ from tests.unit.docs.pages import ROOT
 from tests.wire.processes.process import COMMAND, Process, bare_environment, free_port, serve
 from tests.wire.service import definition
 
-pytestmark = pytest.mark.anyio
 BUILD = "reports.examples.fastapi_service.build"
 MAKE = "thumbnails.examples.pull_worker.make_thumbnail"
 CLEAN = "reports.examples.fastapi_service.clean"

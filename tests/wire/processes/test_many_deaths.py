@@ -22,7 +22,7 @@ from tests.wire.processes.instance import WORK
 from tests.wire.processes.process import Process, bare_environment, free_port, serve
 from tests.wire.source_example import example
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 JOB = "20220125"
 PATIENCE = 40.0
 SETTINGS = {"PUNCTUAL_SERVICES__HEARTBEAT_SECONDS": "0.5", "PUNCTUAL_SERVICES__OFFLINE_SECONDS": "3"}

@@ -6,14 +6,10 @@ import re
 import sys
 from pathlib import Path
 
-import pytest
-
 from client_sdk import Client
 from client_sdk.errors import Absent
 from tests.unit.docs.pages import ROOT
 from tests.wire.processes.process import Process, bare_environment, free_port, serve
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_an_application_lives_whatever_its_jobs_do(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from scheduler_service.api.pages.front import prefers_html
 from tests.rows import each_row
 from tests.unit.api.world import World
 
-pytestmark = pytest.mark.anyio
 BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"}
 
 

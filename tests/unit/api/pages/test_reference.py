@@ -111,7 +111,6 @@ def test_answers_that_are_no_json_are_named_by_their_types() -> None:
     assert "<td>no body</td>" in page
 
 
-@pytest.mark.anyio
 async def test_it_is_made_once() -> None:
     """And is the same afterwards."""
     async with World().client() as client:

@@ -3,8 +3,6 @@
 from contextlib import AsyncExitStack
 from typing import Any
 
-import pytest
-
 from scheduler_service.app.doctor.daprd import examine_daprd, judge
 from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE
 from tests.rows import each_row
@@ -46,7 +44,6 @@ def test_components_that_are_not_there_are_failed() -> None:
     assert states(judge("http://127.0.0.1:3500", 500, GOOD))["health"] == "failed"
 
 
-@pytest.mark.anyio
 async def test_a_token_that_daprd_refuses_is_named() -> None:
     """And the right one is shown to it."""
     async with AsyncExitStack() as stack:
@@ -57,7 +54,6 @@ async def test_a_token_that_daprd_refuses_is_named() -> None:
         assert all(b"dapr-api-token: sesame\r\n" in sent for sent in server.requests)
 
 
-@pytest.mark.anyio
 async def test_nothing_answers() -> None:
     """And nothing is asked where the service is no node."""
     assert states(await examine_daprd(subject(is_node=True, dapr__http_port=1))) == {"answer": "failed"}

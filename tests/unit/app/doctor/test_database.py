@@ -15,7 +15,6 @@ from tests.unit.persistence.servers import command, each_server, mariadb_server,
 
 assert postgres_server is not None
 assert mariadb_server is not None
-pytestmark = pytest.mark.anyio
 server_url = each_server
 
 

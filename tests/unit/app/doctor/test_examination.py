@@ -2,13 +2,9 @@
 
 import asyncio
 
-import pytest
-
 from scheduler_service.app.doctor.examination import examine
 from scheduler_service.app.doctor.finding import Finding, Part, State, Subject, worst_of
 from tests.unit.app.doctor.subjects import states, subject
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_a_part_that_hangs_holds_up_no_other() -> None:

@@ -12,8 +12,6 @@ from scheduler_service.persistence.sqlite.folder import REPAIRING, RESTORING, Fo
 from scheduler_service.settings import Settings
 from tests.unit.app.doctor.subjects import states, subject
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

@@ -3,8 +3,6 @@
 import resource
 import time
 
-import pytest
-
 from scheduler_service.app.doctor.machine import (
     examine_versions,
     find_wrong,
@@ -15,7 +13,6 @@ from scheduler_service.app.doctor.machine import (
 from tests.unit.app.doctor.subjects import states, subject
 
 
-@pytest.mark.anyio
 async def test_what_is_installed_will_do() -> None:
     """With the extras that the settings need."""
     findings = await examine_versions(subject(contexts__url="redis://127.0.0.1:1/0"))

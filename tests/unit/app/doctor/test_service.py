@@ -9,14 +9,11 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
-import pytest
 
 from scheduler_service import __version__
 from scheduler_service.app.doctor.finding import LARGEST_ANSWER
 from scheduler_service.app.doctor.service import examine_service
 from tests.unit.app.doctor.subjects import states, subject
-
-pytestmark = pytest.mark.anyio
 
 
 @contextmanager

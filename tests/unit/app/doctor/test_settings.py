@@ -3,12 +3,10 @@
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from scheduler_service.app.doctor.settings import examine_settings
 from tests.unit.app.doctor.subjects import states, subject
 
-pytestmark = pytest.mark.anyio
 KEY = "a-key-that-nobody-sees"
 
 

@@ -8,8 +8,6 @@ from client_sdk.errors import Absent, Conflict, Invalid, Unreadable
 from tests.unit.client_sdk.client.lossy_connection import Line
 from tests.wire.service import SERVED, definition, running
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_refusals_are_typed() -> None:
     """Each status is an error of its own, with everything that is wrong in it."""

@@ -12,8 +12,6 @@ from client_sdk.errors import Absent, SdkError
 from tests.unit.client_sdk.lines import serving
 from tests.wire.service import World, definition
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_the_blocking_face_does_the_same(world: World) -> None:
     """Over a real socket, from a thread without an event loop."""

@@ -7,8 +7,6 @@ from client_sdk import Client
 from client_sdk.errors import Absent, Invalid
 from tests.wire.service import SERVED, World, definition
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_many_jobs_are_paused_and_triggered(client: Client) -> None:
     """First counted, then done, then reported; a key makes a trigger count once."""

@@ -10,8 +10,6 @@ from tests.rows import each_row
 from tests.unit.client_sdk.lines import NewerLine
 from tests.wire.service import SERVED, World, definition, running
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_job_is_made_fired_and_waited_for(client: Client) -> None:
     """From its definition as a model to its execution in full; its creator is who posts it."""

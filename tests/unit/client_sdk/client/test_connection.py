@@ -9,8 +9,6 @@ from tests.rows import each_row
 from tests.unit.client_sdk.client.lossy_connection import Line
 from tests.wire.service import definition
 
-pytestmark = pytest.mark.anyio
-
 
 @each_row("key", ["", "a\nb", "a\r\n", "schlüssel", "x" * 256])
 async def test_a_key_that_cannot_be_sent_is_refused_at_once(key: str) -> None:

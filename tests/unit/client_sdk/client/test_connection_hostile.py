@@ -19,8 +19,6 @@ from tests.rows import each_row
 from tests.unit.client_sdk.client.lossy_connection import Line
 from tests.unit.client_sdk.lines import LossyLine
 
-pytestmark = pytest.mark.anyio
-
 MIB = 1 << 20
 
 

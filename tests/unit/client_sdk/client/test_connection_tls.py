@@ -12,7 +12,6 @@ from client_sdk.errors import Unreachable
 from client_sdk.lite import LiteJob
 from tests.certificate import Certificate, make_certificate, server_context, serving_tls
 
-pytestmark = pytest.mark.anyio
 ONE_TRY = Patience(retries=0)
 
 

@@ -6,8 +6,6 @@ from client_sdk import Client
 from client_sdk.errors import Absent, Conflict
 from tests.wire.service import definition
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_notification_is_listed_sent_again_and_given_up(client: Client) -> None:
     """One that nobody takes waits for its next try; after that it is not pending any more."""

@@ -16,8 +16,6 @@ from tests.rows import each_row
 from tests.wire.event_stream import listening
 from tests.wire.service import definition, running
 
-pytestmark = pytest.mark.anyio
-
 
 class Pieces(httpx.AsyncByteStream):
     """A body in pieces; None: the connection is cut there."""

@@ -6,8 +6,6 @@ from client_sdk import Client
 from client_sdk.errors import Conflict, WaitTimedOut
 from tests.wire.service import World, definition
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_waiting_has_an_end(world: World, client: Client) -> None:
     """What does not end in time goes on; what does not exist is not waited for."""

@@ -8,8 +8,6 @@ from client_sdk import Client, job
 from client_sdk.errors import Absent, Conflict, Outdated
 from tests.wire.service import START, World, definition
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_warnings_of_a_definition_are_told(client: Client) -> None:
     """They stand beside the job."""

@@ -18,7 +18,6 @@ from tests.rows import each_row
 from tests.unit.client_sdk.client.lossy_connection import Line
 from tests.wire.service import definition
 
-pytestmark = pytest.mark.anyio
 DONE = Completion(status="succeed")
 
 CALLS: dict[str, Callable[[Line, Any], Any]] = {
@@ -125,7 +124,6 @@ def test_an_address_of_each_form_is_taken(url: str, host: str, port: int | None)
     assert (read_url(url).host, read_url(url).port) == (host, port)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("inner", [OverflowError("port must be 0-65535."), OSError("no route")])
 async def test_several_failures_at_once_are_one_error(inner: Exception) -> None:
     """A connection tries several addresses at once: what they raise together is `Unreachable`."""

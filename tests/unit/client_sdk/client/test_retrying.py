@@ -13,8 +13,6 @@ from tests.unit.client_sdk.client.lossy_connection import Line
 from tests.unit.client_sdk.lines import problem
 from tests.wire.service import definition, running
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_trigger_whose_answer_is_lost_fires_once() -> None:
     """It is sent again with the key that it had, and gets the execution that it made."""

@@ -9,8 +9,6 @@ from client_sdk.errors import Invalid
 from client_sdk.models import Timer
 from tests.wire.service import START, World, definition
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_figures_and_what_is_planned(client: Client) -> None:
     """Of all jobs; a window leaves out what is planned outside of it."""

@@ -11,8 +11,6 @@ from tests.rows import each_row
 from tests.unit.client_sdk.lite.definitions import chain
 from tests.wire.target import Reply, Target
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_timer_and_qos_are_refused(target: Target) -> None:
     """As is whatever needs instances; everything that is wrong is said at once, with its pointer."""

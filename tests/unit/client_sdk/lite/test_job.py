@@ -14,8 +14,6 @@ from tests.unit.client_sdk.lite.definitions import chain
 from tests.wire.service import running
 from tests.wire.target import HELD, Reply, Seen, Target
 
-pytestmark = pytest.mark.anyio
-
 
 def plain(seen: Seen) -> tuple[Any, ...]:
     """What of a request does not differ from one life of a job to the next."""

@@ -9,8 +9,6 @@ import pytest
 from client_sdk.lite import LiteJob
 from tests.wire.target import HELD, Reply, Target
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_no_url_is_logged(target: Target, caplog: pytest.LogCaptureFixture) -> None:
     """Targets are the caller's, and their URLs may hold tokens; other users of httpx log as before."""

@@ -14,8 +14,6 @@ from tests.rows import each_row
 from tests.unit.client_sdk.lines import Waits, serving
 from tests.unit.client_sdk.registry import Registry
 
-pytestmark = pytest.mark.anyio
-
 SCHEDULER = "http://127.0.0.1:8000"
 
 

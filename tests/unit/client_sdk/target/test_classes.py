@@ -13,8 +13,6 @@ from client_sdk.target import Execution, Service, job
 from tests.rows import each_row
 from tests.unit.client_sdk.target.called_service import place
 
-pytestmark = pytest.mark.anyio
-
 
 class Shop:
     """What an application injects."""

@@ -17,8 +17,6 @@ from tests.unit.client_sdk.queue import Queue
 from tests.unit.client_sdk.target.called_service import place
 from tests.unit.client_sdk.worker.workers import make, running
 
-pytestmark = pytest.mark.anyio
-
 
 class Mute(Exception):
     def __str__(self) -> str:

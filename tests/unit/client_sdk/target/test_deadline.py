@@ -15,8 +15,6 @@ from client_sdk.target.inbound import InboundCalls
 from client_sdk.target.messages import InboundCall, OutboundAnswer
 from tests.unit.client_sdk.registry import Registry
 
-pytestmark = pytest.mark.anyio
-
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 URL = "http://scheduler.test/jobs/slow/feedback/9?token=t"
 

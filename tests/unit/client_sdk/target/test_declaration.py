@@ -101,7 +101,6 @@ def test_work_may_go_to_a_queue_and_be_signed() -> None:
     assert step == {"url": "queue://imports", "body": "${trigger}|json", "sign": "hooks"}
 
 
-@pytest.mark.anyio
 async def test_work_of_a_queue_is_no_services() -> None:
     """A service is called and claims nothing: such a job would wait for ever."""
 

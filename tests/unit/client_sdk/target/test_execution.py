@@ -8,8 +8,6 @@ from client_sdk import JobFailed, NotWanted
 from client_sdk.target import Execution
 from tests.unit.client_sdk.target.scheduled import scheduled
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_an_asynchronous_job_from_trigger_to_end() -> None:
     """Parameters in, progress and verdict out, through the whole scheduler."""

@@ -7,13 +7,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
-import pytest
 
 from client_sdk.target import Execution
 from tests.unit.client_sdk.lines import serving
 from tests.unit.client_sdk.target.called_service import place
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_a_call_that_is_repeated_joins_the_first() -> None:

@@ -3,8 +3,6 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from client_sdk import Client
 from client_sdk.signing import Verifier
 from client_sdk.target import Execution, Service
@@ -15,8 +13,6 @@ from tests.unit.client_sdk.lines import Waits
 from tests.unit.client_sdk.registry import Registry
 from tests.unit.client_sdk.signed import NEW, NOW, headers, sign
 from tests.unit.client_sdk.target.called_service import place
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_a_body_that_does_not_fit_is_refused() -> None:

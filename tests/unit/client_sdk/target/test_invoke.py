@@ -10,8 +10,6 @@ from client_sdk import JobFailed, NotWanted
 from client_sdk.target import Execution
 from tests.unit.client_sdk.target.called_service import place
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_failures_have_their_codes() -> None:
     """What the function means is its status; what it does not mean is 500. `Retry-After` is in seconds."""

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx
-import pytest
 import uvicorn
 
 from client_sdk import Client, Service, Worker
@@ -17,8 +16,6 @@ from client_sdk.target import Execution
 from client_sdk.target.invoke import call_function
 from client_sdk.target.keeper import Keeper
 from tests.unit.client_sdk.queue import Queue
-
-pytestmark = pytest.mark.anyio
 
 
 class Aside:

@@ -11,8 +11,6 @@ from client_sdk.target import job
 from tests.unit.client_sdk.lines import serving
 from tests.unit.client_sdk.registry import registered
 
-pytestmark = pytest.mark.anyio
-
 
 @job(job_id="first")
 def first() -> None: ...

@@ -15,8 +15,6 @@ from tests.unit.client_sdk.lines import LossyLine, Waits, problem, serving
 from tests.unit.client_sdk.registry import Registry, registered
 from tests.unit.client_sdk.target.scheduled import scheduled
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_wrong_trigger_is_refused_by_the_scheduler() -> None:
     """The job carries the function's parameters as its paramsSchema."""

@@ -21,8 +21,6 @@ from tests.rows import each_row
 from tests.unit.client_sdk.registry import registered
 from tests.unit.client_sdk.target.called_service import place
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_job_is_declared_once() -> None:
     """Two functions under one id are a mistake; the same one twice is none."""

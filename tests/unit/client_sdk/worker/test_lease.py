@@ -14,8 +14,6 @@ from tests.unit.client_sdk.lines import LossyLine, Waits, problem
 from tests.unit.client_sdk.queue import Queue
 from tests.unit.client_sdk.worker.workers import Outage, lease, make, running
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_lease_is_renewed_while_work_goes_on() -> None:
     """With the progress, as often as the queue asks for."""

@@ -17,8 +17,6 @@ from tests.unit.client_sdk.lines import LossyLine, Waits, problem
 from tests.unit.client_sdk.queue import Queue
 from tests.unit.client_sdk.worker.workers import AT_ONCE, Outage, lease, make, running
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_ends_have_their_codes() -> None:
     """What the function meant; what nobody has a function for; what does not fit."""

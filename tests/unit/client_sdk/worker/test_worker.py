@@ -13,8 +13,6 @@ from tests.rows import each_row
 from tests.unit.client_sdk.queue import Queue
 from tests.unit.client_sdk.worker.workers import make, running
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_work_is_claimed_done_and_completed() -> None:
     """By the function of its job, with the step's body as its parameters."""

@@ -8,8 +8,6 @@ import pytest
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.telemetry.alerts.desk_rig import Cut, DeskRig, at_a_desk, rule
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_what_is_lost_is_said_once_and_its_end(tmp_path: Path) -> None:
     """By its subject; of what the rules are not for nothing is kept."""

@@ -10,13 +10,6 @@ from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.alerts import Noted
 from scheduler_service.telemetry.alerts.publication import PublishedAlerts
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 class Room:
     """A table, and what it has published."""

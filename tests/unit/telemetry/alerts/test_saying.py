@@ -14,13 +14,7 @@ from scheduler_service.telemetry.alerts.rules import AlertRule
 from scheduler_service.telemetry.alerts.saying import Budget, Saying
 from tests.manual_clock import ManualClock
 
-pytestmark = pytest.mark.anyio
 RULE = AlertRule(name="ops", kinds=frozenset({OccurrenceKind.FINAL_FAILED}), interval=0)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture

@@ -13,8 +13,6 @@ from scheduler_service.telemetry.metrics.process_metrics import RequestMetrics
 from scheduler_service.telemetry.metrics.samples import Histogram, Sample
 from tests.rows import each_row
 
-pytestmark = pytest.mark.anyio
-
 TEXT, OPENMETRICS = "text/plain", "application/openmetrics-text; version=1.0.0"
 
 

@@ -3,14 +3,10 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 
-import pytest
-
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.gathering import Gathering
 from scheduler_service.telemetry.metrics.samples import Sample
 from tests.unit.telemetry.metrics.batches import value
-
-pytestmark = pytest.mark.anyio
 
 JOBS = Sample(families.JOBS_HELD.name, (), 3)
 
