@@ -125,8 +125,8 @@ def changes() -> Iterator[Any]:
         rest = {name: value for name, value in VARIABLES.items() if name != variable}
         yield pytest.param({"env": {"default": rest}}, id=f"without {variable}", marks=pytest.mark.long)
     moved = dict.fromkeys(VARIABLES, "http://127.0.0.1:9")
-    yield pytest.param({"env": {"default": moved}}, id="variables of another kind")
-    yield pytest.param({"env_file": None}, id="without the file of variables")
+    yield pytest.param({"env": {"default": moved}}, id="variables of another kind", marks=pytest.mark.long)
+    yield pytest.param({"env_file": None}, id="without the file of variables", marks=pytest.mark.long)
     yield pytest.param({"env": {}, "env_file": None, "alerts": []}, id="without variables and alerts")
     yield pytest.param({"egress": None, "env": {}, "env_file": None}, id="restored elsewhere")
 
