@@ -1,5 +1,6 @@
 """The address of the history, and the formats of a data folder, for `punctual db`."""
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -37,8 +38,12 @@ KINDS = ("state", "history", "cluster")
 
 
 def known_formats() -> Mapping[str, str]:
-    """The format of each kind of data that this program keeps."""
-    return {kind: format_of(kind) for kind in KINDS}
+    """The format of each kind of data that this program keeps; `redis` only where its package is there."""
+    found: dict[str, str] = {}
+    for kind in KINDS:
+        with contextlib.suppress(ModuleNotFoundError):
+            found[kind] = format_of(kind)
+    return found
 
 
 def format_of(kind: str) -> str:

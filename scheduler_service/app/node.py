@@ -26,6 +26,7 @@ from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.engine import parameters  # noqa: F401 - else the first schema's turn would import it
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.clock import SystemClock
+from scheduler_service.hosts.dapr.actor_contexts import ActorContexts
 from scheduler_service.hosts.dapr.build import DaprParts, build_dapr_host
 from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.node import Cluster
@@ -39,7 +40,7 @@ from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.log import Log
-from scheduler_service.settings import Loaded
+from scheduler_service.settings import Loaded, SettingsError
 from scheduler_service.settings.model import Settings
 from scheduler_service.transport.response_room import ResponseRoom
 from scheduler_service.transport.sender import SystemFunction
@@ -88,7 +89,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
         log=log,
         decorators=telemetry.decorators,
     )
-    host: DaprHost = _make_host(host_parts, stores.cluster, client, services)
+    host: DaprHost = _make_host(host_parts, stores.cluster, client, services, loaded.settings.contexts.url)
     await _attach(services, host, jobs.catalogue, compiler, outbox)
     parts = NodeParts(
         shared=stores.shared,
@@ -160,12 +161,19 @@ def _make_node_sender(
 
 
 def _make_host(
-    parts: HostParts, cluster: Cluster, client: SidecarClient, services: ServiceRegistry
+    parts: HostParts, cluster: Cluster, client: SidecarClient, services: ServiceRegistry, contexts: str | None
 ) -> DaprHost:
+    """`contexts`: the setting `contexts.url`, in the actor state store where it names nothing else."""
+    if contexts not in (None, "dapr", "sql"):
+        raise SettingsError(
+            'contexts.url is "dapr" or "sql" with --runtime dapr: the jobs of all nodes need it'
+        )
+    sidecar = Sidecar(client=client)
     return build_dapr_host(
         DaprParts(
             cluster=cluster,
-            sidecar=Sidecar(client=client),
+            sidecar=sidecar,
+            contexts=None if contexts == "sql" else ActorContexts(sidecar=sidecar),
             owner_of=services.owner_of,
             tend_queues=services.tend_queues,
             **{**msgspec.structs.asdict(parts), "wake_claimers": services.wake_claimers},

@@ -66,6 +66,9 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "confirmation_not_written": Word(WARNING, "That the history has some records could not be stored."),
         "connections_closed": Word(WARNING, "Connections of callers were closed or refused."),
         "contexts_lost": Word(WARNING, "The store of contexts has lost those of a job; they end as `lost`."),
+        "contexts_not_written": Word(
+            WARNING, "The sidecar did not write contexts of a job; they are in its row."
+        ),
         "contexts_reached_again": Word(INFO, "The store of contexts (`contexts.url`) answers again."),
         "contexts_unreachable": Word(
             ERROR, "The store of contexts does not answer: turns of qos 1 wait for it."

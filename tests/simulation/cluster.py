@@ -16,6 +16,7 @@ from dapr.clients.exceptions import DaprInternalError
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.clock import SystemClock
+from scheduler_service.hosts.dapr.actor_contexts import ActorContexts
 from scheduler_service.hosts.dapr.build import DaprParts, build_dapr_host
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.host import DaprHost
@@ -152,10 +153,12 @@ class ClusterLife(Life):
         await heartbeat.enter()
         self.client = StandInClient(self._shared.standin, name, counted.doing)
         history = SimulatedHistory(archive=around.disk.archive, risks=self._risks)
+        sidecar = Sidecar(client=self.client, timeout_factor=TIMEOUT_FACTOR)
         parts = DaprParts(
             core=CORE,
+            contexts=ActorContexts(sidecar=sidecar),
             cluster=Cluster(store=store, nodes=nodes, heartbeat=heartbeat, epoch=epoch),
-            sidecar=Sidecar(client=self.client, timeout_factor=TIMEOUT_FACTOR),
+            sidecar=sidecar,
             clock=clock,
             log=self._log,
             history=history,

@@ -33,6 +33,7 @@ from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.hosts.timed_release import TimedRelease
 from scheduler_service.hosts.turn import Turn
+from scheduler_service.ports.contexts import Contexts
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.history import Batch
 
@@ -45,12 +46,14 @@ LONGEST_PAUSE_MS = 2 * SECOND
 class DaprParts(HostParts, frozen=True, kw_only=True):
     """What a dapr host is built from. `owner_of` is the service that a restored job belongs to.
 
-    `tend_queues` is called once a second, at one node at a time.
+    `contexts` has the contexts of qos 1; None: the rows of their jobs. `tend_queues` is called once a second,
+    at one node at a time.
     """
 
     cluster: Cluster
     sidecar: Sidecar
     owner_of: OwnerOf = no_owner
+    contexts: Contexts | None = None
     tend_queues: Tend = tend_nothing
 
 
@@ -74,7 +77,7 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
         return await local_turns.take(job_id, command)
 
     tasks = Tasks()
-    store = ClusterJobs(node=node, take_over=take_over)
+    store = ClusterJobs(node=node, take_over=take_over, contexts=parts.contexts)
     programs = ProgramCache(read=store.definition, compiler=parts.core.compile)
     client = ActorClient(node=node, programs=programs, tasks=tasks, take_here=take_here)
     redelivery = _make_redelivery(parts, node, client)

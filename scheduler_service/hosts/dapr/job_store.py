@@ -22,8 +22,10 @@ from scheduler_service.persistence.common.row_state import (
     unpack_batches,
     write_row_state,
 )
+from scheduler_service.persistence.contexts.keeper import ApartCommit, ContextKeeper
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.cluster import ClaimedJob, TurnClaim
+from scheduler_service.ports.contexts import Contexts
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import OF_MESSAGE, Commit, Remembered, Settlement, StoredJob
@@ -31,6 +33,8 @@ from scheduler_service.ports.state import OF_MESSAGE, Commit, Remembered, Settle
 EPOCH_BITS = 32
 LONGEST_TURN_MS = 2 * SECOND
 SHORTEST_WRITE_MS = 100
+PUT_AGAIN_AFTER_MS = 5 * SECOND
+"""For so long after an error contexts are in the rows: no turn waits for a sidecar that does not write."""
 
 TakeOver = Callable[[Sequence[Batch], Sequence[Delivery]], None]
 """Takes over records and deliveries that another writer may not have finished; a repetition does nothing."""
@@ -39,11 +43,14 @@ TakeOver = Callable[[Sequence[Batch], Sequence[Delivery]], None]
 class ClusterJobs(NoBacklog):
     """`ports.state.StateStore` over the shared database. `begin` opens each turn.
 
+    Contexts of qos 1 lie in `contexts`, which the row names; None: in the row. Where they cannot be put there
+    they are in the row for the while.
+
     Sequences begin above the number of this start of a node (its epoch); a new number is drawn where another
     node's are higher.
     """
 
-    def __init__(self, *, node: NodeContext, take_over: TakeOver) -> None:
+    def __init__(self, *, node: NodeContext, take_over: TakeOver, contexts: Contexts | None = None) -> None:
         self._store = node.cluster.store
         self._clock = node.clock
         self._holder = node.holder
@@ -55,6 +62,9 @@ class ClusterJobs(NoBacklog):
         self._log = node.log
         self._states = CachedStates()
         self._generation = 0
+        self._sidecar = node.sidecar
+        self._keeper = None if contexts is None else ContextKeeper(contexts=contexts, log=node.log)
+        self._put_again_at = 0
         self._uncertain: dict[str, tuple[int, tuple[Delivery, ...]]] = {}
 
     async def begin(self, job_id: str, *, will_commit: bool = False) -> bool:
@@ -95,6 +105,11 @@ class ClusterJobs(NoBacklog):
 
         A living job without a document has lost its state: 0.1.0 kept that in the actor store.
         """
+        if self._keeper is None:
+            return await self._load(job_id)
+        return await self._keeper.load(lambda: self._load(job_id))
+
+    async def _load(self, job_id: str) -> StoredJob | None:
         began, period, generation = self._clock.now().steady, self._liveness.period, self._generation
         row = await self._store.load(job_id)
         if row is None:
@@ -124,16 +139,17 @@ class ClusterJobs(NoBacklog):
         if state is None:
             raise StoreConflict(f"the job {job_id!r} left the memory of this node; ask again", is_public=True)
         self._check_age(state)
+        kept = await self._put_contexts(commit)
         messages = state.messages_after(commit)
         claim = claim_of(
-            commit,
+            kept.commit,
             holder=self._holder,
             at=self._clock.now().steady,
             expected=state.sequence,
             batches=state.batches.values(),
             messages=tuple(message for _, message in messages),
         )
-        await self._claim(state, claim, commit.batch)
+        await self._claim(state, claim, kept)
         await self._check_lead(state, claim)
         state.sequence, state.messages, state.checked_at = claim.sequence, messages, claim.at
 
@@ -225,18 +241,37 @@ class ClusterJobs(NoBacklog):
         if deliveries and row.sequence != sequence:
             self._take_over((), await self._store.unsent(deliveries, self._holder))
 
-    async def _claim(self, state: CachedState, claim: TurnClaim, batch: Batch | None) -> None:
-        job_id = claim.entry.job_id
+    async def _put_contexts(self, commit: Commit) -> ApartCommit:
+        """What is to be claimed: `commit`, or the same with its contexts put elsewhere."""
+        keeper = self._keeper
+        if keeper is None or not keeper.concerns(commit):
+            return ApartCommit(commit)
+        now = self._clock.now().steady
+        if not self._sidecar.is_left and now >= self._put_again_at:
+            try:
+                return await keeper.put(commit)
+            except StoreError as error:
+                self._put_again_at = now + PUT_AGAIN_AFTER_MS
+                self._log("contexts_not_written", jobId=commit.entry.job_id, error=str(error))
+        return ApartCommit(commit)
+
+    async def _claim(self, state: CachedState, claim: TurnClaim, kept: ApartCommit) -> None:
+        job_id, batch = claim.entry.job_id, kept.commit.batch
+        error: StoreError | None = None
         try:
             await self._store.claim(claim)
-        except StoreConflict:
+        except StoreError as raised:
+            error = raised
+        if self._keeper is not None:
+            self._keeper.settle(kept, error)
+        if isinstance(error, StoreConflict):
             self._states.drop(job_id)
-            raise
-        except StoreUncertain:
+        elif error is None or isinstance(error, StoreUncertain):
             self._states.await_history(state, batch)
+        if isinstance(error, StoreUncertain):
             self._uncertain[job_id] = (claim.sequence, claim.deliveries)
-            raise
-        self._states.await_history(state, batch)
+        if error is not None:
+            raise error
 
     async def _check_lead(self, state: CachedState, claim: TurnClaim) -> None:
         """Raises StoreUncertain where this process stood still meanwhile and another node went on."""

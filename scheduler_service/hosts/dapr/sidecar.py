@@ -2,7 +2,8 @@
 
 import base64
 import json
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import grpc
 from dapr.clients.exceptions import DaprInternalError
@@ -12,14 +13,12 @@ from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 
 ACTOR_TYPE = "job_scheduler"
 STATE, ALARM, TAKE = "state", "alarm", "take"
-READ_TIMEOUT_SECONDS, WRITE_TIMEOUT_SECONDS = 2.0, 2.0
+READ_TIMEOUT_SECONDS = 2.0
 REMINDER_TIMEOUT_SECONDS, TURN_TIMEOUT_SECONDS = 1.0, 20.0
 # The tick of a one-shot reminder is dropped after three tries unless its policy says otherwise.
 RETRY_POLICY = {"constant": {"interval": "5s"}}
 
 LARGEST_MESSAGE_BYTES = 16 << 20
-UPSERT = b'[{"operation":"upsert","request":{"key":"state","value":"%b"}}]'
-DELETE = b'[{"operation":"delete","request":{"key":"state"}}]'
 LEAST_SECONDS = 0.05
 UNREACHED = "this node does not reach its sidecar; ask another node"
 FAILURES = (TimeoutError, grpc.aio.AioRpcError, DaprInternalError, OSError)
@@ -67,7 +66,7 @@ class ActorCalls(Protocol):
 
 
 class Sidecar:
-    """State, reminders and invocation of the jobs' actors. A job's state is one value under one key.
+    """Values, reminders and invocation of the jobs' actors. 0.1.0 kept a job's state under the key `STATE`.
 
     Timeouts are real time, whatever clock the host uses; all are multiplied by `timeout_factor`.
     """
@@ -78,29 +77,38 @@ class Sidecar:
         self.is_left = False
 
     def leave(self) -> None:
-        """This node stops: from now on it `is_left`, and no turn here is committed by what daprd writes."""
+        """This node stops: from now on it `is_left`, and what belongs to a turn is not given to daprd."""
         self.is_left = True
 
-    async def get(self, actor_id: str) -> bytes:
-        """The state of a job, empty where there is none. Raises StoreUnavailable."""
+    async def get(self, actor_id: str, key: str = STATE) -> bytes:
+        """A value of a job, empty where there is none. Raises StoreUnavailable."""
         seconds = self._real(READ_TIMEOUT_SECONDS)
         try:
-            raw = await self._client.get_state(ACTOR_TYPE, actor_id, STATE, seconds=seconds)
+            raw = await self._client.get_state(ACTOR_TYPE, actor_id, key, seconds=seconds)
         except FAILURES as failure:
             raise StoreUnavailable(_explain("read the state of an actor", failure, seconds)) from failure
         return base64.b64decode(json.loads(raw)) if raw else b""
 
-    async def save(self, actor_id: str, state: bytes, timeout: int) -> None:
-        """Writes the state within `timeout` ms. Raises StateNotWritten.
+    async def write(
+        self, actor_id: str, values: Mapping[str, bytes], removed: Sequence[str], timeout: int
+    ) -> None:
+        """Writes values and removes others within `timeout` ms, all or nothing. Raises StateNotWritten.
 
         Raises StoreUncertain: it may be written, or will be.
         """
-        operations = UPSERT % base64.b64encode(state)
-        await self._write(actor_id, operations, "write the state of an actor", timeout / SECOND)
-
-    async def drop(self, actor_id: str) -> None:
-        """Removes the state. Raises StateNotWritten, StoreUncertain."""
-        await self._write(actor_id, DELETE, "remove the state of an actor", WRITE_TIMEOUT_SECONDS)
+        operations: list[dict[str, Any]] = [
+            {"operation": "upsert", "request": {"key": key, "value": base64.b64encode(value).decode()}}
+            for key, value in values.items()
+        ]
+        operations += [{"operation": "delete", "request": {"key": key}} for key in removed]
+        seconds, what = self._real(timeout / SECOND), "write the state of an actor"
+        data = json.dumps(operations, separators=(",", ":")).encode()
+        try:
+            await self._client.save_state_transactionally(ACTOR_TYPE, actor_id, data, seconds=seconds)
+        except ActorMissing as refusal:
+            raise StateNotWritten(f"the sidecar did not {what}: {refusal}") from refusal
+        except FAILURES as failure:
+            raise StoreUncertain(_explain(what, failure, seconds)) from failure
 
     async def remind(self, actor_id: str, pause: int) -> None:
         """Registers the one reminder of a job, once, `pause` ms from now. Raises StoreUncertain."""
@@ -133,15 +141,6 @@ class Sidecar:
             raise StoreUnavailable(UNREACHED, is_public=True) from failure
         except FAILURES as failure:
             raise StoreUncertain(_explain("reach an actor", failure, seconds)) from failure
-
-    async def _write(self, actor_id: str, operations: bytes, what: str, limit: float) -> None:
-        seconds = self._real(limit)
-        try:
-            await self._client.save_state_transactionally(ACTOR_TYPE, actor_id, operations, seconds=seconds)
-        except ActorMissing as refusal:
-            raise StateNotWritten(f"the sidecar did not {what}: {refusal}") from refusal
-        except FAILURES as failure:
-            raise StoreUncertain(_explain(what, failure, seconds)) from failure
 
     def _real(self, seconds: float) -> float:
         return max(seconds, LEAST_SECONDS) * self._timeout_factor

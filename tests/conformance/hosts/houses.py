@@ -11,6 +11,7 @@ from dapr.actor.runtime.manager import ActorManager
 from scheduler_service.domain.events import AlarmRang
 from scheduler_service.domain.records import ExecutionRecord, Record
 from scheduler_service.domain.replies import Reply
+from scheduler_service.hosts.dapr.actor_contexts import ActorContexts
 from scheduler_service.hosts.dapr.build import DaprParts, build_dapr_host
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.host import DaprHost
@@ -117,10 +118,12 @@ class DaprHouse(Handles):
         cluster = Cluster(store=shared, nodes=nodes, heartbeat=heartbeat, epoch=epoch)
         client = StandInClient(self.world, name, process.doing)
         history = MemoryHistory(None, self.journal)  # type: ignore[arg-type]
+        sidecar = Sidecar(client=client, timeout_factor=TIMEOUT_FACTOR)
         parts = DaprParts(
             core=self.core,
             cluster=cluster,
-            sidecar=Sidecar(client=client, timeout_factor=TIMEOUT_FACTOR),
+            sidecar=sidecar,
+            contexts=ActorContexts(sidecar=sidecar),
             clock=clock,
             log=self._write_log,
             history=history,

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import functools
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 from zlib import crc32
@@ -156,8 +156,8 @@ class StandIn:
         if known is not None:
             known[1].cancel()
 
-    async def save(self, node: str, actor_id: str, value: bytes | None) -> None:
-        """Writes or removes the state, when it is let. Raises ActorMissing: the actor is not here."""
+    async def save(self, node: str, actor_id: str, values: Mapping[str, bytes | None]) -> None:
+        """Writes values of an actor, or removes them, when it is let. Raises ActorMissing: it is not here."""
         await self.await_move(actor_id)
         if self.active.get(actor_id) != node:
             self.refused += 1
@@ -167,10 +167,11 @@ class StandIn:
         if gate is not None:
             await gate
         self.saves += 1
-        if value is None:
-            self.state.pop(actor_id, None)
-        else:
-            self.state[actor_id] = value
+        for key, value in values.items():
+            if value is None:
+                self.state.pop(name_of(actor_id, key), None)
+            else:
+                self.state[name_of(actor_id, key)] = value
         self.journal.append(("saved", actor_id))
         if self.after_save is not None:
             self.after_save(node, actor_id)
@@ -229,6 +230,11 @@ def bounded(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]
     return within
 
 
+def name_of(actor_id: str, key: str) -> str:
+    """Under which a value of an actor lies in the world's state: that of 0.1.0 under the id alone."""
+    return actor_id if key == "state" else f"{actor_id}||{key}"
+
+
 class StandInClient(DaprActorClientBase):
     """One node's client (`hosts.dapr.sidecar.ActorCalls`)."""
 
@@ -255,10 +261,12 @@ class StandInClient(DaprActorClientBase):
     @bounded
     async def save_state_transactionally(self, actor_type: str, actor_id: str, data: bytes) -> None:
         self._check(actor_type)
-        (operation,) = json.loads(data)
-        value = operation["request"].get("value")
+        requests = [operation["request"] for operation in json.loads(data)]
+        values = {
+            one["key"]: json.dumps(one["value"]).encode() if "value" in one else None for one in requests
+        }
         async with self._doing("save"):
-            await self.world.save(self.node, actor_id, None if value is None else json.dumps(value).encode())
+            await self.world.save(self.node, actor_id, values)
         await self.stillness.over()
 
     @bounded
@@ -267,7 +275,7 @@ class StandInClient(DaprActorClientBase):
         await asyncio.sleep(0)
         await self.world.await_move(actor_id)
         self.world.reads += 1
-        found = self.world.state.get(actor_id, b"")
+        found = self.world.state.get(name_of(actor_id, name), b"")
         await self.stillness.over()
         return found
 

@@ -19,7 +19,7 @@ def test_only_an_active_actor_has_its_state_written(node: Node) -> None:
     assert reply.json["message"] == "actor instance is missing"
 
     async def write(client: SidecarClient) -> None:
-        await Sidecar(client=client).save("inactive", b"x", 2_000)
+        await Sidecar(client=client).write("inactive", {"state": b"x"}, (), 2_000)
 
     with pytest.raises(StateNotWritten, match="actor instance is missing"):
         node.over_grpc(write)
@@ -54,9 +54,9 @@ def test_the_state_of_a_job_is_written_and_removed(node: Node) -> None:
 
     async def work(client: SidecarClient) -> tuple[bytes, bytes]:
         sidecar = Sidecar(client=client)
-        await sidecar.save("kept", state, 2_000)
+        await sidecar.write("kept", {"state": state}, (), 2_000)
         kept = await sidecar.get("kept")
-        await sidecar.drop("kept")
+        await sidecar.write("kept", {}, ("state",), 2_000)
         return kept, await sidecar.get("kept")
 
     assert node.over_grpc(work) == (state, b"")

@@ -4,12 +4,10 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
-from scheduler_service.domain.document import Latest
 from scheduler_service.domain.execution import DeliveryState, ExecutionState
 from scheduler_service.domain.moments import DAY, Now, rfc3339
 from scheduler_service.domain.records import Exchange, ExecutionRecord, FiringRecord, Record, StepEnded
+from scheduler_service.persistence.common.last_outcomes import read_last_outcome
 from scheduler_service.persistence.common.pagination import CursorError, cut_page, read_position, value_of
 from scheduler_service.persistence.history.answer_room import AnswerRoom
 from scheduler_service.persistence.history.day_figures import Figures
@@ -24,30 +22,18 @@ from scheduler_service.persistence.history.queries import (
     Wire,
 )
 from scheduler_service.ports.catalogue import (
-    LAST_OUTCOMES,
     LONGEST_READ,
     CatalogueEntry,
     JobCounts,
     JobPage,
     JobQuery,
     JobTally,
-    LastOutcome,
     Revision,
     tally_of,
 )
 from scheduler_service.ports.state import Remembered
 
-_decode_latest = msgspec.json.Decoder(Latest | None).decode
 START = 1_767_225_600_000  # 2026-01-01T00:00:00Z
-
-
-def read_last_outcome(latest: bytes) -> LastOutcome:
-    """What the newest execution of a job came to; NONE also for bytes that nothing can be read from."""
-    try:
-        found = _decode_latest(latest)
-    except msgspec.MsgspecError:
-        return LastOutcome.NONE
-    return LastOutcome.NONE if found is None else LAST_OUTCOMES[found.state]
 
 
 class MemoryStore:

@@ -83,11 +83,11 @@ async def test_the_newer_of_a_copy_and_the_actor_store_counts(cluster: DaprHouse
     await cluster.trigger()
     await cluster.settle()
     newer = await grow_old(cluster)
-    cluster.world.state["job"] = msgspec.json.encode(base64.b64encode(older).decode())
     row = {"job_id": "job", "sequence": 2, "state": newer, "at": 0}
     await cluster.database.write(
         lambda connection: connection.execute(sa.insert(copies).values(row)) and None
     )
+    cluster.world.state["job"] = msgspec.json.encode(base64.b64encode(older).decode())
     reply = await cluster.trigger()
     assert isinstance(reply, Started)
     assert reply.execute_number == 2

@@ -61,10 +61,10 @@ async def test_each_call_has_its_path(bench: Bench) -> None:
     sidecar, server = await bench.set(
         answering(answer(204), answer(200, b'"AAE="'), answer(204), answer(204))
     )
-    await sidecar.save("tenant|job/1", b"\x00\x01", 2_000)
+    await sidecar.write("tenant|job/1", {"state": b"\x00\x01"}, (), 2_000)
     assert await sidecar.get("job") == b"\x00\x01"
     assert await sidecar.get("job") == b""
-    await sidecar.drop("job")
+    await sidecar.write("job", {}, ("state",), 2_000)
     heads, bodies = zip(*(one.split(b"\r\n\r\n") for one in server.requests), strict=True)
     actors = b"/v1.0/actors/job_scheduler/"
     assert [head.split(b" HTTP/1.1\r\n")[0] for head in heads] == [
@@ -106,7 +106,7 @@ async def test_a_refusal_is_a_store_error_that_says_why(
     with pytest.raises(StoreUnavailable, match=f"{reason}; is daprd running"):
         await sidecar.get("job")
     with pytest.raises(StoreUncertain, match=f"{reason}; is daprd running"):
-        await sidecar.save("job", b"x", 2_000)
+        await sidecar.write("job", {"state": b"x"}, (), 2_000)
     with pytest.raises(StoreUncertain, match=f"{reason}; is daprd running"):
         await sidecar.invoke("job", b"x")
 
@@ -117,7 +117,7 @@ async def test_a_state_of_an_actor_that_is_not_here_is_certainly_not_written(ben
     with pytest.raises(
         StateNotWritten, match="ERR_ACTOR_INSTANCE_MISSING: actor instance is missing"
     ) as raised:
-        await sidecar.save("job", b"x", 2_000)
+        await sidecar.write("job", {"state": b"x"}, (), 2_000)
     assert isinstance(raised.value.__cause__, ActorMissing)
 
 
@@ -125,7 +125,7 @@ async def test_a_daprd_that_hangs_is_given_up(bench: Bench) -> None:
     """After the time of the call."""
     sidecar, _ = await bench.set(answering())
     with pytest.raises(StoreUncertain, match=r"did not write the state of an actor within 0\.1 s"):
-        await sidecar.save("job", b"x", 100)
+        await sidecar.write("job", {"state": b"x"}, (), 100)
     with pytest.raises(StoreUncertain, match=r"did not reach an actor within 0\.1 s"):
         await sidecar.invoke("job", b"x", timeout_seconds=0.1)
 
@@ -135,7 +135,7 @@ async def test_a_connection_that_breaks_is_uncertain(bench: Bench) -> None:
 
     sidecar, server = await bench.set(_break_off)
     with pytest.raises(StoreUncertain, match="closed the connection before it answered"):
-        await sidecar.save("job", b"x", 2_000)
+        await sidecar.write("job", {"state": b"x"}, (), 2_000)
     assert len(server.requests) == 1
 
 
@@ -155,8 +155,8 @@ async def test_the_token_goes_with_every_call(bench: Bench) -> None:
         sidecar = Sidecar(client=client)
         await sidecar.invoke("job", b"x")
         await sidecar.get("job")
-        await sidecar.save("job", b"x", 2_000)
-        await sidecar.drop("job")
+        await sidecar.write("job", {"state": b"x"}, (), 2_000)
+        await sidecar.write("job", {}, ("state",), 2_000)
         await sidecar.remind("job", 1_000)
         await sidecar.forget_reminder("job")
     assert len(server.requests) == 4
