@@ -165,13 +165,12 @@ class Container:
 
     @cached_property
     def processes(self) -> Processes:
-        """The stores of all processes as one, and the way to the worker processes."""
+        """The way to the worker processes."""
         return build_processes(
             count=1 + len(self._launched),
             store=self.store,
             shard_of=self._base.shard_of,
             compiler=self.compiler.stored,
-            clock=self._base.clock,
         )
 
     @cached_property
@@ -183,7 +182,7 @@ class Container:
                 base.loaded, base.surroundings, base.served, self.store.node_id, base.clock
             ),
             new_parent=self._new_parent,
-            on_restart=self._recover_queues,
+            on_restart=lambda _: self._queues.recover(),
             log=base.log,
             follow_interest=base.telemetry.occurrences.follow_interest,
         )
@@ -310,7 +309,6 @@ class Container:
     def _queues(self) -> PullQueues:
         return PullQueues(
             table=self.processes.store.queues,
-            shards=(self.store.queues, *(remote.queues for remote in self.processes.remotes)),
             clock=self._base.clock,
             log=self._base.log,
         )
@@ -362,9 +360,6 @@ class Container:
             others={str(number): remote.collect for number, remote in remotes},
         )
         return make_exposition(base.telemetry.metrics, parts)
-
-    def _recover_queues(self, shard: int) -> None:
-        self._queues.recover(self.processes.remotes[shard - 1].queues)
 
     def _new_parent(self) -> ParentService:
         services = self.services

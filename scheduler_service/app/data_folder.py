@@ -14,13 +14,13 @@ from scheduler_service.persistence.sqlite.files import upgrade_folder
 from scheduler_service.persistence.sqlite.folder import (
     LOCK,
     FolderLock,
-    check_files,
+    await_workers,
     check_kinds,
-    count_shards,
     has_state,
-    name_files,
+    is_divided,
     narrow_files,
 )
+from scheduler_service.persistence.sqlite.gathering import gather
 from scheduler_service.persistence.sqlite.journal import OnDamagedPage
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS as STATE
 from scheduler_service.persistence.sqlite.writer import OnTrouble
@@ -129,10 +129,12 @@ def check_beginning(folder: Path, history: str) -> None:
 
 
 def migrate_folder(folder: Path, history: str) -> None:
-    """Brings all files of the jobs' state and the history up to date. Raises StoreError."""
+    """Brings the files of the jobs' state together and up to date, and the history. Raises StoreError."""
     lock = FolderLock.claim(folder)
     try:
         check_beginning(folder, history)
+        await_workers(folder)
+        gather(folder, log=lambda *_, **__: None)
         upgrade_folder(folder)
         migrate(url=history)
     finally:
@@ -145,16 +147,12 @@ def check_folder(folder: Path, history: str) -> list[str]:
     Raises StoreError: damaged, or too new.
     """
     check_kinds(folder / LOCK, folder / STATE_FILE, *history_files(history))
-    shards = count_shards(folder)
+    divided = [f"the jobs are in several files: {MIGRATE}"] if is_divided(folder) else []
     check_beginning(folder, history)
-    if has_state(folder):
-        check_files(folder, shards)
-    names = name_files(folder, shards)
-    missing = [line for name in names for line in _missing(folder / name)] + _missing_history(history)
-    wrong = [line for name in names if not missing for line in _check_state(folder / name)]
-    if missing:
-        return [f"{', '.join(missing)}: {MIGRATE if (folder / STATE_FILE).is_file() else NOT_USED}"]
-    return [*wrong, *_check_history(history)]
+    place = folder / STATE_FILE
+    if missing := _missing(place) + _missing_history(history):
+        return [f"{', '.join(missing)}: {MIGRATE if place.is_file() else NOT_USED}"]
+    return [*divided, *_check_state(place), *_check_history(history)]
 
 
 def history_files(history: str) -> list[Path]:
@@ -173,10 +171,7 @@ def _missing(place: Path) -> list[str]:
 
 def _check_state(place: Path) -> list[str]:
     kept, known = inspect_state(str(place))
-    of = "" if place.name == STATE_FILE else f" in {place.name}"
-    return (
-        [] if kept == known else [f"the jobs' state{of} has format {kept}, this program {known}: {MIGRATE}"]
-    )
+    return [] if kept == known else [f"the jobs' state has format {kept}, this program {known}: {MIGRATE}"]
 
 
 def _check_history(history: str) -> list[str]:

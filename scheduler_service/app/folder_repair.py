@@ -18,11 +18,11 @@ from scheduler_service.persistence.sqlite.database import open_reading, open_wri
 from scheduler_service.persistence.sqlite.folder import (
     REPAIRING,
     FolderLock,
-    check_files,
+    await_workers,
     check_kinds,
-    count_shards,
-    find_shards,
+    find_divided,
     has_state,
+    is_divided,
     state_file,
     write_private,
 )
@@ -127,11 +127,10 @@ def repair_folder(
         cut_off = finish_replacement(folder, faults=faults)
         finished = [] if cut_off is None else [FinishedRepair(Path(cut_off.damaged).name, Path(cut_off.kept))]
         states = _state_places(folder)
-        for shard in find_shards(folder):
-            locks.callback(FolderLock.claim_shard(folder, shard).release)
+        await_workers(folder)
         damaged = [place for place in _places(folder, history) if find_damage(place)]
         if states[0] not in damaged:
-            check_files(folder, count_shards(folder))
+            is_divided(folder)  # refuses a folder from which files were lost
         repairs = [_save(folder, place, stamp, is_state=place in states, faults=faults) for place in damaged]
         jobs = (_repair_jobs(place, stamp, faults) for place in states)
         return [*finished, *repairs, *(one for one in jobs if one is not None)]
@@ -231,9 +230,9 @@ def _state_places(folder: Path) -> list[Path]:
     """All that are there: a damaged `state.db` cannot say how many there should be."""
     if not has_state(folder):
         raise StoreDamaged(
-            f"{state_file(folder, 0)} is missing or empty. Restore a backup ('punctual db restore')."
+            f"{state_file(folder)} is missing or empty. Restore a backup ('punctual db restore')."
         )
-    return [state_file(folder, shard) for shard in (0, *find_shards(folder))]
+    return [state_file(folder), *find_divided(folder)]
 
 
 def _remove(place: Path) -> None:

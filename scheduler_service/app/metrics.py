@@ -126,7 +126,7 @@ def add_stored(
     queues: QueueStore | None,
     clock: Clock,
 ) -> None:
-    """What only the store of this process knows; `queues` None: there are none."""
+    """What the store knows; `queues` None: there are none."""
 
     async def count_jobs() -> Sequence[Sample]:
         counts = await catalogue.counts(clock.now(), tenant=None)
@@ -138,13 +138,15 @@ def add_stored(
             Sample(families.EXECUTIONS_RUNNING.name, (), counts.running),
         ]
 
-    async def count_outbox() -> Sequence[Sample]:
-        return await read_outbox(deliveries, clock)
-
     gathering.ask("catalogue", count_jobs)
-    gathering.ask("outbox", count_outbox, keep_seconds=OUTBOX_SECONDS)
+    add_outbox(gathering, deliveries, clock)
     if queues is not None:
         gathering.ask("queues", lambda: read_queues(queues, clock))
+
+
+def add_outbox(gathering: Gathering, store: DeliveryStore, clock: Clock) -> None:
+    """The notifications of this process that wait to be sent again."""
+    gathering.ask("outbox", lambda: read_outbox(store, clock), keep_seconds=OUTBOX_SECONDS)
 
 
 async def read_outbox(store: DeliveryStore, clock: Clock) -> Sequence[Sample]:

@@ -15,8 +15,8 @@ from scheduler_service.app.data_folder import (
 )
 from scheduler_service.hosts.processes.sharding import ShardOf
 from scheduler_service.persistence.common.fault_points import FaultPoints
-from scheduler_service.persistence.sqlite.folder import FolderLock
-from scheduler_service.persistence.sqlite.resharding import ReshardPlan, reshard
+from scheduler_service.persistence.sqlite.folder import FolderLock, await_workers
+from scheduler_service.persistence.sqlite.gathering import gather
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
@@ -56,11 +56,11 @@ async def open_store(
     log: Log,
     begins_anew: bool = False,
 ) -> SqliteStateStore:
-    """The store, which this process alone writes to from now on: the whole of it, or its first shard.
+    """The store, of which this process has the jobs of `shard_of` 0; no other service uses it from now on.
 
-    Files that were divided among another number of processes are divided anew before, and those that other
-    users could read are for this one alone. With `begins_anew` it may have no jobs though its history has
-    executions. Raises StoreError.
+    Files among which an earlier version has divided the jobs are brought together before, and those that
+    other users could read are for this one alone. With `begins_anew` it may have no jobs though its history
+    has executions. Raises StoreError.
     """
     folder = data_folder(settings)
     opening = partial(
@@ -74,21 +74,13 @@ async def open_store(
     )
     if folder is None:
         return await opening()
-    shards = settings.server.workers
     lock = await asyncio.to_thread(_claim, folder, log)
     try:
         if not begins_anew:
             await asyncio.to_thread(check_beginning, folder, history_address(settings, folder))
-        plan = ReshardPlan(
-            folder=folder,
-            shards=shards,
-            shard_of=shard_of,
-            durability=settings.store.durability,
-            log=log,
-            on_damaged_page=tell_damaged_page(log),
-        )
-        await asyncio.to_thread(reshard, plan)
-        return await opening(shards=shards, lock=lock)
+        await asyncio.to_thread(await_workers, folder)
+        await asyncio.to_thread(gather, folder, log=log, on_damaged_page=tell_damaged_page(log))
+        return await opening(lock=lock, owns=lambda job_id: shard_of(job_id) == 0)
     except BaseException:
         lock.release()
         raise

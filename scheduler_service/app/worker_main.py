@@ -24,10 +24,11 @@ from scheduler_service.app.builders import (
     open_writer,
 )
 from scheduler_service.app.contexts import keep_contexts
-from scheduler_service.app.data_folder import history_address, tell_damaged_page, tell_trouble
-from scheduler_service.app.metrics import add_host, add_stored
+from scheduler_service.app.data_folder import history_address, tell_trouble
+from scheduler_service.app.metrics import add_host, add_outbox
 from scheduler_service.app.node_figures import describe_parts, own_status
 from scheduler_service.app.own_process import freeze_memory, log_of, raise_limit
+from scheduler_service.app.sharding import shard_of
 from scheduler_service.app.surroundings import Compiler, Secrets, make_surroundings
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.hosts.clock import SystemClock
@@ -46,6 +47,7 @@ from scheduler_service.hosts.processes.worker_service import WorkerService
 from scheduler_service.persistence.contexts.apart_store import WholeStore
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
+from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreUnavailable
@@ -110,8 +112,7 @@ class OpenShard(msgspec.Struct, frozen=True):
         return describe_parts(self.host, self.sender, self.history, commits_waiting=waiting)
 
     async def start(self) -> None:
-        """Extends the leases of the shard, before anybody may end one; then recovers. Raises StoreError."""
-        await self.store.queues.extend(self.clock.now().steady)
+        """Recovers. Raises StoreError."""
         await self.host.start()
 
     async def stop(self, grace: int) -> None:
@@ -211,7 +212,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
     database = await asyncio.to_thread(
         HistoryDatabase, url=history_address(settings, folder), durability=settings.store.durability
     )
-    clock = SystemClock(skew=config.skew, on_step=store.save_clock_skew)
+    clock = SystemClock(skew=config.skew, on_step=_save_no_skew)  # the service's own process does
     telemetry.follow(clock)
     room = ResponseRoom()
     sender = _make_worker_sender(loaded, config, connection, clock, telemetry, room)
@@ -261,16 +262,21 @@ def _status_of(host: EmbeddedHost, started_at: int, telemetry: Telemetry) -> Sha
     )
 
 
+async def _save_no_skew(_: int) -> None:
+    return
+
+
 async def _open_store(
     settings: Settings, config: WorkerConfig, log: Log
 ) -> tuple[SqliteStateStore, WholeStore]:
-    """The file of the shard, and the same with the contexts of its jobs."""
+    """The file of the jobs, and the same with the contexts of its own jobs."""
+    folder, of_all = Path(settings.store.data), shard_of(settings.server.workers)
     own = await SqliteStateStore.open(
-        folder=Path(settings.store.data),
+        folder=folder,
         durability=settings.store.durability,
         node_id=config.node,
-        shard=config.shard,
-        on_damaged_page=tell_damaged_page(log),
+        lock=await asyncio.to_thread(FolderLock.claim_worker, folder, config.shard),
+        owns=lambda job_id: of_all(job_id) == config.shard,
         on_trouble=tell_trouble(log),
     )
     return own, await keep_contexts(settings, own, log=log, shard=config.shard)
@@ -306,7 +312,7 @@ def _add_metrics(
         return
     gathering = telemetry.metrics.gathering
     add_host(gathering, host, {"history": writer.samples, "state": store.samples})
-    add_stored(gathering, catalogue=store.catalogue, deliveries=store, queues=store.queues, clock=clock)
+    add_outbox(gathering, store, clock)
 
 
 def _make_compiler(loaded: Loaded, config: WorkerConfig) -> Compiler:

@@ -194,7 +194,6 @@ def _show_present(found: dict[str, Any]) -> None:
             ("last hour", _count(found["byState"])),
             ("lateness", ", ".join(f"{name} {length_text(lateness[name]) or '-'}" for name in lateness)),
             (f"last {LAST_MINUTES} min", _describe(recent)),
-            *([("no answer of", ", ".join(found["missing"]))] if found.get("missing") else ()),
         )
     )
 

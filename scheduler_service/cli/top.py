@@ -191,9 +191,7 @@ def describe_figures(stats: Mapping[str, Any]) -> list[str]:
     lateness = stats["lateness"]
     late = ", ".join(f"{name} {length_text(lateness.get(name)) or '-'}" for name in ("p50", "p99", "max"))
     ended = ", ".join(f"{count} {state}" for state, count in stats["byState"].items() if count)
-    missing = stats.get("missing")
     lines = [
-        *([f"not counted, since it does not answer: {', '.join(missing)}"] if missing else ()),
         f"running {stats['running']}   waiting {stats['waiting']}   due {stats['due']}   lateness {late}",
         f"last minute {complete} executions ({complete / 60:.1f} a second)   {draw(minutes)}",
         f"last hour   {ended or 'none'}",

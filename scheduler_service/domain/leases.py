@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from scheduler_service.domain.moments import MINUTE
-from scheduler_service.domain.parts import LeaseChange, PartEnd, PartName, QueuedPart, write_part_id
+from scheduler_service.domain.parts import LeaseChange, PartEnd, PartName, QueuedPart
 from scheduler_service.domain.wire import OutboundRequest
 
 CLAIMED, LOST, WITHDRAWN = "claimed", "lost", "withdrawn"
@@ -34,22 +34,6 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     now: int
     capacity: int | None = None
     room: int = CLAIM_BYTES
-
-
-class Rank(msgspec.Struct, frozen=True, gc=False):
-    """The place of a part in a queue. `is_named`: the part names the instances that may claim it."""
-
-    priority: int
-    is_named: bool
-    created_at: int
-    part_id: str
-
-
-class Sight(msgspec.Struct, frozen=True, gc=False):
-    """What a claim would get: the ranks of parts, best first, and how many the instance holds already."""
-
-    ranks: tuple[Rank, ...]
-    held: int
 
 
 class Leased(msgspec.Struct, frozen=True, gc=False):
@@ -170,14 +154,3 @@ def merge_figures(found: Iterable[QueueFigures], limit: int) -> list[QueueFigure
             one.name, one.depth + other.depth, min(known, default=None), one.held + other.held
         )
     return [merged[name] for name in sorted(merged)[:limit]]
-
-
-def rank_of(part: QueuedPart) -> Rank:
-    """The rank of a part under its current options."""
-    options = part.options
-    return Rank(options.priority, bool(options.specific), part.created_at, write_part_id(part.name))
-
-
-def order_of(rank: Rank) -> tuple[int, bool, int, str]:
-    """The sort key of ranks: by priority, then parts that name instances, then age."""
-    return -rank.priority, not rank.is_named, rank.created_at, rank.part_id

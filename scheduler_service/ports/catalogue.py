@@ -7,7 +7,7 @@ meanwhile do not move others from one page to the next.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import msgspec
 
@@ -131,15 +131,13 @@ class Revision(msgspec.Struct, frozen=True, gc=False):
 class JobCounts(msgspec.Struct, frozen=True):
     """Figures of `/stats`. `due`: jobs whose planned firing is due and has not begun.
 
-    `waiting` and `running` count executions: scheduled or enqueued; processing or before a retry. `missing`
-    names the processes whose jobs are not in these figures.
+    `waiting` and `running` count executions: scheduled or enqueued; processing or before a retry.
     """
 
     due: int
     waiting: int
     running: int
     by_state: dict[JobState, int]
-    missing: tuple[str, ...] = ()
 
 
 class JobTally(msgspec.Struct, frozen=True):
@@ -150,16 +148,6 @@ class JobTally(msgspec.Struct, frozen=True):
     by_state: dict[JobState, int] = {}
     by_kind: dict[str, int] = {}
     by_outcome: dict[LastOutcome, int] = {}
-
-    def add(self, other: "JobTally") -> "JobTally":
-        """Both together."""
-        return JobTally(
-            total=self.total + other.total,
-            is_capped=self.is_capped or other.is_capped,
-            by_state=_sum(self.by_state, other.by_state),
-            by_kind=_sum(self.by_kind, other.by_kind),
-            by_outcome=_sum(self.by_outcome, other.by_outcome),
-        )
 
 
 def tally_of(rows: Iterable[tuple[JobState, str, LastOutcome, int]], *, is_capped: bool) -> JobTally:
@@ -172,13 +160,6 @@ def tally_of(rows: Iterable[tuple[JobState, str, LastOutcome, int]], *, is_cappe
         kinds[kind] += count
         outcomes[outcome] += count
     return JobTally(states.total(), is_capped, dict(states), dict(kinds), dict(outcomes))
-
-
-Name = TypeVar("Name", bound=str)
-
-
-def _sum(one: Mapping[Name, int], other: Mapping[Name, int]) -> dict[Name, int]:
-    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
 
 
 class Catalogue(Protocol):
@@ -197,7 +178,7 @@ class Catalogue(Protocol):
         """A page of jobs. Raises CursorError for a cursor of another list, StoreUnavailable."""
 
     async def tally(self, query: JobQuery) -> JobTally:
-        """How many jobs fit, whatever `limit`, `cursor` and `sort` are, of MOST_COUNTED at most (of a shard).
+        """How many jobs fit, whatever `limit`, `cursor` and `sort` are, of MOST_COUNTED at most.
 
         It reads the jobs that fit one by one, of the tenant or of its states. Raises StoreUnavailable.
         """

@@ -13,7 +13,6 @@ from scheduler_service.domain.leases import (
     QueueFigures,
     QueueQuery,
     Renewed,
-    Sight,
     Swept,
 )
 from scheduler_service.domain.parts import PartEnd
@@ -101,16 +100,3 @@ class SharedQueues(Queues, Protocol):
 
     async def claimable(self, names: Sequence[tuple[str, str]], now: int) -> list[tuple[str, str]]:
         """Which of these queues (tenant, name) have a part that is free, for one instance or another."""
-
-
-class ShardQueues(Queues, Protocol):
-    """The queues of one of several shards.
-
-    The caller names leases so that a name is used in one shard at most, now and later.
-    """
-
-    async def look(self, claim: Claim) -> Sight:
-        """What the claim would get without its capacity; writes nothing.
-
-        Sees all that was durable when it was called. Raises StoreUnavailable.
-        """

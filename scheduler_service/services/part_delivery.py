@@ -88,18 +88,18 @@ class PartDelivery:
             await self._slices.rest(SLICE_BYTES)
             return await self.deliver(job_id, command)
 
-    async def deliver_stored(self, table: Queues) -> None:
-        """Begins to deliver all that `table` has and its jobs may not have. Raises StoreError."""
+    async def deliver_stored(self) -> None:
+        """Begins to deliver all that the table has and its jobs may not have. Raises StoreError."""
         after, is_full = "", True
         while is_full:
-            ends = await table.ended(after, PAGE_SIZE)
+            ends = await self._table.ended(after, PAGE_SIZE)
             for ended in ends:
                 self.deliver_end(ended)
             is_full = len(ends) == PAGE_SIZE
             after = ends[-1].part_id if ends else after
         after, is_full = "", True
         while is_full:
-            changes = await table.changed(after, PAGE_SIZE)
+            changes = await self._table.changed(after, PAGE_SIZE)
             for changed in changes:
                 self.deliver_changes(changed)
             is_full = len(changes) == PAGE_SIZE
@@ -129,7 +129,7 @@ class PartDelivery:
         """One search at a time; another one follows if a further write had an unknown result meanwhile."""
         while self._unknown_writes:
             seen = self._unknown_writes
-            await self.retry(lambda: self.deliver_stored(self._table))
+            await self.retry(self.deliver_stored)
             self._unknown_writes -= seen
 
     async def _deliver_end(self, ended: EndedPart) -> bool:

@@ -6,7 +6,7 @@ has it already, or no longer awaits it, does not change.
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from enum import Enum, auto
 from typing import Any
 
@@ -54,11 +54,7 @@ class Completed(Enum):
 
 
 class PullQueues:
-    """The queues of one process. `start` connects them to the jobs; until then claims are refused.
-
-    `shards` are the parts of the table, the first one in this process (empty: it is all here). Processes with
-    the others extend their leases when they start, before they take calls.
-    """
+    """The queues of one process. `start` connects them to the jobs; until then claims are refused."""
 
     _allowance: Allowance
     _rate: ClaimRate
@@ -70,7 +66,6 @@ class PullQueues:
         self,
         *,
         table: Queues,
-        shards: Sequence[Queues] = (),
         clock: Timekeeper,
         log: Log,
         new_lease: NewLease = lambda: secrets.token_urlsafe(18),
@@ -78,7 +73,6 @@ class PullQueues:
     ) -> None:
         self._effect_seconds = effect_seconds
         self._table = table
-        self._own, *self._others = shards or (table,)
         self._clock = clock
         self._log = log
         self._new_lease = new_lease
@@ -104,17 +98,14 @@ class PullQueues:
         return self._waits.queues
 
     async def start(self, deliver: Deliver, allowance: Allowance, rate: ClaimRate, pauses: Pauses) -> None:
-        """Connects to the jobs; extends the leases and delivers the ends that this process has stored.
-
-        Those of other processes are delivered as soon as these answer. Raises StoreError.
-        """
+        """Connects to the jobs; extends leases and delivers the ends that are stored. Raises StoreError."""
         self.delivery.deliver, self._allowance, self._rate = deliver, allowance, rate
         self._pauses = pauses
         pauses.subscribe(self._follow_pause)
         self._has_started = True
-        for part in self._others:
-            self.recover(part)
-        await self._resume(self._own)
+        await self._table.extend(self._clock.now().steady)
+        await self.delivery.deliver_stored()
+        self.delivery.start(self._sweep())
 
     def stop_claims(self) -> None:
         """Ends waiting claims and gives out no more parts; leases can still be renewed and completed."""
@@ -268,10 +259,9 @@ class PullQueues:
         else:
             self._waits.wake(keys)
 
-    def recover(self, part: Queues) -> None:
-        """A part of the table is available again: extends its leases, delivers its ends."""
-        if self._has_started:
-            self.delivery.start(self.delivery.retry(lambda: self._resume(part)))
+    def recover(self) -> None:
+        """A process that writes to the queues has died: what it has told nobody of is found."""
+        self.wake(None, check_at=self._clock.now().steady)
 
     def _check_open(self) -> None:
         """Raises StoreUnavailable before `start`: callers are answered already, and no job can be told."""
@@ -358,8 +348,3 @@ class PullQueues:
         """Claims that wait look whether there is something for them now."""
         if kind is Kind.QUEUE:
             self._waits.wake([(tenant, name)])
-
-    async def _resume(self, table: Queues) -> None:
-        await table.extend(self._clock.now().steady)
-        await self.delivery.deliver_stored(table)
-        self.delivery.start(self._sweep())

@@ -89,8 +89,6 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "delivery_not_settled": Word(WARNING, "The outcome of a notification could not be stored yet."),
         "descriptors_exhausted": Word(ERROR, "The process or the machine had no descriptor."),
         "descriptors_set": Word(INFO, "How many descriptors this process may open."),
-        "divided": Word(INFO, "The jobs lie in the files of the present number of processes."),
-        "dividing": Word(INFO, "The jobs are moved into the files of another number of processes."),
         "draining": Word(INFO, "The service takes no firing any more and waits for what runs."),
         "egress_set": Word(INFO, "Which addresses jobs may reach."),
         "events_not_shared": Word(
@@ -104,6 +102,8 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "firing_delayed": Word(WARNING, "A firing started later than planned by a second or more."),
         "firing_skipped": Word(INFO, "A firing started no execution.", kind=("reason",)),
         "firings_missed": Word(WARNING, "Planned firings passed while nothing could fire them."),
+        "gathered": Word(INFO, "The jobs that an earlier version divided are in one file."),
+        "gathering": Word(INFO, "The jobs that an earlier version divided are moved into one file."),
         "handover_failed": Word(WARNING, "A running execution could not be handed to another node."),
         "handover_missed": Word(WARNING, "A job came back before its execution was handed over."),
         "hangup_ignored": Word(INFO, "The process was told to hang up (SIGHUP), and goes on."),

@@ -104,8 +104,8 @@ async def test_one_that_stands_still_before_it_has_started(tmp_path: Path) -> No
 async def test_one_that_refuses_its_shard(tmp_path: Path) -> None:
     """What a living process answers ends the start: another one would say the same."""
     async with supervised(tmp_path) as one:
-        (tmp_path / "state-1.db").mkdir()
-        with pytest.raises(StoreError, match="state-1"):
+        (tmp_path / "state.db").mkdir()
+        with pytest.raises(StoreError, match=r"state\.db"):
             await one.supervisor.open()
         assert one.log == []
 

@@ -18,10 +18,7 @@ class Cleaned(AnswerModel):
 
 
 class Statistics(AnswerModel):
-    """Figures of the last hour and of the present moment.
-
-    `missing` names the processes that do not answer: their jobs are not among those of the present moment.
-    """
+    """Figures of the last hour and of the present moment."""
 
     due: int
     waiting: int
@@ -29,7 +26,6 @@ class Statistics(AnswerModel):
     by_state: dict[str, int]
     lateness: dict[str, Any]
     per_minute: list[dict[str, Any]]
-    missing: list[str] = Field([])
 
 
 class NodeProcess(AnswerModel):

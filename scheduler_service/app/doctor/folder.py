@@ -17,10 +17,8 @@ from scheduler_service.persistence.sqlite.database import inspect
 from scheduler_service.persistence.sqlite.folder import (
     REPAIRING,
     RESTORING,
-    check_files,
-    count_shards,
     has_state,
-    name_files,
+    is_divided,
 )
 from scheduler_service.persistence.sqlite.folder_holder import find_holder
 from scheduler_service.ports.errors import StoreError
@@ -167,17 +165,15 @@ def _judge_files(folder: Path) -> Finding:
     if (folder / REPAIRING).exists():
         return FOLDER.fail("files", "a repair has not ended", "run 'punctual db repair' again: it goes on")
     try:
-        shards = count_shards(folder)
+        divided = is_divided(folder)
         if not has_state(folder):
             return FOLDER.well("files", f"no {STATE_FILE} yet")
-        check_files(folder, shards)
-        formats = [inspect(str(folder / name)) for name in name_files(folder, shards)]
+        kept, known = inspect(str(folder / STATE_FILE))
     except StoreError as error:
         return FOLDER.fail(
             "files", str(error), "see docs/operations.md, Damage; 'punctual db check' reads all"
         )
-    old = [kept for kept, known in formats if kept != known]
-    if old:
-        detail = f"the jobs' state has format {old[0]}, this program {formats[0][1]}"
+    if divided or kept != known:
+        detail = f"the jobs' state has format {kept}, this program {known}"
         return FOLDER.warn("files", detail, "the service migrates it at its start; make a backup before")
-    return FOLDER.well("files", f"format {formats[0][0]}; 'punctual db check' reads them whole")
+    return FOLDER.well("files", f"format {kept}; 'punctual db check' reads them whole")

@@ -1,26 +1,41 @@
-"""Puts the processes of a service together: its stores as one, its jobs as one, its worker processes."""
+"""Puts the processes of a service together: its jobs as one, and its worker processes."""
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Awaitable, Sequence
 
 import msgspec
 
 from scheduler_service.hosts.processes.bulk_offload import BulkOffload
-from scheduler_service.hosts.processes.merged_store import MergedStore, ShardStore
 from scheduler_service.hosts.processes.remote_shard import RemoteShard
 from scheduler_service.hosts.processes.sharding import ShardOf
 from scheduler_service.hosts.processes.shards import OwnShard, Shards
 from scheduler_service.hosts.processes.worker_handle import WorkerHandle
-from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Compile
 from scheduler_service.ports.state import OpenStore, ServiceStore
 
 
-class Processes(msgspec.Struct, frozen=True, kw_only=True):
-    """The worker processes of a service by their handles, and its stores as one.
+class SharedStore:
+    """The store as the service's own process uses it outside of turns.
 
-    A service of one process has no worker processes, and its own store is `store`.
+    All processes write it; but a job is forgotten by the process that has it (`RowVersions` of SQLite).
     """
+
+    def __init__(self, *, store: ServiceStore, remotes: Sequence[RemoteShard], shard_of: ShardOf) -> None:
+        self._processes: Sequence[ServiceStore | RemoteShard] = (store, *remotes)
+        self._shard_of = shard_of
+        self.catalogue = store.catalogue
+        self.queues = store.queues
+        self.definition = store.definition
+        self.recall = store.recall
+        self.remember = store.remember
+        self.remember_first = store.remember_first
+
+    def forget(self, job_id: str) -> Awaitable[bool]:
+        """Removes a destroyed job; False: there is none. Raises StoreError."""
+        return self._processes[self._shard_of(job_id)].forget(job_id)
+
+
+class Processes(msgspec.Struct, frozen=True, kw_only=True):
+    """The worker processes of a service by their handles, and its store; one process has none of them."""
 
     workers: Sequence[WorkerHandle]
     remotes: Sequence[RemoteShard]
@@ -33,22 +48,16 @@ class Processes(msgspec.Struct, frozen=True, kw_only=True):
         return Shards(shards=(own, *self.remotes), shard_of=self.shard_of) if self.remotes else own
 
 
-def build_processes(
-    *, count: int, store: OpenStore, shard_of: ShardOf, compiler: Compile, clock: Clock
-) -> Processes:
-    """A service of `count` processes; `store` is that of its own shard. Nothing is started yet.
-
-    With more than one process `store` has the queues of a shard: settings refuse other stores.
-    """
+def build_processes(*, count: int, store: OpenStore, shard_of: ShardOf, compiler: Compile) -> Processes:
+    """A service of `count` processes. Nothing is started yet."""
     workers = [WorkerHandle(shard=number) for number in range(1, count)]
-    remotes = [RemoteShard(worker=worker, compiler=compiler) for worker in workers]
-    merged: ServiceStore = store
-    if remotes:
-        merged = MergedStore(own=cast("ShardStore", store), remotes=remotes, shard_of=shard_of, clock=clock)
+    remotes = [
+        RemoteShard(worker=worker, compiler=compiler, definition=store.definition) for worker in workers
+    ]
     return Processes(
         workers=workers,
         remotes=remotes,
-        store=merged,
+        store=SharedStore(store=store, remotes=remotes, shard_of=shard_of) if remotes else store,
         shard_of=shard_of,
         offload=BulkOffload(remotes=remotes, shard_of=shard_of) if remotes else None,
     )

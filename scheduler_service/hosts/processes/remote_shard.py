@@ -1,29 +1,14 @@
-"""The shard of a worker process, seen from the service: its jobs, its catalogue and its queues.
+"""The shard of a worker process, seen from the service: its jobs.
 
 Each method is that of its port, called in the worker process; all raise StoreError. Where the process stands
-still, reads and what callers change raise it after 2 s, claims and the service's own work when it is started
-anew; a few seconds later all calls do, before anything is sent.
+still, reads and what callers change raise it after 2 s, the service's own work when it is started anew; a few
+seconds later all calls do, before anything is sent.
 """
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from scheduler_service.domain.leases import (
-    ChangedPart,
-    Claim,
-    EndedPart,
-    Freeing,
-    HeldPart,
-    Leased,
-    QueueFigures,
-    QueueQuery,
-    Renewed,
-    Sight,
-    Swept,
-)
-from scheduler_service.domain.moments import Now
-from scheduler_service.domain.parts import PartEnd
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Job
@@ -32,22 +17,17 @@ from scheduler_service.engine.status import revisions
 from scheduler_service.hosts.messages import ReadReply, read_reply, write_ask
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_connection import OtherProcessFault
-from scheduler_service.hosts.processes.rpc_methods import (
-    ChildrenOf,
-    CreateRequest,
-    Method,
-    ShardStatus,
-    TakeRequest,
-    UpcomingSpan,
-)
+from scheduler_service.hosts.processes.rpc_methods import CreateRequest, Method, ShardStatus, TakeRequest
 from scheduler_service.hosts.processes.worker_handle import WorkerHandle
 from scheduler_service.hosts.program_cache import ProgramCache
-from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, JobTally, Revision
+from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.telemetry.metrics.samples import Sample
 
 Result = TypeVar("Result")
+ReadDefinition = Callable[[str, int], Awaitable[bytes | None]]
+"""`definition` of a store."""
 
 STATUS_TIMEOUT_SECONDS = 2.0
 NO_HOLDER = Holder("", "")
@@ -55,13 +35,11 @@ NO_HOLDER = Holder("", "")
 
 
 class RemoteShard:
-    """The shard behind `worker`; implements `shards.Shard`."""
+    """The shard behind `worker`; implements `shards.Shard`. `definition` is that of the store."""
 
-    def __init__(self, *, worker: WorkerHandle, compiler: Compile) -> None:
+    def __init__(self, *, worker: WorkerHandle, compiler: Compile, definition: ReadDefinition) -> None:
         self._worker = worker
-        self.catalogue = RemoteCatalogue(worker=worker)
-        self.queues = RemoteQueues(worker=worker)
-        self._programs = ProgramCache(read=self.definition, compiler=compiler)
+        self._programs = ProgramCache(read=definition, compiler=compiler)
 
     async def deliver(self, job_id: str, command: Command) -> Reply:
         """Takes the turn. The bytes that are kept under an Idempotency-Key are the reply as JSON."""
@@ -110,9 +88,6 @@ class RemoteShard:
         programs = await self._programs.load(document.head.uid, revisions(document))
         return Job(document, programs, NO_HOLDER)
 
-    async def definition(self, uid: str, revision: int) -> bytes | None:
-        return await self._worker.ask(rpc_methods.DEFINITION, (uid, revision))
-
     async def forget(self, job_id: str) -> bool:
         """Removes a destroyed job; False: there is none."""
         return await self._worker.order(rpc_methods.FORGET, job_id)
@@ -157,128 +132,6 @@ class RemoteShard:
         request = TakeRequest(job_id, write_ask(command))
         asked = self._worker.ask if command is None else self._worker.order
         return read_reply(await asked(rpc_methods.TAKE, request))
-
-
-class RemoteCatalogue:
-    """`ports.catalogue.Catalogue` of one worker process."""
-
-    def __init__(self, *, worker: WorkerHandle) -> None:
-        self._worker = worker
-
-    async def get(self, job_id: str) -> CatalogueEntry | None:
-        """The entry of a job, destroyed or not."""
-        return await self._worker.ask(rpc_methods.GET, job_id)
-
-    async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
-        """The entries of several jobs."""
-        return await self._worker.ask(rpc_methods.SOME, list(job_ids))
-
-    async def find(self, uid: str) -> CatalogueEntry | None:
-        """The entry of a life."""
-        return await self._worker.ask(rpc_methods.FIND, uid)
-
-    async def list(self, query: JobQuery) -> JobPage:
-        """A page of jobs. Raises CursorError too."""
-        return await self._worker.ask(rpc_methods.LIST, query)
-
-    async def tally(self, query: JobQuery) -> JobTally:
-        """How many jobs fit."""
-        return await self._worker.ask(rpc_methods.TALLY, query)
-
-    async def definitions(self, job_ids: Sequence[str]) -> Mapping[str, bytes]:
-        """The present definitions of several jobs."""
-        return await self._worker.ask(rpc_methods.DEFINITIONS, list(job_ids))
-
-    async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
-        """The definitions of a life."""
-        return await self._worker.ask(rpc_methods.REVISIONS, (uid, after, limit))
-
-    async def children(
-        self, parent_job: str, parent_execution: int | None = None, *, after: str = "", limit: int = 500
-    ) -> Sequence[CatalogueEntry]:
-        """Jobs made by a job, or by one of its executions."""
-        family = ChildrenOf(parent_job, parent_execution, after, limit)
-        return await self._worker.ask(rpc_methods.CHILDREN, family)
-
-    async def upcoming(
-        self,
-        start: int,
-        end: int,
-        limit: int,
-        *,
-        tenant: str | None = "default",
-        with_labels: bool = True,
-    ) -> Sequence[CatalogueEntry]:
-        """Jobs that fire next in a span of time."""
-        span = UpcomingSpan(start, end, limit, tenant, with_labels)
-        return await self._worker.ask(rpc_methods.UPCOMING, span)
-
-    async def counts(self, now: Now, *, tenant: str | None = "default") -> JobCounts:
-        """The figures of all jobs."""
-        return await self._worker.ask(rpc_methods.COUNTS, (now, tenant))
-
-
-class RemoteQueues:
-    """`ports.queues.ShardQueues` of one worker process."""
-
-    def __init__(self, *, worker: WorkerHandle) -> None:
-        self._worker = worker
-
-    async def look(self, claim: Claim) -> Sight:
-        """What may be claimed."""
-        return await self._worker.ask(rpc_methods.LOOK, claim)
-
-    def claim(self, claim: Claim) -> Awaitable[tuple[Leased, ...]]:
-        """Leases parts."""
-        return self._worker.call(rpc_methods.CLAIM, claim)
-
-    def renew(self, lease: str, now: int) -> Awaitable[Renewed | None]:
-        """Prolongs a lease."""
-        return self._worker.order(rpc_methods.RENEW, (lease, now))
-
-    def complete(self, lease: str, end: PartEnd, now: int) -> Awaitable[EndedPart | bool]:
-        """Ends a part."""
-        return self._worker.order(rpc_methods.COMPLETE, (lease, end, now))
-
-    def free(self, freeing: Freeing) -> Awaitable[Swept | None]:
-        """Ends a lease."""
-        return self._worker.order(rpc_methods.FREE, freeing)
-
-    def sweep(self, now: int) -> Awaitable[Swept]:
-        """Ends or offers again the parts of expired leases."""
-        return self._worker.call(rpc_methods.SWEEP, now)
-
-    def extend(self, now: int) -> Awaitable[None]:
-        """Prolongs all leases after a start."""
-        return self._worker.call(rpc_methods.EXTEND, now)
-
-    def hold(self, tenant: str, queue: str, now: int) -> Awaitable[None]:
-        """Ends no queue timeout of a paused queue."""
-        return self._worker.call(rpc_methods.HOLD, (tenant, queue, now))
-
-    def go_on(self, tenant: str, queue: str, since: int, now: int) -> Awaitable[None]:
-        """Counts queue timeouts again after a pause."""
-        return self._worker.order(rpc_methods.GO_ON, (tenant, queue, since, now))
-
-    def drop(self, part_id: str) -> Awaitable[None]:
-        """Removes an ended part."""
-        return self._worker.call(rpc_methods.DROP, part_id)
-
-    async def ended(self, after: str, limit: int) -> list[EndedPart]:
-        """Ended parts whose job has not acknowledged their end."""
-        return await self._worker.ask(rpc_methods.ENDED, (after, limit))
-
-    async def changed(self, after: str, limit: int) -> list[ChangedPart]:
-        """Parts with lease changes that their job has not accepted."""
-        return await self._worker.ask(rpc_methods.CHANGED, (after, limit))
-
-    async def figures(self, query: QueueQuery) -> list[QueueFigures]:
-        """Queues with their depths."""
-        return await self._worker.ask(rpc_methods.FIGURES, query)
-
-    async def held(self, query: QueueQuery) -> list[HeldPart]:
-        """What is leased of a queue."""
-        return await self._worker.ask(rpc_methods.HELD, query)
 
 
 def _reply_of(message: bytes) -> Reply | StoreError:

@@ -5,26 +5,11 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from scheduler_service.domain.effects import CallPart, ResolveInstances, WatchInstance
-from scheduler_service.domain.leases import (
-    ChangedPart,
-    Claim,
-    EndedPart,
-    Freeing,
-    HeldPart,
-    Leased,
-    QueueFigures,
-    QueueQuery,
-    Renewed,
-    Sight,
-    Swept,
-)
-from scheduler_service.domain.moments import Now
 from scheduler_service.domain.occurrences import Occurrence
-from scheduler_service.domain.parts import Chosen, PartEnd
+from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.services import Loss
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
-from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, JobTally, Revision
 from scheduler_service.telemetry.metrics.samples import Sample
 
 Argument = TypeVar("Argument")
@@ -114,25 +99,6 @@ class CreateRequest(msgspec.Struct, frozen=True, array_like=True):
     owner: str
 
 
-class UpcomingSpan(msgspec.Struct, frozen=True, array_like=True):
-    """Executions of jobs that fire next in `start` to `end` (wall ms)."""
-
-    start: int
-    end: int
-    limit: int
-    tenant: str | None
-    with_labels: bool
-
-
-class ChildrenOf(msgspec.Struct, frozen=True, array_like=True):
-    """The children of a job, or of one of its executions."""
-
-    parent_job: str
-    parent_execution: int | None
-    after: str
-    limit: int
-
-
 class QueueNotice(msgspec.Struct, frozen=True, array_like=True):
     """A turn of a shard has written into `queues` (tenant, name; None: perhaps any).
 
@@ -164,46 +130,13 @@ METRICS: Method[None, list[Sample]] = Method("metrics", None, list[Sample])
 TAKE: Method[TakeRequest, bytes] = Method("take", TakeRequest, bytes)
 CREATE: Method[CreateRequest, list[bytes]] = Method("create", CreateRequest, list[bytes])
 OFFER: Method[CreateRequest, list[bytes | None]] = Method("offer", CreateRequest, list[bytes | None])
-DEFINITION: Method[tuple[str, int], bytes | None] = Method("definition", tuple[str, int], bytes | None)
 FORGET: Method[str, bool] = Method("forget", str, bool)
 FLUSH: Method[None, None] = Method("flush", None, None)
 
-# … deliveries, …
+# … and deliveries.
 RESEND: Method[str, bool] = Method("resend", str, bool)
 DISMISS: Method[str, bool] = Method("dismiss", str, bool)
 RESEND_OUTBOX: Method[None, int] = Method("resend_outbox", None, int)
-
-# … the catalogue, …
-GET: Method[str, CatalogueEntry | None] = Method("get", str, CatalogueEntry | None)
-SOME: Method[list[str], dict[str, CatalogueEntry]] = Method("some", list[str], dict[str, CatalogueEntry])
-FIND: Method[str, CatalogueEntry | None] = Method("find", str, CatalogueEntry | None)
-LIST: Method[JobQuery, JobPage] = Method("list", JobQuery, JobPage)
-TALLY: Method[JobQuery, JobTally] = Method("tally", JobQuery, JobTally)
-DEFINITIONS: Method[list[str], dict[str, bytes]] = Method("definitions", list[str], dict[str, bytes])
-REVISIONS: Method[tuple[str, int, int], list[Revision]] = Method(
-    "revisions", tuple[str, int, int], list[Revision]
-)
-CHILDREN: Method[ChildrenOf, list[CatalogueEntry]] = Method("children", ChildrenOf, list[CatalogueEntry])
-UPCOMING: Method[UpcomingSpan, list[CatalogueEntry]] = Method("upcoming", UpcomingSpan, list[CatalogueEntry])
-COUNTS: Method[tuple[Now, str | None], JobCounts] = Method("counts", tuple[Now, str | None], JobCounts)
-
-# … and queues.
-LOOK: Method[Claim, Sight] = Method("look", Claim, Sight)
-CLAIM: Method[Claim, tuple[Leased, ...]] = Method("claim", Claim, tuple[Leased, ...])
-RENEW: Method[tuple[str, int], Renewed | None] = Method("renew", tuple[str, int], Renewed | None)
-COMPLETE: Method[tuple[str, PartEnd, int], EndedPart | bool] = Method(
-    "complete", tuple[str, PartEnd, int], EndedPart | bool
-)
-FREE: Method[Freeing, Swept | None] = Method("free", Freeing, Swept | None)
-SWEEP: Method[int, Swept] = Method("sweep", int, Swept)
-EXTEND: Method[int, None] = Method("extend", int, None)
-HOLD: Method[tuple[str, str, int], None] = Method("hold", tuple[str, str, int], None)
-GO_ON: Method[tuple[str, str, int, int], None] = Method("go_on", tuple[str, str, int, int], None)
-DROP: Method[str, None] = Method("drop", str, None)
-ENDED: Method[tuple[str, int], list[EndedPart]] = Method("ended", tuple[str, int], list[EndedPart])
-CHANGED: Method[tuple[str, int], list[ChangedPart]] = Method("changed", tuple[str, int], list[ChangedPart])
-FIGURES: Method[QueueQuery, list[QueueFigures]] = Method("figures", QueueQuery, list[QueueFigures])
-HELD: Method[QueueQuery, list[HeldPart]] = Method("held", QueueQuery, list[HeldPart])
 
 # Called by a worker process: instances and claims that wait for work are in the service's process alone.
 RESOLVE: Method[ResolveInstances, tuple[tuple[Chosen, ...], str, int, bool]] = Method(

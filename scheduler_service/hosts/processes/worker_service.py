@@ -1,12 +1,8 @@
 """What a worker process does for the service: the other end of `remote_shard`."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-import msgspec
-
-from scheduler_service.domain.leases import Claim, Leased
-from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine import parameters  # noqa: F401 - else the first schema's turn would import it
 from scheduler_service.engine.compile_cache import BatchLookup, CompileCache, read_members
@@ -20,22 +16,13 @@ from scheduler_service.hosts.messages import (
     write_reply,
 )
 from scheduler_service.hosts.processes import rpc_methods
-from scheduler_service.hosts.processes.merged_store import ShardStore
-from scheduler_service.hosts.processes.rpc_methods import (
-    ChildrenOf,
-    CreateRequest,
-    Method,
-    ShardStatus,
-    TakeRequest,
-    UpcomingSpan,
-)
+from scheduler_service.hosts.processes.rpc_methods import CreateRequest, Method, ShardStatus, TakeRequest
 from scheduler_service.pacing.slices import Slices
-from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, JobTally, Revision
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import History
-from scheduler_service.ports.queues import ShardQueues
+from scheduler_service.ports.state import ServiceStore
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -43,13 +30,13 @@ Handler = Callable[[bytes], Awaitable[bytes]]
 
 
 class WorkerService:
-    """Answers the service's calls from one shard: its host, its store and its history."""
+    """Answers the service's calls for the jobs of one shard."""
 
     def __init__(
         self,
         *,
         host: EmbeddedHost,
-        store: ShardStore,
+        store: ServiceStore,
         history: History,
         compile_text: Compile,
         compile_cache: CompileCache,
@@ -57,7 +44,6 @@ class WorkerService:
         status: Callable[[], ShardStatus],
     ) -> None:
         self._host = host
-        self._store = store
         self._compile = compile_text
         self._compile_cache = compile_cache
         self._clock = clock
@@ -68,37 +54,17 @@ class WorkerService:
                 _handler(rpc_methods.TAKE, self._take),
                 _handler(rpc_methods.CREATE, self._create),
                 _handler(rpc_methods.OFFER, self._offer),
-                _handler(rpc_methods.DEFINITION, lambda argument: store.definition(*argument)),
                 _handler(rpc_methods.FORGET, store.forget),
                 _handler(rpc_methods.FLUSH, lambda _: history.flush()),
                 _handler(rpc_methods.RESEND, notifications.resend),
                 _handler(rpc_methods.DISMISS, notifications.dismiss),
                 _handler(rpc_methods.RESEND_OUTBOX, lambda _: notifications.resend_outbox()),
-                *self._reads(),
-                _handler(rpc_methods.CLAIM, self._claim),
-                *_of_queues(store.queues),
             ]
         )
 
     async def serve(self, method: str, argument: bytes) -> bytes:
         """Answers one call. Raises StoreError, CursorError."""
         return await self._handlers[method](argument)
-
-    def _reads(self) -> Sequence[tuple[str, Handler]]:
-        """The handlers of the catalogue."""
-        catalogue = self._store.catalogue
-        return [
-            _handler(rpc_methods.GET, catalogue.get),
-            _handler(rpc_methods.SOME, self._some),
-            _handler(rpc_methods.FIND, catalogue.find),
-            _handler(rpc_methods.LIST, self._list),
-            _handler(rpc_methods.DEFINITIONS, self._definitions),
-            _handler(rpc_methods.REVISIONS, self._revisions),
-            _handler(rpc_methods.CHILDREN, self._children),
-            _handler(rpc_methods.UPCOMING, self._upcoming),
-            _handler(rpc_methods.COUNTS, self._counts),
-            _handler(rpc_methods.TALLY, self._tally),
-        ]
 
     async def _take(self, request: TakeRequest) -> bytes:
         """Takes a turn, or reads the job; a StoreError is an answer."""
@@ -137,45 +103,6 @@ class WorkerService:
         replies = dict(zip(found, map(_write, answers), strict=True))
         return [replies.get(position) for position in range(len(request.texts))]
 
-    async def _claim(self, claim: Claim) -> tuple[Leased, ...]:
-        """A lease counts from now: this process may have stood still since it was asked."""
-        now = max(claim.now, self._clock.now().steady)
-        return await self._store.queues.claim(msgspec.structs.replace(claim, now=now))
-
-    async def _some(self, job_ids: list[str]) -> dict[str, CatalogueEntry]:
-        return dict(await self._store.catalogue.some(job_ids))
-
-    async def _definitions(self, job_ids: list[str]) -> dict[str, bytes]:
-        return dict(await self._store.catalogue.definitions(job_ids))
-
-    async def _list(self, query: JobQuery) -> JobPage:
-        return await self._store.catalogue.list(query)
-
-    async def _tally(self, query: JobQuery) -> JobTally:
-        return await self._store.catalogue.tally(query)
-
-    async def _counts(self, argument: tuple[Now, str | None]) -> JobCounts:
-        now, tenant = argument
-        return await self._store.catalogue.counts(now, tenant=tenant)
-
-    async def _revisions(self, argument: tuple[str, int, int]) -> list[Revision]:
-        uid, after, limit = argument
-        return list(await self._store.catalogue.revisions(uid, after=after, limit=limit))
-
-    async def _children(self, family: ChildrenOf) -> list[CatalogueEntry]:
-        found = await self._store.catalogue.children(
-            family.parent_job, family.parent_execution, after=family.after, limit=family.limit
-        )
-        return list(found)
-
-    async def _upcoming(self, span: UpcomingSpan) -> list[CatalogueEntry]:
-        catalogue = self._store.catalogue
-        return list(
-            await catalogue.upcoming(
-                span.start, span.end, span.limit, tenant=span.tenant, with_labels=span.with_labels
-            )
-        )
-
 
 def _answering(status: Callable[[], ShardStatus]) -> Callable[[None], Awaitable[ShardStatus]]:
     async def answer(_: None) -> ShardStatus:
@@ -186,25 +113,6 @@ def _answering(status: Callable[[], ShardStatus]) -> Callable[[None], Awaitable[
 
 def _write(answer: Reply | StoreError) -> bytes:
     return write_error(answer) if isinstance(answer, StoreError) else write_reply(answer)
-
-
-def _of_queues(queues: ShardQueues) -> list[tuple[str, Handler]]:
-    """What needs the queues alone."""
-    return [
-        _handler(rpc_methods.LOOK, queues.look),
-        _handler(rpc_methods.RENEW, lambda argument: queues.renew(*argument)),
-        _handler(rpc_methods.COMPLETE, lambda argument: queues.complete(*argument)),
-        _handler(rpc_methods.FREE, queues.free),
-        _handler(rpc_methods.SWEEP, queues.sweep),
-        _handler(rpc_methods.EXTEND, queues.extend),
-        _handler(rpc_methods.HOLD, lambda argument: queues.hold(*argument)),
-        _handler(rpc_methods.GO_ON, lambda argument: queues.go_on(*argument)),
-        _handler(rpc_methods.DROP, queues.drop),
-        _handler(rpc_methods.ENDED, lambda argument: queues.ended(*argument)),
-        _handler(rpc_methods.CHANGED, lambda argument: queues.changed(*argument)),
-        _handler(rpc_methods.FIGURES, queues.figures),
-        _handler(rpc_methods.HELD, queues.held),
-    ]
 
 
 def _handler(

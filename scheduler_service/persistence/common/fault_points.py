@@ -1,8 +1,8 @@
 """The points around each durable write at which tests observe, fail or kill the process.
 
 `BEGIN` opens a group's transaction, `WRITE` writes its rows, `COMMIT` makes them durable; results are
-reported afterwards. `RESHARD` is each commit of a resharding, `REPAIR` each step of a repair: both run
-before there is a writer.
+reported afterwards. `GATHER` is each commit that brings a divided folder together, `REPAIR` each step of a
+repair: both run before there is a writer.
 `CONTEXTS` puts the contexts of a turn into a store of their own, in the thread of the event loop.
 """
 
@@ -16,7 +16,7 @@ class FaultPoint(StrEnum):
     BEGIN = "state.begin"
     WRITE = "state.write"
     COMMIT = "state.commit"
-    RESHARD = "state.reshard"
+    GATHER = "state.gather"
     REPAIR = "state.repair"
     CONTEXTS = "contexts.put"
 

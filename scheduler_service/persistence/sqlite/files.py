@@ -16,16 +16,10 @@ from scheduler_service.persistence.sqlite.database import (
     relax,
     translated,
 )
-from scheduler_service.persistence.sqlite.folder import (
-    FolderLock,
-    check_files,
-    check_shards,
-    count_shards,
-    find_shards,
-    state_file,
-)
+from scheduler_service.persistence.sqlite.folder import FolderLock, is_divided, state_file
 from scheduler_service.persistence.sqlite.journal import OnDamagedPage, take_over
 from scheduler_service.persistence.sqlite.schema import transaction
+from scheduler_service.ports.errors import StoreRefused
 
 PAUSE_SECONDS = 1.0
 """From a write to the next checkpoint: a page that changes often is written once for several changes."""
@@ -122,28 +116,25 @@ def open_memory(durability: str, node_id: str) -> Files:
     return Files(":memory:", connection, connection, connection, boot, node, guard=threading.Lock())
 
 
-def open_shard(
+def open_files(
     folder: Path,
     *,
     durability: str,
     node_id: str,
-    shard: int,
-    shards: int,
     lock: FolderLock | None,
-    lock_wait: float,
     on_damaged_page: OnDamagedPage | None,
 ) -> Files:
-    """The files of a shard, under its lock, which is released on failure; see `SqliteStateStore.open`."""
-    place = str(state_file(folder, shard))
+    """The files of a folder, under a lock that is released on failure; see `SqliteStateStore.open`."""
+    place = str(state_file(folder))
     with translated(place), ExitStack() as undo:
-        if lock is None and shard == 0:
-            lock = FolderLock.claim(folder)
-        elif lock is None:
-            lock = FolderLock.claim_shard(folder, shard, lock_wait=lock_wait)
+        lock = FolderLock.claim(folder) if lock is None else lock
         undo.callback(lock.release)
+        if is_divided(folder):
+            raise StoreRefused(
+                f"The jobs of the data folder {folder} are in several files, as an earlier version divided "
+                "them. Start the service, or run 'punctual db migrate': both bring them together."
+            )
         writing = undo.enter_context(closing(open_writing(place, durability=durability)))
-        if shard == 0:
-            check_shards(writing, folder, shards)
         boot, node = count_start(writing, node_id=node_id)
         with transaction(writing):
             take_over(writing, place=Path(place), on_damaged_page=on_damaged_page)
@@ -155,21 +146,11 @@ def open_shard(
 
 
 def upgrade_folder(folder: Path) -> None:
-    """Brings all files of a folder to the newest format, under a lock that the caller holds.
+    """Brings the file of the jobs to the newest format, under a lock that the caller holds.
 
     Raises StoreRefused.
     """
-    check_files(folder, count_shards(folder))
-    _upgrade(state_file(folder, 0))
-    for shard in find_shards(folder):
-        lock = FolderLock.claim_shard(folder, shard)
-        try:
-            _upgrade(state_file(folder, shard))
-        finally:
-            lock.release()
-
-
-def _upgrade(place: Path) -> None:
+    place = state_file(folder)
     with (
         translated(str(place)),
         closing(open_writing(str(place), durability="full")) as connection,

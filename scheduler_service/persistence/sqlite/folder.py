@@ -1,8 +1,9 @@
-"""A data folder: its locks, and its shards.
+"""A data folder: its locks, and its files.
 
-One lock is for its service, one for each shard with a worker process. Shard 0 is `state.db`, shard K is
-`state-K.db`. The table `meta` of `state.db` has the number of shards under `shares`; without that key it is
-one. All files are for their owner alone: they hold the keys of feedback tokens, and what targets answered.
+One lock is for its service, one for each of its worker processes. The jobs are in `state.db`; programs before
+0.2.0 divided them among worker processes, with those of process K in `state-K.db`. Of such a folder the table
+`meta` of `state.db` has the number of files under `shares`. All files are for their owner alone: they hold
+the keys of feedback tokens, and what targets answered.
 """
 
 import fcntl
@@ -17,7 +18,7 @@ from typing import Self
 
 from scheduler_service.persistence.sqlite.database import open_reading, translated
 from scheduler_service.persistence.sqlite.schema import read_version
-from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreLocked, StoreRefused
+from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreLocked
 
 LOCK = "lock"
 """The name of the file in a folder by which its process holds it."""
@@ -31,18 +32,19 @@ RESTORING = "restoring"
 REPAIRING = "repairing"
 """The name of a file that is in a folder while a repair replaces one of its files (`replacement`)."""
 
-RESHARDING = 0
-"""In place of the number while a resharding is under way: jobs may be in any file."""
+DIVIDING = 0
+"""In place of the number where such a program was dividing the jobs anew: they may be in any file."""
 
 _POLL_SECONDS = 0.01
 _OWN = re.compile(
     r"(state(-[0-9]+)?|history|cluster)\.db(-wal|-shm|-journal)?|lock(-[0-9]+)?|begun-[0-9]+(\.new)?"
 )
-_SHARD = re.compile(r"state-([1-9][0-9]*)\.db")
+_DIVIDED = re.compile(r"state-([1-9][0-9]*)\.db")
+_WORKER_LOCK = re.compile(r"lock-([1-9][0-9]*)")
 
 
 class FolderLock:
-    """A lock on a folder, or on a shard of it, that ends with `release` or with the process, even if killed.
+    """A lock of a service on its folder, or of a worker process: it ends with `release` or with its process.
 
     A child that is forked while the lock is held shares it; one that is started by exec does not.
     """
@@ -85,29 +87,14 @@ class FolderLock:
         return cls(descriptor=descriptor)
 
     @classmethod
-    def claim_shard(cls, folder: Path, shard: int, *, lock_wait: float = LOCK_WAIT_SECONDS) -> Self:
-        """Locks `shard` (from 1) of `folder`; if another process holds it, waits up to `lock_wait` seconds.
+    def claim_worker(cls, folder: Path, worker: int, *, lock_wait: float = LOCK_WAIT_SECONDS) -> Self:
+        """The lock of worker process `worker` (from 1); where another process holds it, waits `lock_wait` s.
 
         Blocks the calling thread. Raises StoreLocked when it is still held, FolderUnusable as `claim` does.
         """
-        name = lock_name(shard)
-        until = time.monotonic() + lock_wait
-        while True:
-            descriptor = _open(folder, name)
-            if _try_lock(descriptor, folder):
-                if _is_at(descriptor, folder / name):
-                    _write_pid(descriptor)
-                    return cls(descriptor=descriptor)
-                os.close(descriptor)  # a resharding has removed the file meanwhile: lock the new one
-                continue
-            holder = _close_taken(descriptor)
-            if time.monotonic() >= until:
-                raise StoreLocked(
-                    f"Shard {shard} of the data folder {folder} is in use by process {holder}, a worker "
-                    f"process of an earlier service, still after {lock_wait:g} s. "
-                    f"End that process (kill {holder}), then start again."
-                )
-            time.sleep(_POLL_SECONDS)
+        descriptor = _await_lock(folder, worker, lock_wait)
+        _write_pid(descriptor)
+        return cls(descriptor=descriptor)
 
     def release(self) -> None:
         """Ends the lock. A second call does nothing."""
@@ -116,9 +103,32 @@ class FolderLock:
             os.close(descriptor)
 
 
-def lock_name(shard: int) -> str:
-    """The name of the file that is locked while a process has `shard` (from 1)."""
-    return f"lock-{shard}"
+def await_workers(folder: Path, *, lock_wait: float = LOCK_WAIT_SECONDS) -> None:
+    """Waits until no worker process of an earlier service is there, up to `lock_wait` seconds for each.
+
+    They may still write the jobs that other processes are about to take over. Called under the folder's lock.
+    Raises as `FolderLock.claim_worker` does.
+    """
+    for place in folder.iterdir():
+        if (match := _WORKER_LOCK.fullmatch(place.name)) is not None:
+            os.close(_await_lock(folder, int(match[1]), lock_wait))
+
+
+def _await_lock(folder: Path, worker: int, lock_wait: float) -> int:
+    """The descriptor that has the lock of a worker process."""
+    until = time.monotonic() + lock_wait
+    while True:
+        descriptor = _open(folder, f"{LOCK}-{worker}")
+        if _try_lock(descriptor, folder):
+            return descriptor
+        holder = _close_taken(descriptor)
+        if time.monotonic() >= until:
+            raise StoreLocked(
+                f"The data folder {folder} is in use by process {holder}, worker process {worker} of an "
+                f"earlier service, still after {lock_wait:g} s. "
+                f"End that process (kill {holder}), then start again."
+            )
+        time.sleep(_POLL_SECONDS)
 
 
 def write_private(place: Path, content: bytes) -> None:
@@ -175,13 +185,6 @@ def _try_lock(descriptor: int, folder: Path) -> bool:
     return True
 
 
-def _is_at(descriptor: int, place: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), place.stat())
-    except FileNotFoundError:
-        return False
-
-
 def _close_taken(descriptor: int) -> str:
     """Closes a lock that another process has. Returns the id of that process."""
     holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "(unknown)"
@@ -198,74 +201,25 @@ def _write_pid(descriptor: int) -> None:
         return
 
 
-def state_file(folder: Path, shard: int) -> Path:
-    """The file of the jobs of `shard`."""
-    return folder / ("state.db" if shard == 0 else f"state-{shard}.db")
+def state_file(folder: Path, number: int = 0) -> Path:
+    """The file of the jobs; of a divided folder that of process `number`."""
+    return folder / (f"state-{number}.db" if number else "state.db")
 
 
-def find_shards(folder: Path) -> list[int]:
-    """The shards from 1 that have a file, in order."""
-    found = (_SHARD.fullmatch(place.name) for place in folder.iterdir())
-    return sorted(int(match[1]) for match in found if match is not None)
-
-
-def count_shards(folder: Path) -> int:
-    """Into how many shards `folder` is divided, or RESHARDING; reads one row, changes nothing.
-
-    Raises StoreRefused where `state.db` is damaged, too new, or missing beside other shards.
-    """
-    place = str(state_file(folder, 0))
-    if not has_state(folder):  # opening it would make it
-        _check_none_is_left(folder)
-        return 1
-    with translated(place), closing(open_reading(place)) as connection:
-        return read_shards(connection) if read_version(connection, place=place) else 1
+def find_divided(folder: Path) -> list[Path]:
+    """The files of a divided folder beside `state.db` that are there, in order of their numbers."""
+    found = (_DIVIDED.fullmatch(place.name) for place in folder.iterdir())
+    return [state_file(folder, number) for number in sorted(int(one[1]) for one in found if one is not None)]
 
 
 def has_state(folder: Path) -> bool:
     """Whether `folder` holds the state of jobs: `state.db` is there, with something in it."""
-    return _has_content(state_file(folder, 0))
+    return _has_content(state_file(folder))
 
 
 def _has_content(place: Path) -> bool:
     """A file of no bytes is what a copy that broke off leaves, or a first start that was killed."""
     return place.is_file() and place.stat().st_size > 0
-
-
-def _check_none_is_left(folder: Path) -> None:
-    """A new `state.db` beside other shards would say that theirs are all the jobs."""
-    left = [state_file(folder, shard).name for shard in find_shards(folder)] if folder.is_dir() else []
-    if left:
-        raise StoreDamaged(
-            f"The data folder {folder} has {', '.join(left)}, and state.db is missing or empty: its jobs "
-            "would be lost silently. Put the file back, or copies of all files that were made together."
-        )
-
-
-def read_shards(connection: sqlite3.Connection) -> int:
-    """The same over an open `state.db`."""
-    rows = connection.execute("SELECT value FROM meta WHERE key = 'shares'").fetchall()
-    return int(rows[0][0]) if rows else 1
-
-
-def write_shards(connection: sqlite3.Connection, shards: int) -> None:
-    """Writes the number, in the transaction that is open."""
-    connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('shares', ?)", (shards,))
-
-
-def check_shards(connection: sqlite3.Connection, folder: Path, shards: int) -> None:
-    """Raises StoreRefused where `folder` is not divided into `shards`: some of its jobs would be missed."""
-    kept = read_shards(connection)
-    if kept == RESHARDING:
-        raise StoreRefused(
-            f"The data folder {folder} is being divided into another number of shards, which has not ended. "
-            "Start the service: it continues."
-        )
-    if kept != shards:
-        raise StoreRefused(
-            f"The data folder {folder} is divided into {kept} shards, not {shards}: its jobs are in "
-            f"{kept} files. Start the service, which divides it by its number of workers."
-        )
 
 
 def check_kinds(*places: Path) -> None:
@@ -275,16 +229,37 @@ def check_kinds(*places: Path) -> None:
             raise FolderUnusable(f"{place} is no file. Move it away; then see what 'punctual db check' says.")
 
 
-def check_files(folder: Path, shards: int) -> None:
-    """Raises StoreDamaged where a file of the `shards` is missing: its jobs would be lost silently."""
-    missing = [name for name in name_files(folder, shards)[1:] if not _has_content(folder / name)]
+def is_divided(folder: Path) -> bool:
+    """Whether the jobs are in more files than `state.db`; reads one row, changes nothing.
+
+    Raises StoreRefused where `state.db` is damaged, too new, or missing beside the others, or one of those is
+    missing: its jobs would be lost silently.
+    """
+    place = state_file(folder)
+    others = find_divided(folder) if folder.is_dir() else []
+    if not has_state(folder):  # opening it would make it
+        if others:
+            raise StoreDamaged(
+                f"The data folder {folder} has {', '.join(other.name for other in others)}, and {place.name} "
+                f"is missing or empty: its jobs would be lost silently. {_PUT_BACK}"
+            )
+        return False
+    with translated(str(place)), closing(open_reading(str(place))) as connection:
+        count = read_division(connection) if read_version(connection, place=str(place)) else 1
+    names = [state_file(folder, number).name for number in range(1, count)]
+    missing = [name for name in names if not _has_content(folder / name)]
     if missing:
         raise StoreDamaged(
-            f"The data folder {folder} is divided into {shards} shards, and {', '.join(missing)} is missing "
-            "or empty. Put the file back, or copies of all files of the folder that were made together."
+            f"The jobs of the data folder {folder} are in {count} files, and {', '.join(missing)} is missing "
+            f"or empty. {_PUT_BACK}"
         )
+    return count != 1 or bool(others)
 
 
-def name_files(folder: Path, shards: int) -> list[str]:
-    """The names of the files that hold the jobs of a folder of so many shards, `state.db` first."""
-    return [state_file(folder, shard).name for shard in range(max(shards, 1))]
+def read_division(connection: sqlite3.Connection) -> int:
+    """In how many files the jobs are, by an open `state.db`, or DIVIDING."""
+    rows = connection.execute("SELECT value FROM meta WHERE key = 'shares'").fetchall()
+    return int(rows[0][0]) if rows else 1
+
+
+_PUT_BACK = "Put the file back, or copies of all files of the folder that were made together."

@@ -1,12 +1,12 @@
 """Which free parts of a queue an instance may have, best first (`queue_tables`).
 
-Part of the writes of `queue_parts`, in their transaction, or of a look without one.
+Part of the writes of `queue_parts`, in their transaction.
 """
 
 import sqlite3
 from typing import Any
 
-from scheduler_service.domain.leases import Claim, Rank, Sight
+from scheduler_service.domain.leases import Claim
 from scheduler_service.domain.parts import PartName
 
 _FREE_FOR = (
@@ -20,7 +20,8 @@ _FREE_FOR = (
 )
 _STEP = "SELECT total, uid, execute_number, request_counts, step"
 _FIND_FREE = f"{_STEP}, part_id, options, content, serial, changes {_FREE_FOR}"
-_SHOW_FREE = f"{_STEP}, priority, named, created_at, part_id {_FREE_FOR}"
+_CONTENT = 7
+"""The place of `content` in it, whose bytes count for the room of the claim."""
 _COUNT_HELD = (
     "SELECT count(*) FROM parts WHERE state = 1 AND tenant = ? AND queue = ? AND instance = ? AND until > ?"
 )
@@ -38,16 +39,25 @@ def read_first_claim(connection: sqlite3.Connection, name: PartName) -> int:
 
 
 def choose_parts(connection: sqlite3.Connection, claim: Claim) -> list[tuple[Any, ...]]:
-    """Rows of part_id, options, content, serial and changes; no more than the instance has room for."""
-    return _choose(connection, _FIND_FREE, claim, _free_capacity(connection, claim), size_at=7)
+    """Rows of part_id, options, content, serial and changes, best first; of each step one part.
 
-
-def look_at_parts(connection: sqlite3.Connection, claim: Claim) -> Sight:
-    """What it may have, without taking it (`ports.queues.Queues.look`)."""
-    # The leases are counted last: while claims take turns, their number can only fall in between.
-    found = _choose(connection, _SHOW_FREE, claim, len(claim.leases))
-    ranks = tuple(Rank(priority, bool(named), *rest) for priority, named, *rest in found)
-    return Sight(ranks, _count_held(connection, claim))
+    No more than the instance has room for.
+    """
+    most = _free_capacity(connection, claim)
+    chosen: list[tuple[Any, ...]] = []
+    size = 0
+    steps: set[tuple[Any, ...]] = set()
+    found = connection.execute(_FIND_FREE, (claim.tenant, claim.queue, claim.now, claim.instance))
+    while len(chosen) < most and (row := found.fetchone()) is not None:
+        total, step = row[0], row[1:5]
+        if total == 1 or step not in steps:
+            size += len(row[_CONTENT])
+            if chosen and size > claim.room:
+                break
+            steps.add(step)
+            chosen.append(row[5:])
+    found.close()  # a cursor that stays open would read while rows are written
+    return chosen
 
 
 def _free_capacity(connection: sqlite3.Connection, claim: Claim) -> int:
@@ -61,26 +71,3 @@ def _count_held(connection: sqlite3.Connection, claim: Claim) -> int:
     asked = (claim.tenant, claim.queue, claim.instance, claim.now)
     held: int = connection.execute(_COUNT_HELD, asked).fetchone()[0]
     return held
-
-
-def _choose(
-    connection: sqlite3.Connection, text: str, claim: Claim, most: int, *, size_at: int | None = None
-) -> list[tuple[Any, ...]]:
-    """The parts that it may have, best first; of several parts of one step the first.
-
-    `size_at`: the column whose bytes count for the room of the claim.
-    """
-    chosen: list[tuple[Any, ...]] = []
-    size = 0
-    steps: set[tuple[Any, ...]] = set()
-    found = connection.execute(text, (claim.tenant, claim.queue, claim.now, claim.instance))
-    while len(chosen) < most and (row := found.fetchone()) is not None:
-        total, step = row[0], row[1:5]
-        if total == 1 or step not in steps:
-            size += 0 if size_at is None else len(row[size_at])
-            if chosen and size > claim.room:
-                break
-            steps.add(step)
-            chosen.append(row[5:])
-    found.close()  # a cursor that stays open would read while rows are written
-    return chosen

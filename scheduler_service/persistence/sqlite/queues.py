@@ -1,4 +1,4 @@
-"""`ports.queues.ShardQueues` over SQLite: the parts are stored beside the jobs, by the same writer."""
+"""`ports.queues.Queues` over SQLite: the parts are stored beside the jobs, by the same writer."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -13,13 +13,11 @@ from scheduler_service.domain.leases import (
     QueueFigures,
     QueueQuery,
     Renewed,
-    Sight,
     Swept,
 )
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.persistence.common.writes import MAX_COMPLETIONS
 from scheduler_service.persistence.sqlite.commit_group import Step
-from scheduler_service.persistence.sqlite.queue_choice import look_at_parts
 from scheduler_service.persistence.sqlite.queue_parts import (
     claim_parts,
     complete_lease,
@@ -46,9 +44,6 @@ class SqliteQueues:
 
     def claim(self, claim: Claim) -> Awaitable[tuple[Leased, ...]]:
         return self._put(Step(partial(claim_parts, claim=claim)))  # type: ignore[return-value]
-
-    async def look(self, claim: Claim) -> Sight:
-        return await self._reader.read(lambda connection: look_at_parts(connection, claim))
 
     def renew(self, lease: str, now: int) -> Awaitable[Renewed | None]:
         return self._put(Step(partial(renew_lease, lease=lease, now=now)))  # type: ignore[return-value]

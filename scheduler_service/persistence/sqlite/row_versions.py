@@ -74,7 +74,10 @@ def find_row_versions(connection: sqlite3.Connection, job_ids: Collection[str]) 
 class RowVersions:
     """A cache of the rows written last: the next turn of such a job needs no query.
 
-    It has what the file has, and nothing that was not committed. For the writer's thread alone.
+    It has what the file has, and nothing that was not committed. Where several processes write the file, it
+    is right all the same: a job's row is written and deleted by the process alone that has the job, by the
+    hash of its id, and a process is followed by another one only when it has ended. For the writer's thread
+    alone.
     """
 
     def __init__(self, *, limit: int = MAX_CACHED) -> None:

@@ -110,6 +110,8 @@ MIGRATIONS: tuple[Migration, ...] = (
     (),
     LEASE_CHANGES,
     FIRST_CLAIM,
+    # Several processes write one file: an older program would begin to divide it.
+    (),
 )
 
 

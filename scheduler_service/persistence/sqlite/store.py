@@ -2,18 +2,20 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
+
+import msgspec
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.common.writes import CLOCK_SKEW, StoreWrites, Written, read_deliveries
 from scheduler_service.persistence.sqlite.catalogue import SqliteCatalogue
 from scheduler_service.persistence.sqlite.commit_group import Step
-from scheduler_service.persistence.sqlite.files import Files, open_memory, open_shard
-from scheduler_service.persistence.sqlite.folder import LOCK_WAIT_SECONDS, FolderLock
+from scheduler_service.persistence.sqlite.files import Files, open_files, open_memory
+from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.journal import OnDamagedPage
 from scheduler_service.persistence.sqlite.kept_answers import add_first
 from scheduler_service.persistence.sqlite.queues import SqliteQueues
@@ -26,12 +28,21 @@ from scheduler_service.ports.state import OpenJob, Remembered, StoredJob
 
 _DROP_CONFIRMED = Written((), at_once=True)
 
+Owns = Callable[[str], bool]
+"""Whether a job belongs to this process."""
+
+
+def _owns_all(_: str) -> bool:
+    return True
+
 
 class SqliteStateStore(StoreWrites[Writer]):
     """`ports.state.OpenStore`, which documents the methods, over a folder or over memory alone.
 
-    The folder has `state.db`, or one shard of it (`state-K.db`). `boot` counts the openings of that file.
-    Over a destroyed job a commit may expect 0 or the destruction's sequence.
+    Several processes may have a folder open, each with the jobs that it `owns`: it alone commits their turns
+    and forgets them. What a start asks for (alarms, open jobs, deliveries, records) are those of its own
+    jobs; all else is the same in all processes, and written by any of them. `boot` counts the openings of
+    the file. Over a destroyed job a commit may expect 0 or the destruction's sequence.
     """
 
     def __init__(
@@ -42,7 +53,9 @@ class SqliteStateStore(StoreWrites[Writer]):
         faults: FaultPoints | None,
         loop: asyncio.AbstractEventLoop,
         on_trouble: OnTrouble | None = None,
+        owns: Owns = _owns_all,
     ) -> None:
+        self._owns = owns
         self.boot = files.boot
         self.node_id = files.node_id
         self.files = files
@@ -71,22 +84,17 @@ class SqliteStateStore(StoreWrites[Writer]):
         node_id: str = "",
         size: int = 1000,
         faults: FaultPoints | None = None,
-        shard: int = 0,
-        shards: int = 1,
         lock: FolderLock | None = None,
-        lock_wait: float = LOCK_WAIT_SECONDS,
+        owns: Owns = _owns_all,
         on_damaged_page: OnDamagedPage | None = None,
         on_trouble: OnTrouble | None = None,
     ) -> Self:
         """Opens the store in `folder`, making it where it is missing; None: memory, which keeps nothing.
 
         `durability` "full" survives a power loss, "process" the end of the process. `node_id` empty: the name
-        kept from the last start, or a new one. `size` is the most writes of one group.
-
-        `shard` 0 is `state.db` under the folder's lock: `lock`, if the caller has it (the store releases it,
-        also when it does not open), else a new one. The folder must be divided into `shards`. `shard` K is
-        `state-K.db` under a lock of its own; if a worker process of an earlier service has it, this waits up
-        to `lock_wait` seconds.
+        kept from the last start, or a new one. `size` is the most writes of one group. `lock`: the folder's,
+        or that of a worker process, which the store releases, also when it does not open; None: the folder's
+        is claimed.
 
         Of a page of the `journal` that cannot be read `on_damaged_page` is told, and the store opens with the
         rest; None: it is refused.
@@ -98,11 +106,15 @@ class SqliteStateStore(StoreWrites[Writer]):
             files = await asyncio.to_thread(open_memory, durability, node_id)
         else:
             files = await asyncio.to_thread(
-                open_shard, folder, durability=durability, node_id=node_id, shard=shard, shards=shards,
-                lock=lock, lock_wait=lock_wait, on_damaged_page=on_damaged_page,
-            )  # fmt: skip
+                open_files,
+                folder,
+                durability=durability,
+                node_id=node_id,
+                lock=lock,
+                on_damaged_page=on_damaged_page,
+            )
         loop = asyncio.get_running_loop()
-        return cls(files=files, size=size, faults=faults, loop=loop, on_trouble=on_trouble)
+        return cls(files=files, size=size, faults=faults, loop=loop, on_trouble=on_trouble, owns=owns)
 
     async def load(self, job_id: str) -> StoredJob | None:
         return await self._reader.load(job_id)
@@ -130,12 +142,30 @@ class SqliteStateStore(StoreWrites[Writer]):
         return await self._due("due_steady", before, limit, after)
 
     async def open_jobs(self, after: str, limit: int, marks: Sequence[bytes]) -> list[OpenJob]:
+        own: list[str] = []
+        is_last = False
+        while len(own) < limit and not is_last:
+            page = await self._select(
+                "job_id", "jobs WHERE live > 0 AND job_id > ? ORDER BY job_id LIMIT ?", after, limit
+            )
+            own += [job_id for (job_id,) in page if self._owns(job_id)]
+            is_last = len(page) < limit
+            after = page[-1][0] if page else after
         is_marked = " + ".join(["ifnull(instr(document, ?), 0)"] * len(marks)) or "0"
-        source = "jobs WHERE live > 0 AND job_id > ? ORDER BY job_id LIMIT ?"
-        rows = await self._select(f"job_id, {is_marked}, length(document)", source, *marks, after, limit)
+        source = "jobs WHERE job_id IN (SELECT value FROM json_each(?)) ORDER BY job_id"
+        asked = msgspec.json.encode(own[:limit]).decode()
+        rows = await self._select(f"job_id, {is_marked}, length(document)", source, *marks, asked)
         return [OpenJob(row[0], row[1] > 0, row[2]) for row in rows]
 
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
+        while page := await self._read_deliveries(after, limit):
+            own = [one for one in page if self._owns(one.job_id)]
+            if own or limit == 1:  # whoever asks for one wants that one
+                return own
+            after = page[-1].delivery_id
+        return []
+
+    async def _read_deliveries(self, after: str, limit: int) -> list[Delivery]:
         source = "deliveries WHERE delivery_id > CAST(? AS TEXT) ORDER BY delivery_id LIMIT ?"
         place = after.encode(errors="surrogateescape")
         if limit == 1:  # in hexadecimal digits one with a large body takes ten times as much for a moment
@@ -151,7 +181,13 @@ class SqliteStateStore(StoreWrites[Writer]):
         await self.writer.put(_DROP_CONFIRMED)
         columns = "uid, job_id, tenant, sequence, at, hex(records)"
         source = "unwritten WHERE (uid, sequence) > (?, ?) ORDER BY uid, sequence LIMIT ?"
-        return [read_batch(row) for row in await self._page(columns, "records", source, *after, limit)]
+        while page := [
+            read_batch(row) for row in await self._page(columns, "records", source, *after, limit)
+        ]:
+            if own := [one for one in page if self._owns(one.job_id)]:
+                return own
+            after = (page[-1].uid, page[-1].sequence)
+        return []
 
     async def clock_skew(self) -> int:
         text = "SELECT value FROM meta WHERE key = ?"
@@ -173,9 +209,16 @@ class SqliteStateStore(StoreWrites[Writer]):
         await asyncio.to_thread(self.files.close)
 
     async def _due(self, column: str, before: int, limit: int, after: int) -> list[tuple[int, str]]:
-        source = f"jobs WHERE {column} > ? AND {column} <= ? ORDER BY {column}, job_id LIMIT ?"
-        rows = await self._select(f"{column}, job_id", source, after, before, limit)
-        return [(row[0], row[1]) for row in rows]
+        source = f"jobs WHERE {column} <= ? AND ({column}, job_id) > (?, ?) ORDER BY {column}, job_id LIMIT ?"
+        found: list[tuple[int, str]] = []
+        place = (after + 1, "")
+        is_last = False
+        while len(found) < limit and not is_last:
+            page = await self._select(f"{column}, job_id", source, before, *place, limit)
+            found += [(moment, job_id) for moment, job_id in page if self._owns(job_id)]
+            is_last = len(page) < limit
+            place = (page[-1][0], page[-1][1]) if page else place
+        return found[:limit]
 
     async def _select(self, columns: str, source: str, *parameters: Any) -> list[Any]:
         return await self._reader.read(lambda connection: select(connection, columns, source, parameters))

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ from scheduler_service.ports.errors import (
     StoreTooNew,
 )
 from scheduler_service.settings import Settings
-from tests.unit.persistence.folders import split
+from tests.unit.persistence.folders import divide
 
 ROOT = Path(__file__).resolve().parents[3]
 DIES = """
@@ -48,9 +49,8 @@ def say_nothing(name: str, done: int, size: int) -> None:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A folder of three shards."""
+    """A folder."""
     folder = tmp_path / "data"
-    split(folder, 3)
     migrate_folder(folder, beside(folder))
     return folder
 
@@ -64,7 +64,7 @@ def made(data: Path, tmp_path: Path) -> Path:
 
 def test_all_files_come_back(data: Path, made: Path, tmp_path: Path) -> None:
     """Those of the jobs' state and the history; the lock belongs to the process, not to the data."""
-    names = ["state.db", "state-1.db", "state-2.db", "history.db"]
+    names = ["state.db", "history.db"]
     said = json.loads((made / LIST_FILE).read_bytes())
     assert (said["madeAt"], sorted(said["files"])) == ("1970-01-01T00:00:00.000Z", sorted(names))
     assert sorted(place.name for place in made.iterdir()) == sorted([*names, LIST_FILE])
@@ -77,6 +77,26 @@ def test_all_files_come_back(data: Path, made: Path, tmp_path: Path) -> None:
     assert check_folder(target, beside(target)) == []
     assert sorted(place.name for place in target.iterdir()) == sorted([*names, "lock"])
     assert {(target / name).stat().st_mode & 0o777 for name in names} == {0o600}
+
+
+def test_a_divided_backup_of_an_earlier_version_comes_back(data: Path, tmp_path: Path) -> None:
+    """All its files; the next start, or a migration, brings them together. A new one is made after that."""
+    divide(data, 3)
+    with pytest.raises(StoreRefused, match="Then begin the backup again"):
+        back_up(data, beside(data), tmp_path / "into", now=0, on_progress=say_nothing)
+    old = tmp_path / "old"
+    old.mkdir()
+    names = ["state.db", "state-1.db", "state-2.db", "history.db"]
+    for name in names:
+        shutil.copy(data / name, old / name)
+    files = {name: (old / name).stat().st_size for name in names}
+    said = {"format": 1, "punctual": "0.1.0", "madeAt": "1970-01-01T00:00:00.000Z", "files": files}
+    (old / LIST_FILE).write_text(json.dumps(said))
+    target = tmp_path / "target"
+    restore(old, target, beside(target), on_progress=say_nothing)
+    assert "the jobs are in several files: run 'punctual db migrate'" in check_folder(target, beside(target))
+    migrate_folder(target, beside(target))
+    assert check_folder(target, beside(target)) == []
 
 
 def test_a_backup_has_a_folder_of_its_own(data: Path, made: Path, tmp_path: Path) -> None:
@@ -94,7 +114,7 @@ def test_a_backup_has_a_folder_of_its_own(data: Path, made: Path, tmp_path: Path
 def test_a_folder_in_use_or_with_files_is_not_restored_to(data: Path, made: Path, tmp_path: Path) -> None:
     """A service runs on it, or has; nothing is changed."""
     there = sorted(data.iterdir())
-    with pytest.raises(StoreRefused, match=r"is not empty: it has history\.db, state-1\.db"):
+    with pytest.raises(StoreRefused, match=r"is not empty: it has history\.db, state\.db"):
         restore(made, data, beside(data), on_progress=say_nothing)
     assert sorted(data.iterdir()) == there
     target = tmp_path / "empty"
@@ -119,8 +139,8 @@ def test_half_a_backup_is_refused(made: Path, tmp_path: Path) -> None:
         with pytest.raises(error):
             restore(made, target, beside(target), on_progress=say_nothing)
     (made / LIST_FILE).write_text(listed)
-    (made / "state-1.db").write_bytes(b"short")
-    with pytest.raises(StoreDamaged, match=r"state-1\.db is missing, or has not the"):
+    (made / "state.db").write_bytes(b"short")
+    with pytest.raises(StoreDamaged, match=r"state\.db is missing, or has not the"):
         restore(made, target, beside(target), on_progress=say_nothing)
     (made / LIST_FILE).unlink()
     with pytest.raises(StoreRefused, match="is no whole backup"):
@@ -131,7 +151,7 @@ def test_half_a_backup_is_refused(made: Path, tmp_path: Path) -> None:
 def test_a_changed_byte_is_refused(made: Path, tmp_path: Path) -> None:
     """In any file: nothing is restored, and a later try with what was backed up is well."""
     target = tmp_path / "target"
-    for name in ("state-1.db", "history.db"):
+    for name in ("state.db", "history.db"):
         whole = (made / name).read_bytes()
         (made / name).write_bytes(whole[:5_000] + bytes([whole[5_000] ^ 1]) + whole[5_001:])
         with pytest.raises(StoreDamaged, match=f"{name} is not what was backed up"):
@@ -199,7 +219,7 @@ def test_a_failed_copy_leaves_nothing(data: Path, made: Path, tmp_path: Path) ->
     restore(made, target, beside(target), on_progress=say_nothing)
 
 
-@pytest.mark.parametrize("copied", [0, 2, 3])
+@pytest.mark.parametrize("copied", [0, 1])
 def test_no_service_starts_on_half_a_restore(made: Path, tmp_path: Path, copied: int) -> None:
     """Where the process died over any of its files: what is missing would be lost silently."""
     target = tmp_path / "target"

@@ -18,10 +18,10 @@ from scheduler_service.app.data_folder import (
     name_misplaced,
 )
 from scheduler_service.app.folder_repair import repair_folder
-from scheduler_service.persistence.sqlite.schema import MIGRATIONS, upgrade
+from scheduler_service.persistence.sqlite.schema import MIGRATIONS
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreError, StoreUnavailable
 from scheduler_service.settings import Settings
-from tests.unit.persistence.folders import split
+from tests.unit.persistence.folders import divide
 from tests.unit.persistence.servers import postgres_server, shared_urls
 
 assert postgres_server is not None
@@ -149,23 +149,21 @@ def test_a_history_in_another_file_is_looked_for_there(tmp_path: Path) -> None:
     assert not other.exists()
 
 
-def test_all_files_of_a_divided_folder_count(tmp_path: Path) -> None:
-    """With worker processes the jobs' state is several files: one that is older or missing is named."""
-    split(tmp_path, 3)
+def test_a_divided_folder_is_named_and_brought_together(tmp_path: Path) -> None:
+    """Earlier versions had a file for each worker process: a file that is missing is named, too."""
+    migrate_folder(tmp_path, beside(tmp_path))
+    divide(tmp_path, 3)
+    told = [line.partition(":")[0] for line in check_folder(tmp_path, beside(tmp_path))]
+    old = f"the jobs' state has format {len(MIGRATIONS) - 1}, this program {len(MIGRATIONS)}"
+    assert told == ["the jobs are in several files", old]
+    (tmp_path / "state-1.db").rename(tmp_path / "away")
+    for look in (check_folder, migrate_folder):
+        with pytest.raises(StoreDamaged, match=r"state-1\.db is missing"):
+            look(tmp_path, beside(tmp_path))
+    (tmp_path / "away").rename(tmp_path / "state-1.db")
     migrate_folder(tmp_path, beside(tmp_path))
     assert check_folder(tmp_path, beside(tmp_path)) == []
-    (tmp_path / "state-2.db").unlink()
-    with closing(sqlite3.connect(tmp_path / "state-2.db", isolation_level=None)) as connection:
-        upgrade(connection, place="state-2.db", migrations=MIGRATIONS[:-1])
-    told = f"the jobs' state in state-2.db has format {len(MIGRATIONS) - 1}, this program {len(MIGRATIONS)}"
-    assert check_folder(tmp_path, beside(tmp_path)) == [f"{told}: run 'punctual db migrate'"]
-    migrate_folder(tmp_path, beside(tmp_path))
-    assert check_folder(tmp_path, beside(tmp_path)) == []
-    (tmp_path / "state-1.db").unlink()
-    with pytest.raises(StoreDamaged, match=r"state-1\.db is missing"):
-        check_folder(tmp_path, beside(tmp_path))
-    with pytest.raises(StoreError, match=r"state-1\.db is missing"):
-        migrate_folder(tmp_path, beside(tmp_path))
+    assert not (tmp_path / "state-1.db").exists()
 
 
 def put_execution(folder: Path, job_id: str) -> None:

@@ -14,7 +14,7 @@ from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreDamaged, StoreLocked, StoreRefused
 from scheduler_service.settings import Settings
 from tests.unit.engine.rig import Rig
-from tests.unit.persistence.folders import split
+from tests.unit.persistence.folders import divide
 from tests.unit.persistence.samples import add_page, commit, page_of_0_1_0
 
 PAGE = 4_096
@@ -112,10 +112,10 @@ def test_a_file_of_another_format_is_not_repaired(folder: Path) -> None:
     assert sorted(place.name for place in folder.iterdir()) == before
 
 
-def test_a_missing_shard_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """What is not there cannot be repaired."""
     migrate_folder(tmp_path, history(tmp_path))
-    split(tmp_path, 2)
+    divide(tmp_path, 2)
     (tmp_path / "state-1.db").unlink()
     with pytest.raises(StoreDamaged, match=r"state-1\.db is missing"):
         repair_folder(tmp_path, history(tmp_path), now=0)

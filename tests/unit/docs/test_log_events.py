@@ -10,7 +10,7 @@ from tests.rows import each_row
 from tests.unit.docs.pages import ROOT, read, rows
 
 # The steps of the service itself need no subject.
-OF_THE_SERVICE = {"listening", "ready", "draining", "stopped", "dividing", "divided"}
+OF_THE_SERVICE = {"listening", "ready", "draining", "stopped", "gathering", "gathered"}
 # What became of the subject: a participle or an adjective, after `not` where it did not come to that.
 STATES = r"[a-z]+ed|set|lost|left|swept|sent|written|stuck|taken|woken|read|kept|found|unsafe|unreachable"
 STYLE = re.compile(rf"[a-z]+(_[a-z]+)*?(_not)?_({STATES})(_again)?")

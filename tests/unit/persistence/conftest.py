@@ -10,10 +10,10 @@ import pytest
 from scheduler_service.persistence.history.database import migrate
 from scheduler_service.persistence.history.schema import MIGRATIONS
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY
+from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.state import OpenStore
 from tests.redis_server import APPENDING, RedisServer
-from tests.unit.hosts.processes.memory_shards import MemoryShards
 from tests.unit.persistence.servers import command, make_database, mariadb_server, postgres_server
 from tests.unit.persistence.sql_cluster.cluster_store import ClusterStore
 
@@ -25,12 +25,13 @@ Opener = Callable[[pytest.FixtureRequest, Path], Awaitable[OpenStore]]
 
 OPENERS: dict[str, Opener] = {
     "sqlite file": lambda _, folder: SqliteStateStore.open(folder=folder),
-    "sqlite shard": lambda _, folder: SqliteStateStore.open(folder=folder, shard=3),
+    "sqlite worker": lambda _, folder: SqliteStateStore.open(
+        folder=folder, lock=FolderLock.claim_worker(folder, 3)
+    ),
     "sqlite memory": lambda _, folder: SqliteStateStore.open(folder=None),
 }
 # These have a catalogue, or queues, that keep what the suites promise, but are not whole stores.
 PARTIAL_OPENERS: dict[str, Callable[[pytest.FixtureRequest, Path], Awaitable[Any]]] = {
-    "shards": lambda _, __: MemoryShards.open(),
     "sql cluster, sqlite": lambda _, __: ClusterStore.open("sqlite://"),
     "sql cluster, postgresql": lambda request, _: ClusterStore.open(
         make_database(request.getfixturevalue("postgres_server"))

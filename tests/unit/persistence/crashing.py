@@ -132,9 +132,9 @@ async def _come_to(store: SqliteStateStore, job_id: str) -> str:
     return "written"
 
 
-def hold_share(folder: Path, shard: int) -> None:
-    """Has the lock of a shard until it is killed."""
-    lock = FolderLock.claim_shard(folder, shard)
+def hold_worker(folder: Path, worker: int) -> None:
+    """Has the lock of a worker process until it is killed."""
+    lock = FolderLock.claim_worker(folder, worker)
     print("held", flush=True)
     signal.pause()
     lock.release()
@@ -144,7 +144,7 @@ if __name__ == "__main__":
     if sys.argv[1] == "fill":
         asyncio.run(fill_disk(Path(sys.argv[2])))
     elif sys.argv[1] == "hold":
-        hold_share(Path(sys.argv[2]), int(sys.argv[3]))
+        hold_worker(Path(sys.argv[2]), int(sys.argv[3]))
     elif sys.argv[1] == "large":
         asyncio.run(write_large(sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
     elif sys.argv[1] == "changing":

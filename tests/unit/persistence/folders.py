@@ -2,7 +2,6 @@
 
 import shutil
 import sqlite3
-import threading
 import zlib
 from collections import Counter
 from collections.abc import Callable
@@ -17,8 +16,9 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.persistence.common.fault_points import FaultPoints
-from scheduler_service.persistence.sqlite.folder import FolderLock, find_shards, state_file
-from scheduler_service.persistence.sqlite.resharding import ReshardPlan, reshard
+from scheduler_service.persistence.sqlite.folder import FolderLock, find_divided
+from scheduler_service.persistence.sqlite.gathering import gather
+from scheduler_service.persistence.sqlite.schema import MIGRATIONS, upgrade
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered
@@ -35,41 +35,47 @@ Place = tuple[str, tuple[object, ...]]
 
 
 def homes(shards: int) -> Callable[[str], int]:
-    """Which shard a job lives in."""
+    """In which file of a divided folder a job is."""
     return lambda job_id: zlib.crc32(job_id.encode()) % shards
 
 
-def split(
-    folder: Path,
-    shards: int,
-    *,
-    faults: FaultPoints | None = None,
-    batch_size: int = 3,
-    lock_wait: float = 10.0,
-    begun: threading.Event | None = None,
-) -> list[str]:
-    """Reshards as the service does at its start. Returns the logged events; sets `begun` at the first."""
+def divide(folder: Path, count: int) -> None:
+    """Divides the jobs of a folder among `count` files, as programs before 0.2.0 did."""
+    with closing(sqlite3.connect(folder / "state.db", isolation_level=None)) as first:
+        upgrade(first, place="state.db")
+        first.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 1}")
+        for number in range(1, count):
+            with closing(sqlite3.connect(folder / f"state-{number}.db", isolation_level=None)) as other:
+                upgrade(other, place=f"state-{number}.db", migrations=MIGRATIONS[:-1])
+                other.execute("PRAGMA journal_mode = WAL")
+                other.execute("INSERT INTO meta VALUES ('boot', ?)", (10 * number,))
+                for table in TABLES:
+                    _move(first, other, table, lambda owner, own=number: homes(count)(owner) == own)  # type: ignore[misc]
+        first.execute("INSERT OR REPLACE INTO meta VALUES ('shares', ?)", (count,))
+
+
+def _move(
+    first: sqlite3.Connection, other: sqlite3.Connection, table: str, is_own: Callable[[str], bool]
+) -> None:
+    for rowid, *row in first.execute(f"SELECT rowid, * FROM {table}").fetchall():
+        if is_own(owner_of((table, tuple(row)))):
+            other.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+            first.execute(f"DELETE FROM {table} WHERE rowid = ?", (rowid,))
+
+
+def gather_all(folder: Path, *, faults: FaultPoints | None = None, rows_at_once: int = 3) -> list[str]:
+    """Brings a divided folder together as the service does at its start; the events that it logs."""
     events: list[str] = []
-
-    def log(event: str, **_: object) -> None:
-        events.append(event)
-        if begun is not None:
-            begun.set()
-
     lock = FolderLock.claim(folder)
     try:
-        plan = ReshardPlan(
-            folder=folder, shards=shards, shard_of=homes(shards), durability="full", lock_wait=lock_wait,
-            log=log, batch_size=batch_size, faults=faults,
-        )  # fmt: skip
-        reshard(plan)
+        gather(folder, log=lambda event, **_: events.append(event), faults=faults, rows_at_once=rows_at_once)
     finally:
         lock.release()
     return events
 
 
 async def fill(folder: Path) -> Path:
-    """A folder as a crash left it: rows in all tables, and turns that are in the journal alone."""
+    """A folder as a crash left it: rows in all tables."""
     folder.mkdir()
     store = await SqliteStateStore.open(folder=folder / "open")
     await store.save_clock_skew(77)
@@ -102,7 +108,7 @@ def _create(place: int, job_id: str) -> Commit:
 
 
 def turn(job_id: str, over: int) -> Commit:
-    """A turn that only moves its job on: it goes to the journal."""
+    """A turn that only moves its job on."""
     batch = Batch(uid=f"uid-{job_id}", job_id=job_id, tenant="default", sequence=over + 1, at=8, records=())
     return commit(
         job_id, expected=over, document=b"turned " + job_id.encode(), due=Due(wall=10), batch=batch,
@@ -126,7 +132,7 @@ def contents(folder: Path) -> dict[str, list[Place]]:
             for table, columns in TABLES.items()
             for row in query(folder / name, f"SELECT {columns} FROM {table}")
         ]
-        for name in (state_file(folder, shard).name for shard in (0, *find_shards(folder)))
+        for name in ("state.db", *(place.name for place in find_divided(folder)))
     }
 
 
@@ -152,15 +158,11 @@ def owner_of(place: Place) -> str:
     return ""
 
 
-def check_division(folder: Path, shards: int, whole: list[Place]) -> None:
-    """Each row of `whole` is there once, equal, in the file of its job's shard; and there is nothing else."""
+def check_gathered(folder: Path, whole: list[Place]) -> None:
+    """Each row of `whole` is there once, equal, in `state.db`; and there is nothing else."""
     found = contents(folder)
-    assert list(found) == [state_file(folder, shard).name for shard in range(shards)]
-    there, wanted = Counter(place for name in found for place in found[name]), Counter(whole)
+    assert list(found) == ["state.db"]
+    there, wanted = Counter(found["state.db"]), Counter(whole)
     assert not there - wanted
     assert not wanted - there
-    for shard, name in enumerate(found):
-        owners = {owner_of(place) for place in found[name]} - {""}
-        assert {homes(shards)(owner) for owner in owners} <= {shard}
-        assert query(folder / name, "SELECT count(*) FROM journal") == [(0,)]
-    assert query(folder / "state.db", "SELECT value FROM meta WHERE key = 'shares'") == [(shards,)]
+    assert query(folder / "state.db", "SELECT value FROM meta WHERE key = 'shares'") == []

@@ -19,7 +19,7 @@ from tests.unit.persistence.samples import commit
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=[*OPENERS, "shards"])
+@pytest.fixture(params=OPENERS)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Any]:
     """Every store; the tables of a cluster have no more of a catalogue than the tests that name them."""
     async with opened(request, tmp_path) as store:

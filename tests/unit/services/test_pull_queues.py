@@ -21,6 +21,6 @@ async def test_who_claims_before_the_start_is_told_to_ask_again() -> None:
         await queues.complete("lease", PartEnd())
     with pytest.raises(StoreUnavailable, match="ask again"):
         await queues.free("default", "work", "part")
-    queues.recover(store.queues)
+    queues.recover()
     await queues.stop()
     await store.close()

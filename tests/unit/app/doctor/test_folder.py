@@ -76,7 +76,7 @@ async def test_half_a_backup_or_repair_is_failed(folder: Path, mark: str) -> Non
     assert states(await examine_folder(subject(folder)))["files"] == "failed"
 
 
-async def test_a_missing_shard_is_failed(folder: Path) -> None:
+async def test_a_missing_file_is_failed(folder: Path) -> None:
     """As when the files were copied one by one."""
     shutil.move(folder / "state.db", folder / "state-1.db")
     findings = await examine_folder(subject(folder))

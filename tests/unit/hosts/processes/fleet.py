@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import socket
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -22,6 +24,7 @@ from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import ShardStatus
 from scheduler_service.hosts.processes.shards import OwnShard
 from scheduler_service.hosts.processes.worker_service import WorkerService
+from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
@@ -133,7 +136,6 @@ class Fleet:
             store=own.store,
             shard_of=self.shard_of,
             compiler=own.compiler.stored,
-            clock=own.clock,
         )
         self.workers = processes.workers
         jobs = processes.jobs(OwnShard(host=own.host, history=own.history))
@@ -175,12 +177,7 @@ class Fleet:
 
     async def jobs(self, *job_ids: str) -> dict[str, tuple[object, ...]]:
         """The jobs as all processes keep them."""
-        found: dict[str, tuple[object, ...]] = {}
-        for number, shard in enumerate(self.shards):
-            kept = await shard.jobs(*job_ids)
-            assert {self.shard_of(job_id) for job_id in kept} <= {number}
-            found |= kept
-        return found
+        return await self.shards[0].jobs(*job_ids)
 
     async def owner(self, job_id: str) -> str:
         """The service that the job belongs to; empty: to none."""
@@ -205,14 +202,25 @@ async def _refuse(method: str, argument: bytes) -> bytes:
 @contextlib.asynccontextmanager
 async def fleet(processes: int, **settings: Any) -> AsyncIterator[Fleet]:
     """A service of so many processes, all of them there."""
-    shards = [FleetShard(await SqliteStateStore.open(folder=None)) for _ in range(processes)]
-    opened = Fleet(shards, **settings)
-    try:
-        for number in range(1, processes):
-            await opened.join(number)
-        yield opened
-    finally:
-        await opened.close()
+    with tempfile.TemporaryDirectory() as folder:
+        shards = [FleetShard(await _open(Path(folder), number, processes)) for number in range(processes)]
+        opened = Fleet(shards, **settings)
+        try:
+            for number in range(1, processes):
+                await opened.join(number)
+            yield opened
+        finally:
+            await opened.close()
+
+
+async def _open(folder: Path, number: int, processes: int) -> SqliteStateStore:
+    of_all = shard_of(processes)
+    return await SqliteStateStore.open(
+        folder=folder,
+        durability="process",
+        lock=FolderLock.claim_worker(folder, number) if number else None,
+        owns=lambda job_id: of_all(job_id) == number,
+    )
 
 
 async def send(client: httpx.AsyncClient, body: bytes, query: Mapping[str, str]) -> tuple[int, Any]:

@@ -1,15 +1,17 @@
 """The data folder: one service at a time, and what is in the way."""
 
+import asyncio
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from scheduler_service.persistence.sqlite.folder import count_shards
+from scheduler_service.persistence.sqlite.folder import FolderLock, await_workers, is_divided
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreLocked
 from tests.unit.persistence.crashing import start
-from tests.unit.persistence.folders import split
+from tests.unit.persistence.folders import divide
 
 pytestmark = pytest.mark.anyio
 
@@ -73,21 +75,58 @@ async def test_a_folder_without_rights_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_empty", [False, True])
 def test_a_first_file_that_is_missing_is_named(tmp_path: Path, is_empty: bool) -> None:
     """A new `state.db` beside `state-1.db` would serve a part of the jobs and say nothing."""
-    split(tmp_path, 2)
+    divide(tmp_path, 2)
     (tmp_path / "state.db").unlink()
     if is_empty:  # as a copy leaves it that broke off
         (tmp_path / "state.db").touch()
     with pytest.raises(StoreDamaged, match=r"state-1\.db, and state\.db is missing or empty"):
-        count_shards(tmp_path)
-    with pytest.raises(StoreDamaged, match=r"state\.db is missing"):
-        split(tmp_path, 1)
+        is_divided(tmp_path)
     assert not (tmp_path / "state.db").exists() or (tmp_path / "state.db").stat().st_size == 0
 
 
-def test_a_shard_of_no_bytes_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_further_file_that_is_missing_is_named(tmp_path: Path, is_empty: bool) -> None:
     """It is not taken for a new one: its jobs would be lost silently."""
-    split(tmp_path, 2)
-    (tmp_path / "state-1.db").write_bytes(b"")
+    divide(tmp_path, 3)
+    (tmp_path / "state-1.db").unlink()
+    if is_empty:
+        (tmp_path / "state-1.db").touch()
     with pytest.raises(StoreDamaged, match=r"state-1\.db is missing or empty"):
-        split(tmp_path, 2)
-    assert (tmp_path / "state-1.db").stat().st_size == 0
+        is_divided(tmp_path)
+
+
+def holding(folder: Path) -> "subprocess.Popen[str]":
+    """Another process that has the lock of a worker process, until it is killed."""
+    child = start("hold", folder, 1)
+    assert child.stdout is not None
+    child.stdout.readline()
+    return child
+
+
+async def test_a_worker_process_that_ends_late_is_waited_for(tmp_path: Path) -> None:
+    """One of a killed service ends within moments: the start does not fail over it, nor a worker process."""
+    child = holding(tmp_path)
+    waits = [
+        asyncio.ensure_future(asyncio.to_thread(await_workers, tmp_path)),
+        asyncio.ensure_future(asyncio.to_thread(FolderLock.claim_worker, tmp_path, 1)),
+    ]
+    await asyncio.wait(waits, timeout=0.05)
+    assert not any(one.done() for one in waits)
+    child.kill()
+    child.communicate()
+    done, _ = await asyncio.wait(waits, timeout=9, return_when=asyncio.FIRST_COMPLETED)
+    assert done
+    held = await waits[1]
+    assert isinstance(held, FolderLock)
+    held.release()
+    await waits[0]
+
+
+async def test_a_worker_process_that_stays_is_named(tmp_path: Path) -> None:
+    """Beyond the patience the message names the process and the remedy."""
+    child = holding(tmp_path)
+    with pytest.raises(StoreLocked, match=rf"worker process 1 of an earlier service.*kill {child.pid}"):
+        await_workers(tmp_path, lock_wait=0.1)
+    child.kill()
+    child.communicate()
+    await_workers(tmp_path)
