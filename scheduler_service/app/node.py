@@ -173,7 +173,8 @@ def _make_host(
         DaprParts(
             cluster=cluster,
             sidecar=sidecar,
-            contexts=None if contexts == "sql" else ActorContexts(sidecar=sidecar),
+            contexts=ActorContexts(sidecar=sidecar),
+            puts_contexts=contexts != "sql",
             owner_of=services.owner_of,
             tend_queues=services.tend_queues,
             **{**msgspec.structs.asdict(parts), "wake_claimers": services.wake_claimers},

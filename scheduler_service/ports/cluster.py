@@ -89,7 +89,10 @@ class Unbegun(msgspec.Struct, frozen=True):
 
 
 class ClaimedJob(msgspec.Struct, frozen=True):
-    """A job after its latest turn, and who took that. `state` None: it lies where 0.1.0 has written it."""
+    """A job after its latest turn, and who took that, `at` a steady moment.
+
+    `state` None: it lies where 0.1.0 has written it.
+    """
 
     entry: CatalogueEntry
     sequence: int
@@ -97,6 +100,7 @@ class ClaimedJob(msgspec.Struct, frozen=True):
     due: Due
     state: bytes | None
     is_first: bool = False
+    at: int = 0
 
 
 class PendingBatches(Protocol):
@@ -134,8 +138,8 @@ class ClusterStore(Protocol):
     async def sequence(self, job_id: str) -> int | None:
         """The sequence of the latest turn; None: no such job."""
 
-    async def old_copy(self, job_id: str) -> bytes | None:
-        """The state that a node of 0.1.0 has written beside its claim, if it has."""
+    async def old_copy(self, job_id: str, sequence: int) -> bytes | None:
+        """The state that a node of 0.1.0 has written beside its claim of this turn, if it has."""
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
         """A definition as posted, or None."""

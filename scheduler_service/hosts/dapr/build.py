@@ -54,6 +54,7 @@ class DaprParts(HostParts, frozen=True, kw_only=True):
     sidecar: Sidecar
     owner_of: OwnerOf = no_owner
     contexts: Contexts | None = None
+    puts_contexts: bool = True
     tend_queues: Tend = tend_nothing
 
 
@@ -77,7 +78,7 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
         return await local_turns.take(job_id, command)
 
     tasks = Tasks()
-    store = ClusterJobs(node=node, take_over=take_over, contexts=parts.contexts)
+    store = ClusterJobs(node=node, take_over=take_over, contexts=parts.contexts, puts=parts.puts_contexts)
     programs = ProgramCache(read=store.definition, compiler=parts.core.compile)
     client = ActorClient(node=node, programs=programs, tasks=tasks, take_here=take_here)
     redelivery = _make_redelivery(parts, node, client)

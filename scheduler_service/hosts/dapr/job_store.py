@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import SECOND, Due
 from scheduler_service.domain.wire import Holder
@@ -16,8 +18,10 @@ from scheduler_service.hosts.dapr.backlog import NoBacklog
 from scheduler_service.hosts.dapr.cached_state import FRESH_FOR_MS, CachedState, CachedStates
 from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.hosts.dapr.old_states import OldStates
+from scheduler_service.hosts.dapr.sidecar import StateNotWritten
 from scheduler_service.persistence.common.row_state import (
     RowState,
+    is_old_state,
     read_row_state,
     unpack_batches,
     write_row_state,
@@ -40,17 +44,27 @@ TakeOver = Callable[[Sequence[Batch], Sequence[Delivery]], None]
 """Takes over records and deliveries that another writer may not have finished; a repetition does nothing."""
 
 
+class DoubtfulClaim(msgspec.Struct, frozen=True):
+    """A claim of which nobody said whether it was taken. `is_given_up`: it was not there when one looked."""
+
+    claim: TurnClaim
+    batch: Batch | None
+    is_given_up: bool = False
+
+
 class ClusterJobs(NoBacklog):
     """`ports.state.StateStore` over the shared database. `begin` opens each turn.
 
     Contexts of qos 1 lie in `contexts`, which the row names; None: in the row. Where they cannot be put there
-    they are in the row for the while.
+    they are in the row for the while; where `puts` is false, those that are there are read alone.
 
     Sequences begin above the number of this start of a node (its epoch); a new number is drawn where another
     node's are higher.
     """
 
-    def __init__(self, *, node: NodeContext, take_over: TakeOver, contexts: Contexts | None = None) -> None:
+    def __init__(
+        self, *, node: NodeContext, take_over: TakeOver, contexts: Contexts | None = None, puts: bool = True
+    ) -> None:
         self._store = node.cluster.store
         self._clock = node.clock
         self._holder = node.holder
@@ -64,8 +78,9 @@ class ClusterJobs(NoBacklog):
         self._generation = 0
         self._sidecar = node.sidecar
         self._keeper = None if contexts is None else ContextKeeper(contexts=contexts, log=node.log)
+        self._puts_contexts = puts
         self._put_again_at = 0
-        self._uncertain: dict[str, tuple[int, tuple[Delivery, ...]]] = {}
+        self._uncertain: dict[str, DoubtfulClaim] = {}
 
     async def begin(self, job_id: str, *, will_commit: bool = False) -> bool:
         """Opens a turn; False: the cached state is not the one in the store. Raises StoreError.
@@ -127,7 +142,7 @@ class ClusterJobs(NoBacklog):
             self._inherit(state, before, kept.batches)
         else:
             await self._take_over_from(state, row, kept.batches)
-        await self._settle_doubt(row)
+        await self._settle_doubt(state, row)
         return StoredJob(entry, row.sequence, kept.document, due, self._epoch << EPOCH_BITS)
 
     async def commit(self, commit: Commit) -> None:
@@ -150,7 +165,7 @@ class ClusterJobs(NoBacklog):
             messages=tuple(message for _, message in messages),
         )
         await self._claim(state, claim, kept)
-        await self._check_lead(state, claim)
+        await self._check_lead(state, claim, commit.batch)
         state.sequence, state.messages, state.checked_at = claim.sequence, messages, claim.at
 
     async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
@@ -203,12 +218,12 @@ class ClusterJobs(NoBacklog):
             self._states.forget_batch(key)
 
     async def _read(self, row: ClaimedJob) -> tuple[CatalogueEntry, Due, RowState]:
-        if row.state is not None:
+        if row.state is not None and not is_old_state(row.state):
             return row.entry, row.due, read_row_state(row.state)
-        old = await self._old.read(row.entry.job_id)
+        old = await self._old.read(row)
         if old is None:
             return row.entry, row.due, RowState()
-        self._take_over((), await self._old.bring(old))
+        self._take_over((), await self._old.bring(old, row.at))
         return old.entry, old.due, RowState(old.document, tuple(unpack_batches(old.batches)), old.messages)
 
     def _inherit(self, state: CachedState, before: CachedState | None, batches: Iterable[Batch]) -> None:
@@ -229,29 +244,41 @@ class ClusterJobs(NoBacklog):
             self._states.await_history(state, batch)
         self._take_over(batches, ())
 
-    async def _settle_doubt(self, row: ClaimedJob) -> None:
-        """Deliveries of a turn of which nobody said that it was written: where others went on, sends them.
+    async def _settle_doubt(self, state: CachedState, row: ClaimedJob) -> None:
+        """What nobody else brings of a claim of which nobody said that it was taken: its deliveries, records.
 
-        Where it is the latest turn, whoever awaits it does.
+        Where it is the latest turn, whoever awaits it does so; unless it was not there when he looked, and
+        came later.
         """
-        doubtful = self._uncertain.pop(row.entry.job_id, None)
+        job_id = row.entry.job_id
+        doubtful = self._uncertain.pop(job_id, None)
         if doubtful is None:
             return
-        sequence, deliveries = doubtful
-        if deliveries and row.sequence != sequence:
-            self._take_over((), await self._store.unsent(deliveries, self._holder))
+        claim = doubtful.claim
+        if row.sequence == claim.expected:
+            self._uncertain[job_id] = msgspec.structs.replace(doubtful, is_given_up=True)
+            return
+        if row.sequence == claim.sequence:
+            if not doubtful.is_given_up:
+                return
+            if doubtful.batch is not None:
+                self._states.await_history(state, doubtful.batch)
+                self._take_over((doubtful.batch,), ())
+        if claim.deliveries:
+            self._take_over((), await self._store.unsent(claim.deliveries, self._holder))
 
     async def _put_contexts(self, commit: Commit) -> ApartCommit:
         """What is to be claimed: `commit`, or the same with its contexts put elsewhere."""
         keeper = self._keeper
-        if keeper is None or not keeper.concerns(commit):
+        if keeper is None or not self._puts_contexts or not keeper.concerns(commit):
             return ApartCommit(commit)
         now = self._clock.now().steady
         if not self._sidecar.is_left and now >= self._put_again_at:
             try:
                 return await keeper.put(commit)
             except StoreError as error:
-                self._put_again_at = now + PUT_AGAIN_AFTER_MS
+                if not isinstance(error.__cause__, StateNotWritten):  # which is about this job alone
+                    self._put_again_at = now + PUT_AGAIN_AFTER_MS
                 self._log("contexts_not_written", jobId=commit.entry.job_id, error=str(error))
         return ApartCommit(commit)
 
@@ -269,15 +296,16 @@ class ClusterJobs(NoBacklog):
         elif error is None or isinstance(error, StoreUncertain):
             self._states.await_history(state, batch)
         if isinstance(error, StoreUncertain):
-            self._uncertain[job_id] = (claim.sequence, claim.deliveries)
+            self._uncertain[job_id] = DoubtfulClaim(claim, batch)
         if error is not None:
             raise error
 
-    async def _check_lead(self, state: CachedState, claim: TurnClaim) -> None:
+    async def _check_lead(self, state: CachedState, claim: TurnClaim, batch: Batch | None) -> None:
         """Raises StoreUncertain where this process stood still meanwhile and another node went on."""
         if self._liveness.lasts(state.period):
             return
         job_id = claim.entry.job_id
+        self._uncertain[job_id] = DoubtfulClaim(claim, batch)
         try:
             latest = await self._store.sequence(job_id)
         except StoreError as error:
@@ -289,6 +317,7 @@ class ClusterJobs(NoBacklog):
             raise StoreUncertain(
                 f"another node went on with the job {job_id!r}; read it before you repeat", is_public=True
             )
+        del self._uncertain[job_id]
 
     def _check_age(self, state: CachedState) -> None:
         """Raises StoreUnavailable where the turn must not commit any more."""

@@ -5,9 +5,13 @@ gone: this program takes no turn beside them (`NodeHeartbeat.enter`).
 """
 
 from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.moments import MINUTE
 from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.persistence.common.row_state import OldState, read_old_state
-from scheduler_service.ports.cluster import QueueTurn
+from scheduler_service.ports.cluster import ClaimedJob, QueueTurn
+
+BROUGHT_WITHIN_MS = 30 * MINUTE
+"""Deliveries that are done are known for an hour (`ClusterStore.prune`)."""
 
 
 class OldStates:
@@ -19,17 +23,24 @@ class OldStates:
         self._clock = node.clock
         self._holder = node.holder
 
-    async def read(self, job_id: str) -> OldState | None:
+    async def read(self, row: ClaimedJob) -> OldState | None:
         """The newest state of a job, or None. Raises StoreError."""
-        found = [await self._store.old_copy(job_id), await self._sidecar.get(job_id)]
+        job_id = row.entry.job_id
+        if row.state is not None:
+            return read_old_state(row.state)
+        found = [await self._store.old_copy(job_id, row.sequence), await self._sidecar.get(job_id)]
         states = [read_old_state(raw) for raw in found if raw]
         return max(states, key=lambda state: state.sequence, default=None)
 
-    async def bring(self, state: OldState) -> list[Delivery]:
-        """The deliveries that this node has to send. Raises StoreError."""
+    async def bring(self, state: OldState, at: int) -> list[Delivery]:
+        """The deliveries that this node has to send, of the turn of `at` (steady ms). Raises StoreError.
+
+        After some time none: the old nodes have sent them, and what is done is not kept for ever.
+        """
+        now = self._clock.now().steady
         if state.queued:
-            now = self._clock.now().steady
             await self._store.enqueue(QueueTurn(state.entry.uid, state.sequence, now, state.queued))
-        if state.deliveries or state.remembered:
-            await self._store.keep(state.deliveries, state.remembered, self._holder)
-        return await self._store.unsent(state.deliveries, self._holder) if state.deliveries else []
+        deliveries = state.deliveries if now - at < BROUGHT_WITHIN_MS else ()
+        if deliveries or state.remembered:
+            await self._store.keep(deliveries, state.remembered, self._holder)
+        return await self._store.unsent(deliveries, self._holder) if deliveries else []

@@ -13,7 +13,7 @@ _BITS = 0xFFFFFFFF
 def make_shard_of(shards: int, pinned: Collection[str] = ()) -> ShardOf:
     """Divides ids evenly among `shards`; those of `pinned` live in shard 0, in the service's own process.
 
-    The rule never changes: files are divided by it, and read by later versions.
+    The rule never changes: jobs are divided by it, and read by later versions.
     """
     first = frozenset(pinned)
 

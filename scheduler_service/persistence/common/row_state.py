@@ -59,6 +59,7 @@ _ENCODER = msgspec.msgpack.Encoder()
 _ROWS = msgspec.msgpack.Decoder(_Packed)
 _OLD = msgspec.msgpack.Decoder(OldState)
 OLD_FORMAT = 1
+_MAPS = {bytes([first]) for first in (*range(0x80, 0x90), 0xDE, 0xDF)}
 
 
 def write_row_state(state: RowState) -> bytes:
@@ -76,6 +77,11 @@ def read_row_state(raw: bytes) -> RowState:
         raise StoreUnavailable(f"the state in the row of a job cannot be read: {error}") from error
     _check_format(packed.format, FORMAT)
     return RowState(packed.document, tuple(unpack_batches(packed.batches)), packed.messages)
+
+
+def is_old_state(raw: bytes) -> bool:
+    """Whether 0.1.0 or 0.2.0 have written it: as a map of MessagePack, not as an array."""
+    return raw[:1] in _MAPS
 
 
 def read_old_state(raw: bytes) -> OldState:

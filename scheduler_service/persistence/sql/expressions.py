@@ -118,13 +118,14 @@ class GuardedUpsert(msgspec.Struct, frozen=True):
 
     The first of `columns` is the key. `given` are numbers that come with each row, after its columns, and are
     not stored. `guard` is a condition that all databases understand, over the row that is there, by the
-    table's name, and the new one, as `given`.
+    table's name, and the new one, as `given`. Only rows with `adds`, a condition over the new one, are added.
     """
 
     table: sa.Table
     columns: tuple[str, ...]
     given: tuple[str, ...]
     guard: str
+    adds: str = ""
 
     @property
     def key(self) -> str:

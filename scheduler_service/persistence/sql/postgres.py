@@ -191,7 +191,8 @@ def _compose_guarded(upsert: GuardedUpsert) -> bytes:
     kinds = [array_of(columns[name].type)[0] for name in upsert.columns] + ["bigint[]"] * len(upsert.given)
     names, own = quoted((*upsert.columns, *upsert.given)), quoted(upsert.columns)
     key, arrays = f'"{upsert.key}"', ",".join(f"%b::{kind}" for kind in kinds)
-    new = f"SELECT {own} FROM given WHERE {key} NOT IN (SELECT {key} FROM changed)"  # noqa: S608
+    may_add = f" AND ({upsert.adds})" if upsert.adds else ""
+    new = f"SELECT {own} FROM given WHERE {key} NOT IN (SELECT {key} FROM changed){may_add}"  # noqa: S608
     parts = (
         f"given ({names}) AS (SELECT * FROM unnest({arrays}))",  # noqa: S608
         f"changed AS ({write_replacement(upsert, 'given')} RETURNING given.{key})",

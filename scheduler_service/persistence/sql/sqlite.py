@@ -36,6 +36,7 @@ from scheduler_service.persistence.sql.expressions import (
 )
 from scheduler_service.persistence.sql.shared_dialects import (
     OnConflict,
+    quoted,
     write_addition,
     write_replacement,
     write_upsert,
@@ -164,11 +165,10 @@ class SqliteDialect(OnConflict):
     ) -> set[object]:
         raw = _driver(connection)
         update, insert = _compose_guarded(upsert)
-        own = len(upsert.columns)
         return {
             row[0]
             for row in rows
-            if raw.execute(update, row).rowcount > 0 or raw.execute(insert, row[:own]).rowcount > 0
+            if raw.execute(update, row).rowcount > 0 or raw.execute(insert, row).rowcount > 0
         }
 
     def row_order(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
@@ -289,8 +289,8 @@ def _compose(upsert: Upsert, rows: int) -> str:
 def _compose_guarded(upsert: GuardedUpsert) -> tuple[str, str]:
     """The statements for one row: nothing is won by more of them, there is no way to a server."""
     given = ",".join(f'? AS "{name}"' for name in (*upsert.columns, *upsert.given))
-    values = "VALUES (" + ",".join("?" * len(upsert.columns)) + ")"
-    return write_replacement(upsert, f"(SELECT {given}) AS given"), write_addition(upsert, values)
+    new = f"SELECT {quoted(upsert.columns)} FROM (SELECT {given}) AS given WHERE {upsert.adds or 'true'}"  # noqa: S608
+    return write_replacement(upsert, f"(SELECT {given}) AS given"), write_addition(upsert, new)
 
 
 class _Brief(msgspec.Struct, frozen=True):

@@ -18,7 +18,13 @@ from scheduler_service.ports.state import Remembered
 
 _JOBS = tuple(column.name for column in jobs.c)
 _values_of = itemgetter(*_JOBS)
-CLAIMS = GuardedUpsert(table=jobs, columns=_JOBS, given=("expected",), guard="jobs.sequence = given.expected")
+CLAIMS = GuardedUpsert(
+    table=jobs,
+    columns=_JOBS,
+    given=("expected",),
+    guard="jobs.sequence = given.expected",
+    adds="given.expected <= 0",  # a turn of a job that was forgotten meanwhile must not bring it back
+)
 DEFINITIONS = Upsert(
     table=definitions,
     columns=("uid", "revision", "job_id", "created_at", "text"),

@@ -43,7 +43,7 @@ from scheduler_service.ports.errors import DeliveryUnreadable, StoreConflict, St
 from scheduler_service.ports.state import NoteDamaged, Remembered, Settlement
 
 ANSWER_KEPT_MS = 24 * HOUR
-_CLAIM = ("sequence", "node", "boot", "due_wall", "due_steady", "turn_state", "is_first")
+_CLAIM = ("sequence", "node", "boot", "due_wall", "due_steady", "turn_state", "is_first", "claimed_at")
 _IDS: sa.BindParameter[str] = sa.bindparam("job_ids", type_=sa.Text)
 _LOAD = sa.select(*ENTRY, *(jobs.c[name] for name in _CLAIM)).where(IsIn(jobs.c.job_id, _IDS))
 _SEQUENCE = sa.select(jobs.c.job_id, jobs.c.sequence).where(IsIn(jobs.c.job_id, _IDS))
@@ -75,8 +75,9 @@ class SharedStore:
         found: int | None = await self._database.read_together(_sequence_all, job_id)
         return found
 
-    async def old_copy(self, job_id: str) -> bytes | None:
-        row = await self._database.first(sa.select(copies.c.state).where(copies.c.job_id == job_id))
+    async def old_copy(self, job_id: str, sequence: int) -> bytes | None:
+        is_its = (copies.c.job_id == job_id) & (copies.c.sequence == sequence)
+        row = await self._database.first(sa.select(copies.c.state).where(is_its))
         return None if row is None else bytes(row.state)
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
@@ -250,7 +251,7 @@ def _load_all(connection: sa.Connection, job_ids: Sequence[str]) -> list[Claimed
     """Each job after its latest turn, None where there is none."""
     found = {}
     for row in connection.execute(_LOAD, {"job_ids": write_ids(job_ids)}):
-        sequence, node, boot, wall, steady, state, is_first = row[len(ENTRY) :]
+        sequence, node, boot, wall, steady, state, is_first, at = row[len(ENTRY) :]
         entry = read_entry(row[: len(ENTRY)])
         found[entry.job_id] = ClaimedJob(
             entry,
@@ -259,6 +260,7 @@ def _load_all(connection: sa.Connection, job_ids: Sequence[str]) -> list[Claimed
             Due(wall, steady),
             None if state is None else bytes(state),
             bool(is_first),
+            at,
         )
     return [found.get(job_id) for job_id in job_ids]
 

@@ -13,8 +13,12 @@ IS_FIRST = sa.text("is_first = 1")
 
 
 def upgrade() -> None:
-    """The rows stay as they are."""
+    """What was created in arrays and had no turn since lies in its copy."""
     op.add_column("jobs", sa.Column("is_first", sa.SmallInteger, nullable=False, server_default="0"))
     op.create_index(
         "jobs_first", "jobs", ["due_wall", "job_id"], sqlite_where=IS_FIRST, postgresql_where=IS_FIRST
+    )
+    op.execute(
+        "UPDATE jobs SET is_first = 1 WHERE execute_number = 0 AND revision = 1 AND EXISTS "
+        "(SELECT 1 FROM copies WHERE copies.job_id = jobs.job_id AND copies.sequence = jobs.sequence)"
     )

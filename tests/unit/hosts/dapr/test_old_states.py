@@ -76,6 +76,17 @@ async def test_what_the_shared_tables_lack_comes_there_once(cluster: DaprHouse) 
     assert await cluster.node.shared.recall("trigger/job", "key", 0) == kept
 
 
+async def test_a_state_of_an_old_node_may_lie_in_its_row(cluster: DaprHouse) -> None:
+    """At qos 0, and until the second turn of a job."""
+    await cluster.create(timer={"dueTime": "60s", "period": "60s"})
+    packed = await grow_old(cluster)
+    await write(cluster, packed)
+    cluster.world.state.clear()
+    await cluster.crash()
+    await cluster.advance(60_000)
+    assert [record.execute_number for record in cluster.finished("job")] == [1]
+
+
 async def test_the_newer_of_a_copy_and_the_actor_store_counts(cluster: DaprHouse) -> None:
     """A sidecar may have written an older state over what a copy beside the claim has."""
     await cluster.create()
@@ -83,7 +94,8 @@ async def test_the_newer_of_a_copy_and_the_actor_store_counts(cluster: DaprHouse
     await cluster.trigger()
     await cluster.settle()
     newer = await grow_old(cluster)
-    row = {"job_id": "job", "sequence": 2, "state": newer, "at": 0}
+    claimed = await cluster.node.shared.sequence("job")
+    row = {"job_id": "job", "sequence": claimed, "state": newer, "at": 0}
     await cluster.database.write(
         lambda connection: connection.execute(sa.insert(copies).values(row)) and None
     )

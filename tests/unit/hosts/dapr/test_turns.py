@@ -79,6 +79,30 @@ async def test_deliveries_of_a_lost_claim_are_sent_though_another_node_went_on(c
     assert await cluster.node.shared.deliveries("", 10) == []
 
 
+async def test_a_claim_that_lands_late_brings_what_belongs_to_it(cluster: DaprHouse) -> None:
+    """Whoever looked did not find it, and took the turn anew; its notification is sent once all the same."""
+    cluster.sender.hold(URL)
+    await cluster.create(notification=[TOLD])
+    await cluster.trigger()
+    await cluster.settle()
+    shared, claim, late = cluster.node.shared, cluster.node.shared.claim, list[TurnClaim]()
+
+    async def lose(one: TurnClaim) -> None:
+        if not late:
+            late.append(one)
+            raise StoreUncertain("the server is gone")
+        shared.claim = claim  # type: ignore[method-assign]
+        await claim(late[0])  # the server had it all the time
+        await claim(one)
+
+    shared.claim = lose  # type: ignore[method-assign]
+    cluster.sender.release(URL)
+    await cluster.advance(15_000)
+    assert cluster.sender.urls() == [URL, HOOK]
+    assert cluster.executions() == {1: State.SUCCEEDED}
+    assert await shared.deliveries("", 10) == []
+
+
 async def test_a_turn_over_an_older_state_is_taken_anew(cluster: DaprHouse) -> None:
     """The job was at another node and came back without a word: it is read again, and goes on from there."""
     await cluster.create()

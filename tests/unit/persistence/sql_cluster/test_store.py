@@ -7,6 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler_service.domain.effects import PublishParts
+from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.leases import QueueQuery
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
@@ -42,7 +43,17 @@ async def test_who_reads_an_older_turn_never_writes(store: ClusterStore) -> None
         with pytest.raises(StoreConflict):
             await store.shared.claim(TurnClaim(entry(), Due(), expected, 7, holder, 100_000))
     row = await store.shared.load("job")
-    assert row == ClaimedJob(entry(), 5, ONE, Due(), b"fifth")
+    assert row == ClaimedJob(entry(), 5, ONE, Due(), b"fifth", at=1_000)
+
+
+async def test_a_turn_of_a_forgotten_job_does_not_bring_it_back(store: ClusterStore) -> None:
+    """Another node has destroyed it, and its row was removed: who still takes it for living is refused."""
+    await store.shared.claim(TurnClaim(entry(), Due(), 0, 5, ONE, 1_000))
+    await store.shared.claim(TurnClaim(entry(state=JobState.DESTROYED), Due(), 5, 6, TWO, 1_000))
+    assert await store.shared.forget("job")
+    with pytest.raises(StoreConflict):
+        await store.shared.claim(TurnClaim(entry(), Due(), 5, 7, ONE, 2_000))
+    assert await store.shared.load("job") is None
 
 
 async def test_all_that_a_turn_writes_is_one_transaction(store: ClusterStore) -> None:
