@@ -63,15 +63,18 @@ def _refuse_store(url: str) -> str:
         raise ValueError("the jobs' state lies in the folder store.data (--data); leave store.url out")
     raise ValueError(
         "the jobs' state does not lie in Redis any more. With the version that wrote it save the definitions "
-        "('punctual jobs list', 'punctual jobs get ID -o json'), pause the jobs with drain=true and stop it; "
-        "then start this one without store.url and 'punctual jobs apply -f FILE'. Contexts of qos 1 may lie "
-        "in Redis: contexts.url"
+        "('punctual jobs list'; of what 'punctual jobs get ID -o json' prints the member definition), pause "
+        "the jobs with drain=true and stop it; then start this one without store.url, with --new-state, and "
+        "'punctual jobs apply -f FILE' (docs/operations.md). Contexts of qos 1 may lie in Redis: contexts.url"
     )
 
 
 def _check_contexts(url: str) -> str:
     if url not in ("sql", "dapr"):
-        read_address(url)
+        try:
+            read_address(url)
+        except ValueError as error:
+            raise ValueError(f'{error}; or "sql": in the rows of the jobs') from None
     return url
 
 

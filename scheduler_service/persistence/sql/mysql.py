@@ -4,6 +4,7 @@ import contextlib
 import socket
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, NoReturn, cast
 
 import msgspec
@@ -58,6 +59,9 @@ STATEMENT_BYTES = 16 << 10
 DEADLOCK, CHANGED_SINCE, PACKET_TOO_LARGE = 1213, 1020, 1153
 _PACKET, _HAS_TURN = "max_allowed_packet", "has_turn"
 _BOTH = ("mysql", "mariadb")
+FILES = frozenset(("ssl_ca", "ssl_cert", "ssl_key"))
+PARAMETERS = FILES | {"charset", "ssl_verify_cert", "ssl_verify_identity", "unix_socket"}
+"""What an address may say behind `?`."""
 TEXT = "LONGTEXT CHARACTER SET utf8mb4"
 _encode = msgspec.json.Encoder().encode
 
@@ -78,6 +82,7 @@ class MysqlDialect(OnServer):
     def __init__(self, *, url: str, subject: str) -> None:
         """Raises StoreUnavailable where `url` is not an address; opens no connection yet."""
         address = read_address(url, url.partition(":")[0])
+        _check(address)
         self.subject = (
             f"{subject} in MariaDB or MySQL at {address.host or 'this machine'}:{address.port or PORT}"
         )
@@ -217,6 +222,18 @@ class MysqlDialect(OnServer):
 
 def _is_mariadb(version: str) -> bool:
     return "MariaDB" in version
+
+
+def _check(address: sa.URL) -> None:
+    """Raises StoreUnavailable for what the driver would not say in words."""
+    if not address.database:
+        raise StoreUnavailable("database.url names no database; write mysql://USER:PASSWORD@HOST:PORT/NAME")
+    for name, value in address.query.items():
+        if name not in PARAMETERS:
+            known = ", ".join(sorted(PARAMETERS))
+            raise StoreUnavailable(f"database.url has the unknown parameter {name!r}; known are {known}")
+        if name in FILES and not Path(str(value)).is_file():
+            raise StoreUnavailable(f"database.url: {name} names {str(value)!r}, which is not a file")
 
 
 def _number(version: str) -> tuple[int, ...]:

@@ -182,6 +182,23 @@ def test_a_turn_ends_with_its_transaction(mariadb_url: str) -> None:
     other.close()
 
 
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("mysql://root@127.0.0.1:1", "names no database"),
+        ("mysql://root@127.0.0.1:1/", "names no database"),
+        ("mysql://root:s3cret@127.0.0.1:1/x?nosuch=1", "unknown parameter 'nosuch'"),
+        ("mysql://root@127.0.0.1:1/x?connect_timeout=abc", "unknown parameter 'connect_timeout'"),
+        ("mysql://root@127.0.0.1:1/x?ssl_ca=/nosuch", "ssl_ca names '/nosuch', which is not a file"),
+    ],
+)
+def test_a_wrong_address_is_refused_in_words(url: str, said: str) -> None:
+    """Before anything is asked for, and without its password."""
+    with pytest.raises(StoreUnavailable, match=said) as found:
+        HistoryDatabase(url=url)
+    assert "s3cret" not in str(found.value)
+
+
 def test_a_wrong_password_is_not_repeated(mariadb_server: str) -> None:
     """The server's words and the address; of a database that is missing its name."""
     with pytest.raises(StoreUnavailable, match=r"Access denied for user 'nobody'.*\(1045\)") as found:
