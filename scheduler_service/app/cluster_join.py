@@ -85,10 +85,10 @@ def node_wire(node: Node, now: int, skew: int) -> Mapping[str, object]:
 
 
 async def keep_app_id(nodes: ClusterNodes, app_id: str) -> None:
-    """Actor state is stored under the app id. Raises StoreUnavailable where daprd runs under another one."""
+    """Reminders and contexts lie under it. Raises StoreUnavailable where daprd runs under another one."""
     known = await nodes.keep_app_id(app_id)
     if known != app_id:
         raise StoreUnavailable(
-            f"the jobs' state lies under the app id {known!r}, and this daprd runs as {app_id!r}: "
-            f"start daprd with --app-id {known}"
+            f"the jobs' reminders and contexts lie under the app id {known!r}, and this daprd runs as "
+            f"{app_id!r}: start daprd with --app-id {known}"
         )

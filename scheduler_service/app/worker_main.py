@@ -202,7 +202,7 @@ def bind(log: Log, **bound: object) -> Log:
 
 
 async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Log) -> OpenShard:
-    """The host of one shard over its own file; nothing fires before its `start`. Raises StoreError."""
+    """The host of one shard of the jobs; nothing fires before its `start`. Raises StoreError."""
     settings = Settings.model_validate_json(config.settings)
     loaded = Loaded(settings, config.sources, config.has_file)
     telemetry = Telemetry(settings=settings, log=log)

@@ -39,7 +39,7 @@ class Job(ActorInterface):
 
 
 class JobActor(Actor, Job, Remindable):
-    """One job. A turn reads and writes its state without the SDK, under a lock of its own."""
+    """One job. A turn is taken without the SDK's state, under a lock of its own."""
 
     def __init__(self, ctx: ActorRuntimeContext, actor_id: ActorId, turns: Turns) -> None:
         super().__init__(ctx, actor_id)

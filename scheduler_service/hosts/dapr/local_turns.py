@@ -83,7 +83,7 @@ class LocalTurns:
     async def _is_current(self, cached: CachedJob, event: Event) -> bool:
         """Whether the job in memory is the one in the store, here, and nobody else's in part.
 
-        All else is left to the turn that daprd delivers: loads, repairs, handovers, lost calls.
+        All else is left to the turn that daprd delivers: loads, handovers, lost calls.
         """
         job_id, handovers = cached.job_id, self._local.handovers
         if self._leaving.has_begun:

@@ -21,7 +21,7 @@ remembered = sa.Table(
 sa.Index("remembered_created", remembered.c.created_at)
 sa.Index("remembered_job", remembered.c.job_id)
 
-# A delivery that is done stays for a while, so that its job's state, read late, does not bring it back.
+# A delivery that is done stays for a while, so that a state of 0.1.0, read late, does not bring it back.
 outbox = sa.Table(
     "outbox",
     metadata,

@@ -7,7 +7,6 @@ from typing import Any
 from scheduler_service.domain.execution import DeliveryState, ExecutionState
 from scheduler_service.domain.moments import DAY, Now, rfc3339
 from scheduler_service.domain.records import Exchange, ExecutionRecord, FiringRecord, Record, StepEnded
-from scheduler_service.persistence.common.last_outcomes import read_last_outcome
 from scheduler_service.persistence.common.pagination import CursorError, cut_page, read_position, value_of
 from scheduler_service.persistence.history.answer_room import AnswerRoom
 from scheduler_service.persistence.history.day_figures import Figures
@@ -32,6 +31,7 @@ from scheduler_service.ports.catalogue import (
     tally_of,
 )
 from scheduler_service.ports.state import Remembered
+from tests.unit.api.last_outcomes import read_last_outcome
 
 START = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 
