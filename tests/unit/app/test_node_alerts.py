@@ -12,7 +12,7 @@ from scheduler_service.hosts.dapr.node import Cluster
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
 from scheduler_service.persistence.sql_cluster.store import SharedStore
-from scheduler_service.ports.cluster import Node
+from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node
 from scheduler_service.settings import load_settings
 from tests.manual_clock import ManualClock
 
@@ -64,7 +64,7 @@ async def test_a_node_without_heartbeats_is_found_and_another_leads() -> None:
 async def _enter(nodes: Nodes, clock: ManualClock, database: SharedDatabase, name: str) -> Cluster:
     epoch = await nodes.next_epoch()
     now = clock.now()
-    said = Node(name, str(epoch), f"http://{name}", "0", "running", now.wall, now.steady, 0, 0)
+    said = Node(name, str(epoch), f"http://{name}", "0", "running", now.wall, now.steady, 0, 0, TURNS_IN_ROWS)
     heartbeat = NodeHeartbeat(nodes=nodes, clock=clock, node=said, log=_ignore)
     await heartbeat.enter()
     return Cluster(store=SharedStore(database=database), nodes=nodes, heartbeat=heartbeat, epoch=epoch)
