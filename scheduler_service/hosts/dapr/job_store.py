@@ -251,21 +251,20 @@ class ClusterJobs(NoBacklog):
         came later.
         """
         job_id = row.entry.job_id
-        doubtful = self._uncertain.pop(job_id, None)
+        doubtful = self._uncertain.get(job_id)
         if doubtful is None:
             return
-        claim = doubtful.claim
+        claim, is_latest = doubtful.claim, row.sequence == doubtful.claim.sequence
         if row.sequence == claim.expected:
             self._uncertain[job_id] = msgspec.structs.replace(doubtful, is_given_up=True)
             return
-        if row.sequence == claim.sequence:
-            if not doubtful.is_given_up:
-                return
-            if doubtful.batch is not None:
-                self._states.await_history(state, doubtful.batch)
-                self._take_over((doubtful.batch,), ())
-        if claim.deliveries:
+        if claim.deliveries and (doubtful.is_given_up or not is_latest):
+            # Before the doubt is over: an error here leaves it to the next load.
             self._take_over((), await self._store.unsent(claim.deliveries, self._holder))
+        del self._uncertain[job_id]
+        if is_latest and doubtful.is_given_up and doubtful.batch is not None:
+            self._states.await_history(state, doubtful.batch)
+            self._take_over((doubtful.batch,), ())
 
     async def _put_contexts(self, commit: Commit) -> ApartCommit:
         """What is to be claimed: `commit`, or the same with its contexts put elsewhere."""

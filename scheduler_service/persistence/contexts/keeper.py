@@ -131,10 +131,6 @@ class ContextKeeper:
             stored = again
         return stored
 
-    def forget(self, job_id: str) -> None:
-        """The job is another process's from now on."""
-        self._jobs.pop(job_id, None)
-
     def find_unused(self, stored: StoredJob | None, versions: Iterable[int]) -> list[int]:
         """Those of a job's `versions` that an earlier start has left, and its row does not name."""
         document = None if stored is None else stored.document

@@ -1,10 +1,12 @@
 """Turns on a job that two nodes may take."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
 
+from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.events import Destroyed, Triggered
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Recalled, Started
@@ -66,8 +68,19 @@ async def test_an_answer_of_which_nobody_heard_is_known(cluster: DaprHouse) -> N
     assert cluster.executions() == {1: State.SUCCEEDED}
 
 
-async def test_deliveries_of_a_lost_claim_are_sent_though_another_node_went_on(cluster: DaprHouse) -> None:
+@pytest.mark.parametrize("is_away", [False, True], ids=["at once", "after an error"])
+async def test_deliveries_of_a_lost_claim_are_sent_though_another_node_went_on(
+    cluster: DaprHouse, is_away: bool
+) -> None:
     """They are this node's in the outbox, and nobody else adopts them while it lives."""
+    shared, unsent = cluster.node.shared, cluster.node.shared.unsent
+
+    async def refuse(*given: Any) -> list[Delivery]:
+        shared.unsent = unsent  # type: ignore[method-assign]
+        raise StoreUnavailable("the server is gone")
+
+    if is_away:
+        shared.unsent = refuse  # type: ignore[method-assign]
     cluster.sender.hold(URL)
     await cluster.create(notification=[TOLD])
     await cluster.trigger()
