@@ -7,6 +7,7 @@ from scheduler_service.domain.events import FeedbackArrived
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Taken
 from scheduler_service.engine.scope import feedback_token
+from scheduler_service.hosts.dapr.sidecar import ActorMissing
 from tests.conformance.hosts.houses import DaprHouse
 from tests.unit.hosts.house import asynchronous
 
@@ -97,3 +98,18 @@ async def test_a_sidecar_that_does_not_write_costs_no_turn(cluster: DaprHouse) -
     await cluster.advance(20_000)
     await end(cluster)
     assert cluster.executions() == {1: State.SUCCEEDED}
+
+
+async def test_an_actor_that_is_not_here_keeps_no_other_job_from_writing(cluster: DaprHouse) -> None:
+    """It is refused for itself alone, and its contexts are in its row."""
+
+    def refuse(node: str, actor_id: str) -> None:
+        if actor_id == "job":
+            raise ActorMissing("actor instance is missing")
+
+    cluster.world.before_save = refuse
+    await begin(cluster)
+    await cluster.create("other", **asynchronous(qos=1, timeoutSeconds=600))
+    await cluster.trigger("other")
+    await cluster.settle()
+    assert {name.partition("||")[0] for name in cluster.world.state} == {"other"}

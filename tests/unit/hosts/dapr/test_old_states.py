@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.events import Created, FeedbackArrived
 from scheduler_service.domain.execution import ExecutionState as State
+from scheduler_service.domain.moments import HOUR
 from scheduler_service.domain.replies import Started, Taken
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.scope import feedback_token
@@ -28,13 +29,20 @@ KEY = b"k" * 32
 GONE = Holder("gone", "0")
 
 
-async def grow_old(cluster: DaprHouse, job_id: str = "job", **members: Any) -> bytes:
-    """The node dies, and what its row says of the job lies where 0.1.0 has put it; its state, packed."""
+async def grow_old(cluster: DaprHouse, job_id: str = "job", age: int = 0, **members: Any) -> bytes:
+    """The node dies, and what its row says of the job lies where 0.1.0 has put it; its state, packed.
+
+    The row was claimed `age` ms ago.
+    """
     row = await cluster.node.shared.load(job_id)
     assert row is not None
     kept = read_row_state(row.state or b"")
     old = OldState(1, row.sequence, GONE, row.entry, row.due, kept.document, **members)
-    bare = sa.update(jobs).where(jobs.c.job_id == job_id).values(turn_state=None, node="gone", boot="0")
+    bare = (
+        sa.update(jobs)
+        .where(jobs.c.job_id == job_id)
+        .values(turn_state=None, node="gone", boot="0", claimed_at=cluster.clock.now().steady - age)
+    )
     await cluster.database.write(lambda connection: connection.execute(bare) and None)
     packed = msgspec.msgpack.encode(old)
     cluster.world.state[job_id] = msgspec.json.encode(base64.b64encode(packed).decode())
@@ -74,6 +82,15 @@ async def test_what_the_shared_tables_lack_comes_there_once(cluster: DaprHouse) 
     sent = [url for target in cluster.targets for url in target.urls()]
     assert sent.count(told.request.url) == 1
     assert await cluster.node.shared.recall("trigger/job", "key", 0) == kept
+
+
+async def test_what_was_told_long_ago_is_told_no_more(cluster: DaprHouse) -> None:
+    """The delivery was done, and is not known any more (`prune`): the old state has it still."""
+    await cluster.create()
+    await grow_old(cluster, age=HOUR, deliveries=(delivery(1, uid="uid1", job_id="job", durable=True),))
+    await cluster.host.read("job")
+    await cluster.advance(20_000)
+    assert [url for target in cluster.targets for url in target.urls()] == []
 
 
 async def test_a_state_of_an_old_node_may_lie_in_its_row(cluster: DaprHouse) -> None:
