@@ -1,6 +1,7 @@
 """What every test shares: the long sweeps' switch, the conformance data, and what a skip means under CI."""
 
 import gc
+import inspect
 import json
 import os
 import signal
@@ -48,6 +49,15 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> None:
+    """Refuses fixtures that would keep their event loop, of whatever kind, for the tests of other folders."""
+    function = inspect.unwrap(fixturedef.func)
+    kept = fixturedef.scope in ("session", "package")
+    if kept and (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
+        pytest.fail(f"{fixturedef.argname} is async: its scope is at most `module`")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

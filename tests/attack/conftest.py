@@ -1,6 +1,6 @@
 """What the attacks share: a parent of processes, and servers of hostile targets."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 
 import pytest
@@ -11,9 +11,9 @@ from tests.unit.transport.servers import Stage
 
 
 @pytest.fixture(scope="session")
-async def fleet(anyio_backend: str) -> AsyncIterator[Fleet]:
+def fleet() -> Iterator[Fleet]:
     """Services in processes of their own; they are gone after the tests."""
-    async with open_fleet() as opened:
+    with open_fleet() as opened:
         yield opened
 
 

@@ -1,7 +1,7 @@
 """What the fault tests share: a parent of processes, and a Redis for each worker."""
 
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -16,9 +16,9 @@ DATABASES = 4_096
 
 
 @pytest.fixture(scope="session")
-async def fleet(anyio_backend: str) -> AsyncIterator[Fleet]:
+def fleet() -> Iterator[Fleet]:
     """Services in processes of their own; they are gone after the tests."""
-    async with open_fleet() as opened:
+    with open_fleet() as opened:
         yield opened
 
 

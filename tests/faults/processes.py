@@ -5,11 +5,13 @@ import itertools
 import json
 import os
 import signal
+import subprocess
 import sys
-from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import httpx
@@ -58,28 +60,32 @@ class Caller:
 
 
 class Fleet:
-    """The parent process of the services of one test."""
+    """The parent process of services, which serves tests on any event loop: a run hears on its own."""
 
-    def __init__(self, parent: Process) -> None:
+    def __init__(self, parent: "subprocess.Popen[bytes]") -> None:
         self._parent = parent
         self._numbers = itertools.count(1)
-        self._runs: dict[int, Run] = {}
+        self._runs: dict[int, tuple[Run, asyncio.AbstractEventLoop]] = {}
 
     def start(self, folder: Path, **members: Any) -> "Run":
         """Starts a service over `folder`; `members` are those of `Order`."""
         number = next(self._numbers)
         order = Order(run=number, folder=str(folder), log=f"{folder}.log", **members)
-        run = self._runs[number] = Run(order)
+        run = Run(order)
+        self._runs[number] = run, asyncio.get_running_loop()
         assert self._parent.stdin is not None
         self._parent.stdin.write(msgspec.json.encode(order) + b"\n")
+        self._parent.stdin.flush()
         return run
 
-    async def listen(self) -> None:
+    def listen(self) -> None:
         """Hands what the processes tell to their runs, until there is nothing more."""
         assert self._parent.stdout is not None
-        async for line in self._parent.stdout:
+        for line in self._parent.stdout:
             told = json.loads(line)
-            self._runs[told["run"]].hear(told)
+            run, loop = self._runs[told["run"]]
+            with suppress(RuntimeError):  # its test is over, and so is the loop
+                loop.call_soon_threadsafe(run.hear, told)
 
 
 class Run(Caller):
@@ -176,18 +182,17 @@ class Run(Caller):
                 await self._changed.wait()
 
 
-@asynccontextmanager
-async def open_fleet() -> AsyncIterator[Fleet]:
+@contextmanager
+def open_fleet() -> Iterator[Fleet]:
     """A parent that forks services; it and they are gone afterwards."""
-    parent = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.faults.victim", stdin=PIPE, stdout=PIPE, cwd=ROOT
-    )
-    fleet = Fleet(parent)
-    listening = asyncio.create_task(fleet.listen())
-    try:
-        yield fleet
-    finally:
-        assert parent.stdin is not None
-        parent.stdin.close()
-        await parent.wait()
-        await listening
+    command = [sys.executable, "-m", "tests.faults.victim"]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, cwd=ROOT) as parent:
+        fleet = Fleet(parent)
+        listening = threading.Thread(target=fleet.listen)
+        listening.start()
+        try:
+            yield fleet
+        finally:
+            assert parent.stdin is not None
+            parent.stdin.close()
+            listening.join()

@@ -71,7 +71,7 @@ async def main() -> None:
     given = parser.parse_args()
     if unknown := set(given.names) - set(attacks):
         parser.error(f"no attack {', '.join(sorted(unknown))}; there are {', '.join(sorted(attacks))}")
-    async with open_fleet() as fleet:
+    with open_fleet() as fleet:
         for name in given.names or sorted(attacks):
             await run(fleet, name, attacks[name], given.seconds)
 
