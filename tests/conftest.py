@@ -2,22 +2,18 @@
 
 import gc
 import inspect
-import json
 import os
 import signal
-from collections.abc import Generator
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import conformance_data
 from tests.costs import Costs
 
-ROOT = Path(__file__).resolve().parent.parent
 # Of its limit, which counts from before its fixtures.
 NEARLY = 0.9
-CONFORMANCE = ROOT.parent / "shared" / "conformance"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -73,7 +69,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Under CI a skip is a failure, but for programs that no package index has (`elsewhere`).
+    """Under CI a skip is a failure, but for programs of no package index and data of no public clone.
 
     A test that ran into its limit of time has failed, whatever it made of the exception that told it so.
     """
@@ -82,7 +78,7 @@ def pytest_runtest_makereport(
     if report.passed and limit and call.duration >= NEARLY * limit:
         report.outcome = "failed"
         report.longrepr = f"it took {call.duration:.0f} s, its limit of {limit:g} s, and went on"
-    may_miss = "elsewhere" in item.keywords
+    may_miss = "elsewhere" in item.keywords or conformance_data.MISSING in str(report.longrepr)
     if report.skipped and os.environ.get("CI") and not may_miss and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped under CI, where nothing may be missing: {report.longrepr}"
@@ -102,13 +98,6 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session")
-def conformance() -> Any:
-    """Reads a file of the conformance data that lies beside the checkout; skips where it is missing."""
-
-    def read(name: str) -> list[dict[str, Any]]:
-        path = CONFORMANCE / name
-        if not path.is_file():
-            pytest.skip(f"{name} is missing: the conformance data lies beside the checkout, in ../shared")
-        return [json.loads(line) for line in path.read_bytes().splitlines()]
-
-    return read
+def conformance() -> Callable[[str], list[conformance_data.Row]]:
+    """Reads a file of the conformance data; skips where a public clone has none."""
+    return lambda name: conformance_data.rows(name.removesuffix(".jsonl"))

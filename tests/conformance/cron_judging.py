@@ -1,28 +1,12 @@
-"""Judges rows of the conformance data on cron; the data is read where it lies, beside the checkout."""
+"""Judges rows of the conformance data on cron."""
 
-import json
 from datetime import datetime, timedelta
-from functools import lru_cache
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.moments import as_moment
 from scheduler_service.timing.cron import Cron, parse_cron
 from scheduler_service.timing.zones import DAWN, Zone, load_zone
-
-Row = dict[str, Any]
-DATA = Path(__file__).resolve().parents[3] / "shared" / "conformance"
-
-
-@lru_cache
-def rows(name: str) -> list[Row]:
-    path = DATA / f"{name}.jsonl"
-    if not path.exists():
-        pytest.skip(f"the conformance data {name}.jsonl is not there")
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+from tests.conformance_data import Row
 
 
 def moment(text: str) -> int:

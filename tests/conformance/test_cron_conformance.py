@@ -6,16 +6,15 @@ What is left out, and why, stands in `cron_left_out.md` beside this file.
 from scheduler_service.timing.cron import parse_cron
 from scheduler_service.timing.zones import load_zone
 from tests.conformance.cron_judging import (
-    Row,
     faults,
     first_answer,
     judge,
     moment,
-    rows,
     walk_back,
     walk_forward,
     zone_of,
 )
+from tests.conformance_data import Row, rows
 
 DST_COLUMN = "vixie/cronos"
 

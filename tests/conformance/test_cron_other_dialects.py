@@ -9,7 +9,8 @@ from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.timing.cron import Cron, parse_cron
 from scheduler_service.timing.cron_fields import WEEKDAYS
 from scheduler_service.timing.zones import load_zone
-from tests.conformance.cron_judging import Row, judge, judge_moments, moment, rows, zone_of
+from tests.conformance.cron_judging import judge, judge_moments, moment, zone_of
+from tests.conformance_data import Row, rows
 
 UNIX = frozenset({"cronos5", "cronutils-cron4j", "saffron5"})
 CRONOS = frozenset({"cronos5", "cronos6"})

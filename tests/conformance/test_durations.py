@@ -3,32 +3,22 @@
 What is left out, and why, stands in `durations_left_out.md` beside this file.
 """
 
-import json
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.moments import as_moment
 from scheduler_service.timing.durations import Duration, parse_duration, parse_repeats, shift
 from scheduler_service.timing.times import parse_time
 from scheduler_service.timing.zones import load_zone
+from tests import conformance_data
+from tests.conformance_data import Row
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "conformance" / "durations.jsonl"
 NANOSECONDS = 1_000_000
-needs_data = pytest.mark.skipif(not DATA.exists(), reason=f"the conformance data is not at {DATA}")
 
 
-def rows(*sets: str) -> Iterator[dict[str, Any]]:
-    with DATA.open(encoding="utf-8") as lines:
-        for line in lines:
-            row = json.loads(line)
-            if row["set"] in sets:
-                yield row
+def rows(*sets: str) -> list[Row]:
+    return [row for row in conformance_data.rows("durations") if row["set"] in sets]
 
 
 def read_repeats(text: str) -> tuple[int | None, Duration] | None:
@@ -45,7 +35,7 @@ def read_time(text: str) -> int | None:
         return None
 
 
-def has_default_zone(row: dict[str, Any]) -> bool:
+def has_default_zone(row: Row) -> bool:
     """Whether the row's parser was given a zone for texts that name none."""
     naive = re.search(r"([Zz]|[+-][0-9:]+)$", row["input"][10:]) is None
     return naive and datetime.fromisoformat(row["expect"]["at"]).tzinfo is not None
@@ -57,7 +47,7 @@ def same_length(duration: Duration, months: float, days: int, nanoseconds: float
     return duration.months == months and abs(length - days * 86_400_000 - nanoseconds / NANOSECONDS) <= 1
 
 
-def fits_oracle(row: dict[str, Any]) -> bool:
+def fits_oracle(row: Row) -> bool:
     """Whether the oracle's ruling is met: its value, a refusal, or either of them."""
     read = read_repeats(row["input"])
     if row["ruling"] == "refuse":
@@ -74,17 +64,15 @@ def fits_oracle(row: dict[str, Any]) -> bool:
     return read[0] == repeats and same_length(read[1], months, answer.get("days", 0), answer["ns"])
 
 
-@needs_data
 def test_the_oracle_s_rulings() -> None:
     """SPEC section 3: what Go and dapr/kit make of a text, where that is right; else a refusal."""
     assert [row["id"] for row in rows("duration-oracle") if not fits_oracle(row)] == []
 
 
-@needs_data
 def test_iso_8601_durations() -> None:
     """A text of the grammar has its value, another is refused (SPEC section 3); `may` rows allow both."""
 
-    def is_right(row: dict[str, Any]) -> bool:
+    def is_right(row: Row) -> bool:
         expect = row["expect"]
         try:
             read = parse_duration(row["input"])
@@ -101,7 +89,6 @@ def test_iso_8601_durations() -> None:
     assert [row["id"] for row in wrong] == []
 
 
-@needs_data
 def test_units_without_p_are_no_iso_durations_but_ours() -> None:
     """SPEC section 3: texts like `3D` are refused by both grammars."""
     units = [row for row in rows("iso8601-duration") if row["input"][:1].isdigit()]
@@ -109,7 +96,6 @@ def test_units_without_p_are_no_iso_durations_but_ours() -> None:
     assert [row["id"] for row in units if read_repeats(row["input"])] == []
 
 
-@needs_data
 def test_calendar_additions_are_clamped() -> None:
     """SPEC section 3: clamped to the month's end, counted from the anchor."""
     utc = load_zone("UTC")
@@ -120,7 +106,6 @@ def test_calendar_additions_are_clamped() -> None:
         assert shift(as_moment(start), duration, 1, utc) == as_moment(end), row["id"]
 
 
-@needs_data
 def test_fixed_times() -> None:
     """SPEC section 3, times; where the data lets the product choose, it refuses or means the same."""
     for row in rows("fixed-time", "rfc3339-datetime-grammar"):
@@ -133,7 +118,6 @@ def test_fixed_times() -> None:
                 assert read == as_moment(_aware(expect["at"])), row["id"]
 
 
-@needs_data
 def test_iso_8601_times_that_are_read_mean_the_same() -> None:
     """SPEC section 3 accepts few of the forms; accepted ones mean the same as in other parsers."""
     read = 0

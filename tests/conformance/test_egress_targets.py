@@ -1,12 +1,9 @@
 """The conformance rows on egress targets: what they refuse never gets a connection (SPEC section 9)."""
 
 import asyncio
-import json
 from collections.abc import Sequence
 from contextlib import suppress
 from ipaddress import ip_address
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,10 +14,10 @@ from scheduler_service.transport.request_bytes import Hop
 from scheduler_service.transport.response_parser import ParsedResponse
 from scheduler_service.transport.sender import follow
 from scheduler_service.transport.service_urls import ServiceUrls
+from tests.conformance_data import Row, rows
+from tests.rows import Failures
 from tests.static_directory import StaticDirectory
 
-_DATA = Path(__file__).parents[2].parent / "shared" / "conformance" / "ssrf_targets.jsonl"
-_ROWS = [json.loads(line) for line in _DATA.read_text().splitlines()] if _DATA.exists() else []
 _SERVICES = ServiceUrls(
     directory=StaticDirectory(
         addresses={"serviceName": "http://10.0.0.7:8080/base", "main": "http://10.0.0.8"}
@@ -30,13 +27,11 @@ _SERVICES = ServiceUrls(
     vouched=lambda _: True,
 )
 
-pytestmark = pytest.mark.skipif(not _ROWS, reason="the conformance data is not beside the checkout")
-
 
 class Answers:
     """A resolver that gives one answer after the other for a name, then the last one again."""
 
-    def __init__(self, row: dict[str, Any]) -> None:
+    def __init__(self, row: Row) -> None:
         self._table = {host: [texts] for host, texts in row.get("dns", {}).items()}
         if "dns_answers_in_order" in row:
             self._table[read_url(row["url"]).site.host] = list(row["dns_answers_in_order"])
@@ -49,7 +44,7 @@ class Answers:
         return [ip_address(text) for text in texts]
 
 
-def _admit(row: dict[str, Any], guard: Guard) -> list[Address]:
+def _admit(row: Row, guard: Guard) -> list[Address]:
     """The addresses that a sender would connect to for the row's last hop; raises TransportError."""
     url = row["url"]
     is_service = url[:8].lower() == "service:"
@@ -68,17 +63,24 @@ async def _addresses(guard: Guard, place: Target, trusted: bool) -> list[Address
     return list(await guard.admit(Route(place.site, trusted)))
 
 
-def _guard(row: dict[str, Any]) -> Guard:
+def _guard(row: Row) -> Guard:
     return Guard(policy=EgressPolicy(allow=[], deny=[]), resolver=Answers(row))
 
 
-def _needs_dns(row: dict[str, Any]) -> bool:
+def _needs_dns(row: Row) -> bool:
     return "dns" not in row and "dns_answers_in_order" not in row
 
 
-@pytest.mark.parametrize("row", _ROWS, ids=lambda row: row["id"])
-def test_verdict(row: dict[str, Any]) -> None:
+def test_verdict() -> None:
     """Each row ends as its verdict says; a rebinding name is only ever reached at the address checked."""
+    failures = Failures()
+    for row in rows("ssrf_targets"):
+        with failures.of(row["id"]):
+            _judge(row)
+    failures.raise_them(len(rows("ssrf_targets")))
+
+
+def _judge(row: Row) -> None:
     verdict = row["verdict"]
     guard = _guard(row)
     if verdict in ("refuse", "refuse_recommended"):
@@ -93,10 +95,7 @@ def test_verdict(row: dict[str, Any]) -> None:
             assert _admit(row, guard)
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in _ROWS if row["verdict"] == "refuse" and _needs_dns(row)], ids=lambda row: row["id"]
-)
-def test_refused_before_any_lookup(row: dict[str, Any]) -> None:
+def test_refused_before_any_lookup() -> None:
     """A refused spelling is refused by itself: no resolver is asked what it might mean."""
 
     class Silent:
@@ -104,5 +103,9 @@ def test_refused_before_any_lookup(row: dict[str, Any]) -> None:
             raise AssertionError(f"{host} was looked up")
 
     guard = Guard(policy=EgressPolicy(allow=[], deny=[]), resolver=Silent())
-    with pytest.raises(TransportError):
-        _admit(row, guard)
+    refused = [row for row in rows("ssrf_targets") if row["verdict"] == "refuse" and _needs_dns(row)]
+    failures = Failures()
+    for row in refused:
+        with failures.of(row["id"]), pytest.raises(TransportError):
+            _admit(row, guard)
+    failures.raise_them(len(refused))

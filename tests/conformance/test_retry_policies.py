@@ -3,19 +3,14 @@
 What is left out, and why, stands in `retry_policies_left_out.md` beside this file.
 """
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.engine.program import Policy
 from scheduler_service.engine.retry import Failure, GiveUp, judge
+from tests import conformance_data
+from tests.conformance_data import Row
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "conformance" / "retry_policies.jsonl"
-needs_data = pytest.mark.skipif(not DATA.exists(), reason=f"the conformance data is not at {DATA}")
 REASONS = {
     "no matching retrier": "no_policy",
     "retrier exhausted": "policy_spent",
@@ -24,12 +19,9 @@ REASONS = {
 UNLIMITED = 10**6
 
 
-def rows(dialect: str) -> Iterator[dict[str, Any]]:
-    with DATA.open(encoding="utf-8") as lines:
-        for line in lines:
-            row = json.loads(line)
-            if row["dialect"] == dialect and "invalid" not in row["expect"]:
-                yield row
+def rows(dialect: str) -> list[Row]:
+    ours = [row for row in conformance_data.rows("retry_policies") if row["dialect"] == dialect]
+    return [row for row in ours if "invalid" not in row["expect"]]
 
 
 def run(policies: tuple[Policy, ...], most: int, errors: list[str | None]) -> dict[str, Any]:
@@ -77,7 +69,6 @@ def asl_policy(given: dict[str, Any]) -> Policy:
     )
 
 
-@needs_data
 def test_policies_of_the_seed_document() -> None:
     """SPEC section 6: counters per policy, the first match decides also when spent, `maxRetries` over all."""
     judged = 0
@@ -88,7 +79,6 @@ def test_policies_of_the_seed_document() -> None:
     assert judged > 50
 
 
-@needs_data
 def test_policies_of_amazon_states_language() -> None:
     """Where the words mean the same, so do the policies (SPEC section 6); no cap over all of them there."""
     judged = 0
