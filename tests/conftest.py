@@ -5,6 +5,7 @@ import inspect
 import os
 import signal
 from collections.abc import Callable, Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from tests import conformance_data
 from tests.costs import Costs
 
+UNIT = Path(__file__).parent / "unit"
 # Of its limit, which counts from before its fixtures.
 NEARLY = 0.9
 
@@ -57,7 +59,11 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves the long sweeps out unless they are asked for."""
+    """Leaves the long sweeps out unless they are asked for; unit tests come last.
+
+    Those are many short files: workers that run them end together, and not one with a long file alone.
+    """
+    items.sort(key=lambda item: UNIT in item.path.parents)
     if config.getoption("--long"):
         return
     chosen = [item for item in items if "long" not in item.keywords]

@@ -13,11 +13,20 @@ CPU = "cpu"
 
 
 class Costs:
-    """A plugin of pytest: each report has the CPU of its phase, also from another process of the run."""
+    """A plugin of pytest: each report has the CPU of its phase, also from another process of the run.
+
+    At the end of a worker's last test the servers end that it shared with many: their CPU is no file's.
+    """
 
     def __init__(self) -> None:
         self._spent = 0.0
+        self._is_last = False
         self._by_file: dict[str, float] = defaultdict(float)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, nextitem: pytest.Item | None) -> None:
+        """Notes whether anything comes after this one."""
+        self._is_last = nextitem is None
 
     def pytest_runtest_logstart(self) -> None:
         """What was spent before, as for collecting, is no test's."""
@@ -28,7 +37,8 @@ class Costs:
         """Notes what the phase took."""
         report = yield
         before, self._spent = self._spent, spent_seconds()
-        report.user_properties.append((CPU, self._spent - before))
+        if not (self._is_last and report.when == "teardown"):
+            report.user_properties.append((CPU, self._spent - before))
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -13,7 +13,7 @@ from tests.simulation.trace import tell
 from tests.simulation.world import draw
 
 GROUP = 15
-USUAL = 90
+USUAL = 45
 MOST_SEEDS = 300
 SOON_FOUND = (
     "claims of qos 0 are kept in memory alone",
@@ -29,7 +29,7 @@ SOON_FOUND = (
 def groups() -> list[object]:
     """Placements, and the seeds that they live through in the usual run; many more in the long one."""
     usual = [("alone", range(first, first + GROUP)) for first in range(0, USUAL, GROUP)]
-    usual += [("dapr", range(first, first + GROUP // 3)) for first in range(0, USUAL // 5, GROUP // 3)]
+    usual += [("dapr", range(first, first + GROUP // 3)) for first in range(0, GROUP, GROUP // 3)]
     long = [("alone", range(first, first + 500)) for first in range(1_000, 11_000, 500)]
     long += [("dapr", range(first, first + 100)) for first in range(1_000, 2_000, 100)]
     marks = [pytest.mark.long, pytest.mark.timeout(900)]
@@ -71,17 +71,15 @@ def test_a_seed_is_the_same_in_every_process() -> None:
     """Whatever the hashes of strings are, which differ from process to process."""
     seed = 20
     code = f"from tests.simulation.test_simulation import told; print(told({seed}))"
-    others = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"PYTHONHASHSEED": hashes},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-        for hashes in ("1", "2")
-    ]
-    assert set(others) == {told(seed)}
+    hashes = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+    other = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONHASHSEED": hashes},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert other.stdout.strip() == told(seed)
 
 
 def told(seed: int) -> str:

@@ -30,7 +30,7 @@ CHECKS: Any = [
     response_schema_conformance,
 ]
 FREE = settings(deadline=None, suppress_health_check=list(HealthCheck), database=None)
-FEW = settings(FREE, max_examples=4)
+FEW = settings(FREE, max_examples=2)
 MANY = settings(FREE, max_examples=300)
 
 LONGEST_WAIT = 60

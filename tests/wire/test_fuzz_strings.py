@@ -6,11 +6,13 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+import pytest
 
+from tests.conformance_data import Row
 from tests.wire.service import World, data_of, definition, pointers
 
-FEWEST = 250
-"""So many of the strings are taken at least: a test that looks at those alone looks at something."""
+LEAST_SHARE = 0.85
+"""Of the strings are taken at least: a test that looks at those alone looks at something."""
 JSON = {"content-type": "application/json"}
 PATHS = (
     "/jobs/j/trigger",
@@ -20,6 +22,13 @@ PATHS = (
     "/timers/preview",
     "/jobs/j/feedback/1?token=x",
 )
+
+
+@pytest.fixture
+def strings(conformance: Any, request: pytest.FixtureRequest) -> list[Row]:
+    """Every third one of the naughty strings; `--long`: all."""
+    found: list[Row] = conformance("naughty_strings.jsonl")
+    return found[:: 1 if request.config.getoption("--long") else 3]
 
 
 async def post(client: httpx.AsyncClient, path: str, value: Any) -> httpx.Response:
@@ -48,9 +57,9 @@ async def test_bodies_are_parsed_or_refused(world: World, conformance: Any) -> N
     assert all(entry[0] == "ready" for entry in world.log)
 
 
-async def test_free_text_is_kept_as_it_is(world: World, conformance: Any) -> None:
+async def test_free_text_is_kept_as_it_is(world: World, strings: list[Row]) -> None:
     """In each free-text field of a definition: stored and returned unchanged, or 4xx; found by it as well."""
-    for row in conformance("naughty_strings.jsonl"):
+    for row in strings:
         text, job_id = row["string"], row["id"]
         posted = definition(
             jobId=job_id,
@@ -81,7 +90,7 @@ async def test_free_text_is_kept_as_it_is(world: World, conformance: Any) -> Non
         assert job_id in [one["jobId"] for one in found]
 
 
-async def test_parameters_and_bodies_reach_the_target_as_they_are(world: World, conformance: Any) -> None:
+async def test_parameters_and_bodies_reach_the_target_as_they_are(world: World, strings: list[Row]) -> None:
     """A parameter through a template, and a body's own text: never cut or interpreted (SPEC section 4)."""
     step = {
         "url": "service://jobswork/run/${$.n}?q=${$.text}",
@@ -89,24 +98,24 @@ async def test_parameters_and_bodies_reach_the_target_as_they_are(world: World, 
     }
     data_of(await world.client.post("/jobs/j", json=definition(request=[step], overlapPolicy="allow")), 201)
     sent = []
-    for number, row in enumerate(conformance("naughty_strings.jsonl")):
+    for number, row in enumerate(strings):
         answer = await post(world.client, "/jobs/j/trigger", {"text": row["string"], "n": number})
         assert answer.status_code in (200, 400, 422), row["id"]
         if answer.status_code == 200:
             sent.append((number, row["string"]))
     await world.settle()
     came = {int(one.path.rpartition("/")[2]): one for one in world.target.at("/run")}
-    assert len(sent) > FEWEST
+    assert len(sent) > LEAST_SHARE * len(strings)
     for number, text in sent:
         one = came[number]
         assert one.json == {"text": text, "in": f"<{text}>"}, text
         assert one.query.get("q", "") == text, text
 
 
-async def test_a_body_s_own_text_reaches_the_target_as_it_is(world: World, conformance: Any) -> None:
+async def test_a_body_s_own_text_reaches_the_target_as_it_is(world: World, strings: list[Row]) -> None:
     """Text of a definition without a template goes out as it stands (SPEC section 4)."""
     sent = 0
-    for row in conformance("naughty_strings.jsonl"):
+    for row in strings:
         text, job_id = row["string"], row["id"]
         step = {"url": f"service://jobswork/run/{job_id}", "body": {"text": text, "in": [text]}}
         answer = await post(world.client, f"/jobs/{job_id}", definition(request=[step], timer=None))
@@ -116,10 +125,10 @@ async def test_a_body_s_own_text_reaches_the_target_as_it_is(world: World, confo
         if answer.status_code == 201 and "${" not in text:
             assert [one.json for one in came] == [{"text": text, "in": [text]}], job_id
             sent += 1
-    assert sent > FEWEST
+    assert sent > LEAST_SHARE * len(strings)
 
 
-async def test_what_a_target_says_is_told_as_it_is(world: World, conformance: Any) -> None:
+async def test_what_a_target_says_is_told_as_it_is(world: World, strings: list[Row]) -> None:
     """Texts of a feedback pass through to notification and history unchanged (SPEC sections 5, 7)."""
     step = {"url": "service://jobswork/run?to=${schedulingFeedbackUrl}"}
     note = [{"url": "service://jobsclient/told"}]
@@ -129,7 +138,7 @@ async def test_what_a_target_says_is_told_as_it_is(world: World, conformance: An
     await world.settle()
     url = world.target.seen[0].query["to"]
     expected = []
-    for row in conformance("naughty_strings.jsonl"):
+    for row in strings:
         text = row["string"]
         said = {"message": text, "progress": "1/2", "data": {text: text}, "datetime": text}
         answer = await post(world.client, url, said)
@@ -144,11 +153,11 @@ async def test_what_a_target_says_is_told_as_it_is(world: World, conformance: An
     assert len(full["attempts"][0]["feedback"]) == len(expected) + 1
 
 
-async def test_a_reason_is_kept_as_it_is(world: World, conformance: Any) -> None:
+async def test_a_reason_is_kept_as_it_is(world: World, strings: list[Row]) -> None:
     """The reason of a cancel comes back unchanged, or is refused (SPEC section 10)."""
     data_of(await world.client.post("/jobs/j", json=definition(overlapPolicy="allow")), 201)
     kept = 0
-    for row in conformance("naughty_strings.jsonl")[::5]:
+    for row in strings:
         started = data_of(await world.client.post("/jobs/j/trigger?delaySeconds=100"))
         path = f"/executions/{started['executionId']}"
         answer = await post(world.client, f"{path}/cancel", {"reason": row["string"]})
@@ -157,12 +166,12 @@ async def test_a_reason_is_kept_as_it_is(world: World, conformance: Any) -> None
             reason = (await world.ended(started["executionId"]))["reason"]
             assert reason == row["string"] or not row["string"], row["id"]
             kept += 1
-    assert kept > FEWEST // 5
+    assert kept > LEAST_SHARE * len(strings)
 
 
-async def test_strings_in_paths_and_queries_are_found_or_refused(world: World, conformance: Any) -> None:
+async def test_strings_in_paths_and_queries_are_found_or_refused(world: World, strings: list[Row]) -> None:
     """As an id, a filter or a cursor a string is one, or a 4xx (SPEC section 10)."""
-    for row in conformance("naughty_strings.jsonl")[::3]:
+    for row in strings:
         text = quote(row["string"], safe="", errors="replace")
         made = await world.client.post(f"/jobs/{text}", json=definition())
         assert made.status_code == 201 or 400 <= made.status_code < 500, row["id"]

@@ -1,6 +1,7 @@
 """Lives through a story of a cluster in which a node dies at a chosen point."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import count
 from typing import Protocol
 
 from tests.conformance.hosts.houses import DaprHouse
@@ -26,7 +27,7 @@ async def live_through(
     await house.start()
     if nodes == 2:
         await house.add("two")
-    house.points.count, house.points.chosen = 0, point
+    house.points.start(point)
     story = tell()
     try:
         await story.play()
@@ -37,3 +38,12 @@ async def live_through(
     finally:
         await house.close()
     return house.points.died
+
+
+async def points_of(tell: Callable[[DaprHouse], Story], *, nodes: int, is_long: bool) -> Iterable[int]:
+    """Where a process may die: the first point of each kind for each process; `is_long`: all there may be."""
+    if is_long:
+        return count(1)
+    house = DaprHouse()
+    assert await live_through(house, lambda: tell(house), point=0, nodes=nodes) is None
+    return sorted(house.points.firsts.values())

@@ -23,7 +23,7 @@ Work = Callable[[Any], T]
 class Points:
     """Counts what all processes do to their world; at point `chosen` the process that comes there dies.
 
-    `seen` has how often each kind of point was passed.
+    `seen` has how often each kind of point was passed, `firsts` at which count a process first came to one.
     """
 
     def __init__(self, die: Callable[[str], None]) -> None:
@@ -31,12 +31,19 @@ class Points:
         self.chosen = 0
         self.count = 0
         self.seen: Counter[str] = Counter()
+        self.firsts: dict[tuple[str, str], int] = {}
         self.died: tuple[str, str] | None = None
+
+    def start(self, chosen: int) -> None:
+        """Counts from here on."""
+        self.chosen, self.count = chosen, 0
+        self.firsts.clear()
 
     async def pass_by(self, process: str, what: str) -> None:
         """One more point; at the chosen one nothing follows."""
         self.count += 1
         self.seen[what] += 1
+        self.firsts.setdefault((process, what), self.count)
         if self.count == self.chosen:
             self.died = (process, what)
             self._die(process)

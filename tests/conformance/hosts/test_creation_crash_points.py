@@ -19,7 +19,7 @@ from scheduler_service.hosts.messages import write_kept
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import Remembered
-from tests.conformance.hosts.deaths import live_through
+from tests.conformance.hosts.deaths import live_through, points_of
 from tests.conformance.hosts.houses import DaprHouse
 from tests.unit.hosts.house import START, describe
 
@@ -28,8 +28,6 @@ pytestmark = pytest.mark.anyio
 # What is created alone and due at once takes the way of a command, over its actor.
 SOON, NEAR, FAR = ("soon",), ("near", "near-2"), ("far", "far-2")
 MOMENTS = dict.fromkeys(SOON, 1_000) | dict.fromkeys(NEAR, 5_000) | dict.fromkeys(FAR, 40_000)
-LONGEST = 200
-"""Points of the story at most."""
 STEP, END = 500, 75_000
 # A node counts as dead after 10 s, and the lease of the sweep may have been its own.
 LATEST_AFTER_A_DEATH = 20_000
@@ -133,10 +131,13 @@ class Story:
     ("qos", "nodes"),
     [(1, 2), (0, 2), pytest.param(1, 1, marks=pytest.mark.long), pytest.param(0, 1, marks=pytest.mark.long)],
 )
-async def test_a_node_dies_over_jobs_that_it_creates(qos: int, nodes: int, way: str) -> None:
-    """Before and after all that it does: the jobs are there once, or who asked has no answer."""
+async def test_a_node_dies_over_jobs_that_it_creates(
+    qos: int, nodes: int, way: str, request: pytest.FixtureRequest
+) -> None:
+    """Before and after each kind of thing that it does, or (`--long`) all: each job is there once."""
     places = []
-    for point in range(1, LONGEST):
+    is_long = request.config.getoption("--long")
+    for point in await points_of(partial(Story, qos=qos, way=way), nodes=nodes, is_long=is_long):
         house = DaprHouse()
         died = await live_through(house, partial(Story, house, qos, way), point=point, nodes=nodes)
         if died is None:
