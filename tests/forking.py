@@ -17,12 +17,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
-import typer.main
 import uvloop
 
 from scheduler_service.__main__ import main as punctual
 from scheduler_service.app.server import serve
-from scheduler_service.cli.main import make_app
+from scheduler_service.cli.main import commands
 from scheduler_service.settings import load_settings
 from scheduler_service.telemetry.logs import EventLog
 
@@ -121,7 +120,7 @@ def warm_up() -> None:
 
     What is there then stays as it is: a child that looked for garbage in it would copy all of it.
     """
-    typer.main.get_command(make_app())
+    commands()
     loaded = load_settings({"server.port": 0, "store.data": ":memory:"}, {})
 
     async def end(_: str) -> None:

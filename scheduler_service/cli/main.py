@@ -1,10 +1,11 @@
 """The command line `punctual`: its commands and their exit codes (SPEC section 16)."""
 
 import contextlib
+import functools
 import os
 import sys
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -75,6 +76,12 @@ def make_app() -> Commands:
     return app
 
 
+@functools.cache
+def commands() -> Callable[..., Any]:
+    """All commands as one that click runs; made once, which takes longer than most of them."""
+    return typer.main.get_command(make_app())
+
+
 def _print_version(is_asked: bool) -> None:
     if is_asked:
         print(f"punctual {__version__}")
@@ -117,7 +124,7 @@ def run(arguments: list[str]) -> int:
     spell_out_what_streams_lack()
     try:
         with closing_connections():
-            make_app()(args=arguments, prog_name="punctual")
+            commands()(args=arguments, prog_name="punctual")
     except SystemExit as end:  # click ends with this, on success too
         return _finish(end.code if isinstance(end.code, int) else Exit.DONE)
     except CommandError as error:

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import typer.main
 
 from client_sdk.models import JobDefinition, parse_definition
 from scheduler_service.api.openapi import describe
 from scheduler_service.api.routes import OPERATIONS
 from scheduler_service.cli.errors import Exit
-from scheduler_service.cli.main import make_app
+from scheduler_service.cli.main import commands
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.language.expression import SYSTEM_VARIABLES
@@ -130,7 +129,7 @@ def _commands() -> list[tuple[str, Any]]:
             for word, inner in below.items():
                 walk(inner, f"{name} {word}")
 
-    walk(typer.main.get_command(make_app()), "punctual")
+    walk(commands(), "punctual")
     return found
 
 

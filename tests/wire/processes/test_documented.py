@@ -11,9 +11,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-import typer.main
 
-from scheduler_service.cli.main import make_app
+from scheduler_service.cli.main import commands
 from tests.unit.docs.pages import ROOT, fences, read
 from tests.wire.processes.process import COMMAND, Process, bare_environment, free_port
 from tests.wire.processes.terminal import Terminal
@@ -162,7 +161,7 @@ def examples() -> list[str]:
             walk(inner)
         found.extend(re.findall(r"Example: (.*)", getattr(command, "help", None) or ""))
 
-    walk(typer.main.get_command(make_app()))
+    walk(commands())
     return found
 
 
