@@ -34,13 +34,6 @@ async def listed(client: httpx.AsyncClient, query: str = "") -> list[int]:
     return [one["executeNumber"] for one in data_of(await client.get(f"/executions?{query}"))["items"]]
 
 
-CHAIN = [
-    {"url": "service://jobswork/first", "respEnvName": "one", "body": {"n": "${$.trigger}|json"}},
-    {"url": "service://jobswork/second", "body": {"got": "${$.one}|json"}},
-    {"url": "service://jobswork/third", "body": ["${$.responses}|json"]},
-]
-
-
 async def test_twenty_equal_triggers_at_once_are_one_execution(world: World) -> None:
     """`Idempotency-Key` on POST, also concurrently (SPEC section 10)."""
     await create(world.client, overlapPolicy="allow")
@@ -54,79 +47,6 @@ async def test_twenty_equal_triggers_at_once_are_one_execution(world: World) -> 
     other = await world.client.post("/jobs/j/trigger", json={"a": 2}, headers=headers)
     assert (other.status_code, pointers(other)) == (422, [("/Idempotency-Key", "key_reused")])
     assert data_of(await world.client.post("/jobs/j/trigger", json={"a": 2}))["executeNumber"] == 2
-
-
-async def test_a_known_key_may_start_what_ended_afresh(world: World) -> None:
-    """With `reset=failed` or `succeeded` a known key starts what ended so afresh (SPEC section 10)."""
-    await create(world.client)
-    world.target.answers("/run", 500)
-    headers = {"idempotency-key": "k"}
-    assert (await run(world, headers=headers))["state"] == "terminated"
-    numbers = []
-    for query in ("", "?reset=succeeded", "?reset=failed", "?reset=failed", ""):
-        answer = await trigger(world, query=query, headers=headers)
-        numbers.append(answer["executeNumber"])
-        await world.ended(answer["executionId"])
-    assert numbers[:4] == [1, 1, 2, 2]
-
-
-async def test_a_trigger_may_be_for_later(world: World) -> None:
-    """`delaySeconds` or `at`, also for paused and finished jobs (SPEC section 10)."""
-    await create(world.client, active=0, overlapPolicy="allow")
-    later = data_of(await world.client.post("/jobs/j/trigger?delaySeconds=2.5"))
-    at = data_of(await world.client.post("/jobs/j/trigger?at=2026-01-01T00:00:05Z"))
-    assert later["state"] == at["state"] == "scheduled"
-    await world.advance(10)
-    assert [one.at - START for one in world.target.at("/run")] == [2_500, 5_000]
-    both = await world.client.post("/jobs/j/trigger?delaySeconds=1&at=2026-01-01T00:00:05Z")
-    assert both.status_code == 422
-    assert pointers(both)[0][0] == "/at"
-
-
-async def test_a_trigger_over_the_limit_follows_the_policy(world: World) -> None:
-    """200 also when the state is `skipped`; `queue` waits, `cancel_running` ends the oldest
-    (SPEC sections 2, 10)."""
-    expected = {"skip": "skipped", "queue": "enqueued", "cancel_running": "processing", "allow": "processing"}
-    for policy, state in expected.items():
-        await create(world.client, policy, overlapPolicy=policy)
-        world.target.answers("/run", HELD)
-        first = await trigger(world, policy)
-        second = await trigger(world, policy)
-        assert (first["state"], second["state"]) == ("processing", state), policy
-        if policy == "cancel_running":
-            assert (await world.ended(first["executionId"]))["state"] == "cancelled"
-        data_of(await world.client.delete(f"/jobs/{policy}"))
-
-
-async def test_parameters_are_checked_and_passed(world: World) -> None:
-    """`paramsSchema` checks a trigger's parameters; they are `trigger` and the first root
-    (SPEC sections 2, 4)."""
-    schema = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
-    step = {"url": "service://jobswork/run/${n}", "body": {"all": "${$.trigger}|json", "n": "${$.n}|json"}}
-    await create(world.client, paramsSchema=schema, request=[step])
-    for params in ({}, {"n": "1"}):
-        refused = await world.client.post("/jobs/j/trigger", json=params)
-        assert refused.status_code == 422, refused.text
-        pointers(refused)
-    await run(world, json={"n": 7, "m": [1.5, None]})
-    seen = world.target.at("/run")[0]
-    assert seen.path == "/run/7"
-    assert seen.json == {"all": {"n": 7, "m": [1.5, None]}, "n": 7}
-
-
-async def test_an_execution_is_found_by_what_it_is(world: World) -> None:
-    """By job, state, error and label, in lists and in full, at once (SPEC section 10)."""
-    await create(world.client, labels={"team": "ops"})
-    world.target.answers("/run", HELD)
-    started = data_of(await world.client.post("/jobs/j/trigger"))
-    assert data_of(await world.client.get(f"/executions/{started['executionId']}"))["state"] in (
-        "processing",
-        "enqueued",
-    )
-    assert await listed(world.client, "jobId=j&state=processing&label=team:ops") == [1]
-    await world.settle()
-    await world.advance(60)
-    assert await listed(world.client, "jobId=j&state=terminated&error=500") == [1]
 
 
 async def test_an_execution_is_told_in_full(world: World) -> None:
@@ -165,74 +85,6 @@ async def test_an_execution_is_told_in_full(world: World) -> None:
         paged += page["items"]
         cursor = None if page["nextCursor"] is None else f"&cursor={page['nextCursor']}"
     assert paged == log
-
-
-async def test_executions_are_paged_and_filtered(world: World) -> None:
-    """Newest first; a page stands while others begin (SPEC section 10)."""
-    await create(world.client)
-    for _ in range(7):
-        await run(world)
-        await world.advance(1)
-    assert await listed(world.client, "jobId=j") == [7, 6, 5, 4, 3, 2, 1]
-    assert await listed(world.client, "jobId=j&from=2026-01-01T00:00:02Z&to=2026-01-01T00:00:04Z") == [
-        5,
-        4,
-        3,
-    ]
-    assert await listed(world.client, "jobId=j&triggeredBy=timer") == []
-    page = data_of(await world.client.get("/jobs/j/executions?limit=3"))
-    await run(world)
-    rest = data_of(await world.client.get(f"/jobs/j/executions?limit=500&cursor={page['nextCursor']}"))
-    assert [one["executeNumber"] for one in [*page["items"], *rest["items"]]] == [7, 6, 5, 4, 3, 2, 1]
-    assert rest["nextCursor"] is None
-
-
-async def test_a_live_execution_is_cancelled_with_a_reason(world: World) -> None:
-    """Cancel a live one, `cancelUrl` called; 409 if it has ended (SPEC sections 2, 10)."""
-    await create(world.client, cancelUrl={"url": "service://jobswork/stop/${schedulingExecuteNumber}"})
-    world.target.answers("/run", HELD)
-    started = await trigger(world)
-    path = f"/executions/{started['executionId']}/cancel"
-    assert data_of(await world.client.post(path, json={"reason": "wrong day"}))["state"] == "cancelled"
-    ended = await world.ended(started["executionId"])
-    assert (ended["state"], ended["reason"], ended["error"]) == ("cancelled", "wrong day", "cancelled")
-    again = await world.client.post(path)
-    assert (again.status_code, pointers(again)[0][1]) == (409, "conflict")
-    await world.settle()
-    assert [one.path for one in world.target.at("/stop")] == ["/stop/1"]
-    assert (await world.client.post(path, json={"reson": "x"})).status_code == 422
-
-
-async def test_a_replay_from_a_step_has_the_earlier_responses(world: World) -> None:
-    """Run again from the start or from a step, with edited parameters (SPEC section 10)."""
-    await create(world.client, request=CHAIN)
-    world.target.answers("/first", Reply(200, {"a": [1, None]}))
-    world.target.answers("/second", 500)
-    failed = await run(world, json={"p": 1})
-    assert (failed["state"], failed["error"]) == ("terminated", "500")
-    path = f"/executions/{failed['executionId']}/replay"
-    world.target.always("/second", Reply(200, {"b": 2}))
-    again = data_of(await world.client.post(path, json={"fromStep": 1}))
-    replayed = await world.ended(again["executionId"])
-    assert (replayed["state"], replayed["triggeredBy"], again["executeNumber"]) == ("succeeded", "replay", 2)
-    assert len(world.target.at("/first")) == 1
-    assert world.target.at("/second")[-1].json == {"got": {"a": [1, None]}}
-    assert world.target.at("/third")[-1].json == [[{"a": [1, None]}, {"b": 2}]]
-    whole = data_of(await world.client.post(path, json={"params": {"p": 2}}))
-    await world.ended(whole["executionId"])
-    assert [one.json for one in world.target.at("/first")] == [{"n": {"p": 1}}, {"n": {"p": 2}}]
-    for step in (3, -1, "1"):
-        refused = await world.client.post(path, json={"fromStep": step})
-        assert (refused.status_code, pointers(refused)[0][0]) == (422, "/fromStep")
-
-
-async def test_a_replay_keeps_its_parameters_unless_they_are_edited(world: World) -> None:
-    """Without `params` a replay has those of the execution (SPEC section 10: "with edited parameters")."""
-    await create(world.client, request=CHAIN[:1])
-    first = await run(world, json={"p": 1})
-    again = data_of(await world.client.post(f"/executions/{first['executionId']}/replay"))
-    await world.ended(again["executionId"])
-    assert [one.json for one in world.target.at("/first")] == [{"n": {"p": 1}}, {"n": {"p": 1}}]
 
 
 async def test_what_a_debug_switch_holds_is_released() -> None:
@@ -291,18 +143,6 @@ async def test_each_firing_ends_in_the_ledger(world: World) -> None:
     page = data_of(await world.client.get("/jobs/j/firings?limit=2"))
     rest = data_of(await world.client.get(f"/jobs/j/firings?limit=2&cursor={page['nextCursor']}"))
     assert (len(page["items"]), len(rest["items"]), rest["nextCursor"]) == (2, 1, None)
-
-
-async def test_missed_firings_are_one_entry(world: World) -> None:
-    """After a long stop of the clock: a run of missed ones, and one late firing (SPEC section 3)."""
-    await create(world.client, timer={"dueTime": "10s", "period": "10s"})
-    world.clock.advance(1_005_000)
-    await world.settle()
-    found = await ledger(world, 2)
-    missed = next(one for one in found if one["count"] not in (None, 1))
-    assert (missed["outcome"], missed["reason"]) == ("skipped", "misfire")
-    assert any(one["outcome"] == "late" for one in found)
-    assert data_of(await world.client.get("/jobs/j"))["missedCount"] >= missed["count"]
 
 
 async def test_what_is_planned_is_upcoming(world: World) -> None:
@@ -447,24 +287,3 @@ async def test_an_accepted_feedback_is_seen_at_once(tmp_path: Path) -> None:
         assert await held_up
         told = data_of(await reading)
         assert (told["state"], len(told["attempts"][0]["feedback"])) == ("succeeded", 1)
-
-
-async def test_feedback_decides_where_there_is_no_check(world: World) -> None:
-    """The verdict of a feedback; repeated 200; stale 409 and recorded; unknown status 422
-    (SPEC section 5)."""
-    step = {"url": "service://jobswork/run?to=${schedulingFeedbackUrl}"}
-    await create(world.client, **{"async": True}, request=[step], retry=[{"errorEquals": "e1"}])
-    started = await trigger(world)
-    first = world.target.seen[0].query["to"]
-    assert (await world.client.post(first, json={"status": "perhaps"})).status_code == 422
-    data_of(await world.client.post(first, json={"progress": "20/60"}))
-    data_of(await world.client.post(first, json={"status": "failed", "error": "e1"}))
-    await world.advance(1)
-    second = world.target.seen[1].query["to"]
-    stale = await world.client.post(first, json={"status": "succeed"})
-    assert (stale.status_code, pointers(stale)[0][1]) == (409, "stale")
-    for _ in range(2):
-        data_of(await world.client.post(second, json={"status": "success", "data": {"rows": 3}}))
-    told = await world.ended(started["executionId"])
-    assert (told["state"], told["attemptCount"]) == ("succeeded", 2)
-    assert [one["stale"] for one in told["attempts"][0]["feedback"]] == [False, False, True]

@@ -1,6 +1,5 @@
 """What the API promises of jobs, over the whole service and a real target (SPEC section 10)."""
 
-import asyncio
 import json
 import os
 import pwd
@@ -110,111 +109,6 @@ def data_of_document(response: httpx.Response) -> Any:
     return response.json()
 
 
-async def test_each_filter_of_jobs_filters(client: httpx.AsyncClient) -> None:
-    """State, kind, label, creator, parent, text, objectId (SPEC section 10)."""
-    await create(client, "a", creator="ann", objectId="o-1", labels={"team": "ops", "x": "1"})
-    await create(client, "b", parentJob="a", parentJobExecution=2, timer={"dueTime": "1h", "period": "1h"})
-    await create(client, "c", timer={"period": "0 0 3 * * ?"}, labels={"team": "ops"}, active=0)
-    for query, expected in (
-        ("creator=ann", ["a"]),
-        ("objectId=o-1", ["a"]),
-        ("label=team:ops", ["a", "c"]),
-        ("label=team:ops&label=x:1", ["a"]),
-        ("kind=cron", ["c"]),
-        ("kind=timing", ["b"]),
-        ("kind=timeing", ["b"]),
-        ("state=paused", ["c"]),
-        ("parentJob=a", ["b"]),
-        ("parentJob=a&parentJobExecution=3", []),
-        ("text=O-1", ["a"]),
-        ("text=%25", []),
-    ):
-        assert await ids(client, query) == expected, query
-    for query in ("sort=none", "limit=0", "limit=501", "cursor=x", "kind=x", "state=x", "nothing=1"):
-        refused = await client.get(f"/jobs?{query}")
-        assert (refused.status_code, pointers(refused)[0][0]) == (422, f"/{query.partition('=')[0]}")
-
-
-async def test_many_jobs_are_created_each_on_its_own(client: httpx.AsyncClient) -> None:
-    """One result per item, in order: created, unchanged, refused with a problem (SPEC section 10)."""
-    await create(client, "old")
-    items = [
-        definition(jobId="new"),
-        definition(jobId="old"),
-        definition(jobId="old", jobName="changed"),
-        definition(jobId="bad", jobNam="typo"),
-        definition(),
-        7,
-        None,
-        definition(jobId="new2", timer={"period": "external", "dueTime": "3s"}),
-    ]
-    results = data_of(await client.post("/jobs", json=items))["items"]
-    assert [(one["jobId"], one["status"]) for one in results] == [
-        ("new", "created"),
-        ("old", "unchanged"),
-        ("old", "refused"),
-        ("bad", "refused"),
-        (None, "refused"),
-        (None, "refused"),
-        (None, "refused"),
-        ("new2", "created"),
-    ]
-    problems = [one["problem"] for one in results]
-    assert [problem and problem["status"] for problem in problems] == [
-        None,
-        None,
-        409,
-        422,
-        422,
-        422,
-        422,
-        None,
-    ]
-    assert problems[3]["errors"][0]["pointer"] == "/jobNam"
-    assert results[7]["warnings"] != []
-    assert await ids(client) == ["new", "new2", "old"]
-
-
-async def test_many_jobs_may_update_what_exists(client: httpx.AsyncClient) -> None:
-    """`?onExisting=update` (SPEC section 10)."""
-    await create(client, "old")
-    items = [definition(jobId="old", jobName="changed"), definition(jobId="new"), definition(jobId="new")]
-    results = data_of(await client.post("/jobs?onExisting=update", json=items))["items"]
-    assert results[0]["status"] == "updated"
-    assert sorted(one["status"] for one in results[1:]) == ["created", "unchanged"]
-    old = data_of(await client.get("/jobs/old"))
-    assert (old["jobName"], old["revision"]) == ("changed", 2)
-
-
-async def test_a_thousand_jobs_are_the_most(client: httpx.AsyncClient) -> None:
-    """At most 1,000 definitions; an empty array is none (SPEC section 10)."""
-    many = [definition(jobId=f"j{number:04}") for number in range(1_001)]
-    refused = await client.post("/jobs", json=many)
-    assert (refused.status_code, pointers(refused)) == (422, [("", "range")])
-    assert await ids(client) == []
-    results = data_of(await client.post("/jobs", json=many[:1_000]))["items"]
-    assert {one["status"] for one in results} == {"created"}
-    assert [one["jobId"] for one in results] == [one["jobId"] for one in many[:1_000]]
-    assert len(await ids(client, "limit=500")) == 500
-    assert data_of(await client.post("/jobs", json=[]))["items"] == []
-
-
-async def test_a_creation_under_a_key_is_made_once(client: httpx.AsyncClient) -> None:
-    """Same key, other body: 422 at `/Idempotency-Key`; same body: the same answer (SPEC section 10)."""
-    for path, body, other in (
-        ("/jobs/j", definition(), definition(jobName="x")),
-        ("/jobs", [definition(jobId="k")], [definition(jobId="l")]),
-    ):
-        headers = {"idempotency-key": "once"}
-        first = await client.post(path, json=body, headers=headers)
-        again = await client.post(path, json=body, headers=headers)
-        assert first.status_code in (200, 201)
-        assert again.is_success
-        refused = await client.post(path, json=other, headers=headers)
-        assert (refused.status_code, pointers(refused)) == (422, [("/Idempotency-Key", "key_reused")])
-    assert await ids(client) == ["j", "k"]
-
-
 async def test_a_key_is_known_for_a_day(world: World) -> None:
     """`Idempotency-Key` is honoured for 24 h (SPEC section 10)."""
     await create(world.client, overlapPolicy="allow")
@@ -225,20 +119,6 @@ async def test_a_key_is_known_for_a_day(world: World) -> None:
         await world.settle()
         numbers.append(data_of(await world.client.post("/jobs/j/trigger", headers=headers))["executeNumber"])
     assert numbers == [1, 1, 2]
-
-
-async def test_revisions_are_kept_as_they_were(client: httpx.AsyncClient) -> None:
-    """`GET …/revisions`: the definitions as posted, the first one first (SPEC section 10)."""
-    await create(client, jobDescription="a\tb — ü")
-    data_of(await client.post("/jobs/j/update", json=definition(jobName="two")))
-    data_of(await client.put("/jobs/j?active=0"))
-    lines = data_of(await client.get("/jobs/j/revisions"))["items"]
-    assert [line["revision"] for line in lines] == [1, 2]
-    assert lines[0]["definition"] == definition(jobDescription="a\tb — ü") | {"jobId": "j"}
-    assert lines[1]["definition"]["jobName"] == "two"
-    page = data_of(await client.get("/jobs/j/revisions?limit=1"))
-    rest = data_of(await client.get(f"/jobs/j/revisions?limit=1&cursor={page['nextCursor']}"))
-    assert (page["items"], rest["items"]) == (lines[:1], lines[1:])
 
 
 async def test_a_pause_ends_what_runs_unless_it_drains(world: World) -> None:
@@ -304,48 +184,6 @@ async def test_nothing_of_a_disabled_job_runs(world: World) -> None:
     assert len(world.target.at("/run")) == 1
 
 
-async def test_an_update_runs_a_one_time_job_at_once(world: World) -> None:
-    """The source: update and execute. A live execution keeps its definition (SPEC section 10)."""
-    data_of(await world.client.post("/jobs/j", json=definition(timer=None)), 201)
-    await world.settle()
-    assert len(world.target.at("/run")) == 1
-    changed = definition(timer=None, request=[{"url": "service://jobswork/other"}])
-    data_of(await world.client.post("/jobs/j/update", json=changed))
-    await world.settle()
-    assert len(world.target.at("/other")) == 1
-    assert world.target.at("/other")[0].headers["x-scheduling-execute-number"] == "2"
-    assert data_of(await world.client.get("/jobs/j"))["state"] == "finished"
-
-
-async def test_families_are_shown_and_destroyed_whole(world: World) -> None:
-    """getChildJobLogs by parent and by execution; destroyByParentJob is recursive (SPEC section 10)."""
-    client = world.client
-    await create(client, "p")
-    parent = data_of(await client.post("/jobs/p/trigger"))
-    for job_id, above in (("c1", "p"), ("c2", "p"), ("g1", "c1"), ("other", "x")):
-        await create(client, job_id, parentJob=above, parentJobExecution=1)
-        for _ in range(2):
-            started = data_of(await client.post(f"/jobs/{job_id}/trigger"))
-            await world.ended(started["executionId"])
-    await create(client, "c3", parentJob="p", parentJobExecution=2)
-    by_parent = data_of(await client.get("/main/getChildJobLogs?parentJobId=p&execution=1"))["items"]
-    assert [(one["jobId"], one["executeNumber"]) for one in by_parent] == [("c1", 2), ("c2", 2)]
-    assert by_parent[0]["attempts"][0]["steps"][0]["status"] == 200
-    await world.ended(parent["executionId"])
-    by_execution = data_of(
-        await client.get(f"/main/getChildJobLogsByExecutionId?executionId={parent['executionId']}")
-    )["items"]
-    assert by_execution == by_parent
-    source = data_of(await client.get("/main/execution?jobId=c1"))["items"]
-    assert [one["executeNumber"] for one in source] == [2, 1]
-    assert (await client.get("/main/execution")).status_code == 422
-    gone = data_of(await client.delete("/main/destroyByParentJob?parentJobId=p"))["jobs"]
-    assert sorted(gone) == ["c1", "c2", "c3", "g1", "p"]
-    assert gone[-1] == "p"
-    assert await ids(client) == ["other"]
-    assert (await client.delete("/main/destroyByParentJob?parentJobId=p")).status_code == 404
-
-
 async def test_a_family_that_goes_in_a_circle_is_destroyed_too(client: httpx.AsyncClient) -> None:
     """A job may name its own grandchild as parent; the walk ends all the same."""
     await create(client, "a", parentJob="b", parentJobExecution=1)
@@ -377,13 +215,6 @@ async def test_system_jobs_are_the_scheduler_s_own(client: httpx.AsyncClient) ->
         assert data_of(await client.get(f"/jobs/{name}"))["creator"] == "system"
     refused = await client.post("/jobs/j", json=definition(request=[{"url": "system://clean"}]))
     assert (refused.status_code, pointers(refused)[0][0]) == (422, "/request/0/url")
-
-
-async def test_one_definition_posted_by_many_at_once_is_one_job(client: httpx.AsyncClient) -> None:
-    """Twenty equal creations at once: one 201, the others 200, one uid (SPEC section 10)."""
-    answers = await asyncio.gather(*(client.post("/jobs/j", json=definition()) for _ in range(20)))
-    assert sorted(one.status_code for one in answers) == [200] * 19 + [201]
-    assert len({one.json()["data"]["uid"] for one in answers}) == 1
 
 
 async def test_a_definition_comes_back_as_it_was_posted(client: httpx.AsyncClient) -> None:

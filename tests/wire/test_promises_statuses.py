@@ -5,8 +5,8 @@ import json
 from typing import Any
 
 import httpx
-import pytest
 
+from tests.rows import each_row
 from tests.wire.service import World, data_of, definition, pointers, running
 from tests.wire.target import HELD
 
@@ -24,7 +24,7 @@ async def test_a_success_comes_in_the_envelope(client: httpx.AsyncClient) -> Non
         assert [warning["pointer"] for warning in warned.json()["warnings"]] == ["/timer/dueTime"]
 
 
-@pytest.mark.parametrize("body", [b"{", b"", b"\xff", b"{'a': 1}", b'{"a": 1} x', b"NaN"])
+@each_row("body", [b"{", b"", b"\xff", b"{'a': 1}", b'{"a": 1} x', b"NaN"])
 async def test_400_is_malformed_json(client: httpx.AsyncClient, body: bytes) -> None:
     """400 malformed JSON (SPEC section 10)."""
     posted = await client.post("/jobs/j", content=body, headers={"content-type": "application/json"})
@@ -147,7 +147,7 @@ async def test_415_is_another_type(client: httpx.AsyncClient) -> None:
     assert (await client.get("/jobs/j")).status_code == 404
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "pointer"),
     [
         ({"jobNam": "x"}, "/jobNam"),
@@ -228,7 +228,7 @@ async def test_503_while_it_stops_and_feedback_is_still_taken(world: World) -> N
     await stopping
 
 
-@pytest.mark.parametrize("address", ["203.0.113.9", "10.0.0.1", "fe80::1"])
+@each_row("address", ["203.0.113.9", "10.0.0.1", "fe80::1"])
 async def test_without_a_key_only_this_machine_is_served(world: World, address: str) -> None:
     """No key configured: only loopback is served (SPEC section 14)."""
     async with world.caller(address) as stranger:
@@ -238,9 +238,7 @@ async def test_without_a_key_only_this_machine_is_served(world: World, address: 
             pointers(answer)
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.test", "evil.test:8000", "127.0.0.1.evil.test", "localhost.evil.test", ""]
-)
+@each_row("host", ["evil.test", "evil.test:8000", "127.0.0.1.evil.test", "localhost.evil.test", ""])
 async def test_without_a_key_a_rebound_name_is_refused(world: World, host: str) -> None:
     """A page whose name was rebound to loopback has the wrong `Host` (SPEC section 14)."""
     for method, path in (("GET", "/jobs"), ("POST", "/jobs/j"), ("GET", "/health/live")):
@@ -248,9 +246,7 @@ async def test_without_a_key_a_rebound_name_is_refused(world: World, host: str) 
         assert (answer.status_code, pointers(answer)) == (403, [("/Host", "loopback_only")])
 
 
-@pytest.mark.parametrize(
-    "host", ["localhost:8000", "127.0.0.1", "[::1]:8000", "api.localhost", "127.8.9.1:1"]
-)
+@each_row("host", ["localhost:8000", "127.0.0.1", "[::1]:8000", "api.localhost", "127.8.9.1:1"])
 async def test_without_a_key_loopback_names_are_served(world: World, host: str) -> None:
     """`Host` must be a loopback name (SPEC section 14)."""
     assert (await world.client.get("/jobs", headers={"host": host})).status_code == 200
