@@ -73,7 +73,7 @@ async def test_set_back_it_repeats_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", [HOUR, -HOUR])
-@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("qos", [pytest.param(0, marks=pytest.mark.long), 1])
 async def test_limits_and_waits_keep_what_is_left(tmp_path: Path, step: int, qos: int) -> None:
     """A call in flight is not timed out by the step, and the wait for a retry neither ends nor stretches."""
     wall = Wall()

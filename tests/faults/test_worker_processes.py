@@ -186,6 +186,7 @@ async def test_several_processes_answer_as_one(tmp_path: Path) -> None:
         assert await service.stop() == 0
 
 
+@pytest.mark.long
 async def test_what_any_process_answered_is_in_every_list(tmp_path: Path) -> None:
     """The process of the service reads what another one has yet to write (SPEC section 10)."""
     async with opened(tmp_path) as service:
@@ -205,6 +206,7 @@ async def test_what_any_process_answered_is_in_every_list(tmp_path: Path) -> Non
         assert await service.stop() == 0
 
 
+@pytest.mark.long
 async def test_a_key_of_an_array_is_known_whatever_shards_it_fills(tmp_path: Path) -> None:
     """The same array under the same key is answered alike, and nothing is done again (SPEC section 10)."""
     async with opened(tmp_path) as service:
@@ -244,6 +246,7 @@ async def test_a_worker_process_that_dies_comes_back(tmp_path: Path) -> None:
         assert await service.stop() == 0
 
 
+@pytest.mark.long
 async def test_arrays_are_answered_in_order_whoever_creates(tmp_path: Path) -> None:
     """Unknown at first, then known where they live; wrong, there already and changed (SPEC section 10)."""
     async with opened(tmp_path) as service:
@@ -307,7 +310,7 @@ async def test_work_of_all_shards_is_claimed_as_from_one_queue(tmp_path: Path) -
         assert await service.stop() == 0
 
 
-@pytest.mark.parametrize("workers", [1, SHARDS])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.long), SHARDS])
 async def test_what_is_paused_stays_so_over_a_death(tmp_path: Path, workers: int) -> None:
     """kill -9: nothing is claimed or sent before the end of the pause; then all of it, in order, and once."""
     async with opened(tmp_path) as service:
@@ -345,6 +348,7 @@ async def test_what_is_paused_stays_so_over_a_death(tmp_path: Path, workers: int
         assert await service.stop() == 0
 
 
+@pytest.mark.long
 async def test_capacities_hold_over_all_shards(tmp_path: Path) -> None:
     """An instance that takes two calls at a time is given two, whichever processes call it
     (SPEC section 13)."""
@@ -463,6 +467,7 @@ async def test_jobs_that_are_created_while_a_process_stands_still(tmp_path: Path
         assert await service.stop() == 0
 
 
+@pytest.mark.long
 async def test_a_worker_process_of_an_earlier_service_is_named(tmp_path: Path) -> None:
     """By its number, as where one of an earlier service is left: some systems let it outlive its service."""
     async with opened(tmp_path) as service:

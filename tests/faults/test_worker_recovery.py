@@ -107,7 +107,7 @@ def events(run: Run) -> list[str]:
     return [event for event in told if event in ("ready", "worker_lost", "worker_restarted")]
 
 
-@pytest.mark.parametrize("at", [1, 2, 3])
+@pytest.mark.parametrize("at", [*(pytest.param(at, marks=pytest.mark.long) for at in (1, 2)), 3])
 async def test_what_was_taken_up_is_taken_up_again(fleet: Fleet, tmp_path: Path, at: int) -> None:
     """Each execution ends once and succeeds; each call is the same one, made once more for each death."""
     data = tmp_path / "data"

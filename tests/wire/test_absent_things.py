@@ -1,8 +1,8 @@
 """A 404 names what is not there (SPEC section 10)."""
 
 import httpx
-import pytest
 
+from tests.rows import each_row
 from tests.wire.service import World, definition, pointers
 
 JOBS = (
@@ -43,7 +43,7 @@ async def ask(world: World, method: str, path: str, body: object) -> httpx.Respo
     return await world.client.request(method, path, **({} if body is None else {"json": body}))
 
 
-@pytest.mark.parametrize(("method", "path", "body"), JOBS)
+@each_row(("method", "path", "body"), JOBS)
 async def test_a_job_that_is_not_there_is_named(world: World, method: str, path: str, body: object) -> None:
     """By every route, in `detail` and in the message."""
     answer = await ask(world, method, path, body)
@@ -53,7 +53,7 @@ async def test_a_job_that_is_not_there_is_named(world: World, method: str, path:
     assert "no job 'gone'" in answer.json()["errors"][0]["message"]
 
 
-@pytest.mark.parametrize(("method", "path", "body"), OTHERS)
+@each_row(("method", "path", "body"), OTHERS)
 async def test_other_things_are_named(world: World, method: str, path: str, body: object) -> None:
     """An execution by its id or by job and number; deliveries, services and instances by their names."""
     made = await world.client.post("/jobs/here", json=definition())

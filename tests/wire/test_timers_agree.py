@@ -13,6 +13,7 @@ from client_sdk.errors import Invalid
 from client_sdk.models import PreviewRequest, Timer
 from scheduler_service.cli.linting import check
 from scheduler_service.cli.main import run
+from tests.rows import each_row
 from tests.unit.client_sdk.lines import serving
 from tests.wire.service import SERVED, World, definition, pointers
 
@@ -68,9 +69,18 @@ def linted(given: dict[str, Any]) -> Verdict:
     return Verdict(None if errors else "", tuple((pointer, code) for pointer, code, _ in errors or warnings))
 
 
-@pytest.mark.parametrize(("timer", "verdict"), TIMERS)
+async def clear(world: World) -> None:
+    """Nothing is left of the timer before."""
+    await world.client.delete("/services/own")
+    for job_id in ("job", "there", "text", "declared"):
+        await world.client.delete(f"/jobs/{job_id}")
+    world.log.clear()
+
+
+@each_row(("timer", "verdict"), TIMERS)
 async def test_every_door_says_the_same(world: World, timer: dict[str, Any] | None, verdict: Verdict) -> None:
     """Preview, creation, update, array, declaration and lint."""
+    await clear(world)
     client, posted = world.client, definition(jobId="job", timer=timer)
     text = "" if timer is None else json.dumps(timer)
     await client.post("/jobs/there", json=definition())
@@ -94,9 +104,10 @@ def at_the_text(verdict: Verdict) -> Verdict:
     return Verdict(verdict.kind, tuple(("/timer", code) for _, code in verdict.flaws))
 
 
-@pytest.mark.parametrize(("timer", "verdict"), TIMERS)
+@each_row(("timer", "verdict"), TIMERS)
 async def test_the_sdk_says_the_same(world: World, timer: dict[str, Any] | None, verdict: Verdict) -> None:
     """Creation by the client, an array as `apply` sends it, a declaration, and the model itself."""
+    await clear(world)
     posted = definition(jobId="job", timer=timer)
     async with Client(SERVED, transport=httpx.ASGITransport(world.service.api)) as client:
         (applied,) = await client.jobs.create_many([posted], on_existing="update")
