@@ -152,7 +152,7 @@ def check_folder(folder: Path, history: str) -> list[str]:
     place = folder / STATE_FILE
     if missing := _missing(place) + _missing_history(history):
         return [f"{', '.join(missing)}: {MIGRATE if place.is_file() else NOT_USED}"]
-    return [*divided, *_check_state(place), *_check_history(history)]
+    return [*divided, *check_state(place), *_check_history(history)]
 
 
 def history_files(history: str) -> list[Path]:
@@ -169,7 +169,8 @@ def _missing(place: Path) -> list[str]:
     return [] if place.is_file() else [f"{place} is missing"]
 
 
-def _check_state(place: Path) -> list[str]:
+def check_state(place: Path) -> list[str]:
+    """What differs in the file of the jobs' state from this version's format. Raises StoreRefused."""
     kept, known = inspect_state(str(place))
     return [] if kept == known else [f"the jobs' state has format {kept}, this program {known}: {MIGRATE}"]
 

@@ -1,5 +1,6 @@
 """`punctual db …`: the formats of the data folder, and its backups."""
 
+import asyncio
 import sys
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ from scheduler_service.cli.serving import read_settings
 from scheduler_service.domain.errors import PunctualError
 
 if TYPE_CHECKING:
-    from scheduler_service.settings import Settings
+    from scheduler_service.settings import Loaded, Settings
 
 app = Commands(no_args_is_help=True, help="Check, migrate, back up and restore the data folder.")
 Data = Annotated[str | None, typer.Option(help="The data folder; else the setting store.data.")]
@@ -40,14 +41,15 @@ def migrate(data: Data = None, config: Config = None) -> None:
 def check(data: Data = None, config: Config = None) -> None:
     """Check that the data folder's files have this version's formats and no damage; exit code 1 if not.
 
-    Reads the files whole, which takes a while where they are large.
+    Reads the files whole, which takes a while where they are large. Jobs that cannot run under the settings
+    that are given are named.
 
     Example: punctual db check --data data
     """
-    settings, folder = _settings(data, config)
+    loaded, folder = _load(data, config)
     from scheduler_service.app.data_folder import check_folder, history_address
 
-    history = history_address(settings, folder)
+    history = history_address(loaded.settings, folder)
     try:
         wrong = check_folder(folder, history)
     except PunctualError as error:
@@ -57,6 +59,7 @@ def check(data: Data = None, config: Config = None) -> None:
     if damage := _find_damage(folder, history):
         remedy = "restore a backup ('punctual db restore'), or save what can be read ('punctual db repair')"
         raise CommandError("; ".join(damage) + f"; {remedy}")
+    asyncio.run(_name_unfit(loaded, folder))
     note(f"{folder} is up to date")
 
 
@@ -152,9 +155,24 @@ def _megabytes(size: int) -> str:
     return f"{size / 1_000_000:.1f} MB"
 
 
+async def _name_unfit(loaded: "Loaded", folder: Path) -> None:
+    from scheduler_service.app.doctor.jobs import REMEDY, find_unfit
+
+    try:
+        async for job_id, problem in find_unfit(loaded, folder):
+            note(f"job {job_id} cannot run: {problem}; {REMEDY}")
+    except PunctualError as error:
+        raise CommandError(str(error), Exit.UNREACHABLE) from error
+
+
 def _settings(data: str | None, config: Path | None) -> tuple["Settings", Path]:
     """The settings, and the data folder that they name."""
-    settings = read_settings({"store.data": data}, config).settings
-    if settings.store.data == ":memory:":
+    loaded, folder = _load(data, config)
+    return loaded.settings, folder
+
+
+def _load(data: str | None, config: Path | None) -> tuple["Loaded", Path]:
+    loaded = read_settings({"store.data": data}, config)
+    if loaded.settings.store.data == ":memory:":
         raise CommandError("--data :memory: stores nothing, so there is nothing to check", Exit.USAGE)
-    return settings, Path(settings.store.data)
+    return loaded, Path(loaded.settings.store.data)

@@ -49,7 +49,7 @@ def _look_at_server(url: str) -> Iterator[Finding]:
     yield DATABASE.well("answer", f"{report.product} {report.version}")
     yield _judge_server(report)
     yield _judge_tables(url)
-    yield judge_difference(report.product, report.milliseconds / 1_000)
+    yield judge_difference(report.product, report.milliseconds / 1_000, report.between)
 
 
 def _judge_server(report: ServerReport) -> Finding:

@@ -8,6 +8,7 @@ from scheduler_service.app.doctor.daprd import examine_daprd
 from scheduler_service.app.doctor.database import examine_contexts, examine_database
 from scheduler_service.app.doctor.finding import Finding, Part, Subject
 from scheduler_service.app.doctor.folder import examine_folder
+from scheduler_service.app.doctor.jobs import examine_jobs
 from scheduler_service.app.doctor.machine import examine_limits, examine_versions, judge_step
 from scheduler_service.app.doctor.service import examine_service
 from scheduler_service.app.doctor.settings import examine_settings
@@ -23,6 +24,7 @@ PARTS: Mapping[str, Examine] = {
     "settings": examine_settings,
     "limits": examine_limits,
     "folder": examine_folder,
+    "jobs": examine_jobs,
     "service": examine_service,
     "contexts": examine_contexts,
     "database": examine_database,

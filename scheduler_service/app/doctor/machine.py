@@ -4,7 +4,6 @@ import ctypes
 import platform
 import re
 import resource
-import time
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 
@@ -111,10 +110,16 @@ def judge_step(seconds: float) -> list[Finding]:
     return found
 
 
-def judge_difference(whose: str, theirs: float, *, resolution: float = 0.0) -> Finding:
-    """Compares this machine's clock with `theirs` (seconds since 1970), which is exact to `resolution`."""
-    difference = time.time() - theirs
-    if abs(difference - resolution / 2) > TOLERATED_SECONDS + resolution / 2:
+def judge_difference(
+    whose: str, theirs: float, between: tuple[float, float], *, resolution: float = 0.0
+) -> Finding:
+    """Compares this machine's clock with `theirs` (seconds since 1970), which is exact to `resolution`.
+
+    It was read `between` two moments of this machine's clock.
+    """
+    earliest, latest = between[0] - resolution, between[1]
+    difference = max(earliest - theirs, 0.0) + min(latest - theirs, 0.0)
+    if abs(difference) > TOLERATED_SECONDS:
         detail = f"this machine's clock and that of {whose} differ by {difference:+.1f} s"
         return CLOCK.warn(whose, detail, _REMEDY)
     return CLOCK.well(whose, f"agrees with {whose} to {TOLERATED_SECONDS + resolution:g} s")

@@ -1,6 +1,7 @@
 """The port of the service: free, or who answers there; and what a running service says of itself."""
 
 import socket
+import time
 from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -11,6 +12,7 @@ import httpx
 from client_sdk.trust import explain_tls, trusted
 from scheduler_service import __version__
 from scheduler_service.app.doctor.finding import Finding, Part, Subject, ask
+from scheduler_service.app.doctor.jobs import name_unfit
 from scheduler_service.app.doctor.machine import judge_difference
 
 SERVICE = Part("service")
@@ -63,7 +65,9 @@ async def _ask(base: str, key: str | None, ca: str | None, *, is_expected: bool)
     try:
         trust = trusted(ca)
         async with httpx.AsyncClient(base_url=base, timeout=SECONDS, trust_env=False, verify=trust) as client:
+            began = time.time()
             alive = await ask(client, "/health/live")  # without the key: who answers is not known yet
+            between = began, time.time()
             health = _data_of(alive)
             if "version" not in health:
                 return [_judge_stranger(base, alive)]
@@ -81,19 +85,15 @@ async def _ask(base: str, key: str | None, ca: str | None, *, is_expected: bool)
         _judge_version(str(health["version"])),
         _judge_ready(ready),
         _judge_key(known, bool(key)),
-        *_judge_date(alive),
+        *_judge_date(alive, between),
         *_name_unfit(_data_of(counted)),
     ]
 
 
 def _name_unfit(counts: dict[str, Any]) -> Sequence[Finding]:
-    remedy = "give what it names, such as a variable, and start the service anew; or update the job"
     named = [(str(one["jobId"]), str(one["problem"])) for one in counts.get("cannotRunJobs", ())]
-    found = [SERVICE.warn(f"job {job_id}", f"it cannot run: {said}", remedy) for job_id, said in named]
     more = int(counts.get("cannotRun", 0)) - len(named)
-    if more > 0:
-        found.append(SERVICE.warn("jobs", f"{more} more cannot run", "the log names them: job_blocked"))
-    return found
+    return name_unfit(SERVICE, named, more, "the log names them: job_blocked")
 
 
 def _judge_stranger(base: str, answer: httpx.Response) -> Finding:
@@ -125,13 +125,13 @@ def _judge_key(answer: httpx.Response, is_given: bool) -> Finding:
     return SERVICE.well("key", "this caller is served")
 
 
-def _judge_date(answer: httpx.Response) -> Sequence[Finding]:
+def _judge_date(answer: httpx.Response, between: tuple[float, float]) -> Sequence[Finding]:
     """The header has whole seconds."""
     try:
         theirs = parsedate_to_datetime(answer.headers["date"]).timestamp()
     except (KeyError, ValueError, TypeError, OverflowError):
         return []
-    return [judge_difference("the service", theirs, resolution=1.0)]
+    return [judge_difference("the service", theirs, between, resolution=1.0)]
 
 
 def _data_of(answer: httpx.Response) -> dict[str, Any]:

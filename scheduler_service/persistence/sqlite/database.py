@@ -89,6 +89,19 @@ def inspect(place: str) -> tuple[int, int]:
         return read_version(connection, place=place), len(MIGRATIONS)
 
 
+def read_definitions(place: str) -> Iterator[tuple[str, bytes]]:
+    """(jobId, definition) of the jobs that users have made and not destroyed; changes nothing.
+
+    Raises StoreRefused.
+    """
+    text = (
+        "SELECT jobs.job_id, text FROM jobs JOIN definitions USING (uid, revision) "
+        "WHERE NOT system AND state != 'destroyed' ORDER BY jobs.job_id"
+    )
+    with translated(place), closing(open_reading(place)) as connection:
+        yield from connection.execute(text)
+
+
 def _refusal(place: str, error: sqlite3.Error) -> StoreDamaged | FolderUnusable:
     if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
         return StoreDamaged(

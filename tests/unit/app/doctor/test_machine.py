@@ -54,7 +54,12 @@ def test_a_step_of_the_wall_clock_is_a_warning() -> None:
 def test_clocks_that_differ_are_a_warning() -> None:
     """More than a second, beside what the other one leaves out."""
     now = time.time()
-    assert states([judge_difference("x", now)]) == {"x": "ok"}
-    assert states([judge_difference("x", now - 30)]) == {"x": "warning"}
-    assert states([judge_difference("x", now + 30)]) == {"x": "warning"}
-    assert states([judge_difference("x", float(int(now)), resolution=1.0)]) == {"x": "ok"}
+    for theirs, between, state in (
+        (now, (now, now), "ok"),
+        (now - 30, (now, now), "warning"),
+        (now + 30, (now, now), "warning"),
+        (now + 30, (now, now + 60), "ok"),  # the answer took a minute
+        (now + 59, (now, now + 30), "warning"),
+    ):
+        assert states([judge_difference("x", theirs, between)]) == {"x": state}, (theirs - now, between)
+    assert states([judge_difference("x", float(int(now)), (now, now), resolution=1.0)]) == {"x": "ok"}
