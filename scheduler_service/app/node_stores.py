@@ -16,7 +16,7 @@ from scheduler_service.hosts.dapr.node_events import NodeEvents
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.events import SharedEvents
-from scheduler_service.persistence.sql_cluster.queues import SqlQueues
+from scheduler_service.persistence.sql_cluster.queues import ClusterQueues
 from scheduler_service.persistence.sql_cluster.rates import SqlRates
 from scheduler_service.persistence.sql_cluster.shared_registry import SqlSharedRegistry
 from scheduler_service.ports.log import Log
@@ -73,7 +73,7 @@ def make_services(
         )
 
     holder = stores.cluster.heartbeat.holder
-    table = SqlQueues(database=stores.shared, downtime=DOWNTIME_MS)
+    table = ClusterQueues(database=stores.shared, downtime=DOWNTIME_MS)
     queues = PullQueues(table=table, clock=stores.clock, log=log)
     services = ServiceRegistry(
         database=stores.database,

@@ -84,6 +84,6 @@ async def is_empty(folder: Path) -> bool:
     """Whether no part is left in the queues of a service, be it running or not."""
     connection = sqlite3.connect(f"file:{folder / 'state.db'}?mode=ro", uri=True)
     try:
-        return bool(connection.execute("SELECT count(*) FROM parts").fetchone()[0] == 0)
+        return bool(connection.execute("SELECT count(*) FROM queue_parts").fetchone()[0] == 0)
     finally:
         connection.close()

@@ -21,7 +21,7 @@ def open_dialect(url: str, *, subject: str, durability: Durability = "full") -> 
     if scheme == "sqlite":
         from scheduler_service.persistence.sql.sqlite import SqliteDialect
 
-        return SqliteDialect(url=url, subject=subject, durability=durability)
+        return SqliteDialect.open(url=url, subject=subject, durability=durability)
     if scheme in ("postgresql", "mysql", "mariadb"):
         try:
             return _server(scheme)(url=url, subject=subject)

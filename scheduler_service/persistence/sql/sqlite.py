@@ -9,7 +9,7 @@ from functools import cache
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
@@ -101,10 +101,23 @@ class SqliteDialect(OnConflict):
     product = "SQLite"
     synced_by = "store.durability = full"
 
-    def __init__(self, *, url: str, subject: str, durability: Durability) -> None:
-        self.engine = _open_engine(url, durability)
+    def __init__(self, *, engine: sa.Engine, subject: str, syncs: bool) -> None:
+        self.engine = engine
         self._subject = subject
-        self._syncs = durability == "full" or url == IN_MEMORY
+        self._syncs = syncs
+
+    @classmethod
+    def open(cls, *, url: str, subject: str, durability: Durability) -> Self:
+        """The database of `url`."""
+        syncs = durability == "full" or url == IN_MEMORY
+        return cls(engine=_open_engine(url, durability), subject=subject, syncs=syncs)
+
+    @classmethod
+    def over(cls, connection: sqlite3.Connection, *, subject: str) -> Self:
+        """The database of an open connection, whose transactions its owner begins and ends; `engine` has no
+        other one, and leaves it open."""
+        engine = sa.create_engine(IN_MEMORY, creator=lambda: connection, poolclass=StaticPool)
+        return cls(engine=engine, subject=subject, syncs=False)
 
     def is_usable(self, connection: sa.Connection) -> bool:
         """True: there is no server."""
@@ -207,6 +220,12 @@ class SqliteDialect(OnConflict):
 
     def explain(self, cause: BaseException) -> str:
         return f"{self._subject} cannot be reached: {cause}; check its folder and disk"
+
+
+def driver_error(error: Exception) -> Exception:
+    """What the driver said, where SQLAlchemy says more."""
+    cause = error.orig if isinstance(error, sa.exc.DBAPIError) else None
+    return cause if isinstance(cause, Exception) else error
 
 
 def _driver(connection: sa.Connection) -> sqlite3.Connection:

@@ -12,7 +12,7 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.writes import pack
 from scheduler_service.persistence.sql.expressions import GuardedUpsert, Row, Upsert, overwrite
 from scheduler_service.persistence.sql.job_tables import definitions, entry_values, jobs
-from scheduler_service.persistence.sql_cluster.schema import outbox, remembered
+from scheduler_service.persistence.sql_cluster.schema import outbox, queue_turns, remembered
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.state import Remembered
 
@@ -41,6 +41,13 @@ ANSWERS = Upsert(
     columns=Remembered.__struct_fields__,
     key=("scope", "key"),
     changes=overwrite(*Remembered.__struct_fields__[2:]),
+)
+QUEUE_TURNS = Upsert(
+    table=queue_turns,
+    columns=("uid", "sequence", "at"),
+    key=("uid",),
+    changes=overwrite("sequence", "at"),
+    guard="queue_turns.sequence < excluded.sequence",
 )
 
 

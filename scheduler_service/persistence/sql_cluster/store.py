@@ -11,6 +11,7 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import HOUR, Due, Now
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.writes import pack, read_deliveries
+from scheduler_service.persistence.queues.writes import write_parts
 from scheduler_service.persistence.sql.expressions import IsIn
 from scheduler_service.persistence.sql.job_catalogue import write_ids
 from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, jobs, read_entry
@@ -19,6 +20,7 @@ from scheduler_service.persistence.sql_cluster.claim_rows import (
     CLAIMS,
     DEFINITIONS,
     DELIVERIES,
+    QUEUE_TURNS,
     answer_of,
     definition_of,
     delivery_of,
@@ -27,8 +29,7 @@ from scheduler_service.persistence.sql_cluster.claim_rows import (
 )
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.pending_history import PendingHistory
-from scheduler_service.persistence.sql_cluster.queue_writes import forget_turns, write_all, write_turn
-from scheduler_service.persistence.sql_cluster.schema import copies, outbox, remembered
+from scheduler_service.persistence.sql_cluster.schema import copies, outbox, queue_turns, remembered
 from scheduler_service.persistence.sql_cluster.sweep_statements import (
     ABANDONED,
     ADOPTED_DELIVERIES,
@@ -51,6 +52,9 @@ _TEXTS = sa.select(definitions.c.uid, definitions.c.revision, definitions.c.text
     IsIn(definitions.c.uid, sa.bindparam("uids", type_=sa.Text)),
     IsIn(sa.cast(definitions.c.revision, sa.Text), sa.bindparam("revisions", type_=sa.Text)),
 )
+
+_lives = sa.select(jobs.c.uid).where(jobs.c.uid == queue_turns.c.uid, jobs.c.state != "destroyed")
+_IS_GONE = ~_lives.exists()
 
 
 class SharedStore:
@@ -99,7 +103,13 @@ class SharedStore:
 
     async def enqueue(self, turn: QueueTurn) -> None:
         dialect = self._database.dialect
-        await self._database.write(lambda connection: write_turn(connection, dialect, turn))
+
+        def work(connection: sa.Connection) -> None:
+            row = (turn.uid, turn.sequence, turn.at)
+            if dialect.insert_many(connection, QUEUE_TURNS, [row]):  # else the queues had it, or a later one
+                write_parts(connection, dialect, turn.writes)
+
+        await self._database.write(work)
 
     async def unsent(self, deliveries: Sequence[Delivery], holder: Holder) -> list[Delivery]:
         table = outbox.c
@@ -209,7 +219,7 @@ class SharedStore:
             old = remembered.c.created_at < now.wall - ANSWER_KEPT_MS
             connection.execute(sa.delete(remembered).where(old))
             connection.execute(sa.delete(outbox).where(outbox.c.done_at < now.steady - HOUR))
-            forget_turns(connection, now.steady - HOUR)
+            connection.execute(sa.delete(queue_turns).where(queue_turns.c.at < now.steady - HOUR, _IS_GONE))
 
         await self._database.write(work)
 
@@ -243,7 +253,7 @@ class SharedStore:
             if rows:
                 dialect.insert_many(connection, upsert, rows)
         for claim in won:
-            write_all(connection, dialect, claim.queued)
+            write_parts(connection, dialect, claim.queued)
         return taken
 
 

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 
 import msgspec
+import sqlalchemy as sa
 
 from scheduler_service.domain.effects import Delivery, QueueWrite
 from scheduler_service.persistence.common.writes import (
@@ -19,8 +20,9 @@ from scheduler_service.persistence.common.writes import (
     conflict,
     pack,
 )
+from scheduler_service.persistence.queues.writes import write_parts
+from scheduler_service.persistence.sql.sqlite import SqliteDialect
 from scheduler_service.persistence.sqlite.kept_answers import KeptAnswers
-from scheduler_service.persistence.sqlite.queue_parts import write_parts
 from scheduler_service.persistence.sqlite.row_versions import RowVersion, RowVersions, is_expected, write_jobs
 from scheduler_service.persistence.sqlite.rows import batch_row
 from scheduler_service.persistence.sqlite.statements import (
@@ -48,7 +50,7 @@ BatchKey = tuple[str, int]
 class Step(msgspec.Struct, frozen=True, gc=False):
     """One conditional write, run in the writer's transaction; its result is the verdict."""
 
-    make: Callable[[sqlite3.Connection], object]
+    make: Callable[[sa.Connection], object]
 
 
 Write = StoreWrite | Step
@@ -57,6 +59,7 @@ Write = StoreWrite | Step
 class Group:
     """The sum of some writes over what the file holds. Lives within one transaction.
 
+    `statements` is the same `connection` for statements of SQLAlchemy, `dialect` the one they are made for.
     `confirmed`: records that the history has and the file may have, too; they are deleted together with what
     else is written. `size`: the bytes of its documents and definitions, once it is flushed.
     """
@@ -65,11 +68,15 @@ class Group:
         self,
         *,
         connection: sqlite3.Connection,
+        statements: sa.Connection,
+        dialect: SqliteDialect,
         confirmed: set[BatchKey],
         row_versions: RowVersions,
         writes: Sequence[Write],
     ) -> None:
         self._connection = connection
+        self._statements = statements
+        self._dialect = dialect
         self._confirmed = confirmed
         self._row_versions = row_versions
         self.size = 0
@@ -109,7 +116,7 @@ class Group:
             case Keep(key, value):
                 self._meta[key] = value
             case Step(make):
-                return make(self._connection)
+                return make(self._statements)
         return None
 
     def flush(self) -> None:
@@ -121,7 +128,7 @@ class Group:
         self._flush_records()
         self._answers.flush(self._connection)
         put_rows(self._connection, PUT_META, list(self._meta.items()))
-        write_parts(self._connection, self._queued)
+        write_parts(self._statements, self._dialect, self._queued)
 
     def settle(self) -> None:
         """Brings the writer's memory up to date after the transaction was committed."""

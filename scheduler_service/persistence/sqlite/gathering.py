@@ -25,8 +25,8 @@ LOG_EVERY_SECONDS = 5.0
 
 # A column that each file counts for itself is not copied.
 _TABLES = {
-    "jobs": "", "definitions": "", "remembered": "", "deliveries": "", "parts": "", "unwritten": "",
-    "completions": "place",
+    "jobs": "", "definitions": "", "remembered": "", "deliveries": "", "queue_parts": "", "unwritten": "",
+    "queue_completions": "place",
 }  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 import sqlite3
 
+import sqlalchemy as sa
+
 from scheduler_service.domain.moments import DAY
 from scheduler_service.persistence.sqlite.statements import (
     ADD_REMEMBERED,
@@ -39,9 +41,9 @@ class KeptAnswers:
         connection.execute(PRUNE_REMEMBERED, (newest - DAY,))
 
 
-def add_first(connection: sqlite3.Connection, kept: Remembered, since: int) -> bool:
+def add_first(connection: sa.Connection, dialect: object, kept: Remembered, since: int) -> bool:
     """Writes it into the open transaction; False: one of its key was kept at `since` or later."""
-    return connection.execute(ADD_REMEMBERED, (*_row_of(kept), since)).rowcount > 0
+    return connection.exec_driver_sql(ADD_REMEMBERED, (*_row_of(kept), since)).rowcount > 0
 
 
 def _row_of(kept: Remembered) -> tuple[object, ...]:

@@ -1,4 +1,9 @@
-"""The tables `parts` (what is in queues, who has it, how it ended) and `completions` (how leases ended)."""
+"""The steps by which `state.db` came to the tables of the queues that all stores have."""
+
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateIndex
+
+from scheduler_service.persistence.queues.tables import queue_parts
 
 PARTS = (
     """
@@ -54,4 +59,16 @@ FIRST_CLAIM = ("ALTER TABLE parts ADD COLUMN claimed_at INTEGER",)
 COMPLETIONS = (
     "CREATE TABLE completions "
     "(place INTEGER PRIMARY KEY, lease TEXT NOT NULL UNIQUE, digest BLOB NOT NULL, at INTEGER NOT NULL)",
+)
+
+_NAMES = ("free", "delayed", "lease", "until", "step", "ended", "held", "expires", "changed")
+AS_IN_CLUSTERS = (
+    *(f"DROP INDEX parts_{name}" for name in _NAMES),
+    "ALTER TABLE parts RENAME TO queue_parts",
+    "ALTER TABLE queue_parts ADD COLUMN noted_at INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE completions RENAME TO queue_completions",
+    *(
+        str(CreateIndex(one).compile(dialect=sqlite.dialect()))
+        for one in sorted(queue_parts.indexes, key=str)
+    ),
 )

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Any, TypeVar, cast
 
+import sqlalchemy as sa
+
 from scheduler_service.persistence.common.group_figures import Verdict
 from scheduler_service.persistence.common.write_thread import WriteThread
+from scheduler_service.persistence.sql.sqlite import SqliteDialect, driver_error
 from scheduler_service.persistence.sqlite.files import Files
 from scheduler_service.persistence.sqlite.rows import Loaded, read_jobs
 from scheduler_service.ports.errors import StoreUnavailable
@@ -38,6 +41,7 @@ class Reader:
         self, *, files: Files, connection: sqlite3.Connection, name: str, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._connection = connection
+        self._statements = SqliteDialect.over(connection, subject=files.place).engine.connect()
         self._place = files.place
         self._guard = files.guard
         self._definitions: dict[tuple[str, int], bytes] = {}
@@ -75,9 +79,14 @@ class Reader:
         """What `call` reads from the connection. Raises StoreUnavailable."""
         return cast("Found", await self._thread.put(call))
 
+    async def select(self, call: Callable[[sa.Connection], Found]) -> Found:
+        """The same for a call with statements of SQLAlchemy."""
+        return await self.read(lambda _: call(self._statements))
+
     async def close(self) -> None:
         """Returns when all reads have their results."""
         await self._thread.close()
+        self._statements.close()
 
     def _serve(self, items: list[str | Read]) -> list[Verdict]:
         with self._guard:
@@ -94,7 +103,7 @@ class Reader:
         try:
             return call(self._connection)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each read
-            return StoreUnavailable(f"The store {self._place} cannot be read: {error}.")
+            return StoreUnavailable(f"The store {self._place} cannot be read: {driver_error(error)}.")
 
 
 def _read_jobs(connection: sqlite3.Connection, job_ids: list[str]) -> dict[str, Loaded | Later]:

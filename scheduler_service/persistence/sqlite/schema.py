@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from scheduler_service.persistence.sqlite.queue_tables import (
+    AS_IN_CLUSTERS,
     COMPLETIONS,
     FIRST_CLAIM,
     LEASE_CHANGES,
@@ -112,6 +113,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     FIRST_CLAIM,
     # Several processes write one file: an older program would begin to divide it.
     (),
+    AS_IN_CLUSTERS,
 )
 
 

@@ -5,20 +5,21 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgspec
+import sqlalchemy as sa
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.common.writes import CLOCK_SKEW, StoreWrites, Written, read_deliveries
+from scheduler_service.persistence.queues.sql_queues import SqlQueues
 from scheduler_service.persistence.sqlite.catalogue import SqliteCatalogue
 from scheduler_service.persistence.sqlite.commit_group import Step
 from scheduler_service.persistence.sqlite.files import Files, open_files, open_memory
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.journal import OnDamagedPage
 from scheduler_service.persistence.sqlite.kept_answers import add_first
-from scheduler_service.persistence.sqlite.queues import SqliteQueues
 from scheduler_service.persistence.sqlite.reader import Reader
 from scheduler_service.persistence.sqlite.rows import read_batch, select, select_page
 from scheduler_service.persistence.sqlite.writer import OnTrouble, Writer
@@ -28,6 +29,7 @@ from scheduler_service.ports.state import OpenJob, Remembered, StoredJob
 
 _DROP_CONFIRMED = Written((), at_once=True)
 
+Found = TypeVar("Found")
 Owns = Callable[[str], bool]
 """Whether a job belongs to this process."""
 
@@ -72,7 +74,7 @@ class SqliteStateStore(StoreWrites[Writer]):
         # Lists may search all jobs: the load of a turn must not wait for one.
         self._lister = Reader(files=files, connection=files.listing, name="state-lister", loop=loop)
         self.catalogue = SqliteCatalogue(reader=self._lister)
-        self.queues = SqliteQueues(put=self.writer.put, reader=self._reader)
+        self.queues = SqlQueues(dialect=self.writer.dialect, write=self._run, read=self._reader.select)
         self._closing: asyncio.Future[None] | None = None
 
     @classmethod
@@ -133,7 +135,7 @@ class SqliteStateStore(StoreWrites[Writer]):
         return None if row is None else Remembered(*row)
 
     def remember_first(self, remembered: Remembered, since: int) -> Awaitable[bool]:
-        return self.writer.put(Step(partial(add_first, kept=remembered, since=since)))
+        return self._run(partial(add_first, dialect=self.writer.dialect, kept=remembered, since=since))
 
     async def due_wall(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
         return await self._due("due_wall", before, limit, after)
@@ -207,6 +209,10 @@ class SqliteStateStore(StoreWrites[Writer]):
         await self._reader.close()
         await self._lister.close()
         await asyncio.to_thread(self.files.close)
+
+    def _run(self, work: Callable[[sa.Connection], Found]) -> Awaitable[Found]:
+        """Runs `work` in the writer's transaction, together with what else waits."""
+        return self.writer.put(Step(work))
 
     async def _due(self, column: str, before: int, limit: int, after: int) -> list[tuple[int, str]]:
         source = f"jobs WHERE {column} <= ? AND ({column}, job_id) > (?, ?) ORDER BY {column}, job_id LIMIT ?"

@@ -10,6 +10,7 @@ from scheduler_service.persistence.common.fault_points import FaultPoint, FaultP
 from scheduler_service.persistence.common.group_figures import Verdict
 from scheduler_service.persistence.common.write_thread import Weights, WriteThread
 from scheduler_service.persistence.common.writes import not_written, outcome_unknown
+from scheduler_service.persistence.sql.sqlite import SqliteDialect, driver_error
 from scheduler_service.persistence.sqlite.commit_group import BatchKey, Group, Write
 from scheduler_service.persistence.sqlite.files import Files
 from scheduler_service.persistence.sqlite.group_division import LARGE_GROUP_BYTES, divide, weigh
@@ -36,8 +37,8 @@ class Writer:
 
     A write that conflicts, or that cannot be stored, fails alone. When the group cannot be written, each of
     its writes raises StoreUnavailable and nothing was written; where the outcome of the transaction is
-    unknown, each raises StoreUncertain. The next group is tried afresh. `put`, `put_all` and `close` are
-    those of its thread.
+    unknown, each raises StoreUncertain. The next group is tried afresh. `put` and `put_all` are those of its
+    thread.
     """
 
     def __init__(
@@ -51,6 +52,8 @@ class Writer:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = files.writing
+        self.dialect = SqliteDialect.over(files.writing, subject=files.place)
+        self._statements = self.dialect.engine.connect()
         self._confirmed: set[BatchKey] = set()
         self._row_versions = RowVersions()
         self._place = files.place
@@ -66,9 +69,14 @@ class Writer:
             name="state-writer", serve=self._serve, size=size, loop=loop,
             weights=Weights(weigh, LARGE_BYTES, LARGE_GROUP_BYTES),
         )  # fmt: skip
-        self.put, self.put_all, self.close = self._thread.put, self._thread.put_all, self._thread.close
+        self.put, self.put_all = self._thread.put, self._thread.put_all
         self.count_waiting = lambda: self._thread.waiting
         self.groups = self._thread.groups
+
+    async def close(self) -> None:
+        """Writes what was put in; ends the thread, and leaves the file open. A second call waits with it."""
+        await self._thread.close()
+        self._statements.close()
 
     def _serve(self, writes: list[Write]) -> list[Verdict]:
         self._trouble = None
@@ -99,6 +107,8 @@ class Writer:
             self._before(FaultPoint.WRITE)
             group = Group(
                 connection=self._connection,
+                statements=self._statements,
+                dialect=self.dialect,
                 confirmed=self._confirmed,
                 row_versions=self._row_versions,
                 writes=writes,
@@ -108,7 +118,7 @@ class Writer:
             self._after(FaultPoint.WRITE)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each write
             self._roll_back()
-            return self._refuse(writes, error)
+            return self._refuse(writes, driver_error(error))
         return self._make_durable(group, verdicts)
 
     def _refuse(self, writes: list[Write], error: Exception) -> list[Verdict]:

@@ -12,7 +12,7 @@ from scheduler_service.domain.parts import PartEnd
 from scheduler_service.domain.records import StepEnded
 from scheduler_service.domain.services import Kind
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
-from scheduler_service.persistence.sql_cluster.queues import SqlQueues
+from scheduler_service.persistence.sql_cluster.queues import ClusterQueues
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.services.claims import ClaimRate
 from scheduler_service.services.instances import Instances
@@ -82,7 +82,7 @@ class QueueHouse(DaprHouse):
     def make_parts(self, process: Process, clock: ProcessClock) -> dict[str, Any]:
         """The queues of a node that comes up."""
         database = QueueDatabase(self.database, process)
-        table = SqlQueues(database=database, downtime=DOWNTIME_MS)
+        table = ClusterQueues(database=database, downtime=DOWNTIME_MS)
         queues = PullQueues(table=table, clock=clock, log=self._write_log)
         watch = QueueWatch(queues=queues, table=table, clock=clock, log=self._write_log)
         pauses = Pauses(table=self.table, clock=clock, tell=self._tell)

@@ -16,6 +16,7 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.persistence.common.fault_points import FaultPoints
+from scheduler_service.persistence.queues.tables import queue_parts
 from scheduler_service.persistence.sqlite.folder import FolderLock, find_divided
 from scheduler_service.persistence.sqlite.gathering import gather
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS, upgrade
@@ -27,9 +28,12 @@ from tests.unit.persistence.samples import commit, delivery
 JOBS = tuple(f"job-{number}" for number in range(7))
 
 TABLES = {
-    "jobs": "*", "definitions": "*", "remembered": "*", "deliveries": "*", "parts": "*", "unwritten": "*",
-    "completions": "lease, digest, at",
+    "jobs": "*", "definitions": "*", "remembered": "*", "deliveries": "*", "unwritten": "*",
+    "queue_parts": ", ".join(one.name for one in queue_parts.c if one.name != "noted_at"),
+    "queue_completions": "lease, digest, at",
 }  # fmt: skip
+OLD_NAMES = {"queue_parts": "parts", "queue_completions": "completions"}
+"""What tables were called before the last step."""
 
 Place = tuple[str, tuple[object, ...]]
 
@@ -41,26 +45,40 @@ def homes(shards: int) -> Callable[[str], int]:
 
 def divide(folder: Path, count: int) -> None:
     """Divides the jobs of a folder among `count` files, as programs before 0.2.0 did."""
-    with closing(sqlite3.connect(folder / "state.db", isolation_level=None)) as first:
-        upgrade(first, place="state.db")
-        first.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 1}")
-        for number in range(1, count):
-            with closing(sqlite3.connect(folder / f"state-{number}.db", isolation_level=None)) as other:
-                upgrade(other, place=f"state-{number}.db", migrations=MIGRATIONS[:-1])
-                other.execute("PRAGMA journal_mode = WAL")
-                other.execute("INSERT INTO meta VALUES ('boot', ?)", (10 * number,))
-                for table in TABLES:
-                    _move(first, other, table, lambda owner, own=number: homes(count)(owner) == own)  # type: ignore[misc]
-        first.execute("INSERT OR REPLACE INTO meta VALUES ('shares', ?)", (count,))
+    with closing(sqlite3.connect(folder / "state.db", isolation_level=None)) as whole:
+        upgrade(whole, place="state.db")
+        rows = {table: _named_rows(whole, table) for table in (*TABLES, "meta")}
+    for file in folder.glob("state.db*"):
+        file.unlink()
+    for number in range(count):
+        name = f"state-{number}.db" if number else "state.db"
+        with closing(sqlite3.connect(folder / name, isolation_level=None)) as connection:
+            upgrade(connection, place=name, migrations=MIGRATIONS[:-1])
+            connection.execute("PRAGMA journal_mode = WAL")
+            for table in TABLES:
+                own = [
+                    row
+                    for row in rows[table]
+                    if homes(count)(owner_of((table, tuple(row.values())))) == number
+                ]
+                _add_rows(connection, OLD_NAMES.get(table, table), own)
+            if number:
+                connection.execute("INSERT INTO meta VALUES ('boot', ?)", (10 * number,))
+            else:
+                _add_rows(connection, "meta", rows["meta"])
+                connection.execute("INSERT OR REPLACE INTO meta VALUES ('shares', ?)", (count,))
 
 
-def _move(
-    first: sqlite3.Connection, other: sqlite3.Connection, table: str, is_own: Callable[[str], bool]
-) -> None:
-    for rowid, *row in first.execute(f"SELECT rowid, * FROM {table}").fetchall():
-        if is_own(owner_of((table, tuple(row)))):
-            other.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
-            first.execute(f"DELETE FROM {table} WHERE rowid = ?", (rowid,))
+def _named_rows(connection: sqlite3.Connection, table: str) -> list[dict[str, object]]:
+    found = connection.execute(f"SELECT * FROM {table} ORDER BY rowid")
+    names = [column[0] for column in found.description]
+    return [dict(zip(names, row, strict=True)) for row in found]
+
+
+def _add_rows(connection: sqlite3.Connection, table: str, rows: list[dict[str, object]]) -> None:
+    columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+    text = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+    connection.executemany(text, [[row[name] for name in columns] for row in rows])
 
 
 def gather_all(folder: Path, *, faults: FaultPoints | None = None, rows_at_once: int = 3) -> list[str]:
@@ -152,7 +170,7 @@ def owner_of(place: Place) -> str:
             return str(row[2])
         case "remembered":
             return str(row[5])
-        case "deliveries" | "parts":
+        case "deliveries" | "queue_parts":
             packed = row[1] if table == "deliveries" else row[19]
             return str(msgspec.msgpack.decode(packed)["job_id"])  # type: ignore[arg-type]
     return ""

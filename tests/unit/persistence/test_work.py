@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from scheduler_service.domain.moments import MINUTE, Due
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.common.writes import Written
+from scheduler_service.persistence.sql.sqlite import SqliteDialect
 from scheduler_service.persistence.sqlite.commit_group import BatchKey, Group, Write
 from scheduler_service.persistence.sqlite.row_versions import RowVersions
 from scheduler_service.persistence.sqlite.rows import MAX_PREFETCHED_BYTES
@@ -80,14 +81,21 @@ def put(connection: sqlite3.Connection, writes: list[Write], known: Known | None
     """Writes a group; how many statements that took."""
     known = Known() if known is None else known
     heard: list[str] = []
-    connection.set_trace_callback(heard.append)
-    connection.execute("BEGIN IMMEDIATE")
-    group = Group(
-        connection=connection, confirmed=known.confirmed, row_versions=known.row_versions, writes=writes
-    )
-    assert [verdict for verdict in map(group.take, writes) if verdict] == []
-    group.flush()
-    connection.execute("COMMIT")
+    dialect = SqliteDialect.over(connection, subject="a test")
+    with dialect.engine.connect() as statements:
+        connection.set_trace_callback(heard.append)
+        connection.execute("BEGIN IMMEDIATE")
+        group = Group(
+            connection=connection,
+            statements=statements,
+            dialect=dialect,
+            confirmed=known.confirmed,
+            row_versions=known.row_versions,
+            writes=writes,
+        )
+        assert [verdict for verdict in map(group.take, writes) if verdict] == []
+        group.flush()
+        connection.execute("COMMIT")
     group.settle()
     connection.set_trace_callback(None)
     return len(heard)

@@ -10,7 +10,7 @@ from scheduler_service.domain.events import Event, LeasesChanged, PartEnded
 from scheduler_service.domain.leases import Claim
 from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.replies import Reply, Taken
-from scheduler_service.persistence.sql_cluster.queues import SqlQueues
+from scheduler_service.persistence.sql_cluster.queues import ClusterQueues
 from scheduler_service.ports.cluster import QueueTurn
 from scheduler_service.ports.delivery import Command
 from scheduler_service.services.claims import ClaimRate
@@ -34,7 +34,7 @@ class Node:
         self.events: list[Event] = []
         self.gate = asyncio.Event()
         self.gate.set()
-        table = SqlQueues(database=store.database)
+        table = store.queues
         self.queues = PullQueues(table=table, clock=self.clock, log=_ignore)
         self.pauses = Pauses(table=MemoryTable(), clock=self.clock, tell=tell_nobody)
         self.watch = QueueWatch(queues=self.queues, table=table, clock=self.clock, log=_ignore)
@@ -111,7 +111,7 @@ async def test_a_claim_that_waits_is_woken(node: Node) -> None:
     assert [one.part.name.execute_number for one in claiming.result()] == [1]
 
 
-class BrokenQueues(SqlQueues):
+class BrokenQueues(ClusterQueues):
     """Has a defect in its first look for parts."""
 
     looks = 0
@@ -127,7 +127,7 @@ class BrokenQueues(SqlQueues):
 async def test_a_defect_ends_no_look_for_parts(node: Node) -> None:
     """It is one line of the log, and a claim that waits is woken by the next look."""
     lines: list[tuple[str, object]] = []
-    table = BrokenQueues(database=node.store.database)
+    table = BrokenQueues(database=node.store.database, downtime=10_000)
     watch = QueueWatch(
         queues=node.queues,
         table=table,

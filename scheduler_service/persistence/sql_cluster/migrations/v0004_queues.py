@@ -2,7 +2,8 @@
 
 from alembic import op
 
-from scheduler_service.persistence.sql_cluster.schema import queue_completions, queue_parts, queue_turns
+from scheduler_service.persistence.queues.tables import queue_completions, queue_parts
+from scheduler_service.persistence.sql_cluster.schema import queue_turns
 
 revision = "0004"
 down_revision = "0003"

@@ -12,13 +12,16 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler_service.app.data_folder import check_folder, history_address, migrate_folder
+from scheduler_service.domain.leases import Claim, EndedPart
 from scheduler_service.domain.moments import Due
+from scheduler_service.domain.parts import PartEnd
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.schema import statistic_cells
 from scheduler_service.persistence.history.writer import HistoryWriter
+from scheduler_service.persistence.queues.tables import queue_completions, queue_parts
 from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.persistence.sql.dialects import open_dialect
 from scheduler_service.persistence.sql.migrations import check, upgrade
@@ -27,15 +30,18 @@ from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
 from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS as CLUSTER
 from scheduler_service.persistence.sql_cluster.store import SharedStore
+from scheduler_service.persistence.sqlite.schema import upgrade as migrate_state
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.settings import Settings
 from tests.unit.persistence.history.samples import START, batch, execution
+from tests.unit.persistence.queue_bench import DONE
 from tests.unit.persistence.samples import commit, entry
 
 pytestmark = pytest.mark.anyio
 DUMPS = Path(__file__).parent.parent / "of_0_1_0"
+QUEUE_TABLES = "('queue_parts', 'queue_completions')"
 Old = Callable[[str], str]
 
 
@@ -158,15 +164,60 @@ def test_its_indexes_become_those_that_are_made_now(old: Old, tmp_path: Path) ->
     dialect.engine.dispose()
 
 
-def indexes_of(engine: sa.Engine) -> list[str]:
-    """How the indexes of jobs and deliveries are defined, without the spaces."""
-    text = (
-        "SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name IN ('jobs', 'outbox') AND sql <> ''"
-    )
+def indexes_of(engine: sa.Engine, tables: str = "('jobs', 'outbox')") -> list[str]:
+    """How the indexes of `tables` are defined, without the spaces."""
+    text = f"SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name IN {tables} AND sql <> ''"
     if engine.dialect.name == "postgresql":
-        text = "SELECT indexdef FROM pg_indexes WHERE tablename IN ('jobs', 'outbox')"
+        text = f"SELECT indexdef FROM pg_indexes WHERE tablename IN {tables}"
     with engine.connect() as connection:
         return sorted(" ".join(one.split()) for one in connection.exec_driver_sql(text).scalars())
+
+
+async def test_the_queues_of_a_data_folder_go_on(tmp_path: Path) -> None:
+    """A completion may be repeated, a lease goes on, what was withdrawn is, what is free is claimed."""
+    restore_file(tmp_path / "state.db", "state.sqlite.sql")
+    store = await SqliteStateStore.open(folder=tmp_path)
+    queues = store.queues
+    assert [(one.name.execute_number, one.end.body) for one in await queues.ended("", 9)] == [(1, b"1")]
+    found = [
+        await queues.complete("lease-1", DONE, 20),
+        await queues.complete("lease-3", PartEnd(body=b"3"), 20),
+    ]
+    assert found == [True, True]  # the part of the second one is gone: `completions` alone knows it
+    withdrawn, held = await queues.renew("lease-2", 20), await queues.renew("lease-4", 20)
+    assert withdrawn is not None
+    assert held is not None
+    assert (withdrawn.cancelled, held.cancelled, held.until) == (True, False, 60_020)
+    (claimed,) = await queues.claim(Claim("default", "work", "b", ("lease-5", "lease-6"), 20))
+    assert (claimed.part.name.execute_number, claimed.part.request.body) == (5, b"{}")
+    assert [one.name.execute_number for one in await queues.changed("", 9)] == [5]
+    ended = await queues.complete("lease-4", DONE, 30)
+    assert isinstance(ended, EndedPart)
+    assert (ended.job_id, ended.end.instance, ended.changes) == ("job", "a", ())
+    await store.close()
+
+
+def test_the_queues_of_a_file_are_those_of_a_cluster(tmp_path: Path) -> None:
+    """After all steps from 0.1.0, and in a new one: columns and indexes are the same."""
+    restore_file(tmp_path / "old.db", "state.sqlite.sql")
+    wanted = sa.create_engine("sqlite://")
+    tables = (queue_parts, queue_completions)
+    queue_parts.metadata.create_all(wanted, tables)
+    for name in ("old.db", "new.db"):
+        with closing(sqlite3.connect(tmp_path / name, isolation_level=None)) as connection:
+            migrate_state(connection, place=name)
+        made = sa.create_engine(f"sqlite:///{tmp_path / name}")
+        for table in tables:
+            assert columns_of(made, table.name) == columns_of(wanted, table.name)
+        assert indexes_of(made, QUEUE_TABLES) == indexes_of(wanted, QUEUE_TABLES)
+        made.dispose()
+    wanted.dispose()
+
+
+def columns_of(engine: sa.Engine, table: str) -> list[tuple[str, bool]]:
+    """The names of the columns, and whether they may be NULL."""
+    found = sa.inspect(engine)
+    return [(one["name"], one["nullable"] and not one["primary_key"]) for one in found.get_columns(table)]
 
 
 async def test_a_data_folder_goes_on(tmp_path: Path) -> None:

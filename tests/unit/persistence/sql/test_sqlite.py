@@ -13,7 +13,7 @@ def test_whether_what_is_committed_is_kept_through_a_power_loss(
     tmp_path: Path, durability: Durability, is_kept: bool
 ) -> None:
     """As the file is opened: the log is synced at each commit, or left to the system (SPEC section 8)."""
-    dialect = SqliteDialect(url=f"sqlite:///{tmp_path}/file", subject="a test", durability=durability)
+    dialect = SqliteDialect.open(url=f"sqlite:///{tmp_path}/file", subject="a test", durability=durability)
     try:
         with dialect.reading() as connection:
             synchronous = connection.exec_driver_sql("PRAGMA synchronous").scalar_one()

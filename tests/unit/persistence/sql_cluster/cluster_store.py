@@ -4,11 +4,11 @@ from typing import Self
 
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.job_store import claim_of
+from scheduler_service.persistence.queues.sql_queues import SqlQueues
 from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.events import SharedEvents
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
-from scheduler_service.persistence.sql_cluster.queues import SqlQueues
 from scheduler_service.persistence.sql_cluster.rates import SqlRates
 from scheduler_service.persistence.sql_cluster.shared_registry import SqlSharedRegistry
 from scheduler_service.persistence.sql_cluster.store import SharedStore
@@ -26,7 +26,7 @@ class ClusterStore:
         self.catalogue = SharedCatalogue(database=database)
         self.nodes = Nodes(database=database)
         self.events = SharedEvents(database=database)
-        self.queues = SqlQueues(database=database)
+        self.queues = SqlQueues(dialect=database.dialect, write=database.write_apart, read=database.read)
         self.registry = SqlSharedRegistry(database=database)
         self.rates = SqlRates(database=database)
 

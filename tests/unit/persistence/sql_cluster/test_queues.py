@@ -12,7 +12,7 @@ from scheduler_service.domain.effects import PublishParts, QueueWrite, WithdrawP
 from scheduler_service.domain.leases import Claim, EndedPart, Leased
 from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
-from scheduler_service.persistence.sql_cluster.queues import SqlQueues
+from scheduler_service.persistence.sql_cluster.queues import ClusterQueues
 from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import QueueTurn
 from tests.unit.persistence.queue_bench import DONE, REQUEST
@@ -27,7 +27,7 @@ class Nodes:
 
     def __init__(self, databases: list[SharedDatabase]) -> None:
         self.stores = [SharedStore(database=one) for one in databases]
-        self.queues = [SqlQueues(database=one, downtime=DOWNTIME) for one in databases]
+        self.queues = [ClusterQueues(database=one, downtime=DOWNTIME) for one in databases]
         self.leases = 0
 
     async def publish(self, executions: int, total: int = 1, **options: Any) -> None:
@@ -155,7 +155,7 @@ async def test_another_life_of_the_job_begins_anew(store: ClusterStore) -> None:
 
 async def test_after_a_downtime_leases_have_their_whole_length(store: ClusterStore) -> None:
     """Whoever comes first finds that nobody swept: leases that ended meanwhile are renewed and completed."""
-    queues = SqlQueues(database=store.database, downtime=DOWNTIME)
+    queues = ClusterQueues(database=store.database, downtime=DOWNTIME)
     for number in range(1, 4):
         name = PartName("uid", number, 1, 0, 0)
         await enqueue(store, number, PublishParts((queued(name, lease=1_000),)))
@@ -169,7 +169,7 @@ async def test_after_a_downtime_leases_have_their_whole_length(store: ClusterSto
 
 async def test_a_node_that_starts_beside_others_extends_nothing(store: ClusterStore) -> None:
     """The others were there to renew with."""
-    queues = SqlQueues(database=store.database, downtime=DOWNTIME)
+    queues = ClusterQueues(database=store.database, downtime=DOWNTIME)
     await enqueue(store, 1, PUBLISH)
     await queues.sweep(0)
     (leased,) = await queues.claim(Claim("default", "work", "a", ("x",), 0))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.persistence.common.writes import Forget, Written
+from scheduler_service.persistence.sql.sqlite import SqliteDialect
 from scheduler_service.persistence.sqlite.commit_group import BatchKey, Group, Write
 from scheduler_service.persistence.sqlite.row_versions import RowVersions
 from scheduler_service.persistence.sqlite.schema import upgrade
@@ -26,27 +27,33 @@ TABLES = ("jobs", "definitions", "deliveries", "unwritten", "remembered", "meta"
 @contextmanager
 def databases() -> Iterator[tuple["Database", "Database"]]:
     """Two empty databases in memory."""
-    with (
-        closing(sqlite3.connect(":memory:", isolation_level=None)) as one,
-        closing(sqlite3.connect(":memory:", isolation_level=None)) as other,
-    ):
-        yield Database(one), Database(other)
+    with closing(Database()) as one, closing(Database()) as other:
+        yield one, other
 
 
 class Database:
     """A state in memory with what its writer knows of it."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        upgrade(connection, place=":memory:")
-        self._connection = connection
+    def __init__(self) -> None:
+        self._connection = sqlite3.connect(":memory:", isolation_level=None)
+        upgrade(self._connection, place=":memory:")
+        self._dialect = SqliteDialect.over(self._connection, subject="a test")
+        self._statements = self._dialect.engine.connect()
         self._confirmed: set[BatchKey] = set()
         self._row_versions = RowVersions()
+
+    def close(self) -> None:
+        """Forgets all."""
+        self._statements.close()
+        self._connection.close()
 
     def put(self, group: Sequence[Write]) -> list[object]:
         """Writes one group; a refusal is returned by its type."""
         self._connection.execute("BEGIN")
         sums = Group(
             connection=self._connection,
+            statements=self._statements,
+            dialect=self._dialect,
             confirmed=self._confirmed,
             row_versions=self._row_versions,
             writes=group,

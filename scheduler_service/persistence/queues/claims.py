@@ -1,4 +1,4 @@
-"""Claims from the queues of a cluster: any node gives out a part, and no two give out the same."""
+"""Claims: whoever asks for parts, and wherever, no two are given the same."""
 
 import hashlib
 from typing import Any
@@ -7,17 +7,15 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.leases import CLAIMED, Claim, Leased
-from scheduler_service.domain.parts import PartName
 from scheduler_service.persistence.common.writes import (
     read_changes,
     unpack_options,
     unpack_part,
     write_change,
 )
+from scheduler_service.persistence.queues.tables import ENDED, FREE, LEASED, change_part, queue_parts
 from scheduler_service.persistence.sql.dialect import Dialect
 from scheduler_service.persistence.sql.expressions import IsIn
-from scheduler_service.persistence.sql_cluster.queue_writes import ENDED, FREE, LEASED, is_of_step
-from scheduler_service.persistence.sql_cluster.schema import queue_parts
 
 Row = sa.Row[Any]
 _part = queue_parts.c
@@ -61,28 +59,23 @@ def _take(connection: sa.Connection, claim: Claim, row: Row, lease: str) -> Leas
     chosen = unpack_options(row.options)
     until = claim.now + chosen.lease
     changes = row.changes + write_change(row.serial + 1, CLAIMED, claim.now, claim.instance)
-    values = {
-        "state": LEASED,
-        "instance": claim.instance,
-        "lease": lease,
-        "until": until,
-        "free_at": 0,
-        "expires": None,
-        "serial": row.serial + 1,
-        "changes": changes,
-        "claimed_at": sa.func.coalesce(_part.claimed_at, claim.now),
-        "noted_at": claim.now,
-    }
-    statement = sa.update(queue_parts).where(_part.part_id == row.part_id).values(values)
-    content = connection.execute(statement.returning(_part.content)).scalar_one()
+    change_part(
+        connection,
+        row.part_id,
+        state=LEASED,
+        instance=claim.instance,
+        lease=lease,
+        until=until,
+        free_at=0,
+        expires=None,
+        serial=row.serial + 1,
+        changes=changes,
+        claimed_at=claim.now if row.claimed_at is None else row.claimed_at,
+        noted_at=claim.now,
+    )
+    content, first_claim = connection.execute(_TAKEN, {"part_id": row.part_id}).one()
     part = msgspec.structs.replace(unpack_part(content), options=chosen)
-    return Leased(lease, until, part, read_changes(changes), _read_first_claim(connection, part.name))
-
-
-def _read_first_claim(connection: sa.Connection, name: PartName) -> int:
-    """The first claim of any part of a step that has one."""
-    first = connection.execute(sa.select(sa.func.min(_part.claimed_at)).where(is_of_step(name)))
-    return int(first.scalar_one())
+    return Leased(lease, until, part, read_changes(changes), first_claim)
 
 
 def _find_free(connection: sa.Connection, claim: Claim, limit: int) -> list[Row]:
@@ -102,17 +95,18 @@ def _number_of(claim: Claim) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), signed=True)
 
 
-def _statement() -> sa.Select[Any]:
+def _find() -> sa.Select[Any]:
     now, instance = sa.bindparam("now", type_=sa.BigInteger), sa.bindparam("instance", type_=sa.Text)
     other = queue_parts.alias("other")
-    same_step = [other.c[column.name] == column for column in _STEP]
     has_one = sa.select(other.c.part_id).where(
-        *same_step, other.c.instance == instance, other.c.state.in_((LEASED, ENDED))
+        *_same_step(other),
+        other.c.instance == instance,
+        (other.c.state == sa.literal_column(str(LEASED))) | (other.c.state == sa.literal_column(str(ENDED))),
     )
     size = sa.func.length(_part.content).label("size")
     columns = (_part.part_id, *_STEP, _part.total, _part.options, size, _part.serial, _part.changes)
     return (
-        sa.select(*columns)
+        sa.select(*columns, _part.claimed_at)
         .where(
             _part.state == sa.literal_column(str(FREE)),
             _part.tenant == sa.bindparam("tenant"),
@@ -128,7 +122,19 @@ def _statement() -> sa.Select[Any]:
     )
 
 
-_FREE = _statement()
+def _read_taken() -> sa.Select[Any]:
+    """The content of a part, and the first claim of any part of its step, which has one."""
+    other = queue_parts.alias("other")
+    first = sa.select(sa.func.min(other.c.claimed_at)).where(*_same_step(other)).correlate(queue_parts)
+    return sa.select(_part.content, first.scalar_subquery()).where(_part.part_id == sa.bindparam("part_id"))
+
+
+def _same_step(other: sa.FromClause) -> list[sa.ColumnElement[bool]]:
+    return [other.c[column.name] == column for column in _STEP]
+
+
+_FREE = _find()
+_TAKEN = _read_taken()
 _HELD = sa.select(sa.func.count()).where(
     _part.state == sa.literal_column(str(LEASED)),
     _part.tenant == sa.bindparam("tenant"),

@@ -1,7 +1,7 @@
-"""Leases in the queues of a cluster: renewed, completed, ended; lengthened after a downtime.
+"""Leases: renewed, completed, ended; lengthened after a downtime; and which ones were completed.
 
 Each function is one transaction's work, and does what the method of `ports.queues.Queues` of a similar name
-documents. Rows that another node works on are left to it.
+documents. Rows that another process works on are left to it.
 """
 
 from typing import Any
@@ -18,8 +18,9 @@ from scheduler_service.domain.leases import (
     Renewed,
     Swept,
 )
-from scheduler_service.domain.parts import PartEnd, as_said, end_of_unclaimed
+from scheduler_service.domain.parts import PartEnd, as_said, digest_said, end_of_unclaimed
 from scheduler_service.persistence.common.writes import (
+    COMPLETION_KEPT_MS,
     lost_part_end,
     pack,
     unpack_end,
@@ -27,41 +28,48 @@ from scheduler_service.persistence.common.writes import (
     unpack_part,
     write_change,
 )
-from scheduler_service.persistence.sql.dialect import Dialect
-from scheduler_service.persistence.sql_cluster.queue_completions import (
-    forget_completion,
-    is_known_completion,
-    keep_completion,
-)
-from scheduler_service.persistence.sql_cluster.queue_reads import make_changed, make_ended
-from scheduler_service.persistence.sql_cluster.queue_writes import (
+from scheduler_service.persistence.queues.reads import make_changed, make_ended
+from scheduler_service.persistence.queues.tables import (
     CANCELLED,
     ENDED,
     FREE,
     IS_FREE_AGAIN,
     LEASED,
+    change_part,
+    queue_completions,
+    queue_parts,
 )
-from scheduler_service.persistence.sql_cluster.schema import queue_parts
+from scheduler_service.persistence.sql.dialect import Dialect
+from scheduler_service.persistence.sql.expressions import Upsert, overwrite
 
 SWEEP_BATCH_SIZE = 500
+PRUNE_BATCH_SIZE = 10
+"""How many old completions may be deleted with each new one, so that no completion pays for many others."""
 Row = Any
 
-_part = queue_parts.c
+_part, _known = queue_parts.c, queue_completions.c
 _IS_FREE = _part.state == sa.literal_column(str(FREE))
 _LEASE = sa.select(
     _part.part_id, _part.state, _part.retries, _part.instance, _part.until, _part.options, _part.content,
     _part.ended, _part.serial, _part.changes,
 )  # fmt: skip
+_OF_LEASE = _LEASE.where(_part.lease == sa.bindparam("lease")).with_for_update()
+_DELETE = sa.delete(queue_parts).where(_part.part_id == sa.bindparam("part_id"))
+_COMPLETION = Upsert(
+    table=queue_completions,
+    columns=("lease", "digest", "at"),
+    key=("lease",),
+    changes=overwrite("digest", "at"),
+)
 
 
 def renew_lease(connection: sa.Connection, lease: str, now: int) -> Renewed | None:
-    is_held = (_part.lease == lease) & _part.state.in_((LEASED, CANCELLED)) & (_part.until > now)
-    row = connection.execute(_LEASE.where(is_held).with_for_update()).first()
-    if row is None:
+    row = connection.execute(_OF_LEASE, {"lease": lease}).first()
+    if row is None or row.state == ENDED or row.until <= now:
         return None
     options = unpack_options(row.options)
     until = now + options.lease
-    _change(connection, row.part_id, until=until)
+    change_part(connection, row.part_id, until=until)
     part = unpack_part(row.content)
     return Renewed(until, options.lease, options.renew, row.state == CANCELLED, part.job_id, part.name)
 
@@ -70,18 +78,18 @@ def complete_lease(
     connection: sa.Connection, dialect: Dialect, lease: str, end: PartEnd, now: int, max_completions: int
 ) -> EndedPart | bool:
     """Of completed leases at most `max_completions` are known afterwards."""
-    row = connection.execute(_LEASE.where(_part.lease == lease).with_for_update()).first()
+    row = connection.execute(_OF_LEASE, {"lease": lease}).first()
     if row is None:
-        return is_known_completion(connection, lease, end)
+        return _is_known(connection, lease, end)
     if row.state == ENDED:
         return _repeat(connection, row, end)
     if row.until <= now:
         return False
     end = msgspec.structs.replace(end, instance=row.instance)
     if row.state == CANCELLED:
-        connection.execute(sa.delete(queue_parts).where(_part.part_id == row.part_id))
+        connection.execute(_DELETE, {"part_id": row.part_id})
         return msgspec.structs.replace(make_ended(row.part_id, row.content, end, ""), is_withdrawn=True)
-    keep_completion(connection, dialect, lease, end, max_completions)
+    _keep_completion(connection, dialect, lease, end, max_completions)
     return _end(connection, row, end, row.changes, now)
 
 
@@ -109,7 +117,7 @@ def sweep_leases(connection: sa.Connection, now: int) -> Swept:
     freed: list[ChangedPart] = []
     for row in _take_some(connection, _part.until.is_not(None) & (_part.until <= now)):
         if row.state == CANCELLED:
-            connection.execute(sa.delete(queue_parts).where(_part.part_id == row.part_id))
+            connection.execute(_DELETE, {"part_id": row.part_id})
             continue
         released = _release(connection, row, now)
         if isinstance(released, EndedPart):
@@ -123,15 +131,16 @@ def sweep_leases(connection: sa.Connection, now: int) -> Swept:
 
 
 def extend_leases(connection: sa.Connection, now: int) -> None:
-    for row in connection.execute(_LEASE.where(_part.until.is_not(None)).with_for_update()).all():
-        _change(connection, row.part_id, until=now + unpack_options(row.options).lease)
+    leased = sa.select(_part.part_id, _part.options).where(_part.until.is_not(None))
+    for part_id, options in connection.execute(leased.with_for_update()).all():
+        change_part(connection, part_id, until=now + unpack_options(options).lease)
     _follow_clock(connection, now)
     soon = sa.select(_part.part_id, _part.expires, _part.options).where(
         _part.expires.is_not(None), _part.expires < now + DOWNTIME_GRACE_MS
     )
     for part_id, expires, options in connection.execute(soon).all():
         least = now + min(unpack_options(options).queue_timeout, DOWNTIME_GRACE_MS)
-        _change(connection, part_id, expires=max(expires, least))
+        change_part(connection, part_id, expires=max(expires, least))
 
 
 def hold_queue(connection: sa.Connection, tenant: str, queue: str, now: int) -> None:
@@ -149,7 +158,7 @@ def go_on_with_queue(connection: sa.Connection, tenant: str, queue: str, since: 
     for part_id, published, options in connection.execute(wanted.with_for_update()).all():
         began = now - max(since - published, 0)
         expires = began + unpack_options(options).queue_timeout
-        _change(connection, part_id, published=began, expires=expires)
+        change_part(connection, part_id, published=began, expires=expires)
 
 
 def drop_part(connection: sa.Connection, part_id: str) -> None:
@@ -158,7 +167,7 @@ def drop_part(connection: sa.Connection, part_id: str) -> None:
     if row is None:
         return
     if row.lease is not None:
-        forget_completion(connection, row.lease)
+        connection.execute(sa.delete(queue_completions).where(_known.lease == row.lease))
     connection.execute(sa.delete(queue_parts).where(is_over))
 
 
@@ -176,18 +185,18 @@ def _release(
     changes = row.changes + write_change(row.serial + 1, LOST, now, row.instance)
     noted = {"serial": row.serial + 1, "changes": changes, "noted_at": now}
     if is_unused:
-        _change(connection, row.part_id, **IS_FREE_AGAIN, **noted)
+        change_part(connection, row.part_id, **IS_FREE_AGAIN, **noted)
     elif row.retries < options.retries:
         again = {"retries": row.retries + 1, "free_at": now + options.delay}
-        _change(connection, row.part_id, **IS_FREE_AGAIN, **noted, **again)
+        change_part(connection, row.part_id, **IS_FREE_AGAIN, **noted, **again)
     else:
-        _change(connection, row.part_id, **noted)
+        change_part(connection, row.part_id, **noted)
         return _end(connection, row, lost_part_end(row.instance, row.retries), changes, now)
     return make_changed(row.part_id, row.content, changes)
 
 
 def _end(connection: sa.Connection, row: Row, end: PartEnd, changes: str, now: int) -> EndedPart:
-    _change(connection, row.part_id, state=ENDED, until=None, expires=None, ended=pack(end), noted_at=now)
+    change_part(connection, row.part_id, state=ENDED, until=None, expires=None, ended=pack(end), noted_at=now)
     return make_ended(row.part_id, row.content, end, changes)
 
 
@@ -195,7 +204,7 @@ def _repeat(connection: sa.Connection, row: Row, end: PartEnd) -> bool:
     """A completion that is accepted again stays so: without its lease the part cannot take it along."""
     is_same = as_said(unpack_end(row.ended)) == as_said(end)
     if is_same:
-        _change(connection, row.part_id, lease=None)
+        change_part(connection, row.part_id, lease=None)
     return is_same
 
 
@@ -207,7 +216,7 @@ def _follow_clock(connection: sa.Connection, now: int) -> None:
     connection.execute(later.where(_part.published > now).values(sooner))
     delayed = sa.select(_part.part_id, _part.free_at, _part.options)
     for part_id, free_at, options in connection.execute(delayed.where(_IS_FREE, _part.free_at > now)).all():
-        _change(connection, part_id, free_at=min(free_at, now + unpack_options(options).delay))
+        change_part(connection, part_id, free_at=min(free_at, now + unpack_options(options).delay))
 
 
 def _next_look(connection: sa.Connection, now: int) -> int | None:
@@ -219,5 +228,28 @@ def _next_look(connection: sa.Connection, now: int) -> int | None:
     return min((look for look in connection.execute(looks).one() if look is not None), default=None)
 
 
-def _change(connection: sa.Connection, part_id: str, **values: Any) -> None:
-    connection.execute(sa.update(queue_parts).where(_part.part_id == part_id).values(values))
+def _keep_completion(
+    connection: sa.Connection, dialect: Dialect, lease: str, end: PartEnd, limit: int
+) -> None:
+    """Keeps how a lease was completed, to recognise a repetition; at most about `limit`, for a day."""
+    dialect.insert_many(connection, _COMPLETION, [(lease, digest_said(end), end.at)])
+    connection.execute(_PRUNE, {"before": end.at - COMPLETION_KEPT_MS, "limit": limit})
+
+
+def _is_known(connection: sa.Connection, lease: str, end: PartEnd) -> bool:
+    """Whether the lease was completed with exactly this end."""
+    known = connection.execute(sa.select(_known.digest).where(_known.lease == lease)).scalar()
+    return known is not None and bytes(known) == digest_said(end)
+
+
+def _prune() -> sa.Delete:
+    """Some of the oldest completions, if they are old or too many."""
+    newest = sa.select(sa.func.max(_known.place)).scalar_subquery()
+    oldest = sa.select(_known.place).order_by(_known.place).limit(PRUNE_BATCH_SIZE)
+    is_too_many = _known.place <= newest - sa.bindparam("limit", type_=sa.BigInteger)
+    # Those that another node removes at the moment are left to it.
+    some = _known.place.in_(oldest.with_for_update(skip_locked=True))
+    return sa.delete(queue_completions).where(some, (_known.at < sa.bindparam("before")) | is_too_many)
+
+
+_PRUNE = _prune()

@@ -1,4 +1,4 @@
-"""Reads of the queues of a cluster: what waits where, who has what, what its jobs have not taken yet."""
+"""What readers see of the queues: what waits where, who has what, what its jobs have not taken yet."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -15,10 +15,12 @@ from scheduler_service.domain.leases import (
 )
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.persistence.common.writes import read_changes, unpack_end, unpack_part
-from scheduler_service.persistence.sql_cluster.schema import queue_parts
+from scheduler_service.persistence.queues.tables import ENDED, FREE, LEASED, queue_parts
 
 _part = queue_parts.c
-_IS_FREE, _IS_LEASED, _IS_OVER = (_part.state == sa.literal_column(str(state)) for state in range(3))
+_IS_FREE, _IS_LEASED, _IS_OVER = (
+    _part.state == sa.literal_column(str(state)) for state in (FREE, LEASED, ENDED)
+)
 Name = tuple[str, str]
 
 
