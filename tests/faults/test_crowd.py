@@ -24,6 +24,8 @@ POINTS = [(1, 5), pytest.param((3, 7, 11), marks=pytest.mark.long)]
 BEARABLE = 0.002
 """Seconds by which two clocks of this machine may differ when one is read after the other."""
 AT_ONCE = 2
+TRIES = 3
+"""On a busy machine a crowd may be under way before the kill reaches its service."""
 SETTINGS = {"store.durability": "process"}
 
 
@@ -98,6 +100,7 @@ async def kill_one(fleet: Fleet, folder: Path, qos: int, points: int) -> Fate:
 
 async def kill_many(fleet: Fleet, folder: Path, qos: int, points: tuple[int, ...]) -> list[Fate]:
     """The same at each of `points`."""
+    folder.mkdir()
     places = asyncio.Semaphore(AT_ONCE)
 
     async def kill(point: int) -> Fate:
@@ -120,30 +123,40 @@ async def test_what_was_durable_is_sent_at_qos_1(
     fleet: Fleet, tmp_path: Path, points: tuple[int, ...]
 ) -> None:
     """Every job succeeds once; what was on its way when the service died is sent again, with its key."""
-    fates = await kill_many(fleet, tmp_path, 1, points)
-    for fate in fates:
-        check(fate)
-        assert {one["state"] for one in fate.executions} == {"succeeded"}
-        assert len({one.path for one in (*fate.first, *fate.second)}) == CROWD
-        assert max(Counter(one.path for one in fate.second).values()) == 1
-    assert any(not fate.first for fate in fates), "none was killed ahead of its moment"
+    for number in range(TRIES):
+        fates = await kill_many(fleet, tmp_path / str(number), 1, points)
+        for fate in fates:
+            check(fate)
+            assert {one["state"] for one in fate.executions} == {"succeeded"}
+            assert len({one.path for one in (*fate.first, *fate.second)}) == CROWD
+            assert max(Counter(one.path for one in fate.second).values()) == 1
+        if any(not fate.first for fate in fates):
+            return
+    raise AssertionError("none was killed ahead of its moment")
 
 
 @pytest.mark.parametrize("points", POINTS)
 async def test_what_had_begun_is_lost_at_qos_0(fleet: Fleet, tmp_path: Path, points: tuple[int, ...]) -> None:
     """It is closed as lost and never sent again; all others are sent once, late: all, ahead of the moment."""
-    fates = await kill_many(fleet, tmp_path, 0, points)
-    for fate in fates:
-        check(fate)
-        sent = Counter(one.path.strip("/") for one in (*fate.first, *fate.second))
-        assert set(sent.values()) <= {1}
-        kept = {one["jobId"] for one in fate.executions if one["state"] == "succeeded"}
-        assert len(kept) + len(fate.lost) == CROWD
-        assert kept <= {f"job-{number}" for number in sent}
-        assert {one.path for one in fate.second}.isdisjoint(f"/{name[4:]}" for name in fate.lost)
-        if fate.killed < fate.moment:
-            assert (fate.first, fate.lost) == ([], [])
-    assert any(fate.begun_anew for fate in fates), "none was killed ahead of its moment"
+    for number in range(TRIES):
+        fates = await kill_many(fleet, tmp_path / str(number), 0, points)
+        for fate in fates:
+            _check_begun(fate)
+        if any(fate.begun_anew for fate in fates):
+            return
+    raise AssertionError("none was killed ahead of its moment")
+
+
+def _check_begun(fate: Fate) -> None:
+    check(fate)
+    sent = Counter(one.path.strip("/") for one in (*fate.first, *fate.second))
+    assert set(sent.values()) <= {1}
+    kept = {one["jobId"] for one in fate.executions if one["state"] == "succeeded"}
+    assert len(kept) + len(fate.lost) == CROWD
+    assert kept <= {f"job-{number}" for number in sent}
+    assert {one.path for one in fate.second}.isdisjoint(f"/{name[4:]}" for name in fate.lost)
+    if fate.killed < fate.moment:
+        assert (fate.first, fate.lost) == ([], [])
 
 
 async def _read_all(run: Caller) -> list[dict[str, Any]]:
