@@ -15,7 +15,11 @@ from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.security.callers import SESSION_MS, Caller, Role, Session, SessionSeal, WrongKeys
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-OF_PROXIES = frozenset({b"forwarded", b"via", b"x-real-ip"})
+OF_PROXIES = frozenset(
+    b"forwarded via x-real-ip x-client-ip x-cluster-client-ip true-client-ip fastly-client-ip fly-client-ip "
+    b"x-envoy-external-address x-original-forwarded-for".split()
+)
+PREFIXES_OF_PROXIES = b"x-forwarded-", b"cf-", b"x-amzn-trace"
 BEARER = "bearer "
 OF_THIS_MACHINE = frozenset({"127.0.0.1", "::1", "localhost"})
 """The names of this machine that nearly every local caller uses: to parse an address takes 10 µs."""
@@ -177,7 +181,7 @@ def _check_local(scope: Scope) -> None:
 def _find_proxied(scope: Scope) -> str | None:
     """The first header by which a proxy says that it passes a request on."""
     for name, _ in scope["headers"]:
-        if name in OF_PROXIES or name.startswith(b"x-forwarded-"):
+        if name in OF_PROXIES or name.startswith(PREFIXES_OF_PROXIES):
             return str(name.title(), "latin-1")
     return None
 

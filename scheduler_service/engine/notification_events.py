@@ -56,7 +56,9 @@ def answer_event(turn: TurnState, answer: Answer, error: str | None, message: st
     if value is NOT_TEXT:
         value, message = None, message or "the answer is no text in its charset: it is left out of `data`"
     if isinstance(value, dict) and "status" in value:
-        return NotificationEvent(code, code, value)
+        # A problem (RFC 9457) says it in `detail`: the message of the attempt leads here (SPEC section 5).
+        said = {"message": message} if error and message and value.get("message") is None else {}
+        return NotificationEvent(code, code, {**value, **said})
     state = FAILED if error else SUCCEED
     return NotificationEvent(code, code, make_response(turn, state, message or None, error, value))
 

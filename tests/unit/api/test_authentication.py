@@ -28,7 +28,18 @@ async def test_without_a_key_only_this_machine_is_served(world: World) -> None:
 
 
 @each_row(
-    "name", ["Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "x-forwarded-anything", "Via", "X-Real-IP"]
+    "name",
+    [
+        "Forwarded",
+        "X-Forwarded-For",
+        "X-Forwarded-Proto",
+        "x-forwarded-anything",
+        "Via",
+        "X-Real-IP",
+        "CF-Connecting-IP",
+        "True-Client-IP",
+        "X-Envoy-External-Address",
+    ],
 )
 async def test_without_a_key_a_proxy_is_not_this_machine(name: str) -> None:
     """One that writes `Host: 127.0.0.1` makes everybody local; with a key it may (SPEC section 14)."""

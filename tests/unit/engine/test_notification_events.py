@@ -68,6 +68,15 @@ def test_a_report_without_members_is_told_with_all_six() -> None:
     assert done == [NOTHING_GIVEN | {"status": status, "rows": 7} for status in ("succeed", "finalSucceed")]
 
 
+def test_a_problem_of_the_target_leads_with_its_own_words() -> None:
+    """RFC 9457 says them in `detail`: they are the message, unless the target gave one (SPEC section 7)."""
+    problem = {"type": "about:blank", "status": 503, "detail": "the warehouse is on fire"}
+    for own, message in ((problem, problem["detail"]), (problem | {"message": "fire"}, "fire")):
+        rig = triggered(notification=[{"url": "http://caller.test/"}])
+        rig.answer(503, own)
+        assert rig.told()[0][1]["response"] == NOTHING_GIVEN | own | {"message": message}
+
+
 def test_failure_is_told_by_its_status() -> None:
     """A failing answer is notified with its status, a missing one as 500; finalFailed follows."""
     rig = triggered(notification=EVERY)
