@@ -13,7 +13,7 @@ MOST = 95
 async def test_a_job_in_an_array_calls_few_functions() -> None:
     """Python's own functions on the loop's thread, from the body of the request to its answer.
 
-    Somebody who needs more says so here, with what it costs in docs/performance.md. The fewest of three
+    Somebody who needs more says so here, with what it costs. The fewest of three
     count: where the processor is taken away, slices end by their time, and other rounds are counted.
     """
     async with running() as world:

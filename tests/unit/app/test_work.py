@@ -246,7 +246,7 @@ async def test_an_execution_leaves_no_circles(tmp_path: Path) -> None:
 async def test_an_execution_calls_few_functions(tmp_path: Path, qos: int, most: int) -> None:
     """Python's own functions on the loop's thread, the measure of work that does not depend on a clock.
 
-    Somebody who needs more says so here, with what it costs in docs/performance.md. There are
+    Somebody who needs more says so here, with what it costs. There are
     310 of them, and up to 315 where other processes have the machine: work then comes in other groups.
     """
     async with at_work(tmp_path, qos=qos) as works:

@@ -30,7 +30,7 @@ def rows_without_log(folder: Path) -> int:
 
 
 def test_what_was_written_comes_into_the_file(tmp_path: Path) -> None:
-    """Without a commit that has to wait for it (docs/performance.md)."""
+    """Without a commit that has to wait for it (decision 65)."""
     writing = open_logged(tmp_path)
     asked = threading.Event()
     beside = open_beside(str(tmp_path / "state.db"))
