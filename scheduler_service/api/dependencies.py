@@ -17,8 +17,8 @@ from scheduler_service.engine.compile import Compiled
 from scheduler_service.engine.compile_cache import CompileCache
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.program import Program, Surroundings
+from scheduler_service.hosts.cleanup import Trials
 from scheduler_service.hosts.operations.operations import Operations
-from scheduler_service.hosts.trials import Trials
 from scheduler_service.persistence.history.answer_room import AnswerRoom
 from scheduler_service.persistence.history.day_reads import DayQuery
 from scheduler_service.persistence.history.in_full import NewestExecutions

@@ -23,13 +23,11 @@ from scheduler_service.engine.machine import decide
 from scheduler_service.engine.snapshot import decode, encode, needs_commit
 from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.begun_mark import open_begun_mark
-from scheduler_service.hosts.cleanup import Cleanup, DestroyedJobs
-from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
+from scheduler_service.hosts.cleanup import Cleanup, DestroyedJobs, Trials
 from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST_LEAD_MS, EARLY_COMMIT_MS
-from scheduler_service.hosts.embedded.host import EmbeddedHost
+from scheduler_service.hosts.embedded.host import EmbeddedHost, EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.host_parts import Core, HostLimits, HostParts
 from scheduler_service.hosts.in_flight import WakeClaimers, wake_no_claimers
-from scheduler_service.hosts.trials import Trials
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.persistence.history.writer import HistoryWriter
@@ -44,7 +42,6 @@ from scheduler_service.security.masking import Masking
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.trouble import HistoryWatch
-from scheduler_service.timing.misfire import count_missed
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.guard import EgressPolicy, Guard, Route, judge_literal
 from scheduler_service.transport.lookups import SystemResolver
@@ -115,7 +112,6 @@ def make_host_parts(
         clock=clock,
         redact=masking.redact_all,
         reads_bodies=masking.reads_bodies,
-        count=count_missed,
         log=log,
         wake_claimers=wake_claimers,
         observe_job=decorators.observe_job,

@@ -31,17 +31,13 @@ from scheduler_service.app.surroundings import Compiler
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.hosts.cleanup import Cleanup
+from scheduler_service.hosts.cleanup import Cleanup, TrialRounds
 from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.operations.operations import Operations
-from scheduler_service.hosts.processes.build import Processes, build_processes
 from scheduler_service.hosts.processes.parent_service import ParentService
 from scheduler_service.hosts.processes.sharding import ShardOf
-from scheduler_service.hosts.processes.shards import OwnShard, Shards
-from scheduler_service.hosts.processes.worker_process import WorkerProcess
-from scheduler_service.hosts.processes.worker_processes import WorkerProcesses
-from scheduler_service.hosts.processes.worker_supervisor import WorkerContext
-from scheduler_service.hosts.trials import TrialRounds
+from scheduler_service.hosts.processes.shards import OwnShard, Processes, Shards, build_processes
+from scheduler_service.hosts.processes.worker_processes import WorkerContext, WorkerProcess, WorkerProcesses
 from scheduler_service.pacing.short_turns import short_turns
 from scheduler_service.persistence.contexts.apart_store import WholeStore
 from scheduler_service.persistence.history.database import HistoryDatabase

@@ -15,7 +15,7 @@ from scheduler_service.domain.leases import QueueFigures, QueueQuery
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.services import Kind
 from scheduler_service.hosts.large_work import large_work_samples, work_apart
-from scheduler_service.hosts.stored_deliveries import read_pages
+from scheduler_service.hosts.pending_notifications import read_pages
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.clock import Clock
 from scheduler_service.services.instances import Instances

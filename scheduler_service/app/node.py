@@ -26,11 +26,10 @@ from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.engine import parameters  # noqa: F401 - else the first schema's turn would import it
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.clock import SystemClock
-from scheduler_service.hosts.dapr.actor_contexts import ActorContexts
 from scheduler_service.hosts.dapr.build import DaprParts, build_dapr_host
 from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.node import Cluster
-from scheduler_service.hosts.dapr.sidecar import Sidecar
+from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar
 from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
 from scheduler_service.hosts.host_parts import HostParts

@@ -17,8 +17,8 @@ from scheduler_service.app.server import LAST_ANSWERS_SECONDS
 from scheduler_service.app.system_jobs import install_patiently
 from scheduler_service.app.uvicorn_server import Server, make_server
 from scheduler_service.console.application import console_mounts
+from scheduler_service.hosts.cleanup import TrialRounds
 from scheduler_service.hosts.dapr.actor import register
-from scheduler_service.hosts.trials import TrialRounds
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
 

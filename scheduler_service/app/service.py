@@ -17,7 +17,7 @@ from scheduler_service.app.surroundings import Compiler, Secrets, make_surroundi
 from scheduler_service.app.system_jobs import install
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.hosts.clock import SystemClock
-from scheduler_service.hosts.processes.worker_process import WorkerProcess
+from scheduler_service.hosts.processes.worker_processes import WorkerProcess
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.clock import Timekeeper

@@ -1,7 +1,7 @@
 """The first lines of a worker process, before it imports what it needs.
 
 `python -m scheduler_service.app.worker_start DESCRIPTOR` is started by the service alone
-(`hosts.processes.worker_process`).
+(`hosts.processes.worker_processes`).
 """
 
 import ctypes

@@ -19,13 +19,16 @@ from scheduler_service.domain.effects import (
 from scheduler_service.domain.wire import Token
 from scheduler_service.engine.program import Program
 from scheduler_service.hosts.host_parts import HostParts
-from scheduler_service.hosts.in_flight import CallsInFlight, PartsInFlight
-from scheduler_service.hosts.instance_watches import InstanceWatches
-from scheduler_service.hosts.misfire_counter import MisfireCounter
+from scheduler_service.hosts.in_flight import (
+    CallsInFlight,
+    InstanceWatches,
+    MisfireCounter,
+    PartsInFlight,
+    SendGuard,
+    SureSender,
+)
 from scheduler_service.hosts.notification_sender import NotificationSender
 from scheduler_service.hosts.redelivery import Redelivery
-from scheduler_service.hosts.send_guard import SendGuard
-from scheduler_service.hosts.sure_sender import SureSender
 from scheduler_service.ports.state import StateStore
 
 STARTING = (Call, CallPart, ResolveInstances, CountMissed, WatchInstance)
@@ -69,7 +72,7 @@ class EffectHandlers:
             answer_room=parts.answer_room,
         )
         self.watches = InstanceWatches(router=parts.router, redelivery=redelivery, log=log)
-        self.counter = MisfireCounter(count=parts.count, redelivery=redelivery, log=log)
+        self.counter = MisfireCounter(redelivery=redelivery, log=log)
         self.notifications = NotificationSender(
             sender=sender,
             store=store,

@@ -14,10 +14,9 @@ from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.notification_retry import INTERVAL, RETRIES
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.status import Summary
-from scheduler_service.hosts.identity import IdentitySource, NewIdentity
 from scheduler_service.hosts.in_flight import WakeClaimers, wake_no_claimers
-from scheduler_service.hosts.misfire_counter import Count
 from scheduler_service.hosts.redelivery import LEASE
+from scheduler_service.hosts.revisions import IdentitySource, NewIdentity
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.delivery import Compile
 from scheduler_service.ports.history import History
@@ -105,7 +104,6 @@ class HostParts(TurnParts, frozen=True, kw_only=True):
     sender: Sender
     answer_room: AnswerRoom = UNCOUNTED
     router: Router
-    count: Count
     log: Log
     observe_call: ObserveCall | None = None
     wake_claimers: WakeClaimers = wake_no_claimers

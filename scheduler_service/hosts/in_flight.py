@@ -1,13 +1,16 @@
-"""What a node has in flight, outside of every turn: calls, and the searches and calls of parts."""
+"""What a node has in flight, outside of every turn: calls, searches, watches, counts of misfires."""
 
 import asyncio
+import time
+from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Protocol
 
 from scheduler_service.domain.effects import (
     AbandonPart,
     AcceptChanges,
     CallPart,
+    CountMissed,
     Effect,
     MarkDraining,
     MarkRefused,
@@ -15,20 +18,73 @@ from scheduler_service.domain.effects import (
     QueueWrite,
     ReconfigureParts,
     ResolveInstances,
+    WatchInstance,
     WithdrawParts,
 )
-from scheduler_service.domain.events import CallEnded, Event, InstancesResolved
+from scheduler_service.domain.events import CallEnded, Event, InstanceLost, InstancesResolved, MissedCounted
 from scheduler_service.domain.parts import PAUSED, WITHDRAWN
-from scheduler_service.domain.wire import Answer, OutboundRequest, Outcome, Token
-from scheduler_service.hosts.light_tasks import LightTask, LightTasks
+from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome, Token
 from scheduler_service.hosts.redelivery import Redelivery
-from scheduler_service.hosts.send_guard import SendGuard
-from scheduler_service.hosts.sure_sender import SureSender
-from scheduler_service.hosts.tasks import Tasks
+from scheduler_service.hosts.tasks import LightTask, LightTasks, Tasks
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.sending import LARGE_BODY, UNCOUNTED, AnswerRoom, MayGo, NotSent, Sender
+from scheduler_service.ports.sending import LARGE_BODY, UNCOUNTED, AnswerRoom, MayGo, NotSent, Sender, always
 from scheduler_service.ports.services import Router
+from scheduler_service.telemetry.decorators import ObserveCall
+from scheduler_service.timing.misfire import Tally, count_missed
+from scheduler_service.timing.timer import Timer
+
+
+class SureSender:
+    """An error of the sender behind it is a Fault (`ports.sending.Sender`).
+
+    `observe_call` sees every outcome; a request that did not leave, or was abandoned, has none. `begin` only
+    sends, for whoever does the rest by `explain` and `show`: a coroutine more costs more than the count.
+    """
+
+    def __init__(self, *, sender: Sender, log: Log, observe_call: ObserveCall | None) -> None:
+        self.begin = sender.send
+        self._log = log
+        self.show = observe_call
+        self.close = sender.close
+
+    async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
+        """The outcome of `request`. Raises only CancelledError and NotSent."""
+        try:
+            outcome = await self.begin(request, may_go)
+        except NotSent:
+            raise
+        except Exception as error:  # noqa: BLE001 - every call must end, also when the sender is broken
+            outcome = self.explain(error)
+        if self.show is not None:
+            self.show(outcome)
+        return outcome
+
+    def explain(self, error: Exception) -> Outcome:
+        """The outcome of a request at which the sender failed."""
+        self._log("sender_failed", error=repr(error))
+        return Fault(FaultKind.CONNECT, f"the request could not be sent: {type(error).__name__}")
+
+
+class SendGuard(Protocol):
+    """Asked for each call before it is sent."""
+
+    def admit(self, job_id: str) -> MayGo:
+        """Called within a turn of the job; the result is asked again just before a call is sent."""
+
+    def turn_back(self, job_id: str, token: Token) -> None:
+        """The call was not sent, and is not alive any more. Never waits, never raises."""
+
+
+class OpenSendGuard:
+    """For a single node: no other node can have taken the job over."""
+
+    def admit(self, job_id: str) -> MayGo:
+        return always
+
+    def turn_back(self, job_id: str, token: Token) -> None:
+        return
+
 
 INFORMS = 1_000
 
@@ -279,3 +335,111 @@ class PartsInFlight(_InFlight):
             self._log("answer_not_taken", jobId=job_id, execution=token.execute_number, error=str(error))
         finally:
             self._forget(token)
+
+
+class InstanceWatches:
+    """Delivers `InstanceLost` to a job when an instance that it watches is lost.
+
+    Nothing waits for a watch: a host that drains leaves it, and the job begins it anew when it is loaded.
+    """
+
+    def __init__(self, *, router: Router, redelivery: Redelivery, log: Log) -> None:
+        self._router = router
+        self._redelivery = redelivery
+        self._log = log
+        self._tasks = Tasks()
+        self._watching: dict[Token, asyncio.Task[None] | None] = {}
+
+    def start(self, job_id: str, watch: WatchInstance) -> None:
+        """Begins a watch; one that runs already goes on, and one that failed begins anew."""
+        if watch.token not in self._watching:
+            self._watching[watch.token] = self._tasks.start(self._watch(job_id, watch))
+
+    def end_all(self, uid: str) -> None:
+        """Ends the watches of one life of a job, which has left this process."""
+        for token in [token for token in self._watching if token.uid == uid]:
+            self.end(token)
+
+    def end(self, token: Token) -> None:
+        """Ends a watch; one whose loss is being delivered ends by itself."""
+        task = self._watching.get(token)
+        if task is not None:
+            del self._watching[token]
+            self._router.leave(token)
+            task.cancel()
+
+    async def stop(self) -> None:
+        """Ends all watches, without an event."""
+        await self._tasks.cancel()
+        self._watching.clear()
+
+    async def _watch(self, job_id: str, watch: WatchInstance) -> None:
+        token = watch.token
+        try:
+            loss = await self._router.wait_for_loss(watch)
+            self._watching[token] = None  # from here on it must not be cancelled
+            await self._redelivery.deliver(job_id, InstanceLost(token, loss))
+        except StoreError as error:
+            self._log("loss_not_taken", jobId=job_id, execution=token.execute_number, error=str(error))
+        finally:
+            # Another task's entry is a watch that began after this one was ended.
+            if self._watching.get(token, self) in (None, asyncio.current_task()):
+                del self._watching[token]
+
+
+SLICE_SECONDS = 0.002
+MOMENTS_PER_STEP = 50
+
+
+class MisfireCounter:
+    """Works off counts one after the other, 2 ms at a time, and delivers each as `MissedCounted`."""
+
+    def __init__(
+        self,
+        *,
+        redelivery: Redelivery,
+        log: Log,
+        elapsed: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._redelivery = redelivery
+        self._log = log
+        self._elapsed = elapsed
+        self._queue: deque[tuple[str, Timer, CountMissed]] = deque()
+        self._wanted: set[tuple[str, int]] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    def ask(self, job_id: str, timer: Timer, effect: CountMissed) -> None:
+        """Counts the run of `effect`; a repetition before its end is ignored."""
+        if (job_id, effect.first) in self._wanted:
+            return
+        self._wanted.add((job_id, effect.first))
+        self._queue.append((job_id, timer, effect))
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._work())
+
+    async def stop(self) -> None:
+        """Drops what is left: after the next start the state requests it again."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _work(self) -> None:
+        while self._queue:
+            job_id, timer, effect = self._queue.popleft()
+            try:
+                count = await self._walk(timer, effect)
+                await self._redelivery.deliver(job_id, MissedCounted(effect.first, count))
+            except StoreError as error:
+                self._log("count_not_taken", jobId=job_id, error=str(error))
+            finally:
+                self._wanted.discard((job_id, effect.first))
+
+    async def _walk(self, timer: Timer, effect: CountMissed) -> int:
+        tally: Tally | None = None
+        began = self._elapsed()
+        while tally is None or not tally.done:
+            tally = count_missed(timer, effect.first, effect.last, start=tally, most=MOMENTS_PER_STEP)
+            if self._elapsed() - began > SLICE_SECONDS:
+                await asyncio.sleep(0)
+                began = self._elapsed()
+        return tally.count

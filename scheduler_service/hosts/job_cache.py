@@ -181,7 +181,7 @@ class JobCache:
 
     def __init__(self, *, most: int, most_bytes: int, open_bytes: OpenBytes) -> None:
         self.open_bytes = open_bytes
-        self._most = most
+        self.most = most
         self._most_bytes = most_bytes
         self._bytes = 0
         self._jobs: OrderedDict[str, LockedJob] = OrderedDict()
@@ -245,7 +245,7 @@ class JobCache:
         locked.release()
         if document is None and not locked.is_busy and cached.is_empty:
             self._drop(job_id)
-        elif len(self._jobs) > self._most or self._bytes > self._most_bytes:
+        elif len(self._jobs) > self.most or self._bytes > self._most_bytes:
             self._evict()
 
     def _count_open(self, cached: CachedJob) -> None:
@@ -265,7 +265,7 @@ class JobCache:
                 continue
             self._bytes -= locked.weight
             dropped += 1
-            if len(jobs) <= self._most and self._bytes <= self._most_bytes:
+            if len(jobs) <= self.most and self._bytes <= self._most_bytes:
                 return
 
     def _drop(self, job_id: str) -> None:

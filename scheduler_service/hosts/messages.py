@@ -1,6 +1,7 @@
 """Events and replies as they travel between nodes: one format, older ones are still read."""
 
 import json
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -30,8 +31,9 @@ from scheduler_service.domain.events import (
 )
 from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Reply, Started, Taken, Unchanged
 from scheduler_service.domain.wire import Answer, Fault, Token
+from scheduler_service.engine.decision import Job
 from scheduler_service.engine.snapshot import decode, encode_all
-from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import (
     StoreConflict,
     StoreError,
@@ -200,3 +202,27 @@ def read_reply(message: bytes) -> ReadReply:
     if told.error:
         raise _ERRORS.get(told.error, StoreUnavailable)(told.text, is_public=told.is_public)
     return told
+
+
+async def answer_message(
+    message: bytes,
+    *,
+    compile_text: Compile,
+    read: Callable[[], Awaitable[Job | None]],
+    take: Callable[[Command], Awaitable[Reply]],
+) -> bytes:
+    """The answer to a message: `take` takes the turn that it asks for, or `read` reads the job.
+
+    A StoreError is an answer. Raises whatever else they raise.
+    """
+    try:
+        ask = read_ask(message)
+        event = event_of(ask)
+        if event is None:
+            job = await read()
+            return write_document(None if job is None else job.document)
+        text = ask.definition
+        definition = None if text is None else Definition(text, await compile_text(text))
+        return write_reply(await take(Command(event, definition, ask.remembered, write_kept)))
+    except StoreError as error:
+        return write_error(error)

@@ -8,14 +8,23 @@ import msgspec
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.engine.notification_retry import INTERVAL, RETRIES, after_try, request_of_try
-from scheduler_service.hosts.delivery_records import DeliveryRecords
-from scheduler_service.hosts.failed_notifications import FailedNotifications
-from scheduler_service.hosts.first_tries import FirstTries
+from scheduler_service.domain.wire import Outcome
+from scheduler_service.engine.notification_retry import (
+    INTERVAL,
+    RETRIES,
+    after_try,
+    record_of,
+    request_of_try,
+)
 from scheduler_service.hosts.host_parts import Redact
-from scheduler_service.hosts.pending_notifications import PendingNotifications
-from scheduler_service.hosts.stored_deliveries import damage_logger, read_pages
-from scheduler_service.hosts.takeover import Takeover
+from scheduler_service.hosts.pending_notifications import (
+    FailedNotifications,
+    FirstTries,
+    PendingNotifications,
+    Takeover,
+    damage_logger,
+    read_pages,
+)
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.errors import DeliveryUnreadable, StoreError
@@ -23,6 +32,40 @@ from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import Sender
 from scheduler_service.ports.state import Settlement, StateStore
+
+
+class DeliveryRecords:
+    """Records of deliveries and their tries, masked by `redact`."""
+
+    def __init__(self, *, history: History, clock: Timekeeper, redact: Redact) -> None:
+        self._history = history
+        self._clock = clock
+        self._redact = redact
+
+    def record(self, delivery: Delivery) -> None:
+        """Records one that is new or superseded, not durably: after a crash `adopt` does it again."""
+        batch = self.batch(delivery, None)
+        if batch is not None:
+            self._history.append(batch, durable=False)
+
+    def hand_over(self, settled: Delivery, batch: Batch | None) -> None:
+        """Records a settled delivery; with a durable one the record is in the store's `unwritten` already."""
+        if batch is not None:
+            self._history.append(batch, durable=settled.durable)
+
+    def batch(self, delivery: Delivery, outcome: Outcome | None) -> Batch | None:
+        """The record of a delivery after a try, or without one; None: nothing of it is recorded."""
+        now = self._clock.now()
+        records = self._redact((record_of(delivery, outcome, now),), detail=delivery.detail)
+        if not records:
+            return None
+        return Batch(delivery.uid, delivery.job_id, delivery.tenant, _sequence(delivery), now.wall, records)
+
+
+def _sequence(delivery: Delivery) -> int:
+    """The sequence of a try's batch: below 0, where no turn of the job has a sequence."""
+    return -(delivery.execute_number << 32 | (delivery.ordinal & 0xFFFFFF) << 8 | delivery.tries & 0xFF) - 1
+
 
 PAGE_SIZE = 500
 RESENT_AT_ONCE = 16

@@ -1,7 +1,9 @@
-"""The tasks of a node that nothing else awaits, and how a node drains (SPEC section 14)."""
+"""Tasks that nothing else awaits: plain, light and lasting ones; how a node drains (SPEC section 14)."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import contextvars
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import cached_property
 from typing import Any
 
 from scheduler_service.domain.events import Activated, Created, Released, Triggered, Updated
@@ -10,6 +12,150 @@ from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import History
 from scheduler_service.ports.log import Log
+from scheduler_service.telemetry.log_text import shorten
+from scheduler_service.telemetry.logs import place_of
+
+AGAIN_MS = SECOND
+
+
+def keep_at(
+    work: Callable[[], Awaitable[None]], *, name: str, clock: Timekeeper, log: Log
+) -> "asyncio.Task[None]":
+    """A task that runs `work` until it returns or is cancelled.
+
+    `work` handles the errors that it knows. Any other one is logged as `task_failed` with `name`, and `work`
+    is called again a second later: what it keeps between two calls has to be fit for that.
+    """
+    return asyncio.create_task(_keep_at(work, name, clock, log))
+
+
+async def _keep_at(work: Callable[[], Awaitable[None]], name: str, clock: Timekeeper, log: Log) -> None:
+    while True:
+        try:
+            await work()
+            return
+        except Exception as error:  # noqa: BLE001 - nobody awaits this task: what ends it would end unseen
+            log(
+                "task_failed",
+                task=name,
+                error=shorten(f"{type(error).__name__}: {error}"),
+                where=place_of(error.__traceback__),
+            )
+        await clock.sleep(AGAIN_MS)
+
+
+class LightTask:
+    """One running coroutine: the same waits and the same cancelling as a task, at a fifth of the price.
+
+    An execution runs two, its ring and its call. It may await futures and tasks; it has no
+    `asyncio.current_task`. So `asyncio.timeout` does not work in it: code that needs that is awaited as a
+    task. `label` is what `on_end` of its light tasks gets.
+    """
+
+    __slots__ = ("_awaited", "_coroutine", "_is_cancelled", "_tasks", "label")
+
+    def __init__(
+        self, coroutine: Coroutine[Any, Any, object], light_tasks: "LightTasks", label: str = ""
+    ) -> None:
+        self.label = label
+        self._coroutine = coroutine
+        self._tasks = light_tasks
+        self._awaited: asyncio.Future[Any] | None = None
+        self._is_cancelled = False
+
+    def cancel(self) -> None:
+        """Raises CancelledError where the coroutine waits, or where it waits next."""
+        if self._awaited is None or not self._awaited.cancel():
+            self._is_cancelled = True
+
+    def step(self, _: object = None) -> None:
+        """Runs to the next wait or to the end; called when the awaited future is done."""
+        self._awaited = None
+        try:
+            if self._is_cancelled:
+                self._is_cancelled = False
+                awaited = self._coroutine.throw(asyncio.CancelledError())
+            else:
+                awaited = self._coroutine.send(None)
+        except (StopIteration, asyncio.CancelledError):
+            self._tasks.end(self)
+        except Exception as error:  # noqa: BLE001 - as with a task, it is reported and stops nothing else
+            self._tasks.end(self)
+            context = {"message": "a light task failed", "exception": error}
+            self._tasks.loop.call_exception_handler(context)
+        else:
+            if awaited is None:  # `asyncio.sleep(0)`
+                self._tasks.loop.call_soon(self.step, context=self._tasks.context)
+                return
+            awaited._asyncio_future_blocking = False  # the flag by which `await` hands a future to its runner
+            self._awaited = awaited
+            awaited.add_done_callback(self.step, context=self._tasks.context)
+
+
+class LightTasks:
+    """The light tasks of one component. They belong to the event loop of the first one.
+
+    `on_end` gets the label of each task that has ended, however it did.
+    """
+
+    def __init__(self, on_end: Callable[[str], None] | None = None) -> None:
+        self._on_end = on_end
+        self._tasks: set[LightTask] = set()
+        self._ended: asyncio.Future[None] | None = None
+
+    @cached_property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Their event loop; `get_running_loop` would cost a system call each time."""
+        return asyncio.get_running_loop()
+
+    @cached_property
+    def context(self) -> contextvars.Context:
+        """That of the first one, for all: a copy for each wait would be an object more while it waits."""
+        return contextvars.copy_context()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def start(self, coroutine: Coroutine[Any, Any, object], label: str = "") -> LightTask:
+        """Runs `coroutine` to its first wait, and the rest as its waits end."""
+        task = LightTask(coroutine, self, label)
+        self._tasks.add(task)
+        task.step()
+        return task
+
+    def start_soon(self, coroutine: Coroutine[Any, Any, object], label: str = "") -> LightTask:
+        """The same from the next round of the loop on: nothing of it runs inside of what goes on now."""
+        task = LightTask(coroutine, self, label)
+        self._tasks.add(task)
+        self.loop.call_soon(task.step, context=self.context)
+        return task
+
+    def end(self, task: LightTask) -> None:
+        """`task` has ended (called by itself)."""
+        self._tasks.discard(task)
+        if self._on_end is not None:
+            self._on_end(task.label)
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
+
+    def cancel(self) -> None:
+        """Cancels them all."""
+        for task in tuple(self._tasks):
+            task.cancel()
+
+    async def wait(self) -> None:
+        """Returns when one of them has ended; at once where there is none."""
+        if not self._tasks:
+            return
+        if self._ended is None or self._ended.done():
+            self._ended = self.loop.create_future()
+        await asyncio.shield(self._ended)
+
+    async def wait_for_all(self) -> None:
+        """Returns when there is none any more."""
+        while self._tasks:
+            await self.wait()
+
 
 STARTING = (Created, Updated, Triggered, Activated, Released)
 """The events that a draining host refuses, because they start something."""

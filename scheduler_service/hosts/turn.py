@@ -12,6 +12,7 @@ from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.program_weight import weigh
 from scheduler_service.hosts.begun_mark import BegunMark
+from scheduler_service.hosts.clock import WaitUntil, ahead_of, begin_of
 from scheduler_service.hosts.commit_builder import (
     CommitBuilder,
     DecidedTurn,
@@ -27,7 +28,6 @@ from scheduler_service.hosts.large_turns import LargeTurns, Place
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
 from scheduler_service.hosts.revisions import accepted, bind
-from scheduler_service.hosts.timed_release import WaitUntil, ahead_of, begin_of
 from scheduler_service.hosts.turn_writing import TurnWriting
 from scheduler_service.language.filters import Unfinished
 from scheduler_service.ports.alarms import Alarms

@@ -140,11 +140,24 @@ class StateStore(RequestStore, Protocol):
     def commit(self, commit: Commit) -> Awaitable[None]:
         """Writes one turn; returns at once an awaitable that ends when it is durable. Raises StoreError."""
 
-    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
-        """Writes turns of different jobs in one group; for each None, or its error. Raises StoreError."""
-
     def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
         """Writes results of deliveries. Raises StoreError."""
+
+    async def deliveries(self, after: str, limit: int) -> list[Delivery]:
+        """Durable deliveries in order of id: at most `limit`, fewer where they are large; none: the end.
+
+        Raises StoreUnavailable; DeliveryUnreadable where the first one is damaged: the others are behind it.
+        """
+
+    def written(self, keys: Sequence[tuple[str, int]]) -> Awaitable[None]:
+        """Deletes batches (uid, sequence) that the history has confirmed. Raises StoreError."""
+
+
+class OwnedStore(StateStore, Protocol):
+    """What this process finds at its start of its own jobs, of which it alone takes turns, until `close`."""
+
+    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
+        """Writes turns of different jobs in one group; for each None, or its error. Raises StoreError."""
 
     async def due_wall(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
         """(moment, job_id) of wall-clock alarms later than `after` and up to `before`, earliest first.
@@ -161,24 +174,15 @@ class StateStore(RequestStore, Protocol):
         Documents are searched where they lie, and not handed out. Raises StoreUnavailable.
         """
 
-    async def deliveries(self, after: str, limit: int) -> list[Delivery]:
-        """Durable deliveries in order of id: at most `limit`, fewer where they are large; none: the end.
-
-        Raises StoreUnavailable; DeliveryUnreadable where the first one is damaged: the others are behind it.
-        """
-
     async def unwritten(self, after: tuple[str, int], limit: int) -> list[Batch]:
         """Batches that the history has not confirmed, by (uid, sequence), in pages as `deliveries`."""
-
-    def written(self, keys: Sequence[tuple[str, int]]) -> Awaitable[None]:
-        """Deletes batches (uid, sequence) that the history has confirmed. Raises StoreError."""
 
     async def close(self) -> None:
         """Writes what was put in, then releases the store. A second call waits with the first."""
 
 
-class OpenStore(StateStore, ServiceStore, Protocol):
-    """A store that this process alone writes to, until `close`."""
+class OpenStore(OwnedStore, ServiceStore, Protocol):
+    """A store with jobs of this process, and with all that the service keeps."""
 
     @property
     def boot(self) -> int:

@@ -16,7 +16,7 @@ import uvloop
 
 from scheduler_service.domain.events import Created
 from scheduler_service.domain.wire import Answer, Holder, OutboundRequest, Outcome
-from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
+from scheduler_service.hosts.embedded.host import EmbeddedParts, build_embedded_host
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.sending import MayGo, always
@@ -25,7 +25,6 @@ from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
-from scheduler_service.timing.misfire import count_missed
 from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import CORE, SKEW, START, MemoryHistory, describe
 from tests.unit.hosts.memory_store import Disk, MemoryStore
@@ -127,7 +126,6 @@ class Firing:
             router=MemoryRouter(instances=Instances(), terms=lambda _, __: Terms(), clock=self._clock),
             clock=self._clock,
             redact=Masking().redact_all,
-            count=count_missed,
             log=lambda event, /, **keys: print(event, keys),
             holder=Holder("node", "1"),
             boot=1,

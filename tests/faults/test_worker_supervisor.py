@@ -13,9 +13,13 @@ from scheduler_service.app.sharding import worker_configs
 from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.parent_service import ParentService
-from scheduler_service.hosts.processes.worker_handle import WorkerHandle
-from scheduler_service.hosts.processes.worker_process import WorkerProcess
-from scheduler_service.hosts.processes.worker_supervisor import WatchLimits, WorkerContext, WorkerSupervisor
+from scheduler_service.hosts.processes.remote_shard import WorkerHandle
+from scheduler_service.hosts.processes.worker_processes import (
+    WatchLimits,
+    WorkerContext,
+    WorkerProcess,
+    WorkerSupervisor,
+)
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.errors import StoreError, StoreUncertain
 from scheduler_service.services.instances import Instances

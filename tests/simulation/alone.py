@@ -8,9 +8,8 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.clock import SystemClock
-from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST_LEAD_MS, EARLY_COMMIT_MS
-from scheduler_service.hosts.embedded.host import EmbeddedHost
+from scheduler_service.hosts.embedded.host import EmbeddedHost, EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.host_parts import HostLimits
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
@@ -18,7 +17,6 @@ from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.losses import Losses
 from scheduler_service.services.router import MemoryRouter, Terms
-from scheduler_service.timing.misfire import count_missed
 from tests.simulation.callers import NoAnswer
 from tests.simulation.disk import SimulatedHistory, SimulatedStore
 from tests.simulation.faults import Risks
@@ -79,7 +77,6 @@ class Life:
             router=self._router(clock),
             clock=clock,
             redact=Masking().redact_all,
-            count=count_missed,
             log=lambda event, /, **keys: around.note(process.name, f"log {event} {keys}"),
             holder=holder,
             boot=store.boot,

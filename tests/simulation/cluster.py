@@ -16,12 +16,11 @@ from dapr.clients.exceptions import DaprInternalError
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.clock import SystemClock
-from scheduler_service.hosts.dapr.actor_contexts import ActorContexts
 from scheduler_service.hosts.dapr.build import DaprParts, build_dapr_host
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.node import Cluster
-from scheduler_service.hosts.dapr.sidecar import Sidecar
+from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
 from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node, TurnClaim
@@ -29,7 +28,6 @@ from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import Commit, StoredJob
 from scheduler_service.security.masking import Masking
-from scheduler_service.timing.misfire import count_missed
 from tests.conformance.hosts.process import Process, ProcessDatabase, ProcessStore
 from tests.conformance.hosts.standin import TIMEOUT_FACTOR, StandIn, StandInClient
 from tests.simulation.alone import LIMITS, Life
@@ -165,7 +163,6 @@ class ClusterLife(Life):
             sender=self._sender(clock.now),
             router=self._router(clock),
             redact=Masking().redact_all,
-            count=count_missed,
             new_identity=around.new_identity,
             limits=LIMITS,
         )

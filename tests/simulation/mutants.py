@@ -16,12 +16,12 @@ import msgspec
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.engine import firing, resuming, retry
 from scheduler_service.hosts import notification_sender, turn
+from scheduler_service.hosts.clock import TimedRelease
 from scheduler_service.hosts.commit_builder import CommitBuilder
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
 from scheduler_service.hosts.embedded.recovery import Recovery
 from scheduler_service.hosts.notification_sender import NotificationSender
 from scheduler_service.hosts.redelivery import Redelivery
-from scheduler_service.hosts.timed_release import TimedRelease
 from scheduler_service.hosts.turn_writing import TurnWriting
 from scheduler_service.ports.errors import StoreError, StoreUncertain
 

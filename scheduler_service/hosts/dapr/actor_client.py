@@ -11,13 +11,11 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
-from scheduler_service.engine.snapshot import decode
-from scheduler_service.engine.status import revisions
 from scheduler_service.hosts.dapr.liveness import OFFLINE_AFTER_MS
 from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.hosts.dapr.turns import COMMANDS
+from scheduler_service.hosts.job_loading import ProgramCache, read_packed
 from scheduler_service.hosts.messages import read_reply, write_ask
-from scheduler_service.hosts.program_cache import ProgramCache
 from scheduler_service.hosts.tasks import STOPPING, Tasks, ends_within
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreStopping, StoreUncertain
@@ -35,7 +33,7 @@ RESENT_AFTER_MS = 900
 KEY_BYTES = 8
 
 TakeHere = Callable[[str, Command], Awaitable[Reply | None]]
-"""Takes a turn on a job that lives here, past the sidecar (`LocalTurns`); None: it does not."""
+"""Takes a turn on a job that lives here, past the sidecar (`ClusterTurns.take_here`); None: it does not."""
 
 
 class ActorClient:
@@ -118,11 +116,7 @@ class ActorClient:
         if row is None or row.entry.state is JobState.DESTROYED:
             return None  # a request to the actor of a job that never was would fill the memory with it
         packed = read_reply(await self._invoke(job_id, write_ask(None), HELD_MS)).document
-        if not packed:
-            return None
-        document = decode(packed)
-        programs = await self._programs.load(document.head.uid, revisions(document))
-        return Job(document, programs, self._holder)
+        return await read_packed(packed, self._programs, self._holder)
 
     async def _ask(self, job_id: str, command: Command, patience: int) -> Reply:
         """The reply. Raises StoreError: StoreUncertain for a refusal that may be that of a second delivery.

@@ -3,21 +3,17 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from scheduler_service.domain.effects import Delivery
-from scheduler_service.domain.events import Adopted
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Token
-from scheduler_service.hosts.dapr.active_actors import ActiveActors
+from scheduler_service.hosts.clock import TimedRelease
 from scheduler_service.hosts.dapr.actor_client import ActorClient
-from scheduler_service.hosts.dapr.deactivation import Deactivation, Resolve
 from scheduler_service.hosts.dapr.direct_creation import DirectCreation
-from scheduler_service.hosts.dapr.first_loads import FirstLoads
-from scheduler_service.hosts.dapr.first_rings import FirstRings, TakeDue
+from scheduler_service.hosts.dapr.first_turns import FirstLoads, FirstRings, TakeDue
 from scheduler_service.hosts.dapr.handover import Handovers
-from scheduler_service.hosts.dapr.host import DaprHost, HostComponents
+from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.job_store import LONGEST_TURN_MS, ClusterJobs, TakeOver
-from scheduler_service.hosts.dapr.leaving import Leaving
-from scheduler_service.hosts.dapr.local_turns import LocalTurns
+from scheduler_service.hosts.dapr.leaving import Deactivation, Leaving
+from scheduler_service.hosts.dapr.liveness import ActiveActors
 from scheduler_service.hosts.dapr.node import Cluster, LocalJobs, NodeContext
 from scheduler_service.hosts.dapr.reminders import ReminderAlarms, Ring
 from scheduler_service.hosts.dapr.send_guard import NodeSendGuard
@@ -27,14 +23,12 @@ from scheduler_service.hosts.dapr.turns import ClusterTurns, OwnerOf, no_owner
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.host_parts import Act, HostParts
 from scheduler_service.hosts.job_cache import JobCache
+from scheduler_service.hosts.job_loading import ProgramCache
 from scheduler_service.hosts.open_bytes import OpenBytes
-from scheduler_service.hosts.program_cache import ProgramCache
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import Tasks
-from scheduler_service.hosts.timed_release import TimedRelease
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.contexts import Contexts
-from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.history import Batch
 
 LONGEST_LINE_MS = LONGEST_TURN_MS // 2
@@ -64,61 +58,56 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
 
     # Calls go out through the send guard, which needs the handovers, which need the calls in flight, and the
     # turns need the alarms, whose rings are turns: what is built later is used by these functions.
-    def own_calls(uid: str) -> tuple[Token, ...]:
-        return effects.alive(uid)
-
     def take_over(batches: Sequence[Batch], deliveries: Iterable[Delivery]) -> None:
         for batch in batches:
             parts.history.append(batch, durable=True)
         effects.notifications.adopt(deliveries)
 
-    async def take_here(job_id: str, command: Command) -> Reply | None:
-        if leaving.has_begun and isinstance(command.event, Adopted):
-            return await components.turns.take_back(job_id, command)
-        return await local_turns.take(job_id, command)
-
     tasks = Tasks()
     store = ClusterJobs(node=node, take_over=take_over, contexts=parts.contexts, puts=parts.puts_contexts)
     programs = ProgramCache(read=store.definition, compiler=parts.core.compile)
-    client = ActorClient(node=node, programs=programs, tasks=tasks, take_here=take_here)
+    client = ActorClient(
+        node=node, programs=programs, tasks=tasks, take_here=lambda *of: turns.take_here(*of)
+    )
     redelivery = _make_redelivery(parts, node, client)
-    local = _make_local_jobs(parts, node, client.ring, own_calls, lambda uid: effects.watches.end_all(uid))
-    deactivation = _make_deactivation(node, local, redelivery, tasks, lambda *of: turn.writing.resolve(*of))
+    local = _make_local_jobs(
+        parts, node, client.ring, lambda uid: effects.alive(uid), lambda uid: effects.watches.end_all(uid)
+    )
+    deactivation = Deactivation(
+        node=node,
+        local=local,
+        redelivery=redelivery,
+        tasks=tasks,
+        resolve=lambda *of: turn.writing.resolve(*of),
+    )
     send_guard = NodeSendGuard(node=node, store=store, deactivation=deactivation, redelivery=redelivery)
     effects = EffectHandlers(parts, store=store, send_guard=send_guard, redelivery=redelivery)
     turn = _make_turn(parts, node, local, store, effects.act)
     leaving = Leaving(node=node, local=local, store=store, turn=turn, effects=effects)
-    local_turns = LocalTurns(node=node, local=local, store=store, turn=turn, leaving=leaving, tasks=tasks)
+    turns = _make_turns(parts, node, local, store, turn, leaving, tasks)
     first_loads = FirstLoads(node=node, client=client, alarms=local.alarms, tasks=tasks)
-    components = HostComponents(
+    return DaprHost(
+        parts,
+        node=node,
         client=client,
         first_loads=first_loads,
         creation=_make_creation(parts, node, local, turn, client, first_loads.expect, tasks),
         local=local,
         store=store,
-        turns=_make_turns(parts, node, local, store, turn, leaving),
+        turns=turns,
         leaving=leaving,
-        local_turns=local_turns,
         deactivation=deactivation,
         send_guard=send_guard,
         effects=effects,
         sweep=_make_sweep(parts, node, local.alarms, first_loads, take_over),
-        history=parts.history,
         tasks=tasks,
     )
-    return DaprHost(node=node, components=components)
 
 
 def _make_redelivery(parts: DaprParts, node: NodeContext, client: ActorClient) -> Redelivery:
     return Redelivery(
         take=client.deliver, clock=node.clock, lease=parts.limits.lease, longest_pause=LONGEST_PAUSE_MS
     )
-
-
-def _make_deactivation(
-    node: NodeContext, local: LocalJobs, redelivery: Redelivery, tasks: Tasks, resolve: Resolve
-) -> Deactivation:
-    return Deactivation(node=node, local=local, redelivery=redelivery, tasks=tasks, resolve=resolve)
 
 
 def _make_local_jobs(
@@ -193,9 +182,15 @@ def _make_turn(parts: DaprParts, node: NodeContext, local: LocalJobs, store: Clu
 
 
 def _make_turns(
-    parts: DaprParts, node: NodeContext, local: LocalJobs, store: ClusterJobs, turn: Turn, leaving: Leaving
+    parts: DaprParts,
+    node: NodeContext,
+    local: LocalJobs,
+    store: ClusterJobs,
+    turn: Turn,
+    leaving: Leaving,
+    tasks: Tasks,
 ) -> ClusterTurns:
-    """The turns that daprd delivers."""
+    """The turns on jobs that live here."""
     return ClusterTurns(
         node=node,
         local=local,
@@ -203,6 +198,7 @@ def _make_turns(
         store=store,
         turn=turn,
         leaving=leaving,
+        tasks=tasks,
         owner_of=parts.owner_of,
         flush=parts.history.flush,
     )

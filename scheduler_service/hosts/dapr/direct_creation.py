@@ -16,10 +16,9 @@ from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.program import Program
 from scheduler_service.hosts.commit_builder import remember_reply
 from scheduler_service.hosts.dapr.actor_client import ActorClient
-from scheduler_service.hosts.dapr.first_rings import TakeDue, waits_at_creator
-from scheduler_service.hosts.dapr.history_wait import HistoryWait
+from scheduler_service.hosts.dapr.first_turns import TakeDue, waits_at_creator
 from scheduler_service.hosts.dapr.job_store import claim_of
-from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
+from scheduler_service.hosts.dapr.node import HistoryWait, LocalJobs, NodeContext
 from scheduler_service.hosts.host_parts import TurnParts
 from scheduler_service.hosts.job_cache import LockedJob, PendingCommit
 from scheduler_service.hosts.tasks import Tasks

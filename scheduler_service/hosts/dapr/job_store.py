@@ -5,7 +5,6 @@ the turn's own, in one transaction with all that the turn writes. A turn over an
 A turn older than 2 s, or of a node that is past its heartbeat, never commits.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
@@ -14,10 +13,8 @@ import msgspec
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import SECOND, Due
 from scheduler_service.domain.wire import Holder
-from scheduler_service.hosts.dapr.backlog import NoBacklog
-from scheduler_service.hosts.dapr.cached_state import FRESH_FOR_MS, CachedState, CachedStates
+from scheduler_service.hosts.dapr.cached_state import FRESH_FOR_MS, CachedState, CachedStates, OldStates
 from scheduler_service.hosts.dapr.node import NodeContext
-from scheduler_service.hosts.dapr.old_states import OldStates
 from scheduler_service.hosts.dapr.sidecar import StateNotWritten
 from scheduler_service.persistence.common.row_state import (
     RowState,
@@ -52,7 +49,7 @@ class DoubtfulClaim(msgspec.Struct, frozen=True):
     is_given_up: bool = False
 
 
-class ClusterJobs(NoBacklog):
+class ClusterJobs:
     """`ports.state.StateStore` over the shared database. `begin` opens each turn.
 
     Contexts of qos 1 lie in `contexts`, which the row names; None: in the row. Where they cannot be put there
@@ -168,10 +165,6 @@ class ClusterJobs(NoBacklog):
         await self._check_lead(state, claim, commit.batch)
         state.sequence, state.messages, state.checked_at = claim.sequence, messages, claim.at
 
-    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
-        """For each None, or its error; every job is an actor of its own."""
-        return await asyncio.gather(*(_error_of(self.commit(one)) for one in commits))
-
     async def definition(self, uid: str, revision: int) -> bytes | None:
         """A definition as posted, or None. Raises StoreUnavailable."""
         return await self._store.definition(uid, revision)
@@ -283,11 +276,7 @@ class ClusterJobs(NoBacklog):
 
     async def _claim(self, state: CachedState, claim: TurnClaim, kept: ApartCommit) -> None:
         job_id, batch = claim.entry.job_id, kept.commit.batch
-        error: StoreError | None = None
-        try:
-            await self._store.claim(claim)
-        except StoreError as raised:
-            error = raised
+        error = await _error_of(self._store.claim(claim))
         if self._keeper is not None:
             self._keeper.settle(kept, error)
         if isinstance(error, StoreConflict):

@@ -1,29 +1,198 @@
-"""A node that stops while others live gives its jobs away, by their claims alone.
-
-daprd (1.18.3) that holds its node for ill moves its actors without a word, and reaches none for it: there is
-nobody whom the node could tell. So the last turn of a job here is committed by its claim, which has the whole
-state, that of qos 0 as well, and names nobody as the holder of what runs: whoever loads the job goes on.
-"""
+"""Jobs that leave this process: daprd takes them away, or the node stops while others live."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
-from scheduler_service.domain.events import HandedOver
-from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.events import Adopted, HandedOver
+from scheduler_service.domain.moments import MINUTE, SECOND
+from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
 from scheduler_service.hosts.effects import EffectHandlers
-from scheduler_service.hosts.job_cache import CachedJob
-from scheduler_service.hosts.lasting_work import keep_at
+from scheduler_service.hosts.job_cache import CachedJob, LockedJob, PendingCommit
+from scheduler_service.hosts.redelivery import Redelivery
+from scheduler_service.hosts.tasks import Tasks, keep_at
 from scheduler_service.hosts.turn import Turn
+from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreConflict, StoreError
+from scheduler_service.ports.log import Log
+
+QUIET_MS = 4 * SECOND
+"""Jobs that leave within so long of each other leave together; till then this node knows of a new one."""
+JOINED, GONE, PLACEMENT = "node_joined", "node_gone", "placement"
+
+
+class Departures:
+    """Counts jobs that daprd takes from this node. `others` names the other nodes that are alive."""
+
+    def __init__(self, *, others: Callable[[], frozenset[Holder]], clock: Timekeeper, log: Log) -> None:
+        self._others = others
+        self._clock = clock
+        self._log = log
+        self._known = others()
+        self._jobs = self._running = self._open = 0
+        self._began = self._ended = 0
+        self._alarm: Alarm | None = None
+
+    def begin(self, *, is_running: bool) -> None:
+        """A job leaves; `is_running`: its executions are handed over."""
+        if not self._jobs:
+            self._began = self._clock.now().steady
+        self._jobs += 1
+        self._running += is_running
+        self._open += 1
+
+    def end(self) -> None:
+        """It has left, and what ran of it is handed over, or could not be."""
+        self._open -= 1
+        self._ended = self._clock.now().steady
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = self._clock.call_after(QUIET_MS, self._tell)
+
+    def close(self) -> None:
+        """Says what was not said yet."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._tell()
+
+    def _tell(self) -> None:
+        self._alarm = None
+        if self._open or not self._jobs:
+            return
+        others = self._others()
+        reason = JOINED if others - self._known else GONE if self._known - others else PLACEMENT
+        took = self._ended - self._began
+        self._log("jobs_moved", jobs=self._jobs, running=self._running, reason=reason, ms=took)
+        self._known, self._jobs, self._running = others, 0, 0
+
+
+DEACTIVATION_TIMEOUT_SECONDS = 1.0
+LONGEST_DOUBT_MS = MINUTE
+
+Resolve = Callable[[CachedJob, PendingCommit], Awaitable[None]]
+"""Asks the store whether it has the turn of which it did not say so. Raises StoreError."""
+
+
+class Deactivation:
+    """Hands over what only this process has of a job: contexts of qos 0, and its calls in flight.
+
+    Its watches of instances end here: the next node begins its own. Where the move itself has put a turn in
+    doubt, what the store has of it is handed over, as soon as daprd reads it.
+    """
+
+    def __init__(
+        self, *, node: NodeContext, local: LocalJobs, redelivery: Redelivery, tasks: Tasks, resolve: Resolve
+    ) -> None:
+        self._holder = node.holder
+        self._clock = node.clock
+        self._sidecar = node.sidecar
+        self._log = node.log
+        self._local = local
+        self._redelivery = redelivery
+        self._tasks = tasks
+        self._resolve = resolve
+        self._departures = Departures(others=node.others, clock=node.clock, log=node.log)
+        self._handing_over: dict[str, asyncio.Task[None]] = {}
+
+    async def wait_for(self, job_id: str) -> None:
+        """Returns when no handover of this job is under way."""
+        task = self._handing_over.get(job_id)
+        if task is not None:
+            await asyncio.wait({task})
+
+    async def deactivate(self, job_id: str) -> None:
+        """The job leaves this process. Never raises.
+
+        Returns within a second: until then daprd activates no job of the cluster anywhere, and a turn that
+        hangs would hold up all of them.
+        """
+        task = self._tasks.start(self._deactivate(job_id))
+        await asyncio.wait({task}, timeout=DEACTIVATION_TIMEOUT_SECONDS)
+
+    async def _deactivate(self, job_id: str) -> None:
+        """Waits for the turn that runs, if there is one."""
+        locked = self._local.cache.find(job_id)
+        self._local.alarms.forget(job_id)
+        if locked is None:
+            return
+        await locked.acquire()
+        if locked.cached.doubt is None:
+            self._leave(locked)
+        else:  # daprd reads no state before the move is over
+            self._tasks.start(self._leave_in_doubt(locked))
+
+    async def _leave_in_doubt(self, locked: LockedJob) -> None:
+        """Until the turn is settled, for a minute at most, the lock is held: the job may come back."""
+        cached, end = locked.cached, self._clock.now().steady + LONGEST_DOUBT_MS
+        try:
+            while cached.doubt is not None and not self._sidecar.is_left and self._clock.now().steady < end:
+                try:
+                    await self._resolve(cached, cached.doubt)
+                except StoreError:
+                    await self._clock.sleep(SECOND)
+        finally:
+            self._local.alarms.forget(cached.job_id)
+            self._leave(locked)
+
+    def _leave(self, locked: LockedJob) -> None:
+        """Passes the lock on."""
+        try:
+            self._departures.begin(is_running=locked.cached.is_live)
+            if not self._begin_handover(locked):
+                self._departures.end()
+        finally:
+            self._local.cache.leave(locked)
+
+    def close(self) -> None:
+        """Says in the log what has left and was not said yet."""
+        self._departures.close()
+
+    def _begin_handover(self, locked: LockedJob) -> bool:
+        """Whether something is handed over; the job leaves in either case."""
+        is_handed_over = False
+        cached, handovers = locked.cached, self._local.handovers
+        if cached.document is not None and cached.doubt is None:
+            uid = cached.document.head.uid
+            if cached.is_live:
+                calls = self._local.own_calls(uid)
+                beyond = handovers.calls_by_node(uid)
+                event = Adopted(self._holder, calls, cached.document, beyond, cached.sequence)
+                handovers.begin(cached.job_id, self._holder)
+                task = self._tasks.start(self._hand_over(cached.job_id, event))
+                self._handing_over[cached.job_id] = task
+                is_handed_over = True
+            self._local.end_watches(uid)
+            handovers.forget(cached.job_id, uid)
+        cached.forget()
+        return is_handed_over
+
+    async def _hand_over(self, job_id: str, event: Adopted) -> None:
+        try:
+            await self._redelivery.deliver(job_id, event)
+        except StoreError as error:
+            self._log("handover_failed", jobId=job_id, error=str(error))
+        finally:
+            self._departures.end()
+            if self._handing_over.get(job_id) is asyncio.current_task():  # else the job left again meanwhile
+                self._local.handovers.end(job_id)
+                del self._handing_over[job_id]
+
 
 ROUND_MS = SECOND
 HANDOVERS_AT_ONCE = 64
 
 
 class Leaving:
-    """From `begin` on nothing is started here, and each turn ends with the handover of its job.
+    """A node that stops while others live gives its jobs away, by their claims alone.
+
+    daprd (1.18.3) that holds its node for ill moves its actors without a word, and reaches none for it: there
+    is nobody whom the node could tell. So the last turn of a job here is committed by its claim, which has
+    the whole state, that of qos 0 as well, and names nobody as the holder of what runs: whoever loads it goes
+    on.
+
+    From `begin` on nothing is started here, and each turn ends with the handover of its job.
 
     A job of which a call is in flight stays until its answer has been taken, but not for longer than that.
     """

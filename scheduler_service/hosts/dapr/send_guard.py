@@ -4,8 +4,8 @@ from functools import partial
 
 from scheduler_service.domain.events import Unsent
 from scheduler_service.domain.wire import Token
-from scheduler_service.hosts.dapr.deactivation import Deactivation
 from scheduler_service.hosts.dapr.job_store import ClusterJobs
+from scheduler_service.hosts.dapr.leaving import Deactivation
 from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import Tasks

@@ -1,4 +1,4 @@
-"""The sidecar: state, reminders and invocation of the jobs' actors, over an actor client of the SDK."""
+"""The sidecar: values, contexts, reminders and invocation of the jobs' actors."""
 
 import base64
 import json
@@ -153,3 +153,35 @@ def _explain(what: str, failure: Exception, seconds: float) -> str:
         reason = f"{failure.code().name}: {failure.details()}"
         return f"the sidecar could not {what}: {reason}; is daprd running?"
     return f"the sidecar could not {what}: {failure}; is daprd running?"
+
+
+WRITE_MS = SECOND // 2
+"""Longer than a write takes. Where daprd takes longer the contexts go into the row, within the same turn."""
+
+
+class ActorContexts:
+    """`ports.contexts.Contexts` in the actor state store: a key of the job's actor for each version.
+
+    A version is written in one transaction with the removal of older ones, where the actor is active. What a
+    sidecar writes late is a version that no row names.
+    """
+
+    def __init__(self, *, sidecar: Sidecar) -> None:
+        self._sidecar = sidecar
+
+    async def put(self, job_id: str, version: int, content: bytes, unused: Sequence[int]) -> None:
+        """As the port says."""
+        removed = [_key(one) for one in unused]
+        await self._sidecar.write(job_id, {_key(version): content}, removed, WRITE_MS)
+
+    async def get(self, job_id: str, version: int) -> bytes | None:
+        """As the port says."""
+        return await self._sidecar.get(job_id, _key(version)) or None
+
+    async def drop(self, job_id: str, unused: Sequence[int]) -> None:
+        """As the port says."""
+        await self._sidecar.write(job_id, {}, [_key(one) for one in unused], WRITE_MS)
+
+
+def _key(version: int) -> str:
+    return f"context-{version:x}"

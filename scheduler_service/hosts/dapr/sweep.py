@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from scheduler_service.domain.moments import HOUR, MINUTE, SECOND, Now
 from scheduler_service.domain.wire import Holder
-from scheduler_service.hosts.dapr.first_rings import FirstRings
+from scheduler_service.hosts.dapr.first_turns import FirstRings
 from scheduler_service.hosts.dapr.job_store import TakeOver
 from scheduler_service.hosts.dapr.node import NodeContext
-from scheduler_service.hosts.lasting_work import keep_at
-from scheduler_service.hosts.stored_deliveries import damage_logger
+from scheduler_service.hosts.pending_notifications import damage_logger
+from scheduler_service.hosts.tasks import keep_at
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.telemetry.tally import Outage
 

@@ -1,5 +1,6 @@
-"""Turns on the jobs whose actors live in this process, as messages ask for them."""
+"""Turns on the jobs whose actors live in this process: as messages ask for them, and past daprd."""
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 
@@ -7,6 +8,7 @@ from scheduler_service.domain.events import (
     Activated,
     Adopted,
     AlarmRang,
+    CallEnded,
     CancelRequested,
     Created,
     Destroyed,
@@ -18,30 +20,17 @@ from scheduler_service.domain.events import (
     Updated,
 )
 from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.moments import MINUTE
+from scheduler_service.domain.moments import MINUTE, Now
 from scheduler_service.domain.replies import Recalled, Reply, Unchanged
 from scheduler_service.engine.decision import Job
-from scheduler_service.hosts.dapr.firings import is_firing
-from scheduler_service.hosts.dapr.history_wait import HistoryWait
 from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.leaving import Leaving
-from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
+from scheduler_service.hosts.dapr.node import HistoryWait, LocalJobs, NodeContext
 from scheduler_service.hosts.host_parts import Core
-from scheduler_service.hosts.identity import KEY_BYTES
 from scheduler_service.hosts.job_cache import CachedJob
-from scheduler_service.hosts.messages import (
-    Ask,
-    event_of,
-    read_ask,
-    read_kept,
-    read_reply,
-    write_ask,
-    write_document,
-    write_error,
-    write_kept,
-    write_reply,
-)
-from scheduler_service.hosts.tasks import STARTING, STOPPING
+from scheduler_service.hosts.messages import answer_message, read_kept, read_reply, write_ask, write_error
+from scheduler_service.hosts.revisions import KEY_BYTES
+from scheduler_service.hosts.tasks import STARTING, STOPPING, Tasks
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import (
@@ -52,7 +41,20 @@ from scheduler_service.ports.errors import (
     StoreUncertain,
 )
 
+
+def is_firing(cached: CachedJob, event: Event, now: Now) -> bool:
+    """Whether the turn uses up a firing or a trigger that is due, on a job of which nothing runs.
+
+    It moves the schedule's cursor, or begins what waited for its moment: both are durable at both qos.
+    """
+    wall = cached.due.wall
+    is_due = wall is not None and wall <= now.wall
+    return is_due and type(event) is AlarmRang and cached.is_ready and not cached.is_live
+
+
 TRIES = 3
+LOCAL_TURNS_AT_ONCE = 64
+"""So many are caught at most where daprd stands still or moves their actors."""
 COMMANDS = (Created, Updated, Activated, Paused, Destroyed, Triggered, Released, CancelRequested)
 """The events of callers: reads at any node show them after the reply. Feedback comes by the hundred to one
 job, and the actor is held while a reply waits: reads at other nodes show it half a second later."""
@@ -69,6 +71,11 @@ async def no_owner(job_id: str, uid: str) -> str:
 class ClusterTurns:
     """Takes turns for this node; a job of which another node still runs something waits for its handover.
 
+    daprd delivers messages (`take`) and reminders (`look`). Rings and answers of jobs whose actors are active
+    here do without it (`take_here`): such a turn is one whose request daprd has given up, which neither waits
+    for it nor knows of it; the claim refuses it once another node has the job. Decision 51 has each order of
+    it and what daprd does. The job's own lock orders all of them.
+
     `owner_of` is the service that a restored job belongs to. `flush` returns when the history has all that
     was recorded here so far, and raises StoreUnavailable: replies to commands wait for it (`HistoryWait`).
     """
@@ -82,6 +89,7 @@ class ClusterTurns:
         store: ClusterJobs,
         turn: Turn,
         leaving: Leaving,
+        tasks: Tasks,
         owner_of: OwnerOf,
         flush: Callable[[], Awaitable[None]],
     ) -> None:
@@ -89,14 +97,17 @@ class ClusterTurns:
         self._clock = node.clock
         self._log = node.log
         self._local = local
+        self._active = local.active
         self._handovers = local.handovers
         self._alarms = local.alarms
         self._core = core
         self._store = store
         self._turn = turn
         self._leaving = leaving
+        self._tasks = tasks
         self._owner_of = owner_of
         self._wait_for_history = HistoryWait(flush=flush, clock=node.clock, log=node.log)
+        self._slots = asyncio.Semaphore(LOCAL_TURNS_AT_ONCE)
         self._is_stopping = False
 
     def stop_starting(self) -> None:
@@ -106,28 +117,27 @@ class ClusterTurns:
     async def take(self, job_id: str, message: bytes) -> bytes:
         """Takes the turn of a message. Never raises: errors are answers."""
         try:
-            ask = read_ask(message)
-            event = event_of(ask)
-            if event is None:
-                job = await self._read(job_id)
-                return write_document(None if job is None else job.document)
-            reply = await self._take(job_id, event, ask)
-            if isinstance(event, COMMANDS):
-                await self._wait_for_history(job_id)
-            return write_reply(reply)
-        except StoreError as error:
-            return write_error(error)
+            return await answer_message(
+                message,
+                compile_text=self._core.compile,
+                read=lambda: self._read(job_id),
+                take=lambda command: self._take(job_id, command),
+            )
         except Exception as error:  # noqa: BLE001 - one broken job must not look like a broken node
-            self._log("turn_failed", jobId=job_id, error=repr(error))
-            self._alarms.again(job_id, MINUTE)
-            return write_error(StoreUncertain(f"the turn broke: {type(error).__name__}", is_public=True))
+            return write_error(self._note_broken(job_id, error))
 
-    async def take_back(self, job_id: str, command: Command) -> Reply:
-        """Takes the turn of a handover of this node's own, which stops before that has come to another one.
+    async def take_here(self, job_id: str, command: Command) -> Reply | None:
+        """Takes a turn past daprd, to its end, even if the caller is cancelled. Raises StoreError.
 
-        The turn ends with the handover by the claim. Raises StoreError.
+        None: nothing was done here, and daprd is to deliver the event. A handover of a node that stops before
+        that has come to another one is taken back: the turn ends with the handover by the claim.
         """
-        return await self._try(job_id, command)
+        if not self._leaving.has_begun:
+            if job_id not in self._active or not isinstance(command.event, (AlarmRang, CallEnded)):
+                return None
+        elif isinstance(command.event, Adopted):
+            return await self._try(job_id, command)
+        return await asyncio.shield(self._tasks.start(self._take_here(job_id, command)))
 
     async def look(self, job_id: str) -> None:
         """The turn of a reminder; after an error the job rings again in a second. Never raises."""
@@ -152,13 +162,13 @@ class ClusterTurns:
         finally:
             self._local.cache.leave(locked)
 
-    async def _take(self, job_id: str, event: Event, ask: Ask) -> Reply:
-        if self._is_refused(event):
+    async def _take(self, job_id: str, command: Command) -> Reply:
+        if self._is_refused(command.event):
             raise StoreStopping(STOPPING)
-        definition = None
-        if ask.definition is not None:
-            definition = Definition(ask.definition, await self._core.compile(ask.definition))
-        return await self._try(job_id, Command(event, definition, ask.remembered, write_kept))
+        reply = await self._try(job_id, command)
+        if isinstance(command.event, COMMANDS):
+            await self._wait_for_history(job_id)
+        return reply
 
     async def _try(self, job_id: str, command: Command) -> Reply:
         """Tries again where another node was first: then the job is loaded anew."""
@@ -199,13 +209,17 @@ class ClusterTurns:
                 await self._await_handover(cached)
             if isinstance(event, Unsent) and self._is_in_flight(event):
                 return Unchanged()
-            try:
-                return await self._turn.run(cached, command)
-            finally:
-                if self._leaving.has_begun:
-                    await self._leaving.hand_over(cached)
+            return await self._run(cached, command)
         finally:
             self._local.cache.leave(locked)
+
+    async def _run(self, cached: CachedJob, command: Command) -> Reply:
+        """The turn; of a node that leaves it ends with the handover of the job."""
+        try:
+            return await self._turn.run(cached, command)
+        finally:
+            if self._leaving.has_begun:
+                await self._leaving.hand_over(cached)
 
     def _is_in_flight(self, event: Unsent) -> bool:
         """Whether this node or another one has sent the call meanwhile and awaits its answer."""
@@ -263,3 +277,60 @@ class ClusterTurns:
         self._log("handover_missed", jobId=cached.job_id)
         self._handovers.give_up(cached.job_id, cached.document)
         cached.cut_off = True
+
+    async def _take_here(self, job_id: str, command: Command) -> Reply | None:
+        async with self._slots:
+            locked = self._local.cache.find(job_id)
+            if locked is None:
+                return None
+            await locked.acquire()
+            try:
+                if not await self._is_current(locked.cached, command.event):
+                    return None
+                return await self._judge(job_id, self._run(locked.cached, command))
+            finally:
+                self._local.cache.leave(locked)
+
+    async def _is_current(self, cached: CachedJob, event: Event) -> bool:
+        """Whether the job in memory is the one in the store, here, and nobody else's in part.
+
+        All else is left to the turn that daprd delivers: loads, handovers, lost calls.
+        """
+        job_id, handovers = cached.job_id, self._handovers
+        if self._leaving.has_begun:
+            return cached.is_live and await self._store.begin(job_id, will_commit=True)
+        if job_id not in self._active or not cached.is_ready or cached.document is None:
+            return False
+        if handovers.has_dead_holder(self._holder, cached.document):
+            return False
+        if handovers.is_expected(job_id, cached.document):
+            return False
+        try:
+            is_current = await self._store.begin(
+                job_id, will_commit=is_firing(cached, event, self._clock.now())
+            )
+        except StoreError:
+            self._active.clear()
+            return False
+        return is_current and job_id in self._active
+
+    async def _judge(self, job_id: str, turn: Awaitable[Reply]) -> Reply | None:
+        """The reply; None where nothing was written because the job lives elsewhere. Raises StoreError."""
+        try:
+            return await turn
+        except StoreConflict:
+            self._active.clear()
+            return None
+        except StoreUncertain:
+            self._active.clear()
+            raise
+        except StoreError:
+            raise
+        except Exception as error:  # one broken job must not look like a broken node
+            raise self._note_broken(job_id, error) from error
+
+    def _note_broken(self, job_id: str, error: Exception) -> StoreUncertain:
+        """A defect: the job rings again in a minute."""
+        self._log("turn_failed", jobId=job_id, error=repr(error))
+        self._alarms.again(job_id, MINUTE)
+        return StoreUncertain(f"the turn broke: {type(error).__name__}", is_public=True)

@@ -1,6 +1,7 @@
-"""The near alarms of one time line in memory, as a heap, and the window by which they are read from disk."""
+"""The near alarms of one time line in memory, the window by which they are read, and what is due."""
 
 import heapq
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -171,3 +172,22 @@ class DueWindow:
         for moment, job_id in rows:
             if job_id not in self._queue and not self._is_ringing(job_id):
                 self._queue.put(job_id, moment)
+
+
+class DueJobs:
+    """`overdue` are ids; `punctual` have the wall moment as well, where the ring comes ahead of it."""
+
+    def __init__(self) -> None:
+        self.overdue: deque[str] = deque()
+        self.punctual: deque[tuple[str, int | None]] = deque()
+        self._late_turn = False
+
+    def __len__(self) -> int:
+        return len(self.overdue) + len(self.punctual)
+
+    def pick(self) -> tuple[str, int | None] | None:
+        """The next one: a backlog does not delay punctual jobs, nor the other way round."""
+        self._late_turn = not self._late_turn
+        if self.overdue and (self._late_turn or not self.punctual):
+            return self.overdue.popleft(), None
+        return self.punctual.popleft() if self.punctual else None

@@ -6,16 +6,63 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from scheduler_service.domain.moments import SECOND, Due, Now
-from scheduler_service.hosts.embedded.alarm_queue import AlarmQueue, DueWindow
-from scheduler_service.hosts.embedded.due_jobs import DueJobs
+from scheduler_service.hosts.embedded.alarm_queue import AlarmQueue, DueJobs, DueWindow
 from scheduler_service.hosts.embedded.early_commit import EarlyCommit
-from scheduler_service.hosts.embedded.wakeup import Wakeup
-from scheduler_service.hosts.lasting_work import keep_at
-from scheduler_service.hosts.light_tasks import LightTasks
-from scheduler_service.ports.clock import Timekeeper
+from scheduler_service.hosts.tasks import LightTasks, keep_at
+from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.state import StateStore
+from scheduler_service.ports.state import OwnedStore
+
+
+class Wakeup:
+    """One sleeping task and its timer. `ahead`: a wall moment may need it up to so many ms before."""
+
+    def __init__(self, *, clock: Timekeeper, ahead: int) -> None:
+        self._clock = clock
+        self._ahead = ahead
+        self._awake = asyncio.Event()
+        self._timer: Alarm | None = None
+        self._steady = 0
+        self._wall = 0
+
+    @property
+    def is_awake(self) -> bool:
+        """Whether the task was woken, and will look at what is due."""
+        return self._awake.is_set()
+
+    def sleeps_past(self, due: Due) -> bool:
+        """Whether `due` may come before the timer ends. Quick for most moments, which come long after.
+
+        The wall clock may step only while the task is awake: it is this task that follows the steps.
+        """
+        wall, steady = due.wall, due.steady
+        return (steady is not None and steady < self._steady) or (wall is not None and wall <= self._wall)
+
+    async def sleep(self, now: Now, pause: int) -> None:
+        """Returns in `pause` ms, or earlier where it is woken."""
+        self._awake.clear()
+        self._set(now, pause)
+        await self._awake.wait()
+
+    def wake(self, now: Now, pause: int) -> None:
+        """Ends the sleep in `pause` ms where it would last longer."""
+        if pause == 0:
+            self._awake.set()
+        elif now.steady + pause < self._steady:
+            self._set(now, pause)
+
+    def close(self) -> None:
+        """Cancels the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _set(self, now: Now, pause: int) -> None:
+        self.close()
+        self._steady = now.steady + pause
+        self._wall = now.wall + pause + self._ahead
+        self._timer = self._clock.call_after(pause, self._awake.set)
+
 
 RING_AGAIN_MS = SECOND
 OVERDUE_AFTER_MS = SECOND
@@ -48,7 +95,7 @@ class EmbeddedAlarms:
     def __init__(
         self,
         *,
-        store: StateStore,
+        store: OwnedStore,
         clock: Timekeeper,
         ring: Ring,
         log: Log,

@@ -10,7 +10,7 @@ from scheduler_service.hosts.turn import Turn
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreConflict, StoreError
-from scheduler_service.ports.state import Commit, StateStore
+from scheduler_service.ports.state import Commit, OwnedStore
 
 TURNS_AT_ONCE = 10
 """Of jobs that are in memory, or in the store."""
@@ -35,7 +35,7 @@ class BulkCreation:
     the turn like any other.
     """
 
-    def __init__(self, *, jobs: JobCache, store: StateStore, turn: Turn, take: Take) -> None:
+    def __init__(self, *, jobs: JobCache, store: OwnedStore, turn: Turn, take: Take) -> None:
         self._jobs = jobs
         self._store = store
         self._turn = turn

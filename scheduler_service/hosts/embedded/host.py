@@ -1,4 +1,4 @@
-"""The embedded host: its start, its stop, and the ways to its jobs."""
+"""The embedded host: how it is built, its start, its stop, and the ways to its jobs."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -8,36 +8,42 @@ from scheduler_service.domain.events import (
     Created,
 )
 from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Job
+from scheduler_service.hosts.begun_mark import BegunMark
+from scheduler_service.hosts.clock import TimedRelease
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
 from scheduler_service.hosts.embedded.bulk_creation import BulkCreation
+from scheduler_service.hosts.embedded.early_commit import EarlyCommit
 from scheduler_service.hosts.embedded.recovery import Recovery
 from scheduler_service.hosts.embedded.turns import EmbeddedTurns
-from scheduler_service.hosts.host_parts import HostParts
+from scheduler_service.hosts.host import Host
+from scheduler_service.hosts.host_parts import HostLimits, HostParts
+from scheduler_service.hosts.in_flight import OpenSendGuard
 from scheduler_service.hosts.job_cache import JobCache
+from scheduler_service.hosts.open_bytes import OpenBytes
+from scheduler_service.hosts.redelivery import AnswerLine, Redelivery
 from scheduler_service.hosts.tasks import STARTING, STOPPING, Tasks, close_history, wait_for_rest
-from scheduler_service.hosts.timed_release import TimedRelease
+from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreStopping
-from scheduler_service.ports.state import StateStore
+from scheduler_service.ports.state import OwnedStore
 
 Result = TypeVar("Result")
 
 
-class EmbeddedHost:
+class EmbeddedHost(Host):
     """Delivers events to the jobs of one store; implements `ports.Deliver`."""
 
-    _is_ready = False
-    _is_draining = False
     _waking: asyncio.Task[None] | None = None
 
     def __init__(
         self,
         parts: HostParts,
         *,
-        store: StateStore,
+        store: OwnedStore,
         turns: EmbeddedTurns,
         creation: BulkCreation,
         jobs: JobCache,
@@ -46,19 +52,13 @@ class EmbeddedHost:
         recovery: Recovery,
         release: TimedRelease,
     ) -> None:
-        self._history = parts.history
-        self._clock = parts.clock
-        self._log = parts.log
+        super().__init__(parts, jobs=jobs, effects=effects, tasks=Tasks())
         self._store = store
         self._turns = turns
         self._creation = creation
-        self._jobs = jobs
         self._alarms = alarms
         self._recovery = recovery
         self._release = release
-        self._tasks = Tasks()
-        self.effects = effects
-        self.notifications = effects.notifications
 
     async def __call__(self, job_id: str, command: Command) -> Reply:
         """Takes one turn and returns its reply after its commit. Raises StoreError: nothing was done.
@@ -82,35 +82,10 @@ class EmbeddedHost:
             return [StoreStopping(STOPPING)] * len(definitions)
         return await self._to_its_end(self._creation.run(definitions, Created(uid="", key=b"", owner=owner)))
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether the host has recovered and takes firings."""
-        return self._is_ready
-
-    @property
-    def is_draining(self) -> bool:
-        """Whether the host is stopping."""
-        return self._is_draining
-
-    @property
-    def jobs_held(self) -> int:
-        """How many jobs are in memory."""
-        return len(self._jobs)
-
     def peek(self, job_id: str) -> CatalogueEntry | None:
         """The job's line as its latest commit left it, where memory has it; else ask the catalogue."""
         locked = self._jobs.find(job_id)
         return None if locked is None else locked.cached.entry
-
-    @property
-    def running(self) -> int:
-        """How many jobs have executions that run or wait for a retry."""
-        return self._jobs.live
-
-    @property
-    def open_bytes(self) -> int:
-        """How much open executions keep in memory (`hosts.open_bytes`)."""
-        return self._jobs.open_bytes.total
 
     async def read(self, job_id: str) -> Job | None:
         """The job after its latest turn that was answered, contexts of qos 0 as well. Raises StoreError."""
@@ -175,3 +150,92 @@ class EmbeddedHost:
         """What `work` gives; it goes on when nobody waits for it any more."""
         result: Result = await asyncio.shield(self._tasks.start(work))
         return result
+
+
+class EmbeddedParts(HostParts, frozen=True, kw_only=True):
+    """What an embedded host is made of. `boot` numbers the starts of the store's process."""
+
+    store: OwnedStore
+    holder: Holder
+    boot: int
+    begun: BegunMark | None = None
+
+
+def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
+    """The host of one store; it neither rings nor recovers before `start`.
+
+    Turns set alarms and start effects, which both bring new events to turns: the lambdas close the circle.
+    """
+    store, clock, limits = parts.store, parts.clock, parts.limits
+    open_bytes = OpenBytes(most=limits.open_bytes)
+    jobs = JobCache(most=limits.hot, most_bytes=limits.hot_bytes, open_bytes=open_bytes)
+    release, line = TimedRelease(clock=clock), AnswerLine(clock=clock)
+    redelivery = Redelivery(
+        take=lambda job_id, command: turns.take(job_id, command), clock=clock, lease=limits.lease, line=line
+    )
+    effects = _effects_of(parts, redelivery)
+    alarms = EmbeddedAlarms(
+        store=store,
+        clock=clock,
+        ring=lambda job_id, moment: turns.ring(job_id, moment),
+        log=parts.log,
+        prefetch=lambda job_ids: turns.prefetch(job_ids),
+        ready=limits.ready,
+        early_commit=_early_commit_of(limits),
+    )
+    turn = Turn(
+        parts,
+        store=store,
+        holder=parts.holder,
+        boot=parts.boot,
+        begun=parts.begun,
+        alarms=alarms,
+        act=effects.act,
+        alive=effects.alive,
+        wait_until=release.wait_until,
+        open_bytes=open_bytes,
+        lacks_room=effects.notifications.lacks_room,
+    )
+    turns = EmbeddedTurns(
+        jobs=jobs, turn=turn, alarms=alarms, history=parts.history, clock=clock, log=parts.log
+    )
+    return EmbeddedHost(
+        parts,
+        store=store,
+        turns=turns,
+        creation=BulkCreation(jobs=jobs, store=store, turn=turn, take=turns.take),
+        jobs=jobs,
+        alarms=alarms,
+        effects=effects,
+        recovery=_recovery_of(parts, effects, turns, line),
+        release=release,
+    )
+
+
+def _effects_of(parts: EmbeddedParts, redelivery: Redelivery) -> EffectHandlers:
+    return EffectHandlers(
+        parts,
+        store=parts.store,
+        send_guard=OpenSendGuard(),
+        redelivery=redelivery,
+        most_body_bytes=parts.limits.body_bytes,
+    )
+
+
+def _recovery_of(
+    parts: EmbeddedParts, effects: EffectHandlers, turns: EmbeddedTurns, line: AnswerLine
+) -> Recovery:
+    return Recovery(
+        store=parts.store,
+        history=parts.history,
+        notifications=effects.notifications,
+        decode=parts.core.decode,
+        wake=turns.wake,
+        clock=parts.clock,
+        log=parts.log,
+        holding=line.held,
+    )
+
+
+def _early_commit_of(limits: HostLimits) -> EarlyCommit:
+    return EarlyCommit(usual=limits.early_commit, longest=limits.burst_lead, batch_window=limits.batch_window)

@@ -10,13 +10,12 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.snapshot import marks_of
 from scheduler_service.hosts.job_cache import LoadedJob
 from scheduler_service.hosts.notification_sender import NotificationSender
-from scheduler_service.hosts.pending_notifications import leave_body
-from scheduler_service.hosts.stored_deliveries import damage_logger, read_pages
+from scheduler_service.hosts.pending_notifications import damage_logger, leave_body, read_pages
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import DeliveryUnreadable, StoreError
 from scheduler_service.ports.history import History
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.state import OpenJob, StateStore
+from scheduler_service.ports.state import OpenJob, OwnedStore
 
 PAGE = 500
 GROUP = 250
@@ -48,7 +47,7 @@ class Recovery:
     def __init__(
         self,
         *,
-        store: StateStore,
+        store: OwnedStore,
         history: History,
         notifications: NotificationSender,
         decode: Callable[[bytes], Document],

@@ -15,8 +15,7 @@ from scheduler_service.hosts.operations.operation import (
     read_kept,
     scope_of,
 )
-from scheduler_service.hosts.operations.pace import Pace
-from scheduler_service.hosts.operations.run import PATIENCE_SECONDS, Run, Work, name_of
+from scheduler_service.hosts.operations.run import PATIENCE_SECONDS, Pace, Run, Work, name_of
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log

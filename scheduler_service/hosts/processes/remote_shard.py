@@ -1,31 +1,133 @@
-"""The shard of a worker process, seen from the service: its jobs.
-
-Each method is that of its port, called in the worker process; all raise StoreError. Where the process stands
-still, reads and what callers change raise it after 2 s, the service's own work when it is started anew; a few
-seconds later all calls do, before anything is sent.
-"""
+"""The shard of a worker process, seen from the service: the process by its handle, and its jobs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Job
-from scheduler_service.engine.snapshot import decode
-from scheduler_service.engine.status import revisions
+from scheduler_service.hosts.job_loading import ProgramCache, read_packed
 from scheduler_service.hosts.messages import ReadReply, read_reply, write_ask
 from scheduler_service.hosts.processes import rpc_methods
-from scheduler_service.hosts.processes.rpc_connection import OtherProcessFault
+from scheduler_service.hosts.processes.rpc_connection import OtherProcessFault, RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import CreateRequest, Method, ShardStatus, TakeRequest
-from scheduler_service.hosts.processes.worker_handle import WorkerHandle
-from scheduler_service.hosts.program_cache import ProgramCache
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.telemetry.metrics.samples import Sample
 
+Argument = TypeVar("Argument")
 Result = TypeVar("Result")
+
+
+class WorkerHandle:
+    """Passes calls to the worker process of `shard` while one is started.
+
+    `patience` is in seconds: a process that neither answers a question nor a ping for twice as long stands
+    still.
+    """
+
+    def __init__(self, *, shard: int, patience: float = 1.0) -> None:
+        self.shard = shard
+        self.is_silent = False  # it has not answered for a while
+        self._patience = patience
+        self._connection: RpcConnection | None = None
+        self._watching: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the process takes calls."""
+        return self._connection is not None
+
+    def connect(self, connection: RpcConnection) -> None:
+        """A start of the process takes calls from now on."""
+        self.is_silent = False
+        self._connection = connection
+
+    def disconnect(self) -> None:
+        """The process takes no more calls."""
+        self._connection = None
+
+    async def call(self, method: Method[Argument, Result], argument: Argument) -> Result:
+        """The method's result. Raises what the method raises in the process; StoreUnavailable: the process is
+        not there, or is known to stand still, and nothing was sent; StoreUncertain: it ended during the call.
+        """
+        return await method.call(self._connected(), argument)
+
+    async def order(self, method: Method[Argument, Result], argument: Argument) -> Result:
+        """As `call`, for what a caller waits for: raises StoreUncertain 2 s after the process stands still.
+
+        It may do it when it goes on.
+        """
+        connection = self._connected()
+        answer = connection.call(method.name, method.write_argument(argument))
+        watch = asyncio.get_running_loop().call_later(self._patience, self._watch, connection, answer)
+        try:
+            return method.read_result(await answer)
+        finally:
+            watch.cancel()
+
+    async def ask(self, method: Method[Argument, Result], argument: Argument) -> Result:
+        """As `call`, for what changes nothing: raises StoreUnavailable 2 s after the process stands still."""
+        connection = self._connected()
+        answer = asyncio.ensure_future(method.call(connection, argument))
+        try:
+            await asyncio.wait({answer}, timeout=self._patience)
+            while not answer.done():
+                await self._await_sign(connection, answer)
+            return answer.result()
+        finally:
+            answer.cancel()
+
+    def _watch(self, connection: RpcConnection, answer: "asyncio.Future[bytes]") -> None:
+        watching = asyncio.ensure_future(self._await_answer(connection, answer))
+        self._watching.add(watching)
+        watching.add_done_callback(self._watching.discard)
+
+    async def _await_answer(self, connection: RpcConnection, answer: "asyncio.Future[bytes]") -> None:
+        """Returns when there is one, if only that the process stands still."""
+        try:
+            while not answer.done():
+                await self._await_sign(connection, answer)
+        except StoreError:
+            if not answer.done():
+                answer.set_exception(self._unsure())
+
+    async def _await_sign(self, connection: RpcConnection, answer: "asyncio.Future[Result]") -> None:
+        """Returns with the answer, or after a while in which the process has answered a ping."""
+        ping = asyncio.ensure_future(rpc_methods.PING.call(connection, None))
+        try:
+            signs: set[asyncio.Future[Any]] = {answer, ping}
+            await asyncio.wait(signs, timeout=self._patience, return_when=asyncio.FIRST_COMPLETED)
+            if not (answer.done() or ping.done()):
+                raise self._still()
+            await asyncio.wait({answer}, timeout=self._patience)
+        finally:
+            ping.cancel()
+            await asyncio.gather(ping, return_exceptions=True)
+
+    def _connected(self) -> RpcConnection:
+        if self._connection is None:
+            raise StoreUnavailable(
+                f"worker process {self.shard}, which has the shard of this job, is starting; "
+                "ask again in a moment",
+                is_public=True,
+            )
+        if self.is_silent:
+            raise self._still()
+        return self._connection
+
+    def _unsure(self) -> StoreError:
+        text = f"worker process {self.shard} does not answer whether it was done: it may be done later"
+        return StoreUncertain(text, is_public=True)
+
+    def _still(self) -> StoreError:
+        return StoreUnavailable(
+            f"worker process {self.shard} does not answer; ask again in a moment", is_public=True
+        )
+
+
 ReadDefinition = Callable[[str, int], Awaitable[bytes | None]]
 """`definition` of a store."""
 
@@ -35,7 +137,12 @@ NO_HOLDER = Holder("", "")
 
 
 class RemoteShard:
-    """The shard behind `worker`; implements `shards.Shard`. `definition` is that of the store."""
+    """The shard behind `worker`; implements `shards.Shard`. `definition` is that of the store.
+
+    Each method is called in the worker process; all raise StoreError. Where the process stands still, reads
+    and what callers change raise it after 2 s, the service's own work when it is started anew; a few seconds
+    later all calls do, before anything is sent.
+    """
 
     def __init__(self, *, worker: WorkerHandle, compiler: Compile, definition: ReadDefinition) -> None:
         self._worker = worker
@@ -81,12 +188,7 @@ class RemoteShard:
 
     async def read(self, job_id: str) -> Job | None:
         """The job after its latest turn, contexts of qos 0 as well."""
-        packed = (await self._take(job_id, None)).document
-        if not packed:
-            return None
-        document = decode(packed)
-        programs = await self._programs.load(document.head.uid, revisions(document))
-        return Job(document, programs, NO_HOLDER)
+        return await read_packed((await self._take(job_id, None)).document, self._programs, NO_HOLDER)
 
     async def forget(self, job_id: str) -> bool:
         """Removes a destroyed job; False: there is none."""

@@ -1,19 +1,25 @@
 """The jobs of a service: one shard in its own process, or several, with each job in the shard of its id."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Protocol
+import contextlib
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.embedded.host import EmbeddedHost
-from scheduler_service.hosts.processes.fan_out import all_of, one_of
+from scheduler_service.hosts.processes.remote_shard import RemoteShard, WorkerHandle
 from scheduler_service.hosts.processes.rpc_methods import ShardStatus
 from scheduler_service.hosts.processes.sharding import ShardOf, positions_by_shard
 from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.ports.delivery import Command, Definition
-from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.delivery import Command, Compile, Definition
+from scheduler_service.ports.errors import StoreError, StoreUncertain
 from scheduler_service.ports.history import History
+from scheduler_service.ports.state import OpenStore, ServiceStore
+
+Result = TypeVar("Result")
 
 
 class Shard(Protocol):
@@ -116,22 +122,22 @@ class Shards:
 
     async def resend(self, delivery_id: str) -> bool:
         """Tries a notification at once: its id does not name its shard, so all are asked."""
-        return await one_of([shard.resend(delivery_id) for shard in self._shards])
+        return await self._any(shard.resend(delivery_id) for shard in self._shards)
 
     async def dismiss(self, delivery_id: str) -> bool:
         """Gives a notification up, in whichever shard it is."""
-        return await one_of([shard.dismiss(delivery_id) for shard in self._shards])
+        return await self._any(shard.dismiss(delivery_id) for shard in self._shards)
 
     async def resend_outbox(self) -> int:
         """Tries the notifications in the outboxes of all shards."""
-        return sum(await all_of([shard.resend_outbox() for shard in self._shards]))
+        return sum(await self._all(shard.resend_outbox() for shard in self._shards))
 
     async def flush(self, job_id: str | None = None) -> None:
         """Returns when the history has all that all shards recorded so far, or the shard of this job."""
         if job_id is not None:
             await self._shard(job_id).flush()
             return
-        await all_of([shard.flush() for shard in self._shards])
+        await self._all(shard.flush() for shard in self._shards)
 
     async def status(self) -> ShardStatus:
         """The sum over the processes that answer."""
@@ -146,3 +152,106 @@ class Shards:
 
     def _shard(self, job_id: str) -> Shard:
         return self._shards[self._shard_of(job_id)]
+
+    async def _all(self, calls: Iterable[Awaitable[Result]]) -> list[Result]:
+        """All answers. Raises the least certain of the errors after all have ended."""
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        errors = [one for one in found if isinstance(one, BaseException)]
+        for error in sorted(errors, key=lambda one: not isinstance(one, StoreUncertain)):
+            raise error
+        return [one for one in found if not isinstance(one, BaseException)]
+
+    async def _any(self, calls: Iterable[Coroutine[Any, Any, bool]]) -> bool:
+        """Whether one of them is true, which waits for no other. Raises StoreError as `_all` else."""
+        tasks = [asyncio.create_task(call) for call in calls]
+        try:
+            for next_one in asyncio.as_completed(tasks):
+                with contextlib.suppress(StoreError):
+                    if await next_one:
+                        return True
+            return any(await self._all(tasks))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class BulkOffload:
+    """Offers definitions to the shards in which their jobs live: `remotes` are those from 1 on."""
+
+    def __init__(self, *, remotes: Sequence[RemoteShard], shard_of: ShardOf) -> None:
+        self._remotes = remotes
+        self._shard_of = shard_of
+
+    def is_elsewhere(self, job_id: str) -> bool:
+        """Whether the job lives in another process."""
+        return self._shard_of(job_id) > 0
+
+    async def offer(self, texts: Mapping[str, bytes], owner: str) -> Mapping[str, Reply | StoreError]:
+        """The replies to the turns Created of those that were taken, by `jobId`; never raises StoreError.
+
+        All shards are asked at once; the jobs belong to the service `owner`, or to none. Nothing was done for
+        jobs that the answer does not name.
+        """
+        job_ids = list(texts)
+        replies: dict[str, Reply | StoreError] = {}
+
+        async def offer(shard: int, positions: list[int]) -> None:
+            offered = [job_ids[position] for position in positions]
+            answers = await self._remotes[shard - 1].offer([texts[job_id] for job_id in offered], owner)
+            pairs = zip(offered, answers, strict=True)
+            replies.update((job_id, reply) for job_id, reply in pairs if reply is not None)
+
+        shards = positions_by_shard(job_ids, self._shard_of)
+        await asyncio.gather(*(offer(shard, positions) for shard, positions in shards.items()))
+        return replies
+
+
+class SharedStore:
+    """The store as the service's own process uses it outside of turns.
+
+    All processes write it; but a job is forgotten by the process that has it (`RowVersions` of SQLite).
+    """
+
+    def __init__(self, *, store: ServiceStore, remotes: Sequence[RemoteShard], shard_of: ShardOf) -> None:
+        self._processes: Sequence[ServiceStore | RemoteShard] = (store, *remotes)
+        self._shard_of = shard_of
+        self.catalogue = store.catalogue
+        self.queues = store.queues
+        self.definition = store.definition
+        self.recall = store.recall
+        self.remember = store.remember
+        self.remember_first = store.remember_first
+
+    def forget(self, job_id: str) -> Awaitable[bool]:
+        """Removes a destroyed job; False: there is none. Raises StoreError."""
+        return self._processes[self._shard_of(job_id)].forget(job_id)
+
+
+class Processes(msgspec.Struct, frozen=True, kw_only=True):
+    """The worker processes of a service by their handles, and its store; one process has none of them."""
+
+    workers: Sequence[WorkerHandle]
+    remotes: Sequence[RemoteShard]
+    store: ServiceStore
+    shard_of: ShardOf
+    offload: BulkOffload | None
+
+    def jobs(self, own: OwnShard) -> OwnShard | Shards:
+        """The jobs of all shards; `own` is the one of the service's own process."""
+        return Shards(shards=(own, *self.remotes), shard_of=self.shard_of) if self.remotes else own
+
+
+def build_processes(*, count: int, store: OpenStore, shard_of: ShardOf, compiler: Compile) -> Processes:
+    """A service of `count` processes. Nothing is started yet."""
+    workers = [WorkerHandle(shard=number) for number in range(1, count)]
+    remotes = [
+        RemoteShard(worker=worker, compiler=compiler, definition=store.definition) for worker in workers
+    ]
+    return Processes(
+        workers=workers,
+        remotes=remotes,
+        store=SharedStore(store=store, remotes=remotes, shard_of=shard_of) if remotes else store,
+        shard_of=shard_of,
+        offload=BulkOffload(remotes=remotes, shard_of=shard_of) if remotes else None,
+    )

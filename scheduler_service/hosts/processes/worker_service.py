@@ -7,19 +7,12 @@ from scheduler_service.domain.replies import Reply
 from scheduler_service.engine import parameters  # noqa: F401 - else the first schema's turn would import it
 from scheduler_service.engine.compile_cache import BatchLookup, CompileCache, read_members
 from scheduler_service.hosts.embedded.host import EmbeddedHost
-from scheduler_service.hosts.messages import (
-    event_of,
-    read_ask,
-    write_document,
-    write_error,
-    write_kept,
-    write_reply,
-)
+from scheduler_service.hosts.messages import answer_message, write_error, write_reply
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_methods import CreateRequest, Method, ShardStatus, TakeRequest
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.clock import Clock
-from scheduler_service.ports.delivery import Command, Compile, Definition
+from scheduler_service.ports.delivery import Compile, Definition
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import History
 from scheduler_service.ports.state import ServiceStore
@@ -68,18 +61,12 @@ class WorkerService:
 
     async def _take(self, request: TakeRequest) -> bytes:
         """Takes a turn, or reads the job; a StoreError is an answer."""
-        try:
-            ask = read_ask(request.message)
-            event = event_of(ask)
-            if event is None:
-                job = await self._host.read(request.job_id)
-                return write_document(None if job is None else job.document)
-            text = ask.definition
-            definition = None if text is None else Definition(text, await self._compile(text))
-            reply = await self._host(request.job_id, Command(event, definition, ask.remembered, write_kept))
-        except StoreError as error:
-            return write_error(error)
-        return write_reply(reply)
+        return await answer_message(
+            request.message,
+            compile_text=self._compile,
+            read=lambda: self._host.read(request.job_id),
+            take=lambda command: self._host(request.job_id, command),
+        )
 
     async def _create(self, request: CreateRequest) -> list[bytes]:
         definitions: list[Definition] = []

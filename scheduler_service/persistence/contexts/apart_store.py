@@ -8,7 +8,7 @@ from scheduler_service.engine.snapshot import APART
 from scheduler_service.persistence.contexts.keeper import ApartCommit, ContextKeeper
 from scheduler_service.ports.contexts import Contexts
 from scheduler_service.ports.errors import StoreError
-from scheduler_service.ports.state import Commit, OpenJob, OpenStore, StateStore, StoredJob
+from scheduler_service.ports.state import Commit, OpenJob, OpenStore, OwnedStore, StoredJob
 from scheduler_service.telemetry.metrics.samples import Sample
 
 
@@ -30,9 +30,9 @@ class ListedContexts(Contexts, Protocol):
 
 
 class ApartTurns:
-    """`ports.state.StateStore` over `store`: what is not about contexts goes there as it is."""
+    """`ports.state.OwnedStore` over `store`: what is not about contexts goes there as it is."""
 
-    def __init__(self, *, store: StateStore, keeper: ContextKeeper) -> None:
+    def __init__(self, *, store: OwnedStore, keeper: ContextKeeper) -> None:
         self._turns = store
         self._keeper = keeper
         self.definition, self.recall = store.definition, store.recall

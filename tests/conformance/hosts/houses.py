@@ -11,12 +11,11 @@ from dapr.actor.runtime.manager import ActorManager
 from scheduler_service.domain.events import AlarmRang
 from scheduler_service.domain.records import ExecutionRecord, Record
 from scheduler_service.domain.replies import Reply
-from scheduler_service.hosts.dapr.actor_contexts import ActorContexts
 from scheduler_service.hosts.dapr.build import DaprParts, build_dapr_host
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.node import Cluster
-from scheduler_service.hosts.dapr.sidecar import Sidecar
+from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar
 from scheduler_service.persistence.contexts.apart_store import ApartTurns
 from scheduler_service.persistence.contexts.keeper import ContextKeeper
 from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
@@ -29,7 +28,6 @@ from scheduler_service.ports.state import StateStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.losses import Losses
 from scheduler_service.services.router import MemoryRouter, Terms
-from scheduler_service.timing.misfire import count_missed
 from tests.conformance.hosts.process import Points, Process, ProcessDatabase, ProcessSender, ProcessStore
 from tests.conformance.hosts.standin import TIMEOUT_FACTOR, StandIn, StandInClient
 from tests.conformance.hosts.stillness import ProcessClock
@@ -130,7 +128,6 @@ class DaprHouse(Handles):
             sender=ProcessSender(lambda: self.sender, process),
             router=self.route(clock, heartbeat),
             redact=Masking().redact_all,
-            count=count_missed,
             new_identity=self._new_life,
             **self.options,
             **self.make_parts(process, clock),

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler_service.domain.moments import DAY
 from scheduler_service.domain.trials import TRIALS, write_trial_id
-from scheduler_service.hosts.trials import Trials
+from scheduler_service.hosts.cleanup import Trials
 from scheduler_service.ports.catalogue import Catalogue
 from tests.conformance.hosts.houses import DaprHouse, DaprNode
 from tests.manual_clock import ManualClock

@@ -23,10 +23,10 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.engine.machine import decide
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.status import summarize
+from scheduler_service.hosts.cleanup import Trials
 from scheduler_service.hosts.commit_builder import bury, describe
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.hosts.operations.operations import Operations
-from scheduler_service.hosts.trials import Trials
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.services.declared import Declarations

@@ -22,7 +22,7 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.domain.wire import Answer, Holder, OutboundRequest, Outcome
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.machine import decide
-from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
+from scheduler_service.hosts.embedded.host import EmbeddedParts, build_embedded_host
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.sqlite.rows import batch_row
@@ -33,7 +33,6 @@ from scheduler_service.ports.state import Commit
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
-from scheduler_service.timing.misfire import count_missed
 from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import CORE, SKEW, START, describe, until
 
@@ -94,7 +93,6 @@ class Works:
             router=MemoryRouter(instances=Instances(), terms=lambda _, __: Terms(), clock=self.clock),
             clock=self.clock,
             redact=Masking().redact_all,
-            count=count_missed,
             log=lambda event, /, **keys: None,
             holder=Holder("node", "1"),
             boot=store.boot,

@@ -19,7 +19,7 @@ from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.snapshot import decode, encode, needs_commit
 from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.begun_mark import BegunMark
-from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
+from scheduler_service.hosts.embedded.host import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.host_parts import Core
 from scheduler_service.hosts.large_work import large_work_samples, work_apart
 from scheduler_service.ports.delivery import Command, Definition
@@ -31,7 +31,6 @@ from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.losses import Losses
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.telemetry.metrics import families
-from scheduler_service.timing.misfire import count_missed
 from tests.manual_clock import ManualClock
 from tests.unit.hosts.memory_store import Disk, Entry, MemoryStore
 from tests.unit.hosts.scripted_sender import ScriptedSender
@@ -252,7 +251,6 @@ class House(Handles):
             router=self.router,
             clock=self.clock,
             redact=Masking().redact_all,
-            count=count_missed,
             log=self._write_log,
             holder=Holder("node", str(self.boot)),
             boot=self.boot,

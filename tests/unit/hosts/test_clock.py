@@ -1,13 +1,10 @@
 """A host's time."""
 
-import asyncio
-
 import pytest
 
 from scheduler_service.domain.moments import Now
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.ports.errors import StoreUnavailable
-from tests.manual_clock import ManualClock
 
 pytestmark = pytest.mark.anyio
 
@@ -85,32 +82,3 @@ async def test_no_turn_sees_a_step_whose_skew_is_not_durable() -> None:
     machine.is_broken = False
     assert await clock.follow() is True
     assert clock.now() == Now(1_100_000, 600_000)
-
-
-async def test_a_manual_clock_makes_its_calls_at_their_moments() -> None:
-    """Planned calls come in order, each at its own moment; taken back, they do not come."""
-    clock = ManualClock(wall=1_000, skew=900)
-    seen: list[tuple[str, int]] = []
-    clock.call_after(20, lambda: seen.append(("b", clock.now().steady)))
-    clock.call_after(10, lambda: seen.append(("a", clock.now().steady)))
-    clock.call_after(15, lambda: seen.append(("never", 0))).cancel()
-    assert clock.next_call() == 10
-    clock.advance(30)
-    assert seen == [("a", 110), ("b", 120)]
-    assert clock.now() == Now(1_030, 130)
-    clock.step_wall(-500)
-    assert clock.now() == Now(530, 130)
-    assert await clock.follow() is True
-    assert await clock.follow() is False
-
-
-async def test_a_manual_sleep_ends_with_the_clock() -> None:
-    """`sleep` returns when the steady line has passed it."""
-    clock = ManualClock()
-    sleep = asyncio.create_task(clock.sleep(100))
-    await asyncio.sleep(0)
-    clock.advance(99)
-    await asyncio.sleep(0)
-    assert not sleep.done()
-    clock.advance(1)
-    await sleep

@@ -1,4 +1,4 @@
-"""The calls in flight."""
+"""What is in flight: calls, what becomes of their outcomes, and counts of missed firings."""
 
 import asyncio
 
@@ -8,24 +8,35 @@ import pytest
 from scheduler_service.domain.effects import CallPart
 from scheduler_service.domain.events import CallEnded, Event
 from scheduler_service.domain.parts import WITHDRAWN
+from scheduler_service.domain.records import FiringRecord
 from scheduler_service.domain.replies import Reply, Taken
-from scheduler_service.domain.wire import Answer, CallKind, OutboundRequest, Token
-from scheduler_service.hosts.in_flight import CallsInFlight, PartsInFlight, wake_no_claimers
+from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome, Token
+from scheduler_service.hosts.in_flight import (
+    CallsInFlight,
+    OpenSendGuard,
+    PartsInFlight,
+    SureSender,
+    wake_no_claimers,
+)
 from scheduler_service.hosts.redelivery import Redelivery
-from scheduler_service.hosts.send_guard import OpenSendGuard
-from scheduler_service.hosts.sure_sender import SureSender
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
-from scheduler_service.ports.sending import MayGo
+from scheduler_service.ports.sending import MayGo, NotSent, always
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.router import MemoryRouter, Terms
 from tests.manual_clock import ManualClock
+from tests.unit.hosts.house import House
 from tests.unit.hosts.scripted_sender import ScriptedSender
 
 pytestmark = pytest.mark.anyio
 
+
 URL = "http://a.test/"
+
+
 REQUEST = OutboundRequest("POST", URL, ())
+
+
 TOKEN = Token("uid", 1, 1, CallKind.STEP, 0)
 
 
@@ -319,3 +330,81 @@ async def test_a_part_that_may_not_leave_is_alive_no_more() -> None:
         assert parts.alive("uid") == ()
     assert send_guard.turned_back == [("job", token) for token in tokens]
     assert (bridge.sender.urls(), bridge.taken) == ([], [])
+
+
+SENT = OutboundRequest("GET", "http://127.0.0.1:9/", ())
+
+
+class Scripted:
+    """Gives what it is told to."""
+
+    def __init__(self, *outcomes: Outcome | Exception) -> None:
+        self._outcomes = list(outcomes)
+        self.is_closed = False
+
+    async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
+        """The next one."""
+        outcome = self._outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def close(self) -> None:
+        """Notes it."""
+        self.is_closed = True
+
+
+class Scene:
+    """A sender with this script, what was shown of its calls, and the words of its log."""
+
+    def __init__(self, *outcomes: Outcome | Exception) -> None:
+        self.shown: list[Outcome] = []
+        self.words: list[str] = []
+        self.behind = Scripted(*outcomes)
+        self.sender = SureSender(
+            sender=self.behind,
+            log=lambda event, /, **keys: self.words.append(event),
+            observe_call=self.shown.append,
+        )
+
+
+async def test_each_outcome_is_shown_and_passed_on() -> None:
+    """An answer and a fault alike."""
+    outcomes = [Answer(204, elapsed=3), Fault(FaultKind.EGRESS, "no", 1)]
+    scene = Scene(*outcomes)
+    assert [await scene.sender.send(SENT) for _ in outcomes] == outcomes
+    assert scene.shown == outcomes
+    assert scene.words == []
+
+
+async def test_a_broken_sender_is_a_fault_that_is_counted() -> None:
+    """The execution that waits for it ends, and the log has the defect."""
+    scene = Scene(RuntimeError("broken"))
+    outcome = await scene.sender.send(SENT)
+    assert isinstance(outcome, Fault)
+    assert outcome.kind is FaultKind.CONNECT
+    assert scene.shown == [outcome]
+    assert scene.words == ["sender_failed"]
+
+
+async def test_what_did_not_leave_is_no_call() -> None:
+    """It is passed on, and not shown; so is the end."""
+    scene = Scene(NotSent())
+    with pytest.raises(NotSent):
+        await scene.sender.send(SENT)
+    assert (scene.shown, scene.words) == ([], [])
+    await scene.sender.close()
+    assert scene.behind.is_closed
+
+
+async def test_a_long_run_of_missed_firings_is_counted_outside_the_turn() -> None:
+    """The ledger gets its count as soon as the walk has ended (SPEC section 3)."""
+    house = await House().start()
+    await house.create(timer={"dueTime": "", "period": "* * * * * ?"})
+    await house.crash()
+    house.clock.advance(2 * 3_600_000)
+    await house.start()
+    await house.advance(2_000)
+    counts = [one.count for one in house.history.records() if isinstance(one, FiringRecord)]
+    assert None in counts
+    assert max(count for count in counts if count is not None) == pytest.approx(7_140, abs=70)

@@ -4,6 +4,7 @@ import pytest
 
 from scheduler_service.domain.events import AlarmRang, Destroyed, Triggered, Updated
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken
+from scheduler_service.hosts.revisions import IDENTITIES_AT_ONCE, KEY_BYTES, IdentitySource
 from tests.unit.hosts.house import describe
 from tests.unit.hosts.memory_store import head_of
 from tests.unit.hosts.turn_rig import Bench
@@ -61,3 +62,27 @@ async def test_a_later_life_goes_on_counting() -> None:
     await after.create()
     head = head_of(bench.disk.jobs["job"])
     assert (head.uid, head.revision, head.execute_number, head.request_counts) == ("uid2", 1, 1, 1)
+
+
+def test_no_two_lives_are_alike() -> None:
+    """Uids are 32 hex digits, keys random, also beyond one helping of chance."""
+    new_life = IdentitySource()
+    new_identity = [new_life() for _ in range(3 * IDENTITIES_AT_ONCE)]
+    assert len({uid for uid, _ in new_identity}) == len({key for _, key in new_identity}) == len(new_identity)
+    assert all(len(uid) == 32 and int(uid, 16) >= 0 and len(key) == KEY_BYTES for uid, key in new_identity)
+
+
+def test_a_clock_may_begin_at_zero() -> None:
+    """As that of a machine without a battery does."""
+    new_life = IdentitySource(now=lambda: 0)
+    assert new_life()[0].startswith("0" * 12)
+    assert len(new_life()[0]) == 32
+
+
+def test_uids_begin_with_the_moment() -> None:
+    """Lives that begin one after the other are in order: their rows lie together."""
+    moments = iter(range(1_700_000_000_000_000_000, 1_700_000_001_000_000_000, 10_000_000))
+    new_life = IdentitySource(now=lambda: next(moments))
+    uids = [new_life()[0] for _ in range(100)]
+    assert uids == sorted(uids)
+    assert int(uids[0][:12], 16) == 1_700_000_000_000

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from scheduler_service.hosts.light_tasks import LightTasks
+from scheduler_service.hosts.tasks import LightTasks
 from scheduler_service.pacing.room import Room
 
 

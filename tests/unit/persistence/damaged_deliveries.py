@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from scheduler_service.domain.effects import Delivery
-from scheduler_service.hosts.stored_deliveries import read_pages
+from scheduler_service.hosts.pending_notifications import read_pages
 from scheduler_service.ports.errors import DeliveryUnreadable
 
 ALL = range(1, 6)

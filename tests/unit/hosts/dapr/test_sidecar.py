@@ -1,12 +1,19 @@
-"""Errors of the sidecar's connection, as the host sees them."""
+"""The sidecar: errors of daprd, and contexts of qos 1 in the actor state store."""
 
 from typing import Any
 
 import grpc
 import pytest
+from dapr.clients.exceptions import DaprInternalError
 
-from scheduler_service.hosts.dapr.sidecar import Sidecar
+from scheduler_service.domain.events import FeedbackArrived
+from scheduler_service.domain.execution import ExecutionState as State
+from scheduler_service.domain.replies import Taken
+from scheduler_service.engine.scope import feedback_token
+from scheduler_service.hosts.dapr.sidecar import ActorMissing, Sidecar
 from scheduler_service.ports.errors import StoreUncertain
+from tests.conformance.hosts.houses import DaprHouse
+from tests.unit.hosts.house import asynchronous
 
 pytestmark = pytest.mark.anyio
 
@@ -25,3 +32,105 @@ async def test_an_error_of_grpc_is_a_store_error_that_names_its_code() -> None:
     client: Any = Unreachable()
     with pytest.raises(StoreUncertain, match=r"UNAVAILABLE: refused; is daprd running\?"):
         await Sidecar(client=client).invoke("job", b"")
+
+
+KEY = b"k" * 32
+
+
+async def begin(cluster: DaprHouse, **members: object) -> None:
+    """An execution of qos 1 waits for feedback; what its step answered is a part of its context."""
+    await cluster.create(**asynchronous(qos=1, timeoutSeconds=600, **members))
+    await cluster.trigger()
+    await cluster.settle()
+
+
+def report(status: str) -> FeedbackArrived:
+    return FeedbackArrived(1, feedback_token(KEY, "uid1", 1), {"status": status})
+
+
+async def end(cluster: DaprHouse) -> None:
+    assert await cluster.deliver(report("succeed")) == Taken()
+    await cluster.settle()
+
+
+async def test_the_version_that_counts_lies_there(cluster: DaprHouse) -> None:
+    """And the one before it, until the next is written; nothing once the execution has ended."""
+    await begin(cluster)
+    for _ in range(3):
+        await cluster.deliver(report("inprogress"))
+        await cluster.settle()
+        assert len(cluster.world.state) <= 2
+    await end(cluster)
+    await cluster.advance(1_000)
+    assert cluster.executions()[1] is State.SUCCEEDED
+    assert cluster.world.state == {}
+
+
+async def test_another_node_goes_on_from_them(cluster: DaprHouse) -> None:
+    """After the death of the one that has put them there."""
+    await begin(cluster)
+    await cluster.crash()
+    await cluster.advance(20_000)
+    await end(cluster)
+    assert cluster.executions() == {1: State.SUCCEEDED}
+
+
+async def test_what_a_sidecar_writes_late_is_named_by_no_row(cluster: DaprHouse) -> None:
+    """Older versions that come back change nothing."""
+    await begin(cluster, overlapPolicy="allow")
+    older = dict(cluster.world.state)
+    await cluster.trigger()
+    await cluster.settle()
+    newer = dict(cluster.world.state)
+    assert newer.keys().isdisjoint(older)
+    cluster.world.state.update(older)
+    await cluster.crash()
+    await cluster.advance(20_000)
+    await end(cluster)
+    assert cluster.executions()[1] is State.SUCCEEDED
+    assert State.TERMINATED not in cluster.executions().values()
+
+
+async def test_a_context_that_is_lost_ends_its_execution_by_name(cluster: DaprHouse) -> None:
+    """The job goes on (SPEC section 8)."""
+    await begin(cluster)
+    await cluster.crash()
+    cluster.world.state.clear()
+    await cluster.advance(20_000)
+    (record,) = cluster.finished("job")
+    assert (record.state, record.error) == (State.TERMINATED, "lost")
+    assert "contexts_lost" in [event for event, _ in cluster.log]
+    await cluster.trigger()
+    await cluster.settle()
+    assert cluster.executions()[2] is State.PROCESSING
+
+
+async def test_a_sidecar_that_does_not_write_costs_no_turn(cluster: DaprHouse) -> None:
+    """The contexts are in the row meanwhile, and another node goes on from there."""
+
+    def refuse(node: str, actor_id: str) -> None:
+        raise DaprInternalError("the state store is away")
+
+    cluster.world.before_save = refuse
+    await begin(cluster)
+    assert cluster.world.state == {}
+    assert [event for event, _ in cluster.log].count("contexts_not_written") == 1
+    await cluster.crash()
+    await cluster.advance(20_000)
+    await end(cluster)
+    assert cluster.executions() == {1: State.SUCCEEDED}
+
+
+async def test_an_actor_that_is_not_here_keeps_no_other_job_from_writing(cluster: DaprHouse) -> None:
+    """It is refused for itself alone, and its contexts are in its row."""
+
+    def refuse(node: str, actor_id: str) -> None:
+        if actor_id == "job":
+            raise ActorMissing("actor instance is missing")
+
+    cluster.world.before_save = refuse
+    await begin(cluster)
+    await cluster.create("other", **asynchronous(qos=1, timeoutSeconds=600))
+    await cluster.trigger("other")
+    await cluster.settle()
+    assert {name.partition("||")[0] for name in cluster.world.state} == {"other"}

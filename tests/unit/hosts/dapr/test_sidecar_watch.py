@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.hosts.dapr.active_actors import ActiveActors
-from scheduler_service.hosts.dapr.liveness import Liveness
+from scheduler_service.hosts.dapr.liveness import ActiveActors, Liveness
 from scheduler_service.hosts.dapr.sidecar_watch import (
     POLL_MS,
     SidecarWatch,

@@ -6,7 +6,7 @@ from scheduler_service.domain.events import Activated, Paused
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.wire import Holder
-from scheduler_service.hosts.dapr.first_rings import FirstRings
+from scheduler_service.hosts.dapr.first_turns import FirstRings
 from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.hosts.dapr.sidecar import ALARM, Sidecar
 from scheduler_service.hosts.dapr.sweep import Sweep

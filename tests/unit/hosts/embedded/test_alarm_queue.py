@@ -2,7 +2,11 @@
 
 import pytest
 
-from scheduler_service.hosts.embedded.alarm_queue import AlarmQueue
+from scheduler_service.domain.moments import Due
+from scheduler_service.hosts.embedded.alarm_queue import WIDTH_MS, AlarmQueue
+from scheduler_service.ports.state import StoredJob
+from tests.unit.hosts.embedded.alarm_rig import Tower, entry
+from tests.unit.hosts.house import START
 
 pytestmark = pytest.mark.anyio
 
@@ -31,3 +35,64 @@ def test_a_line_names_what_rings_between_two_moments() -> None:
     assert queue.between(2, 7, 100) == [(3, "job-3"), (6, "job-6"), (7, "job-7")]
     assert len(queue.between(2, 7, 2)) == 2
     assert queue.between(9, 30, 100) == []
+
+
+async def test_nothing_falls_between_a_reading_and_a_turn() -> None:
+    """The window is raised before it is read: what is committed meanwhile is in memory."""
+    tower = Tower()
+    await tower.alarms.start()
+    await tower.settle()
+
+    async def commit_meanwhile() -> None:
+        tower.store.during_read = None
+        due = Due(START + WIDTH_MS + 5_000, None)
+        await tower.alarms.expect("between", due)
+        tower.disk.jobs["between"] = StoredJob(entry("between"), 1, b"", due)
+        await tower.alarms.arm("between", due)
+
+    tower.store.during_read = commit_meanwhile
+    await tower.advance(WIDTH_MS + 5_000)
+    assert tower.rung == ["between"]
+    await tower.alarms.stop()
+
+
+async def test_a_reading_that_is_cut_short_lowers_the_window_afterwards() -> None:
+    """More alarms than a page: the rest is read when there is room, in order, and none is left out."""
+    tower = Tower(ready=80)
+    names = [f"job{number:03d}" for number in range(200)]
+    for number, name in enumerate(names):
+        tower.set(name, wall=1_000 + number)
+    await tower.alarms.start()
+    await tower.settle()
+    assert len(tower.alarms) <= 40
+    await tower.advance(5_000)
+    assert sorted(tower.rung) == names
+    assert len(tower.rung) == len(names)
+    await tower.alarms.stop()
+
+
+async def test_a_page_of_one_moment_does_not_stop_the_reading() -> None:
+    """More alarms of one millisecond than a page holds."""
+    tower = Tower(ready=80)
+    for number in range(150):
+        tower.set(f"job{number:03d}", wall=1_000)
+    await tower.alarms.start()
+    await tower.settle()
+    assert tower.store.reads < 10, "one moment that fills a page is not read in a circle"
+    await tower.advance(10_000)
+    assert len(set(tower.rung)) == 150
+    await tower.alarms.stop()
+
+
+async def test_a_store_that_is_away_is_asked_again() -> None:
+    """A reading that fails takes the horizon back: nothing is thought to be known that is not."""
+    tower = Tower()
+    tower.store.is_down = True
+    tower.set("job", wall=3_000)
+    await tower.alarms.start()
+    await tower.advance(2_000)
+    assert "alarms_not_read" in tower.log
+    tower.store.is_down = False
+    await tower.advance(2_000)
+    assert tower.rung == ["job"]
+    await tower.alarms.stop()

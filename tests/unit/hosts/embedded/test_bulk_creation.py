@@ -166,14 +166,6 @@ async def test_what_takes_long_to_render_is_decided_beside_the_loop() -> None:
     assert threading.get_ident() not in deciding["large"]
 
 
-async def test_they_fire_like_any_other() -> None:
-    """A creation takes its alarm and its effects with it."""
-    house = await House().start()
-    await create(house, "a", "b", timer={"dueTime": "5s", "period": "0s"})
-    await house.advance(5_000)
-    assert house.executions("a") == house.executions("b") == {1: ExecutionState.SUCCEEDED}
-
-
 async def test_the_same_twice_is_taken_once() -> None:
     """A repetition within the array comes after the first, as two requests would."""
     house = await House().start()
@@ -181,27 +173,6 @@ async def test_the_same_twice_is_taken_once() -> None:
     replies = await house.host.create_all(again, "")
     assert replies[:3] == [Taken(), Taken(), Unchanged()]
     assert isinstance(replies[3], Refusal)
-
-
-async def test_what_is_there_is_left_as_it_is() -> None:
-    """In memory or in the store alone: a living job is unchanged, or a conflict."""
-    house = await House().start()
-    await create(house, "a")
-    await house.crash()
-    await house.start()
-    assert await create(house, "a", "b") == [Unchanged(), Taken()]
-    assert await create(house, "a", "b") == [Unchanged(), Unchanged()]
-
-
-async def test_a_new_life_counts_on() -> None:
-    """Over a destroyed job the counters go on (SPEC section 2)."""
-    house = await House().start()
-    await create(house, "a")
-    await house.trigger("a")
-    await house.settle()
-    await house.deliver(Destroyed(), "a")
-    assert await create(house, "a", "b") == [Taken(), Taken()]
-    assert house.disk.jobs["a"].entry.execute_number == 1
 
 
 async def test_one_that_fails_fails_alone() -> None:

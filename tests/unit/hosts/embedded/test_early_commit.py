@@ -12,9 +12,9 @@ from scheduler_service.domain.events import Destroyed, Paused
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import FiringOutcome, JobState
 from scheduler_service.domain.records import AttemptEnded, AttemptStarted, ExecutionRecord, FiringRecord
+from scheduler_service.hosts.clock import BATCH_SIZE, TimedRelease
 from scheduler_service.hosts.embedded.early_commit import TURN_MICROSECONDS, EarlyCommit
 from scheduler_service.hosts.host_parts import HostLimits
-from scheduler_service.hosts.timed_release import BATCH_SIZE, TimedRelease
 from tests.unit.hosts.house import START, House
 from tests.unit.hosts.memory_store import Fate
 

@@ -9,13 +9,10 @@ import pytest
 from scheduler_service.domain.events import CancelRequested, Created, Destroyed, Triggered
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.moments import Due
-from scheduler_service.domain.records import ExecutionRecord, FiringRecord
-from scheduler_service.domain.replies import Refusal, Started
-from scheduler_service.domain.wire import Answer, Fault, FaultKind
+from scheduler_service.domain.records import FiringRecord
+from scheduler_service.domain.wire import Answer
 from scheduler_service.hosts.embedded.turns import BEHIND_PAUSE_MS, MANY_OPENS, OPENS_A_MS
-from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.hosts.large_turns import ANY_BYTES, ROOM_BYTES
-from scheduler_service.hosts.open_bytes import OpenBytes
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreStopping, StoreUncertain
@@ -26,28 +23,6 @@ pytestmark = pytest.mark.anyio
 
 URL = "http://target.test/run"
 SECONDLY = {"dueTime": "1s", "period": "1s"}
-
-
-async def test_a_trigger_is_sent_answered_and_recorded() -> None:
-    """One hop after the other: an event arrives, a turn is taken, effects leave."""
-    house = await House().start()
-    await house.create()
-    reply = await house.trigger()
-    assert isinstance(reply, Started)
-    await house.settle()
-    assert house.sender.urls() == [URL]
-    assert house.executions() == {1: State.SUCCEEDED}
-    assert house.host.running == 0
-
-
-async def test_a_timer_fires_again_and_again() -> None:
-    """Each planned firing starts one execution, on time."""
-    house = await House().start()
-    await house.create(timer=SECONDLY)
-    await house.advance(5_000)
-    assert house.executions() == dict.fromkeys(range(1, 6), State.SUCCEEDED)
-    records = [one for one in house.history.records() if isinstance(one, ExecutionRecord)]
-    assert all((one.started_at or 0) - one.planned_at < 5 for one in records if one.started_at)
 
 
 async def test_a_request_is_sent_only_after_its_commit() -> None:
@@ -63,14 +38,6 @@ async def test_a_request_is_sent_only_after_its_commit() -> None:
     await house.settle()
     order = [entry[0] for entry in house.order("commit", "written", "send")]
     assert order[-5:] == ["commit", "written", "send", "commit", "written"]
-
-
-async def test_a_ring_for_a_job_that_is_not_there_leaves_nothing() -> None:
-    """Events for absent jobs are refused and cost no memory."""
-    house = await House().start()
-    assert isinstance(await house.trigger("nobody"), Refusal)
-    assert house.host.jobs_held == 0
-    assert len(JobCache(most=1, most_bytes=1, open_bytes=OpenBytes(most=1))) == 0
 
 
 async def test_an_answer_is_delivered_again_while_the_store_is_away() -> None:
@@ -270,60 +237,6 @@ async def test_a_destroyed_job_leaves_memory_and_rings_no_more() -> None:
     assert await house.host.read("job") is None
 
 
-async def test_an_attempt_runs_out_of_time() -> None:
-    """The limit rings on the steady line, whatever the wall clock does."""
-    house = await House().start()
-    await house.create(timeoutSeconds=5)
-    house.sender.hold(URL)
-    await house.trigger()
-    house.clock.step_wall(-3_600_000)
-    await house.advance(4_900)
-    assert house.executions() == {1: State.PROCESSING}
-    await house.advance(200)
-    assert house.executions() == {1: State.TERMINATED}
-
-
-async def test_an_attempt_runs_out_of_time_in_a_later_step() -> None:
-    """An answer in between leaves the limit where it was."""
-    house = await House().start()
-    await house.create(timeoutSeconds=5, request=[{"url": f"{URL}/first"}, {"url": URL}])
-    house.sender.hold(f"{URL}/first")
-    house.sender.hold(URL)
-    await house.trigger()
-    await house.advance(3_000)
-    house.sender.release(f"{URL}/first")
-    await house.settle()
-    assert len(house.sender.requests) == 2
-    await house.advance(1_900)
-    assert house.executions() == {1: State.PROCESSING}
-    await house.advance(200)
-    assert house.executions() == {1: State.TERMINATED}
-
-
-async def test_a_retry_waits_and_goes_on() -> None:
-    """A retry is a due time in the state, no sleep anywhere."""
-    house = await House().start()
-    await house.create(retry=[{"errorEquals": "500", "intervalSeconds": 30}])
-    house.sender.answers(URL, Fault(FaultKind.CONNECT, "refused"), 200)
-    await house.trigger()
-    await house.settle()
-    assert house.executions() == {1: State.FAILED}
-    await house.advance(30_000)
-    assert house.executions() == {1: State.SUCCEEDED}
-
-
-async def test_reading_shows_the_latest_turn() -> None:
-    """Contexts of qos 0 too."""
-    house = await House().start()
-    await house.create()
-    house.sender.hold(URL)
-    await house.trigger()
-    job = await house.host.read("job")
-    assert job is not None
-    assert job.document is not None
-    assert list(job.document.contexts) == [1]
-
-
 async def test_draining_lets_what_runs_end_and_starts_nothing() -> None:
     """On SIGTERM: no firing any more, what runs may end, then history and store are closed in this order."""
     house = await House().start()
@@ -412,16 +325,6 @@ async def test_a_job_that_cannot_be_read_does_not_stop_the_others() -> None:
     assert len(house.executions("good")) >= 2
     assert ("turn_failed", "bad") in {(event, keys.get("jobId")) for event, keys in house.log}
     assert sum(event == "turn_failed" for event, _ in house.log) == 1
-
-
-async def test_triggers_beyond_the_limit_wait_their_turn() -> None:
-    """A queue is worked off one by one, in order, without any alarm."""
-    house = await House().start()
-    await house.create(overlapPolicy="queue")
-    for _ in range(5):
-        await house.host("job", Command(Triggered()))
-    await house.settle()
-    assert house.executions() == dict.fromkeys(range(1, 6), State.SUCCEEDED)
 
 
 async def test_a_job_is_in_memory_when_its_moment_comes() -> None:

@@ -18,11 +18,10 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.compile import Compiled
 from scheduler_service.engine.compile_cache import CachedDefinition, CompileCache, Members
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
-from scheduler_service.hosts.processes.build import build_processes
+from scheduler_service.hosts.embedded.host import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import ShardStatus
-from scheduler_service.hosts.processes.shards import OwnShard
+from scheduler_service.hosts.processes.shards import OwnShard, build_processes
 from scheduler_service.hosts.processes.worker_service import WorkerService
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
@@ -30,7 +29,6 @@ from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.settings.model import Defaults
-from scheduler_service.timing.misfire import count_missed
 from tests.manual_clock import ManualClock
 from tests.unit.api.stores import START
 from tests.unit.api.world import World
@@ -90,7 +88,6 @@ class FleetShard:
             router=MemoryRouter(instances=Instances(), terms=lambda _, __: Terms(), clock=clock),
             clock=clock,
             redact=Masking().redact_all,
-            count=count_missed,
             log=lambda event, /, **keys: None,
             holder=Holder("node", "1"),
             boot=store.boot,

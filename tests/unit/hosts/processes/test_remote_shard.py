@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.remote_shard import RemoteShard
-from scheduler_service.ports.errors import StoreUncertain
+from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from tests.unit.hosts.processes.fleet import CountingCompiler
 from tests.unit.hosts.processes.worker_handles import connected
 
@@ -40,3 +41,81 @@ async def test_what_callers_change_is_not_waited_for(ask: Callable[[RemoteShard]
     async with connected(stand_still, patience=0.05) as worker, asyncio.timeout(20):
         with pytest.raises(StoreUncertain, match="worker process 1 does not answer"):
             await ask(RemoteShard(worker=worker, compiler=CountingCompiler(), definition=read_none))
+
+
+async def test_a_question_is_not_waited_for_where_the_process_stands_still() -> None:
+    """It is named, and the question may be asked again."""
+
+    async def stand_still(method: str, argument: bytes) -> bytes:
+        return await asyncio.get_running_loop().create_future()
+
+    async with connected(stand_still, patience=0.05) as worker:
+        with pytest.raises(StoreUnavailable, match="worker process 1 does not answer"):
+            await worker.ask(rpc_methods.FORGET, "job")
+
+
+async def test_a_question_that_takes_long_is_waited_for() -> None:
+    """The process answers pings: its list is long, or its machine is busy."""
+    pinged = asyncio.Event()
+
+    async def read_slowly(method: str, argument: bytes) -> bytes:
+        if method == rpc_methods.PING.name:
+            pinged.set()
+            return rpc_methods.PING.write_result(None)
+        await pinged.wait()
+        return rpc_methods.FORGET.write_result(True)
+
+    async with connected(read_slowly, patience=1) as worker:
+        assert await worker.ask(rpc_methods.FORGET, "job") is True
+
+
+async def test_an_order_is_not_waited_for_where_the_process_stands_still() -> None:
+    """Whether it was done is not known: it may be, when the process goes on."""
+    may_go_on, done = asyncio.Event(), []
+
+    async def stand_still(method: str, argument: bytes) -> bytes:
+        await may_go_on.wait()
+        done.append(method)
+        return rpc_methods.FORGET.write_result(True)
+
+    async with connected(stand_still, patience=0.05) as worker:
+        with pytest.raises(StoreUncertain, match="worker process 1 does not answer"):
+            await worker.order(rpc_methods.FORGET, "job")
+        may_go_on.set()
+        assert await worker.order(rpc_methods.FORGET, "job") is True
+    assert done.count(rpc_methods.FORGET.name) == 2
+
+
+async def test_an_order_that_takes_long_is_waited_for() -> None:
+    """The process answers pings."""
+    pings = 0
+
+    async def work_slowly(method: str, argument: bytes) -> bytes:
+        nonlocal pings
+        if method == rpc_methods.PING.name:
+            pings += 1
+            enough.set() if pings == 2 else None
+            return rpc_methods.PING.write_result(None)
+        await enough.wait()
+        return rpc_methods.FORGET.write_result(True)
+
+    enough = asyncio.Event()
+    async with connected(work_slowly, patience=0.2) as worker:
+        assert await worker.order(rpc_methods.FORGET, "job") is True
+
+
+async def test_nothing_is_sent_to_a_process_that_is_silent() -> None:
+    """Not even what changes something: whoever asks knows that nothing was done."""
+    asked = []
+
+    async def note(method: str, argument: bytes) -> bytes:
+        asked.append(method)
+        return rpc_methods.FORGET.write_result(True)
+
+    async with connected(note, patience=1) as worker:
+        worker.is_silent = True
+        with pytest.raises(StoreUnavailable, match="worker process 1 does not answer"):
+            await worker.call(rpc_methods.FORGET, "job")
+        assert asked == []
+        worker.is_silent = False
+        assert await worker.call(rpc_methods.FORGET, "job") is True

@@ -5,8 +5,8 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from scheduler_service.hosts.processes.remote_shard import WorkerHandle
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection, Serve
-from scheduler_service.hosts.processes.worker_handle import WorkerHandle
 
 
 @asynccontextmanager

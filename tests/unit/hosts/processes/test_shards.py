@@ -1,8 +1,8 @@
-"""Arrays of definitions for several processes: what others know is created there, unseen by the service."""
+"""Several shards as one: notifications whose id does not name their shard, and arrays of definitions."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -11,15 +11,72 @@ from hypothesis import strategies as st
 
 from scheduler_service.app.sharding import shard_of
 from scheduler_service.hosts.processes import rpc_methods
+from scheduler_service.hosts.processes.shards import Shards
+from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from tests.unit.api.world import definition, pointers
 from tests.unit.hosts.processes.fleet import Fleet, fleet, send
 
 pytestmark = pytest.mark.anyio
+
+
+class Told:
+    """A shard that says whether it has a notification, once it is `let_go`."""
+
+    def __init__(self, say: Callable[[], bool], *, hangs: bool = False) -> None:
+        self._say = say
+        self._hangs = hangs
+
+    async def resend(self, delivery_id: str) -> bool:
+        if self._hangs:
+            await asyncio.Event().wait()
+        return self._say()
+
+
+def failing(error: Exception) -> Told:
+    """One that cannot say."""
+
+    def fail() -> bool:
+        raise error
+
+    return Told(fail)
+
+
+async def resend(*told: Told) -> bool:
+    shards: Any = told
+    return await Shards(shards=shards, shard_of=lambda _: 0).resend("d")
+
+
+YES, NO = Told(lambda: True), Told(lambda: False)
+
+
+async def test_who_knows_is_not_kept_waiting_by_who_hangs() -> None:
+    """One shard that does not answer must not stop what another one has answered."""
+    assert await asyncio.wait_for(resend(Told(lambda: True, hangs=True), NO, YES), 5)
+
+
+async def test_an_error_counts_where_nobody_knows() -> None:
+    """It might have been there: the worst of the errors is raised; without any it is unknown."""
+    assert await resend(failing(StoreUnavailable("away")), YES)
+    assert not await resend(NO, NO)
+    with pytest.raises(StoreUncertain):
+        await resend(NO, failing(StoreUnavailable("away")), failing(StoreUncertain("perhaps")))
+
+
 PROCESSES = 3
+
+
 IDS = [f"j{number}" for number in range(12)]
+
+
 KNOWN = [f"known-{number}" for number in range(9)]
+
+
 UPDATE = {"onExisting": "update"}
+
+
 BODY = [{"url": "http://target.test/run", "body": {"n": 1}}]
+
+
 TOLD = [{"url": "http://target.test/told", "stateEquals": ["finalFailed"]}]
 
 
@@ -216,7 +273,11 @@ async def test_what_is_worth_a_warning_is_told(service: Fleet, members: dict[str
 
 
 KINDS: list[dict[str, Any]] = [{}, {"notification": TOLD}, {"request": BODY}]
+
+
 ODD = st.sampled_from([None, 5, [], "j1", {}, {"jobId": 5}, {"jobId": "a b"}, {"jobId": "clean"}])
+
+
 MEMBERS = st.fixed_dictionaries(
     {"jobId": st.sampled_from([*IDS[:6], ""])},
     optional={
@@ -245,7 +306,11 @@ MEMBERS = st.fixed_dictionaries(
         "qos": st.sampled_from([1, 7]),
     },
 )
+
+
 PLAIN = st.builds(lambda members: {**definition(), **members}, MEMBERS)
+
+
 ARRAYS = st.lists(
     st.tuples(st.lists(PLAIN | ODD, max_size=8), st.sampled_from([{}, UPDATE])),
     min_size=1,

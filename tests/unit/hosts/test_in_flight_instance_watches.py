@@ -10,7 +10,7 @@ from scheduler_service.domain.events import InstanceLost
 from scheduler_service.domain.replies import Reply, Taken
 from scheduler_service.domain.services import SILENT, Loss
 from scheduler_service.domain.wire import CallKind, Token
-from scheduler_service.hosts.instance_watches import InstanceWatches
+from scheduler_service.hosts.in_flight import InstanceWatches
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable

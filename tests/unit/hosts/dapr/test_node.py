@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from scheduler_service.hosts.dapr.history_wait import LONGEST_WAIT_MS, HistoryWait
+from scheduler_service.hosts.dapr.node import HistoryWait
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.manual_clock import ManualClock
 
@@ -36,32 +36,6 @@ class Scene:
     async def go_on(self) -> None:
         for _ in range(5):
             await asyncio.sleep(0)
-
-
-async def test_a_reply_waits_for_the_write() -> None:
-    """However often."""
-    scene = Scene()
-    for _ in range(2):
-        waiting = await scene.begin()
-        assert not waiting.done()
-        scene.asked[-1].set_result(None)
-        await scene.go_on()
-        assert waiting.done()
-    assert scene.errors == []
-
-
-async def test_no_reply_waits_for_a_history_that_hangs_twice() -> None:
-    """The first one waits for a second; when the write is made at last, the next one waits again."""
-    scene = Scene()
-    first = await scene.begin()
-    scene.clock.advance(LONGEST_WAIT_MS)
-    await scene.go_on()
-    assert first.done()
-    assert (await scene.begin()).done()
-    assert (len(scene.asked), len(scene.errors)) == (1, 1)
-    scene.asked[0].set_result(None)
-    await scene.go_on()
-    assert not (await scene.begin()).done()
 
 
 async def test_a_history_that_failed_is_asked_without_a_wait() -> None:

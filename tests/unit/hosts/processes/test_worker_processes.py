@@ -3,8 +3,7 @@
 import pytest
 
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.hosts.processes.worker_process import EXIT_TIMEOUT_SECONDS
-from scheduler_service.hosts.processes.worker_supervisor import longest_stop
+from scheduler_service.hosts.processes.worker_processes import EXIT_TIMEOUT_SECONDS, longest_stop
 from scheduler_service.hosts.tasks import LEAST_PATIENCE_MS
 
 

@@ -25,7 +25,10 @@ from tests.unit.persistence.samples import delivery
 
 pytestmark = pytest.mark.anyio
 
+
 KEY = b"k" * 32
+
+
 GONE = Holder("gone", "0")
 
 

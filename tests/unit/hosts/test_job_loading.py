@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from scheduler_service.engine.program_weight import USUAL_BYTES, weigh
-from scheduler_service.hosts.program_cache import ProgramCache
+from scheduler_service.hosts.job_loading import ProgramCache
 from tests.unit.hosts.house import compile_stored, compile_text, describe
 
 pytestmark = pytest.mark.anyio
+
+
 LABELS = {f"label-{number}": "x" for number in range(300)}
 
 

@@ -7,18 +7,20 @@ import pytest
 from scheduler_service.domain.events import AlarmRang, CallEnded, Event
 from scheduler_service.domain.replies import Reply, Taken
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, Outcome, Token
-from scheduler_service.hosts.embedded.answer_line import (
+from scheduler_service.hosts.redelivery import (
     HELD_BYTES,
     LARGEST_HELD_BYTES,
     LET_GO_AT_ONCE,
     MOST_HELD_MS,
     AnswerLine,
+    Redelivery,
 )
-from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.ports.delivery import Command
 from tests.manual_clock import ManualClock
 
 pytestmark = pytest.mark.anyio
+
+
 ROUNDS = 50
 
 
