@@ -21,7 +21,7 @@ from scheduler_service.hosts.commit_builder import (
     remember_reply,
     sort_effects,
 )
-from scheduler_service.hosts.host_parts import Act, TurnParts
+from scheduler_service.hosts.host_parts import Act, Alarms, TurnParts
 from scheduler_service.hosts.job_cache import CachedJob, LoadedJob, PendingCommit
 from scheduler_service.hosts.job_loading import JobLoading
 from scheduler_service.hosts.large_turns import LargeTurns, Place
@@ -30,7 +30,6 @@ from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
 from scheduler_service.hosts.revisions import accepted, bind
 from scheduler_service.hosts.turn_writing import TurnWriting
 from scheduler_service.language.filters import Unfinished
-from scheduler_service.ports.alarms import Alarms
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StateUnreadable, StoreError
 from scheduler_service.ports.state import NOTHING, StateStore

@@ -10,11 +10,10 @@ from scheduler_service.engine.decision import SMALL_BYTES, Job
 from scheduler_service.hosts.begun_mark import BegunMark
 from scheduler_service.hosts.clock import WaitUntil, is_past
 from scheduler_service.hosts.commit_builder import CommitBuilder, DecidedTurn, is_stored
-from scheduler_service.hosts.host_parts import Act, TurnParts
+from scheduler_service.hosts.host_parts import Act, Alarms, TurnParts
 from scheduler_service.hosts.job_cache import CachedJob, PendingCommit
 from scheduler_service.hosts.job_loading import ProgramCache
 from scheduler_service.hosts.large_turns import Place
-from scheduler_service.ports.alarms import Alarms
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import NOTHING, StateStore

@@ -2,7 +2,6 @@
 
 import json
 from datetime import timedelta
-from typing import Protocol
 
 from dapr.actor import Actor, ActorId, ActorInterface, ActorRuntime, Remindable, actormethod
 from dapr.actor.runtime.config import ActorRuntimeConfig, ActorTypeConfig
@@ -10,23 +9,11 @@ from dapr.actor.runtime.context import ActorRuntimeContext
 from dapr.clients.base import DaprActorClientBase
 from dapr.serializers import DefaultJSONSerializer, Serializer
 
+from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE, TAKE
 
 IDLE_TIMEOUT = timedelta(hours=24)
 DRAIN_TIMEOUT = timedelta(seconds=2)
-
-
-class Turns(Protocol):
-    """The host behind the actors of this process."""
-
-    async def take(self, job_id: str, message: bytes) -> bytes:
-        """Takes the turn of a message (`hosts.messages`). Never raises: errors are answers."""
-
-    async def remind(self, job_id: str) -> None:
-        """The job's reminder rang. Raises StoreUnavailable: daprd rings again, on another node perhaps."""
-
-    async def deactivate(self, job_id: str) -> None:
-        """The job leaves this process. Never raises."""
 
 
 class Job(ActorInterface):
@@ -41,22 +28,22 @@ class Job(ActorInterface):
 class JobActor(Actor, Job, Remindable):
     """One job. A turn is taken without the SDK's state, under a lock of its own."""
 
-    def __init__(self, ctx: ActorRuntimeContext, actor_id: ActorId, turns: Turns) -> None:
+    def __init__(self, ctx: ActorRuntimeContext, actor_id: ActorId, host: DaprHost) -> None:
         super().__init__(ctx, actor_id)
-        self._turns = turns
+        self._host = host
 
     async def take(self, message: bytes) -> bytes:
         """Takes one turn."""
-        return await self._turns.take(self.id.id, message)
+        return await self._host.take(self.id.id, message)
 
     async def receive_reminder(
         self, name: str, state: bytes, due_time: timedelta, period: timedelta, ttl: timedelta | None = None
     ) -> None:
         """Takes the turn AlarmRang; errors of the job are not raised."""
-        await self._turns.remind(self.id.id)
+        await self._host.remind(self.id.id)
 
     async def _on_deactivate(self) -> None:
-        await self._turns.deactivate(self.id.id)
+        await self._host.deactivate(self.id.id)
 
 
 # The SDK takes the actor type from the class name; the resiliency policy refers to it by this one.
@@ -78,7 +65,7 @@ class PlainSerializer(Serializer):
         return data if data_type is bytes else _read_json(data)
 
 
-async def register(turns: Turns, client: DaprActorClientBase) -> None:
+async def register(host: DaprHost, client: DaprActorClientBase) -> None:
     """Makes this process a host of jobs; daprd learns that by `/dapr/config`."""
     serializer = PlainSerializer()
     ActorRuntime.set_actor_config(
@@ -92,7 +79,7 @@ async def register(turns: Turns, client: DaprActorClientBase) -> None:
         JobActor,
         message_serializer=serializer,
         state_serializer=serializer,
-        actor_factory=lambda ctx, actor_id: JobActor(ctx, actor_id, turns),
+        actor_factory=lambda ctx, actor_id: JobActor(ctx, actor_id, host),
         actor_client=client,
     )
 

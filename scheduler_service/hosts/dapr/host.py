@@ -28,7 +28,7 @@ from scheduler_service.ports.errors import StoreStopping
 class DaprHost(Host):
     """One node: events go to their jobs wherever these live, and turns on the jobs that live here are taken.
 
-    Implements `ports.Deliver` for this process, and `hosts.dapr.actor.Turns` for the sidecar.
+    Implements `ports.Deliver` for this process, and `hosts.dapr.actor` calls it for the sidecar.
     """
 
     def __init__(

@@ -14,7 +14,8 @@ from dapr.actor.runtime.manager import ActorManager
 from dapr.clients.base import DaprActorClientBase
 from dapr.clients.exceptions import DaprInternalError
 
-from scheduler_service.hosts.dapr.actor import Turns, register
+from scheduler_service.hosts.dapr.actor import register
+from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE, ActorMissing
 from scheduler_service.ports.clock import Alarm
 from tests.conformance.hosts.stillness import Stillness
@@ -58,7 +59,7 @@ class StandIn:
         self._locks: dict[str, asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def join(self, node: str, turns: Turns) -> "StandInClient":
+    async def join(self, node: str, turns: DaprHost) -> "StandInClient":
         """A node comes up; the actors that are its own now move there."""
         client = StandInClient(self, node)
         await register(turns, client)
@@ -67,10 +68,10 @@ class StandIn:
         await self.rebalance()
         return client
 
-    def _probe_later(self, node: str, turns: Turns, failed: int) -> None:
+    def _probe_later(self, node: str, turns: DaprHost, failed: int) -> None:
         self.clock.call_after(PROBE_MS, lambda: self._probe(node, turns, failed))
 
-    def _probe(self, node: str, turns: Turns, failed: int) -> None:
+    def _probe(self, node: str, turns: DaprHost, failed: int) -> None:
         is_well = getattr(turns, "is_healthy", True)
         if is_well and node in self.ill:
             self.nodes[node] = self.ill.pop(node)
@@ -93,7 +94,7 @@ class StandIn:
         self.release_locks()
 
     def release_locks(self) -> None:
-        """Turns that are under way hold up no other one any more."""
+        """DaprHost that are under way hold up no other one any more."""
         self._locks.clear()
 
     async def come_back(self, node: str, manager: ActorManager) -> None:
