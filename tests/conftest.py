@@ -24,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Generated cases are the same in every run, so that a red one can be repeated; `--long` draws anew.
+    """Generated cases are few, and the same in every run, so that a red one is red again; `--long`: many.
 
     None fails because it took long: machines are busy, and pytest has its own limit.
     """
@@ -32,8 +32,8 @@ def pytest_configure(config: pytest.Config) -> None:
         # So it is in the background of a script, and in all programs started there: none would end by Ctrl-C.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    settings.register_profile("same", patient, derandomize=True)
-    settings.register_profile("new", patient, print_blob=True)
+    settings.register_profile("same", patient, derandomize=True, max_examples=40)
+    settings.register_profile("new", patient, print_blob=True, max_examples=400)
     settings.load_profile("new" if config.getoption("--long") else "same")
     config.pluginmanager.register(Costs(), "costs")
 

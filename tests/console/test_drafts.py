@@ -1,5 +1,6 @@
 """Drafts of the editor: one for each tab, offered to others, and of use when the job is destroyed."""
 
+import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.console.browsing import Console
@@ -10,6 +11,7 @@ from tests.console.starter import Starter
 STEP = {"url": "service://shop/ok"}
 
 
+@pytest.mark.long
 def test_a_draft_belongs_to_its_tab(console: Console, started: Starter) -> None:
     """What one tab throws away is its own; a new tab may take over what another one has kept."""
     started.job("draft-of-a-tab", STEP)
@@ -32,6 +34,7 @@ def test_a_draft_belongs_to_its_tab(console: Console, started: Starter) -> None:
     expect(third.get_by_label("Name", exact=True)).to_have_value("Of the second")
 
 
+@pytest.mark.long
 def test_a_job_that_is_destroyed_is_created_again(
     console: Console, started: Starter, service: ConsoleService
 ) -> None:
@@ -52,6 +55,7 @@ def test_a_job_that_is_destroyed_is_created_again(
     page.close()
 
 
+@pytest.mark.long
 def test_what_somebody_else_has_created_again_is_not_replaced(
     console: Console, started: Starter, service: ConsoleService
 ) -> None:
@@ -80,6 +84,7 @@ def test_what_somebody_else_has_created_again_is_not_replaced(
     page.close()
 
 
+@pytest.mark.long
 def test_two_new_jobs_are_two_drafts(console: Console) -> None:
     """Of two tabs that make a job each, neither writes over the other."""
     pages = [console("#/new") for _ in range(2)]
@@ -93,6 +98,7 @@ def test_two_new_jobs_are_two_drafts(console: Console) -> None:
         expect(page.get_by_label("Name", exact=True)).to_have_value(f"New {number}")
 
 
+@pytest.mark.long
 def test_a_copy_of_a_tab_has_a_draft_of_its_own(console: Console, started: Starter) -> None:
     """A tab that the browser makes of another one begins with what that had in its session."""
     started.job("draft-of-a-copy", STEP)
@@ -114,6 +120,7 @@ def test_a_copy_of_a_tab_has_a_draft_of_its_own(console: Console, started: Start
     page.close()
 
 
+@pytest.mark.long
 def test_the_newest_twenty_drafts_are_kept(console: Console) -> None:
     """None is older than thirty days; the one that is written now stays."""
     page = console("#/new")

@@ -166,6 +166,7 @@ def test_a_definition_is_tried_without_saving_it(
         assert client.get(f"/jobs/{job_id}").json()["data"]["revision"] == 1
 
 
+@pytest.mark.long
 def test_a_hostile_definition_is_text(console: Console, job: Callable[..., str]) -> None:
     """Markup stays text in form, JSON and difference; characters that are not seen are told."""
     name = "<img src=x onerror=alert(1)></textarea><b>\u202egnp.exe"
@@ -281,6 +282,7 @@ def run(command: list[str]) -> str:
     return ended.stdout
 
 
+@pytest.mark.long
 def test_the_text_can_be_left_by_keyboard(console: Console, job: Callable[..., str]) -> None:
     """Tab passes it; once somebody writes it indents, and leaves after Escape."""
     page = console(f"#/jobs/{job('left-by-tab')}/edit?view=json")
@@ -300,7 +302,7 @@ def test_the_text_can_be_left_by_keyboard(console: Console, job: Callable[..., s
     expect(text).not_to_be_focused()
 
 
-@pytest.mark.parametrize(("dark", "width"), [(False, 1440), (True, 390)])
+@pytest.mark.parametrize(("dark", "width"), [pytest.param(False, 1440, marks=pytest.mark.long), (True, 390)])
 def test_everybody_can_use_it(console: Console, job: Callable[..., str], dark: bool, width: int) -> None:
     """No finding of axe with all sections open, and nothing wider than the window."""
     retry = [{"errorEquals": "5xx", "jitter": "full"}]

@@ -1,5 +1,6 @@
 """The editor's ids and its ways out: what is taken, what a copy is called, and a head that stays."""
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.console.browsing import Console
@@ -27,6 +28,7 @@ def test_a_taken_id_is_told_at_its_field(console: Console, started: Starter) -> 
     expect(page.get_by_text("The service would take this definition")).to_be_visible()
 
 
+@pytest.mark.long
 def test_an_id_that_is_taken_meanwhile_is_told_at_its_field(console: Console, started: Starter) -> None:
     """The service refuses it when it is saved; the page says so where it is mended."""
     page = console("#/new")
@@ -41,6 +43,7 @@ def test_an_id_that_is_taken_meanwhile_is_told_at_its_field(console: Console, st
     expect(page.locator(".notice")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_a_copy_has_an_id_that_is_free(console: Console, started: Starter) -> None:
     """That of the job with -copy, or a number behind it."""
     started.job("original", STEP)
@@ -55,6 +58,7 @@ def test_a_copy_has_an_id_that_is_free(console: Console, started: Starter) -> No
     expect(page.get_by_label("Name", exact=True)).to_have_value("Copy of original")
 
 
+@pytest.mark.long
 def test_the_head_stays_with_its_ways_out(console: Console, started: Starter) -> None:
     """Whoever has scrolled down can save, and go back to the job."""
     started.job(job_id := "long-form", STEP)

@@ -3,6 +3,7 @@
 import re
 
 import httpx
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.browsing import Console, box_of, violations
@@ -38,6 +39,7 @@ def test_why_a_job_failed_is_found_in_two_clicks(console: Console) -> None:
     assert violations(page) == []
 
 
+@pytest.mark.long
 def test_the_log_stands_below_the_time_line(console: Console) -> None:
     """Beside what is open, within the first window; on a phone after it."""
     page = console("#/executions?jobId=orders&state=terminated")
@@ -53,6 +55,7 @@ def test_the_log_stands_below_the_time_line(console: Console) -> None:
     assert box_of(log)["y"] > box_of(detail)["y"]
 
 
+@pytest.mark.long
 def test_attempts_have_one_number_in_time_line_and_log(console: Console, started: Starter) -> None:
     """Their place in the execution, whatever the job has sent before; on a phone the bars are in sight."""
     started.job("again", {"url": "service://shop/ok"})
@@ -209,6 +212,7 @@ def test_what_is_being_typed_stays_while_reports_arrive(
     expect(page.get_by_role("rowheader", name="Attempt 1")).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_hostile_job_is_only_text(console: Console, service: ConsoleService, started: Starter) -> None:
     """Markup runs nowhere, unseen characters are written out, and axe finds nothing, narrow and dark."""
     service.target.always("/hostile", Reply(500, {HOSTILE: HOSTILE, "long": "x" * 100_000}))

@@ -73,6 +73,7 @@ def test_waits_are_rows_of_their_own(page: Page) -> None:
     ]
 
 
+@pytest.mark.long
 def test_attempts_that_may_have_others_between_have_their_own_numbers(page: Page) -> None:
     """`requestCounts`; and the wait for the retry ends when it was due, not at an attempt much later."""
     failed = attempt(3, 0, 10, error="500", retryInMs=1_000)
@@ -105,6 +106,7 @@ def test_who_lost_a_lease_is_told(page: Page) -> None:
     ]
 
 
+@pytest.mark.long
 def test_parts_stand_below_their_step(page: Page) -> None:
     """The API tells the parts first; a part that somebody held is told by the row of who held it."""
     held = {"step": 1, "part": 0, "instance": "w-1", "what": "claimed", "at": at(1_000)}

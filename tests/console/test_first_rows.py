@@ -80,6 +80,7 @@ def many(service: ConsoleService) -> Iterator[None]:
         client.post("/bulk/jobs", json={"action": "destroy", "select": {"filter": {"label": ["of:many"]}}})
 
 
+@pytest.mark.long
 def test_a_start_asks_for_all_at_once(console: Console) -> None:
     """Texts, session and the screen's file are on their way before any of them has come."""
     page = console("#/jobs")
@@ -105,6 +106,7 @@ def test_counts_and_outcomes_come_after_the_rows(console: Console) -> None:
     assert len(counted) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("place", "rows", "rest"),
     [
@@ -124,6 +126,7 @@ def test_the_rest_is_asked_for_when_the_rows_are_seen(
     assert min(frames[one] for one in rest) >= 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("rows", "rest"), [("/jobs", "/counts/jobs"), ("/executions", "/counts/executions")])
 def test_the_rest_is_asked_for_when_the_first_frame_is_painted(
     console: Console, rows: str, rest: str
@@ -134,6 +137,7 @@ def test_the_rest_is_asked_for_when_the_first_frame_is_painted(
     assert (painted[rows], painted[rest]) == (False, True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("height", "first"), HEIGHTS.items())
 def test_what_is_seen_of_a_long_list_is_drawn_first(
     console: Console, many: None, height: int, first: int
@@ -145,6 +149,7 @@ def test_what_is_seen_of_a_long_list_is_drawn_first(
     assert page.locator("main tbody tr").count() == ROWS
 
 
+@pytest.mark.long
 def test_a_screen_asks_before_the_column_is_drawn(console: Console) -> None:
     """What is drawn beside the screen is drawn while its question is on its way."""
     console.context.add_init_script(ASKED)
@@ -166,12 +171,14 @@ def test_the_first_frame_has_the_rows_where_they_come_soon(console: Console) -> 
     expect(page.locator("main tbody tr").first).to_be_visible()
 
 
+@pytest.mark.long
 def test_the_present_part_is_in_sight_on_a_phone(console: Console) -> None:
     """The line of parts is wider than a phone; the page begins where the present one is seen."""
     page = console("#/audit", width=390)
     expect(page.locator(".navigation [aria-current]")).to_be_in_viewport(ratio=1)
 
 
+@pytest.mark.long
 def test_only_what_there_is_has_a_bar(console: Console, many: None) -> None:
     """The places of outcomes that a job does not have are no elements."""
     page = console("#/jobs?label=of:many")
@@ -179,6 +186,7 @@ def test_only_what_there_is_has_a_bar(console: Console, many: None) -> None:
     assert page.locator("main .outcomes *").count() == 0
 
 
+@pytest.mark.long
 def test_marks_are_no_components(console: Console) -> None:
     """Rows have ten of them each: they are drawn where they stand."""
     page = console("#/jobs")
@@ -190,6 +198,7 @@ def test_marks_are_no_components(console: Console) -> None:
     assert types == ["svg", "span", "span", "span"]
 
 
+@pytest.mark.long
 def test_the_overview_begins_with_its_figures(console: Console) -> None:
     """Nothing is called calm before it is known, and figures do not wait for charts."""
     page = console("#/")
@@ -205,6 +214,7 @@ def test_the_overview_begins_with_its_figures(console: Console) -> None:
     expect(errors.locator(".waiting")).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_job_is_asked_for_together_with_its_rows(console: Console) -> None:
     """Neither waits for the other, and a part of the page without these rows does not ask for them."""
     page = console("#/jobs/orders")
@@ -218,6 +228,7 @@ def test_a_job_is_asked_for_together_with_its_rows(console: Console) -> None:
     assert not [one for one in console.answers if one.frame.page == page and "limit=8" in one.url]
 
 
+@pytest.mark.long
 def test_the_rows_of_a_job_come_before_its_charts(console: Console) -> None:
     """Its latest executions first, then what is drawn of many."""
     page = console("#/jobs/orders")

@@ -62,6 +62,7 @@ def test_figures_are_those_of_intl(console: Console, language: str, tag: str, sc
     _hold_equal(evaluate(page, script, tag))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("zone", [None, "UTC"])
 def test_moments_are_those_of_intl(console: Console, zone: str | None) -> None:
     """In the browser's zone and in UTC: about changes of its clock, before 1970, and after the year 9999."""

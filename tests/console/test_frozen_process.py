@@ -5,10 +5,13 @@ import signal
 from pathlib import Path
 
 import httpx
+import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.console.browsing import Console
 from tests.wire.processes.process import serve
+
+pytestmark = pytest.mark.long
 
 JOB = {
     "timer": {"dueTime": "1d"},

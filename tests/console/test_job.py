@@ -14,7 +14,7 @@ from tests.console.browsing import ZONE, Console, box_of, evaluate, violations
 from tests.console.service import ConsoleService
 from tests.console.starter import Starter
 
-TABS = ("overview", "executions", "calendar", "schedule", "definition", "children")
+USUAL, FURTHER = ("overview", "calendar"), ("executions", "schedule", "definition", "children")
 HOSTILE = "<img src=x onerror=\"document.title='hit'\">\u202eexe.png"
 
 
@@ -37,7 +37,7 @@ def ledger(service: ConsoleService, console: Console) -> Iterator[dict[str, Any]
         client.delete("/jobs/ledger")
 
 
-@pytest.mark.parametrize("tab", TABS)
+@pytest.mark.parametrize("tab", [*USUAL, *(pytest.param(one, marks=pytest.mark.long) for one in FURTHER)])
 @pytest.mark.usefixtures("ledger")
 def test_each_part_is_for_everyone(console: Console, tab: str) -> None:
     """Nothing for axe to find; a hostile name is shown as it is and does nothing."""
@@ -47,6 +47,7 @@ def test_each_part_is_for_everyone(console: Console, tab: str) -> None:
     assert violations(page) == []
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("ledger")
 def test_executions_of_children_are_shown_of_one_execution(console: Console, started: Starter) -> None:
     """Of the one that is chosen; without one, none are."""
@@ -63,6 +64,7 @@ def test_executions_of_children_are_shown_of_one_execution(console: Console, sta
     expect(panel).to_have_count(0)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("ledger")
 def test_what_a_job_is_stands_before_its_figures(console: Console) -> None:
     """Id and timer in the head, labels and steps below it, in the first window on a phone, too."""
@@ -78,6 +80,7 @@ def test_what_a_job_is_stands_before_its_figures(console: Console) -> None:
     assert box_of(facts)["y"] < box_of(page.locator("figure").first)["y"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("ledger")
 def test_latest_executions_stand_before_the_charts(console: Console) -> None:
     """Where nothing has run in the chosen time, a line says so in place of empty charts."""
@@ -138,6 +141,7 @@ def test_a_change_meanwhile_is_not_overwritten(
         assert client.get("/jobs/ledger").json()["data"]["labels"] == {"of": "third"}
 
 
+@pytest.mark.long
 def test_the_copied_command_creates_the_job(console: Console, service: ConsoleService) -> None:
     """A shell runs it as it is, quotes and all."""
     definition = {
@@ -196,6 +200,7 @@ def test_the_calendar_says_how_executions_ended(console: Console, service: Conso
         client.delete("/jobs/broken")
 
 
+@pytest.mark.long
 def test_the_day_at_which_the_plan_is_cut_says_so(console: Console, service: ConsoleService) -> None:
     """A thousand firings are read: of the day of the last one the calendar has a part only."""
     definition: dict[str, Any] = {
@@ -217,6 +222,7 @@ def test_the_day_at_which_the_plan_is_cut_says_so(console: Console, service: Con
         client.delete("/jobs/busy")
 
 
+@pytest.mark.long
 def test_the_calendar_of_a_triggered_job_leads_to_its_executions(console: Console) -> None:
     """It has no planned firings; a job with a timer has no such line."""
     page = console("#/jobs/orders?tab=calendar")
@@ -228,6 +234,7 @@ def test_the_calendar_of_a_triggered_job_leads_to_its_executions(console: Consol
     expect(page.get_by_text("Only planned firings stand here")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_a_paused_job_says_what_was_missed(console: Console, service: ConsoleService) -> None:
     """Paused so that what runs may end, and resumed with a choice."""
     page = console("#/jobs/hourly")
@@ -240,6 +247,7 @@ def test_a_paused_job_says_what_was_missed(console: Console, service: ConsoleSer
     expect(page.get_by_role("heading", level=1)).to_contain_text("active")
 
 
+@pytest.mark.long
 def test_a_disabled_job_says_so_and_is_enabled(console: Console, service: ConsoleService) -> None:
     """It is marked there and in the list, promises nothing and takes no run; the editor carries it."""
     page = console("#/jobs/hourly")

@@ -81,6 +81,7 @@ def test_what_is_exported_is_imported_again(
     assert violations(page) == []
 
 
+@pytest.mark.long
 def test_a_row_is_chosen_and_opened_by_keys(console: Console) -> None:
     """`j` and `k` move, `x` chooses, Enter opens."""
     page = console("#/jobs?text=nightly")

@@ -4,6 +4,7 @@ import json
 import re
 from importlib.resources import as_file
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from scheduler_service.console.files import own_files
@@ -45,8 +46,10 @@ def switch(console: Console, page: Page, name: str) -> None:
     console.settle(page)
 
 
-def test_each_screen_has_its_texts_after_a_switch(console: Console, service: ConsoleService) -> None:
-    """Screen by screen in one page, back and forth: no key is shown, and the headings are of the language."""
+def test_each_screen_has_its_texts_after_a_switch(
+    console: Console, service: ConsoleService, request: pytest.FixtureRequest
+) -> None:
+    """Screen by screen (`--long`: all) in one page, back and forth: no key, and headings of the language."""
     known = keys()
     with service.caller() as client:
         execution = client.get("/executions", params={"jobId": "orders", "limit": 1}).json()["data"]["items"][
@@ -54,7 +57,8 @@ def test_each_screen_has_its_texts_after_a_switch(console: Console, service: Con
         ]
     page = console("#/jobs")
     switch(console, page, "中文")
-    for place in (*PLACES, f"executions/{execution['executionId']}"):
+    places = [*PLACES, f"executions/{execution['executionId']}"]
+    for place in places if request.config.getoption("--long") else places[::4]:
         page.goto(f"{service.url}/console/#/{place}")
         console.settle(page)
         for button, other in (("EN", "中文"), ("中文", "EN")):
@@ -79,6 +83,7 @@ def test_a_switch_while_a_screen_comes(console: Console) -> None:
     assert page.evaluate(READ, keys()) == []
 
 
+@pytest.mark.long
 def test_moments_are_written_alike_in_each_language(console: Console) -> None:
     """In the zone that is given; without a date, and with milliseconds."""
     at = "2026-03-04T05:06:07.089Z"
@@ -91,6 +96,7 @@ def test_moments_are_written_alike_in_each_language(console: Console) -> None:
         ]
 
 
+@pytest.mark.long
 def test_timers_are_told_in_the_language_of_the_page(console: Console) -> None:
     """The service words them; after a switch they are asked for anew, on each screen."""
     page = console("#/jobs?text=nightly")

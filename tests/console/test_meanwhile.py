@@ -1,5 +1,6 @@
 """What changes between a page and a click: jobs are destroyed, executions end, clicks come twice."""
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.console.browsing import Console, hold_up
@@ -9,6 +10,7 @@ from tests.console.starter import Starter
 STEP = {"url": "service://shop/ok"}
 
 
+@pytest.mark.long
 def test_a_screen_that_is_left_asks_nothing_of_the_next_ones_query(console: Console) -> None:
     """Jobs know no state `terminated`; while the next screen is loaded, the list of jobs still stands."""
     page = console("#/jobs")
@@ -50,6 +52,7 @@ def test_a_double_click_replays_once(console: Console, started: Starter, service
     assert len(rows) == 2, rows
 
 
+@pytest.mark.long
 def test_a_job_page_says_that_its_job_is_destroyed(
     console: Console, started: Starter, service: ConsoleService
 ) -> None:
@@ -64,6 +67,7 @@ def test_a_job_page_says_that_its_job_is_destroyed(
     expect(page.get_by_role("link", name="Edit", exact=True)).to_have_count(0)
 
 
+@pytest.mark.long
 def test_an_execution_of_a_destroyed_job_is_not_replayed(
     console: Console, started: Starter, service: ConsoleService
 ) -> None:
@@ -79,6 +83,7 @@ def test_an_execution_of_a_destroyed_job_is_not_replayed(
     expect(button).to_have_accessible_description("Its job is deleted: nothing is left to replay.")
 
 
+@pytest.mark.long
 def test_cancelling_what_has_ended_closes_the_dialog(
     console: Console, started: Starter, service: ConsoleService
 ) -> None:
@@ -96,6 +101,7 @@ def test_cancelling_what_has_ended_closes_the_dialog(
     expect(page.locator(".notice")).not_to_contain_text("/executionId")
 
 
+@pytest.mark.long
 def test_a_refused_filter_counts_nothing(console: Console) -> None:
     """The list says what is wrong, and no number stands above it; the words have no pointer."""
     console.expect("422")
@@ -105,6 +111,7 @@ def test_a_refused_filter_counts_nothing(console: Console) -> None:
     expect(page.get_by_role("alert")).not_to_contain_text("/state:")
 
 
+@pytest.mark.long
 def test_a_file_without_definitions_is_refused_as_such(console: Console) -> None:
     """An item that has no id is named by its number."""
     page = console("#/jobs")

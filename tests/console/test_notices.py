@@ -1,9 +1,12 @@
 """What the page says beside its screens: notices, and places that are not there."""
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.console.browsing import Console
 from tests.console.starter import Starter
+
+pytestmark = pytest.mark.long
 
 
 def test_equal_notices_are_one_with_a_count(console: Console, started: Starter) -> None:

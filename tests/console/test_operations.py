@@ -75,6 +75,7 @@ def run_nightly(page: Page) -> Locator:
     return page.get_by_role("region", name="Report of the action")
 
 
+@pytest.mark.long
 def test_an_operation_is_followed_over_a_crash(console: Console) -> None:
     """A connection that breaks and a service that is not ready end nothing: it is followed to its end."""
     console.expect("Failed to load resource", "net::ERR")
@@ -86,6 +87,7 @@ def test_an_operation_is_followed_over_a_crash(console: Console) -> None:
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_an_interrupted_operation_goes_on_under_its_key(console: Console) -> None:
     """*Go on* sends the same body under the same key, so nothing is done twice; others have other keys."""
     page = console("#/jobs?text=nightly")
@@ -105,6 +107,7 @@ def test_an_interrupted_operation_goes_on_under_its_key(console: Console) -> Non
     assert service.begun[2][0] not in (None, first[0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("status", "words"),
     [(404, "The service knows nothing of it any more"), (403, "It could not be followed to its end")],

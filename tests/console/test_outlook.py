@@ -2,10 +2,13 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.console.browsing import Console
 from tests.console.starter import Starter
+
+pytestmark = pytest.mark.long
 
 
 def test_the_outlook_is_in_the_zone_of_its_timer(console: Console, started: Starter) -> None:

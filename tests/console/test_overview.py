@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.console.browsing import Console
@@ -25,6 +26,7 @@ def test_the_next_hour_is_counted_in_full(console: Console, service: ConsoleServ
             assert client.delete(f"/jobs/{name}").is_success
 
 
+@pytest.mark.long
 def test_what_waits_is_counted(console: Console, started: Starter) -> None:
     """Parts in queues: how many, and a way to them."""
     started.job("posters", {"url": "queue://posters"}, overlapPolicy="allow")
@@ -35,6 +37,7 @@ def test_what_waits_is_counted(console: Console, started: Starter) -> None:
     expect(line).to_have_attribute("href", "#/queues")
 
 
+@pytest.mark.long
 def test_a_job_that_needs_attention_is_listed_once(browser: Browser) -> None:
     """However many alerts are open for it; a failing job without one beside it, unless it is disabled."""
     told = {"on": "failing", "failingCount": 1, "url": "http://127.0.0.1:9/", "jobId": "broken"}

@@ -1,5 +1,7 @@
 """The console's pages in a browser: what they load, and that nothing is refused on the way."""
 
+import pytest
+
 from tests.console.browsing import Console, evaluate
 from tests.console.service import ConsoleService
 
@@ -33,12 +35,14 @@ def test_the_policy_is_strict_and_holds(console: Console) -> None:
     assert page.evaluate("window.ran === undefined")
 
 
+@pytest.mark.long
 def test_modules_can_be_tried_in_the_page(console: Console) -> None:
     """What `core.js` exports, as the screens import it."""
     page = console("#/jobs")
     assert evaluate(page, "return typeof core[argument]", "html") == "function"
 
 
+@pytest.mark.long
 def test_two_tabs_show_the_same(console: Console, service: ConsoleService) -> None:
     """What one changes, the other sees when it asks again."""
     first, second = console("#/jobs"), console("#/jobs")

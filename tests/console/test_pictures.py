@@ -3,6 +3,7 @@
 import struct
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser
 
 from tests.checkout import ROOT
@@ -20,6 +21,7 @@ def test_the_readme_shows_both() -> None:
         assert (FOLDER / name).stat().st_size <= MOST_BYTES
 
 
+@pytest.mark.long
 def test_they_are_drawn_anew(browser: Browser, tmp_path: Path) -> None:
     """As `python -m tests.console.pictures` does; of the size that the README has."""
     with ConsoleService() as service:

@@ -5,6 +5,8 @@ from playwright.sync_api import expect
 
 from tests.console.browsing import Console
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("place", ["#/new?from=nope", "#/jobs/nope/edit"])
 def test_an_editor_without_its_job_has_no_live_buttons(console: Console, place: str) -> None:

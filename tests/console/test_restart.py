@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.console.browsing import Console
 from tests.console.service import ConsoleService
+
+pytestmark = pytest.mark.long
 
 
 def test_a_half_filled_form_outlives_a_restart(browser: Browser, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ def test_heads_stick_to_the_window(console: Console, place: str) -> None:
     assert box_of(table.get_by_role("columnheader").last)["y"] == pytest.approx(0, abs=2)
 
 
+@pytest.mark.long
 def test_quiet_days_have_no_heads_of_hours(console: Console) -> None:
     """With one firing an hour each would stand over a single row, which has its time."""
     page = console("#/upcoming?jobId=hourly")
@@ -31,6 +32,7 @@ def test_quiet_days_have_no_heads_of_hours(console: Console) -> None:
     assert page.locator("main .hour").count() == 0
 
 
+@pytest.mark.long
 def test_days_and_hours_to_come_stick_to_the_window(console: Console, started: Starter) -> None:
     """One panel a day with its hours, where a job fires often."""
     timer = {"dueTime": "10m", "period": "10m"}
@@ -62,6 +64,7 @@ def test_on_a_phone_rows_are_cards(console: Console) -> None:
     assert page.locator("thead [data-label]").evaluate(told) == '"Choose all on this page"'
 
 
+@pytest.mark.long
 def test_on_a_phone_a_definition_is_saved_from_anywhere(console: Console) -> None:
     """The buttons of the editor's head stay at the bottom of the window."""
     page = console("#/jobs/nightly/edit", width=PHONE)
@@ -70,6 +73,7 @@ def test_on_a_phone_a_definition_is_saved_from_anywhere(console: Console) -> Non
     expect(page.get_by_role("button", name="Save", exact=True)).to_be_in_viewport(ratio=1)
 
 
+@pytest.mark.long
 def test_on_a_phone_the_present_part_is_in_sight(console: Console) -> None:
     """At first, and after one has gone elsewhere."""
     page = console("#/settings", width=PHONE)

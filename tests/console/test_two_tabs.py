@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 
+import pytest
 from playwright.sync_api import Error, expect
 
 from tests.console.browsing import Console, hold_up
@@ -53,6 +54,7 @@ def test_an_older_answer_never_replaces_a_newer_one(console: Console) -> None:
     expect(page.get_by_role("checkbox", name="Choose hourly", exact=True)).to_have_count(0)
 
 
+@pytest.mark.long
 def test_colours_are_chosen_for_all_tabs_to_come(console: Console) -> None:
     """The button goes from the system's to light to dark, and the browser remembers it."""
     page = console("#/jobs")

@@ -249,7 +249,7 @@ async def test_a_stop_amid_an_operation_halves_no_command(home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [pytest.param((), marks=pytest.mark.long), TWO], ids=["one process", "two processes"]
+    "options", [(), pytest.param(TWO, marks=pytest.mark.long)], ids=["one process", "two processes"]
 )
 async def test_what_a_filter_found_is_done_once_over_kills_and_stops(
     home: Home, options: tuple[str, ...]
@@ -289,6 +289,7 @@ async def test_what_a_filter_found_is_done_once_over_kills_and_stops(
     assert {item["jobId"] for item in await home.all("/jobs")} == {again, "newest"}
 
 
+@pytest.mark.long
 async def test_an_operation_outlives_a_frozen_worker_process(home: Home) -> None:
     """What that one does not answer is asked again, or the operation is interrupted and goes on."""
     await with_jobs(home, *TWO)

@@ -164,6 +164,7 @@ async def test_a_stream_goes_on_over_a_killed_worker_process(tmp_path: Path) -> 
         assert "gap" not in [frame.event for frame in after]
 
 
+@pytest.mark.long
 async def test_who_comes_back_after_a_restart_is_told_of_the_gap_and_reads_on(tmp_path: Path) -> None:
     """The id of an earlier start is known for what it is: what happened meanwhile is not passed over."""
     async with Target(lambda: int(time.time() * 1_000)) as target:

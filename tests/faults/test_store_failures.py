@@ -78,7 +78,7 @@ async def fail_once(folder: Path, place: str, passage: int, qos: int) -> bool:
 @pytest.mark.parametrize(
     "first", [1, *(pytest.param(one, marks=pytest.mark.long) for one in range(2, STRIDE + 1))]
 )
-@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("qos", [pytest.param(0, marks=pytest.mark.long), 1])
 @pytest.mark.parametrize("place", ["before state.commit", "after state.commit", "before history.commit"])
 async def test_a_write_that_fails_once_changes_no_outcome(
     tmp_path: Path, place: str, qos: int, first: int

@@ -84,7 +84,7 @@ async def wait_for_ends(client: httpx.AsyncClient, jobs: int) -> None:
             await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.long), 3])
+@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.long)])
 async def test_traces_are_whole_over_a_kill(workers: int, tmp_path: Path, collector: Collector) -> None:
     """Chains with a retry, checks, feedback and notifications, in one process and in several.
 

@@ -225,8 +225,8 @@ async def test_a_worker_process_that_dies_comes_back(tmp_path: Path) -> None:
         timer = {"dueTime": "0s", "period": "500ms"}
         members = {"timer": timer, "overlapPolicy": "queue"}
         await service.create(*(define(job, service.target, **members) for job in JOBS))
-        for round_ in range(4):
-            victim = (await until(lambda: _workers(service), "both are there"))[round_ % (SHARDS - 1)]
+        for round_ in range(SHARDS - 1):
+            victim = (await until(lambda: _workers(service), "both are there"))[round_]
             await asyncio.sleep(0.3)
             os.kill(victim, signal.SIGKILL)
             for job in JOBS:
@@ -242,7 +242,7 @@ async def test_a_worker_process_that_dies_comes_back(tmp_path: Path) -> None:
         assert {run["state"] for run in ran} == {"succeeded"}
         planned = Counter((run["jobId"], run["plannedAt"]) for run in ran)
         assert max(planned.values()) == 1
-        assert sum(keys.values()) - len(keys) <= 4 * len(JOBS)  # those in flight over a death alone
+        assert sum(keys.values()) - len(keys) <= (SHARDS - 1) * len(JOBS)  # in flight over a death
         assert await service.stop() == 0
 
 
@@ -275,7 +275,7 @@ async def test_the_service_dies_and_its_worker_processes_with_it(tmp_path: Path)
     async with opened(tmp_path) as service:
         await service.start()
         await service.create(*(define(job, service.target) for job in JOBS))
-        for workers in (2, 1, 4):
+        for workers in (1, 2):
             orphans = service.workers
             await service.kill()
             await service.start(workers)
@@ -310,7 +310,7 @@ async def test_work_of_all_shards_is_claimed_as_from_one_queue(tmp_path: Path) -
         assert await service.stop() == 0
 
 
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.long), SHARDS])
+@pytest.mark.parametrize("workers", [1, pytest.param(SHARDS, marks=pytest.mark.long)])
 async def test_what_is_paused_stays_so_over_a_death(tmp_path: Path, workers: int) -> None:
     """kill -9: nothing is claimed or sent before the end of the pause; then all of it, in order, and once."""
     async with opened(tmp_path) as service:
@@ -392,7 +392,7 @@ async def test_a_stop_lets_run_what_runs(tmp_path: Path) -> None:
         await asyncio.to_thread(service.process.wait_for_line, '"draining"')
         service.target.release()
         assert await asyncio.to_thread(service.process.wait) == 0
-        await service.start()
+        await service.start(1)
         runs = await service.listed("/executions")
         assert [run["state"] for run in runs] == ["succeeded"] * len(JOBS)
         assert len(service.target.at("/run")) == len(JOBS)

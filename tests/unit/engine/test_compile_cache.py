@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from client_sdk.models import ModelError, parse_definition
@@ -230,7 +230,6 @@ def test_what_is_kept_is_bounded_by_its_bytes() -> None:
     assert cache.timer(timers[0]) is not kept[0]
 
 
-@settings(deadline=None, max_examples=200)
 @given(
     DEFINITIONS,
     st.dictionaries(st.sampled_from([*OUTSIDE_SHAPE, "qos"]), JSON),

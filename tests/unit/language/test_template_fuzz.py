@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
@@ -34,7 +34,6 @@ def refusal(compiling: Callable[..., object], text: str) -> ExpressionError | No
     return None
 
 
-@settings(deadline=None, max_examples=100)
 @given(TEXTS)
 def test_any_text_is_compiled_or_refused(text: str) -> None:
     """Each compiler raises its own error or nothing, with a place inside the text."""
@@ -45,7 +44,6 @@ def test_any_text_is_compiled_or_refused(text: str) -> None:
         compile_json({"a": [text]}, names=NAMES)
 
 
-@settings(deadline=None, max_examples=100)
 @given(
     TEXTS,
     st.recursive(
@@ -61,7 +59,6 @@ def test_any_path_is_compiled_or_refused_and_never_raises(text: str, root: objec
             evaluate(compile_path(path), root, Budget(1_000))
 
 
-@settings(deadline=None, max_examples=100)
 @given(TEXTS)
 def test_any_url_of_a_response_is_judged(text: str) -> None:
     """A whole URL from a response is taken, no URL, or foreign; nothing is raised."""

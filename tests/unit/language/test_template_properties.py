@@ -70,7 +70,6 @@ def test_a_value_never_changes_where_a_url_goes(value: str, other: str, text: st
 
 
 @given(MARKED)
-@settings(deadline=None, max_examples=300)
 def test_any_text_compiles_or_raises_its_error(text: str) -> None:
     """Parsers raise only their error; what compiles renders without raising."""
     with suppress(ExpressionError):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_service.domain.execution import JobState
@@ -271,7 +271,6 @@ def take(world: World, step: tuple[object, ...]) -> None:
             world.scan(forgets=True)
 
 
-@settings(deadline=None, max_examples=400)
 @given(st.lists(STEP, max_size=30), st.booleans())
 def test_whatever_happened_a_scan_settles(steps: list[tuple[object, ...]], keeps: bool) -> None:
     """Two scans in one moment: the second does nothing, wherever an earlier one died (SPEC section 11)."""
@@ -289,7 +288,6 @@ def test_whatever_happened_a_scan_settles(steps: list[tuple[object, ...]], keeps
         assert world.noted is None or world.noted.removed_at is not None
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.lists(STEP, max_size=30))
 def test_force_leaves_no_difference(steps: list[tuple[object, ...]]) -> None:
     """After `force` the job is there, with the declared definition, whatever was before (SPEC section 11)."""
@@ -303,7 +301,6 @@ def test_force_leaves_no_difference(steps: list[tuple[object, ...]]) -> None:
     assert world.scan().kind in (DriftKind.SAME, DriftKind.PAUSED)
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.lists(STEP, max_size=30))
 def test_a_foreign_job_is_never_touched(steps: list[tuple[object, ...]]) -> None:
     """What a person made under a declared id stays theirs until somebody forces it."""
@@ -315,7 +312,6 @@ def test_a_foreign_job_is_never_touched(steps: list[tuple[object, ...]]) -> None
             assert world.made[-1] == (9, "")
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.lists(STEP.filter(lambda step: step[0] not in ("declare", "undeclare", "wipe")), max_size=20))
 def test_an_edit_stays_while_the_declaration_does(steps: list[tuple[object, ...]]) -> None:
     """An override is kept until the declaration changes; a scan that dies updates nothing either."""

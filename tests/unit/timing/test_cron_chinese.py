@@ -2,7 +2,7 @@
 
 import re
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from scheduler_service.timing.cron import parse_cron
 from scheduler_service.timing.cron_chinese import describe
@@ -36,7 +36,6 @@ def test_sentences(expression: str, sentence: str) -> None:
     assert describe(parse_cron(expression)) == sentence
 
 
-@settings(max_examples=300, deadline=None)
 @given(unix_expressions() | quartz_expressions())
 def test_every_expression_has_a_sentence_without_english(expression: str) -> None:
     """Whatever the fields: no Latin letter is in it."""

@@ -1,6 +1,6 @@
 """Cron in English, for the preview (SPEC section 3)."""
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from scheduler_service.timing.cron import parse_cron
 from scheduler_service.timing.cron_english import describe
@@ -40,7 +40,6 @@ def test_sentences(expression: str, sentence: str):
     assert describe(parse_cron(expression)) == sentence
 
 
-@settings(deadline=None, max_examples=500)
 @given(unix_expressions() | quartz_expressions())
 def test_every_expression_has_a_sentence(expression: str) -> None:
     """Whatever can be read can be said."""

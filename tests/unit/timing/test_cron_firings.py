@@ -4,7 +4,7 @@ from bisect import bisect_right
 from calendar import monthrange
 from datetime import date, datetime, timedelta
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler_service.domain.errors import ExpressionError
@@ -134,7 +134,6 @@ def read(expression: str) -> Cron:
         raise
 
 
-@settings(deadline=None, max_examples=200)
 @given(QUARTZ | UNIX, st.dates(date(1971, 1, 1), date(2190, 1, 1)), st.integers(0, 40 * 86_400))
 def test_every_local_time_is_that_of_a_plain_walk(expression: str, start: date, into: int):
     """In UTC, forward and back, from any second."""
@@ -166,7 +165,6 @@ def meant(cron: Cron, local: list[int], zone: Zone) -> list[int]:
     return sorted(moments)
 
 
-@settings(deadline=None, max_examples=200)
 @given(
     st.tuples(st.sampled_from(["0", "30"]), field(0, 59, 59), field(0, 23, 23)).map(" ".join),
     st.sampled_from(ZONES[1:]),
@@ -192,7 +190,6 @@ def test_clock_changes_follow_the_words_of_the_specification(clock: str, name: s
     assert back == expected[::-1]
 
 
-@settings(deadline=None, max_examples=300)
 @given(QUARTZ | UNIX, st.sampled_from(ZONES), MOMENTS)
 def test_next_and_previous_agree(expression: str, name: str, moment: int):
     """`next` and `previous` are strict, walk the same firings, and never skip one."""

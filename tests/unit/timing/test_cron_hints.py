@@ -1,7 +1,7 @@
 """What to write instead of a timer that is refused (SPEC section 3: in words that help)."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
@@ -103,7 +103,6 @@ def test_a_long_text_gets_no_advice() -> None:
     assert advise("0 9 * * MON ?" + " " * 100) == ""
 
 
-@settings(deadline=None, max_examples=300)
 @given(
     st.lists(st.sampled_from(["0", "9", "*", "?", "MON", "0-4", "1,15", "*/5", "2030", "L", "x"]), max_size=8)
 )

@@ -1,6 +1,6 @@
 """What is said of a cron expression that can be read, but was probably meant otherwise (SPEC section 3)."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_service.domain.errors import ExpressionError
@@ -93,7 +93,6 @@ def test_what_is_usual_is_not_doubted(text: str) -> None:
     assert doubts(text) == []
 
 
-@settings(deadline=None, max_examples=200)
 @given(
     st.lists(st.sampled_from(["0", "9", "*", "?", "MON", "1-5", "*/5", "*/99", "L"]), min_size=5, max_size=7)
 )

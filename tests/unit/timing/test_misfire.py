@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from itertools import islice
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_service.domain.document import Cursor
@@ -188,7 +188,6 @@ PERIODS = [MINUTELY, EVERY_MINUTE, "R30/PT1M", "0 */7 * * * ?", "13m", "*/5 12-1
     lead=st.sampled_from([0, 3_000, 900_000]),
     most=st.integers(1, 50),
 )
-@settings(deadline=None, max_examples=150)
 def test_every_due_firing_ends_in_exactly_one_place(
     period: str,
     policy: str,

@@ -8,7 +8,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_service.domain.errors import ExpressionError
@@ -108,7 +108,6 @@ def test_stretches_say_what_the_zone_file_says(name: str):
         assert zone.to_local(moment) - moment == shown // timedelta(milliseconds=1), as_datetime(moment)
 
 
-@settings(deadline=None, max_examples=300)
 @given(
     name=st.sampled_from(sorted(zones.zone_names())),
     moment=st.datetimes(datetime(1970, 1, 2), datetime(2200, 12, 30), timezones=st.just(UTC)).map(as_moment),

@@ -189,7 +189,6 @@ def test_any_cut_gives_the_same_reply(cuts: list[int], body: bytes) -> None:
     assert reply.headers[0] == ("x-long", "v" * 50)
 
 
-@settings(deadline=None, max_examples=300)
 @given(st.lists(st.binary(min_size=1, max_size=60), max_size=5), st.sampled_from(["GET", "HEAD"]))
 def test_any_bytes_are_an_answer_or_refused(pieces: list[bytes], method: str) -> None:
     """No bytes after a status line raise anything but ConnectFailed."""
