@@ -27,6 +27,7 @@ class Fence(NamedTuple):
     name: str | None
 
 
+@cache
 def read(name: str) -> str:
     """A page by its path from the root of the checkout."""
     return (ROOT / name).read_text(encoding="utf-8")

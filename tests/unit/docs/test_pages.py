@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -176,9 +177,13 @@ def test_every_system_variable_is_documented() -> None:
 def test_every_file_that_is_named_exists(page: Path) -> None:
     """By the end of its path in scheduler_service, or by its path in the checkout; `ROOM` is any package."""
     named = {path for path in FILE.findall(page.read_text(encoding="utf-8")) if "ROOM" not in path}
-    product = [f"/{path.relative_to(ROOT)}" for path in ROOT.glob("scheduler_service/**/*.*")]
     missing = {path for path in named if not (ROOT / path).exists()}
-    assert {path for path in missing if not any(one.endswith(f"/{path}") for one in product)} == set()
+    assert {path for path in missing if not any(one.endswith(f"/{path}") for one in _product())} == set()
+
+
+@cache
+def _product() -> list[str]:
+    return [f"/{path.relative_to(ROOT)}" for path in ROOT.glob("scheduler_service/**/*.*")]
 
 
 COMMANDS = re.compile(

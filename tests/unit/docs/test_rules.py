@@ -254,12 +254,20 @@ def test_what_is_paused_is_no_trouble(name: str, paused: Sample) -> None:
 
 
 def fires(name: str, *, is_ill: bool, beside: Sequence[Sample] = ()) -> bool:
-    """Within forty minutes; `beside` is shown too."""
+    """Within what it looks back, what it waits and some minutes; `beside` is shown too."""
     alarm, kept = Alarm(RULES[name]), Storage()
-    for now in range(0, 2_400, STEP):
+    for now in range(0, 60 * (sum(minutes_of(RULES[name])) + 5), STEP):
         kept.scrape(now, text_of([*figures(name, now, is_ill=is_ill), *beside]))
         alarm.judge(kept, now)
-    return alarm.is_firing
+        if alarm.is_firing:
+            return True
+    return False
+
+
+def minutes_of(rule: dict[str, Any]) -> tuple[int, int]:
+    """How far a rule looks back at most, and for how long its trouble has to last."""
+    ranges = re.findall(r"\[(\d+)m\]", rule["expr"])
+    return max(map(int, ranges), default=0), int(rule["for"].removesuffix("m"))
 
 
 def figures(name: str, now: int, *, is_ill: bool) -> list[Sample]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -43,6 +44,7 @@ BODIES = (
 )  # fmt: skip
 
 
+@cache
 def sections() -> dict[int, str]:
     """The text of each section by its number."""
     _, *parts = re.split(r"^## (\d+)\. ", read(PAGE), flags=re.MULTILINE)
