@@ -35,15 +35,6 @@ def punctual(*arguments: str, cwd: Path, **environ: str) -> "subprocess.Complete
     return run(*arguments, cwd=cwd, environ=bare_environment(**environ))
 
 
-def test_without_a_key_only_this_machine_is_served(tmp_path: Path) -> None:
-    """Listening elsewhere is refused by name, before anything is opened (14)."""
-    done = punctual("serve", "--host", "0.0.0.0", "--port", "0", "--data", "data", cwd=tmp_path)
-    assert done.returncode == 3
-    assert "server.host = '0.0.0.0' is not loopback" in done.stderr
-    assert "PUNCTUAL_SERVER__KEY" in done.stderr
-    assert not (tmp_path / "data").exists()
-
-
 def test_what_is_in_the_way_of_a_start_is_named(tmp_path: Path) -> None:
     """A port that is taken, a folder that another service uses: 3; a wrong setting, as an env_file: 2."""
     with serve(tmp_path / "data") as process, socket.create_server(("127.0.0.1", 0)) as taken:
@@ -74,7 +65,7 @@ def test_a_folder_is_checked_and_migrated(tmp_path: Path) -> None:
     assert punctual("db", "migrate", "--data", "file", cwd=tmp_path).returncode == 3
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_a_signal_ends_it_well(tmp_path: Path, number: signal.Signals) -> None:
     """Exit code 0, everything closed; started again it knows its jobs (14). Egress is logged first (9)."""
     definition = {"jobName": "A", "creator": "1", "creatorName": "one", "timer": {"period": "external"}}
@@ -150,7 +141,13 @@ def answered(process: "subprocess.Popen[bytes]", url: str) -> Any:
     raise AssertionError(f"{url} does not answer")
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed",
+    [
+        "<&- >&- 2>&-",
+        *(pytest.param(one, marks=pytest.mark.long) for one in ("<&-", ">&-", "2>&-", "<&- >&-")),
+    ],
+)
 def test_commands_work_without_their_streams(tmp_path: Path, closed: str) -> None:
     """Each of them may be closed; what was to be said there is lost (16)."""
     command = shlex.join([*COMMAND, "db", "migrate", "--data", "data"])
@@ -229,20 +226,6 @@ def test_a_configuration_file_without_egress_refuses_loopback(tmp_path: Path) ->
         done = punctual("jobs", "trigger", "a", "--wait", "--url", url, cwd=tmp_path)
         assert done.returncode == 5
         assert "ended terminated egress" in done.stderr
-
-
-def test_the_demo_tells_of_each_execution(tmp_path: Path) -> None:
-    """One line per execution as it ends, with its end state; all on loopback; nothing is kept (16)."""
-    with Process([*COMMAND, "demo", "--port", "0"], cwd=tmp_path) as process:
-        url = process.wait_for_line(r"Punctual answers at (http://127\.0\.0\.1:\d+) ").group(1)
-        process.wait_for_line(r"^\S+Z  demo-chain +#1 +succeeded +\d+ ms, 1 attempt$")
-        process.wait_for_line(r"^\S+Z  demo-flaky +#1 +succeeded +\d+ ms, 3 attempts$")
-        process.wait_for_line(r"^\S+Z  demo-report +#1 +succeeded +\d+ ms, 1 attempt$")
-        found = httpx.get(f"{url}/executions", params={"jobId": "demo-report"}).json()["data"]["items"]
-        assert found[-1]["progress"] == "3/3"
-        assert process.stop() == 0
-        assert "Traceback" not in "".join(process.err)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_demo_can_be_kept(tmp_path: Path) -> None:
