@@ -20,6 +20,7 @@ def clicks() -> Clicks:
     return Clicks()
 
 
+@pytest.mark.long
 def test_a_first_job_of_an_empty_service(browser: Browser, clicks: Clicks) -> None:
     """Three clicks and a form: where it begins, on which days, and that it is created."""
     with ConsoleService() as service:
@@ -39,6 +40,7 @@ def test_a_first_job_of_an_empty_service(browser: Browser, clicks: Clicks) -> No
         assert console.faults == []
 
 
+@pytest.mark.long
 def test_why_a_job_failed(
     console: Console, service: ConsoleService, started: Starter, clicks: Clicks
 ) -> None:
@@ -54,6 +56,7 @@ def test_why_a_job_failed(
     assert clicks.count == 2
 
 
+@pytest.mark.long
 def test_a_failed_execution_goes_on_at_its_second_step(
     console: Console, service: ConsoleService, started: Starter, clicks: Clicks
 ) -> None:
@@ -80,6 +83,7 @@ def test_a_failed_execution_goes_on_at_its_second_step(
     assert clicks.count == 4
 
 
+@pytest.mark.long
 def test_forty_jobs_rest_and_go_on(
     console: Console, service: ConsoleService, started: Starter, clicks: Clicks
 ) -> None:
@@ -119,6 +123,7 @@ def test_what_a_schedule_does_when_clocks_change(console: Console, clicks: Click
     assert clicks.count == 3
 
 
+@pytest.mark.long
 def test_an_undeliverable_notification_arrives(
     console: Console, service: ConsoleService, started: Starter, clicks: Clicks
 ) -> None:
@@ -139,6 +144,7 @@ def test_an_undeliverable_notification_arrives(
     assert clicks.count == 4
 
 
+@pytest.mark.long
 def test_an_older_revision_is_compared_and_restored(
     console: Console, service: ConsoleService, started: Starter, clicks: Clicks
 ) -> None:

@@ -56,6 +56,7 @@ async def survive(fleet: Fleet, folder: Path, point: int) -> None:
         await story.check(run, SqliteHome(restored))
 
 
+@pytest.mark.long
 async def test_a_restored_backup_loses_and_doubles_nothing(fleet: Fleet, tmp_path: Path) -> None:
     """Made at many moments of executions with retries, checks and notifications, under load of others."""
     places = asyncio.Semaphore(AT_ONCE)

@@ -142,6 +142,7 @@ async def test_what_was_durable_is_sent_at_qos_1(
         assert max(Counter(one.path for one in fate.second).values()) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("points", POINTS)
 async def test_what_had_begun_is_lost_at_qos_0(fleet: Fleet, tmp_path: Path, points: tuple[int, ...]) -> None:
     """It is closed as lost and never sent again; all others are sent once, late: all, ahead of the moment."""

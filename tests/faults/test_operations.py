@@ -248,9 +248,8 @@ async def test_a_stop_amid_an_operation_halves_no_command(home: Home) -> None:
     assert [job["executeNumber"] for job in jobs_now] == [1] * MANY
 
 
-@pytest.mark.parametrize(
-    "options", [(), pytest.param(TWO, marks=pytest.mark.long)], ids=["one process", "two processes"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("options", [(), TWO], ids=["one process", "two processes"])
 async def test_what_a_filter_found_is_done_once_over_kills_and_stops(
     home: Home, options: tuple[str, ...]
 ) -> None:

@@ -115,8 +115,9 @@ async def disturb(service: Service, crowd: Crowd, book: Book, count: int, kills:
     await service.run.until(lambda: are_over(service), "no job has anything live any more")
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(5_000, marks=pytest.mark.long)])
-@pytest.mark.parametrize("kills", [pytest.param(0, marks=pytest.mark.long), 3])
+@pytest.mark.long
+@pytest.mark.parametrize("count", [300, 5_000])
+@pytest.mark.parametrize("kills", [0, 3])
 async def test_every_part_is_completed_once(fleet: Fleet, tmp_path: Path, count: int, kills: int) -> None:
     """Whoever dies: no part is lost, none is completed by two holders, no reply counts after its lease."""
     service = Service(fleet, tmp_path / "data")

@@ -147,6 +147,7 @@ async def test_one_scrape_shows_all_processes_and_which_of_them_stands_still(tmp
         assert succeeded(found, frozen) is None
 
 
+@pytest.mark.long
 async def test_a_stream_goes_on_over_a_killed_worker_process(tmp_path: Path) -> None:
     """What happens in its successor comes on the same stream, without a gap."""
     async with three(tmp_path) as seen, seen.stream() as stream:

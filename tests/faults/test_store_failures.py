@@ -117,7 +117,9 @@ async def start_over(folder: Path, place: str, passage: int) -> bool:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("place", ["before state.commit", "after state.commit"])
+@pytest.mark.parametrize(
+    "place", ["before state.commit", pytest.param("after state.commit", marks=pytest.mark.long)]
+)
 async def test_a_start_that_cannot_write_is_refused_and_made_good_by_the_next(
     tmp_path: Path, place: str
 ) -> None:

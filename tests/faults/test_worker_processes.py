@@ -286,6 +286,7 @@ async def test_the_service_dies_and_its_worker_processes_with_it(tmp_path: Path)
         assert await service.stop() == 0
 
 
+@pytest.mark.long
 async def test_work_of_all_shards_is_claimed_as_from_one_queue(tmp_path: Path) -> None:
     """By priority and within a capacity; what a lease holds outlives the death of its shard's process."""
     async with opened(tmp_path) as service:
@@ -309,7 +310,8 @@ async def test_work_of_all_shards_is_claimed_as_from_one_queue(tmp_path: Path) -
         assert await service.stop() == 0
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(SHARDS, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("workers", [1, SHARDS])
 async def test_what_is_paused_stays_so_over_a_death(tmp_path: Path, workers: int) -> None:
     """kill -9: nothing is claimed or sent before the end of the pause; then all of it, in order, and once."""
     async with opened(tmp_path) as service:
@@ -373,6 +375,7 @@ async def test_capacities_hold_over_all_shards(tmp_path: Path) -> None:
         assert await service.stop() == 0
 
 
+@pytest.mark.long
 async def test_a_stop_lets_run_what_runs(tmp_path: Path) -> None:
     """In every process, for as long as the drain may take (SPEC section 14)."""
     async with opened(tmp_path) as service:
@@ -433,6 +436,7 @@ async def test_a_process_that_stands_still_holds_up_its_own_shard(tmp_path: Path
         assert await service.stop() == 0
 
 
+@pytest.mark.long
 async def test_jobs_that_are_created_while_a_process_stands_still(tmp_path: Path) -> None:
     """503 within a moment, alone and in an array; nothing is half done, and all can be asked for again."""
     async with opened(tmp_path) as service:

@@ -82,6 +82,7 @@ async def supervised(folder: Path) -> AsyncIterator[Supervised]:
         await one.supervisor.stop(0)
 
 
+@pytest.mark.long
 async def test_one_that_stands_still_before_it_has_opened(tmp_path: Path) -> None:
     """It is killed, and another one opens the shard: the service's start goes on."""
     async with supervised(tmp_path) as one:
@@ -93,6 +94,7 @@ async def test_one_that_stands_still_before_it_has_opened(tmp_path: Path) -> Non
         assert one.worker.is_up
 
 
+@pytest.mark.long
 async def test_one_that_stands_still_before_it_has_started(tmp_path: Path) -> None:
     """The same while it recovers; it is never taken for one that takes calls."""
     async with supervised(tmp_path) as one:
@@ -147,6 +149,7 @@ async def test_one_that_goes_on_by_itself(tmp_path: Path) -> None:
         assert one.log == ["worker_stalled", "worker_answered"]
 
 
+@pytest.mark.long
 async def test_one_that_is_silent_when_it_is_told_to_stop(tmp_path: Path) -> None:
     """It takes calls again in its drain: what still runs is waiting for feedback."""
     async with supervised(tmp_path) as one:
@@ -165,6 +168,7 @@ async def test_one_that_is_silent_when_it_is_told_to_stop(tmp_path: Path) -> Non
         assert one.log == ["worker_stalled"]
 
 
+@pytest.mark.long
 async def test_one_that_stands_still_while_it_is_stopped(tmp_path: Path) -> None:
     """It is killed, as soon as the drain is over: it would never end."""
     async with supervised(tmp_path) as one:
