@@ -15,7 +15,7 @@ CPU = "cpu"
 class Costs:
     """A plugin of pytest: each report has the CPU of its phase, also from another process of the run.
 
-    At the end of a worker's last test the servers end that it shared with many: their CPU is no file's.
+    After the last test of a folder its servers end, which many files have shared: their CPU is no file's.
     """
 
     def __init__(self) -> None:
@@ -24,9 +24,9 @@ class Costs:
         self._by_file: dict[str, float] = defaultdict(float)
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, nextitem: pytest.Item | None) -> None:
-        """Notes whether anything comes after this one."""
-        self._is_last = nextitem is None
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        """Notes whether this is the last test of its folder."""
+        self._is_last = nextitem is None or nextitem.path.parent != item.path.parent
 
     def pytest_runtest_logstart(self) -> None:
         """What was spent before, as for collecting, is no test's."""
