@@ -11,6 +11,7 @@ from scheduler_service.api.responses import ENCODER, count_fault
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.http_server.exchange import ENDLESS
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.telemetry.event_reader import UNKNOWN, EventId, EventReader, Wants
 from scheduler_service.telemetry.event_ring import RingEvent
@@ -27,12 +28,6 @@ TURN_SECONDS = 0.001
 """One write of all readers together in so much time: a crowd of them leaves the loop to the executions."""
 
 MEDIA_TYPE = "text/event-stream"
-ENDLESS = "endless"
-"""In `state` of a request's scope, where the server has it: is called for an answer that has no end.
-
-Such an answer need not be waited for at the end, and little of it is kept for a caller that does not read.
-"""
-
 LookUp = Callable[[Sequence[Occurrence]], Awaitable[None]]
 """Finds out what `wants` has to know of these. Raises StoreError."""
 
@@ -69,11 +64,10 @@ class EventStreamResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Returns when nothing comes any more, or nobody reads it."""
-        if become_endless := scope.get("state", {}).get(ENDLESS):
-            become_endless()
         gone = asyncio.ensure_future(_wait_until_gone(receive))
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            begin = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+            await send({**begin, ENDLESS: True})
             await self._write(send, b"retry: %d\n%b" % (RETRY_MS, self._mark()))
             while not gone.done() and (self._reader.has_more or not self._reader.is_ended):
                 if self._reader.has_more:

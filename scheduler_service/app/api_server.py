@@ -12,7 +12,7 @@ from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
 
 if TYPE_CHECKING:
-    from scheduler_service.app.uvicorn_server import Server
+    from scheduler_service.http_server.server import Server
 
 LOADED_WITHIN_SECONDS = 10.0
 """However many calls there are to send again: whoever asks whether the process lives does not wait longer."""
@@ -87,16 +87,16 @@ class ApiServer:
         await asyncio.to_thread(_load)
         self._server = self._make_server()
         self._is_up.set()
-        await self._server.serve(sockets=[self._listener])
+        await self._server.serve([self._listener])
 
     def _make_server(self) -> "Server":
-        from scheduler_service.app.uvicorn_server import make_server
+        from scheduler_service.http_server.server import Server
 
         settings = self._settings
-        server = make_server(
+        server = Server(
             _application_of(self._service.api, settings, self._log),
             log=self._log,
-            connections=self._connections,
+            most=self._connections,
             head_seconds=settings.limits.head_seconds,
         )
         self._service.telemetry.show_connections("api", server.connections)
@@ -107,9 +107,9 @@ def _load() -> None:
     """Imports what the API is made of, and JSON Schema: what the loop imports after that is there already."""
     with short_turns():
         import scheduler_service.api.application
-        import scheduler_service.app.uvicorn_server
         import scheduler_service.console.application
-        import scheduler_service.engine.parameters  # noqa: F401  # the engine has it of a first schema
+        import scheduler_service.engine.parameters  # the engine has it of a first schema
+        import scheduler_service.http_server.server  # noqa: F401
 
 
 def _application_of(api: ASGIApp, settings: Settings, log: Log) -> ASGIApp:

@@ -6,7 +6,6 @@ from typing import Protocol
 import msgspec
 
 from scheduler_service import __version__
-from scheduler_service.app.connections import Connections
 from scheduler_service.app.node_figures import WorkingHost
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import DeliveryState
@@ -16,6 +15,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.services import Kind
 from scheduler_service.hosts.large_work import large_work_samples, work_apart
 from scheduler_service.hosts.pending_notifications import read_pages
+from scheduler_service.http_server.connections import Connections
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.clock import Clock
 from scheduler_service.services.instances import Instances

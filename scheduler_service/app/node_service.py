@@ -15,10 +15,10 @@ from scheduler_service.app.own_process import current_limit, divide
 from scheduler_service.app.review import Review, basis_of
 from scheduler_service.app.server import LAST_ANSWERS_SECONDS
 from scheduler_service.app.system_jobs import install_patiently
-from scheduler_service.app.uvicorn_server import Server, make_server
 from scheduler_service.console.application import console_mounts
 from scheduler_service.hosts.cleanup import TrialRounds
 from scheduler_service.hosts.dapr.actor import register
+from scheduler_service.http_server.server import Server
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
 
@@ -76,15 +76,15 @@ class NodeService:
         listener = listen("127.0.0.1", settings.dapr.app_port)
         await register(host, parts.client)
         shares = divide(current_limit(), listeners=LISTENERS, connections=settings.limits.connections)
-        self._server = make_server(
+        self._server = Server(
             create_actor_app(host, token=settings.dapr.app_token),
             log=self._log,
-            connections=shares.api,
+            most=shares.api,
             head_seconds=settings.limits.head_seconds,
-            keep_alive_seconds=SIDECAR_KEEP_ALIVE_SECONDS,
+            idle_seconds=SIDECAR_KEEP_ALIVE_SECONDS,
         )
         self.telemetry.show_connections("sidecar", self._server.connections)
-        self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
+        self._serving = asyncio.create_task(self._server.serve([listener]))
         await watch.wait()
         await keep_app_id(parts.cluster.nodes, watch.app_id)
         watch.start(host.report_missing, host.active)

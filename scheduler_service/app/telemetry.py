@@ -9,10 +9,10 @@ import msgspec
 
 from scheduler_service import __version__, how_to_install
 from scheduler_service.app.alert_jobs import made_here
-from scheduler_service.app.connections import Connections
 from scheduler_service.app.metrics import add_connections, make_metrics
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.tracing import sampling_of
+from scheduler_service.http_server.connections import Connections
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings, SettingsError

@@ -38,7 +38,6 @@ EXTRAS = {
     "httptools": "service",
     "sqlalchemy": "service",
     "structlog": "service",
-    "uvicorn": "service",
     "uvloop": "service",
 }
 

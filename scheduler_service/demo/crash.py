@@ -13,11 +13,11 @@ from typing import Any
 import httpx
 
 from scheduler_service.app.listener import listen
-from scheduler_service.app.uvicorn_server import make_server
 from scheduler_service.demo.jobs import CREATOR
 from scheduler_service.demo.programs import free_ports
 from scheduler_service.demo.witness import Witness
 from scheduler_service.domain.errors import PunctualError
+from scheduler_service.http_server.server import Server
 from scheduler_service.ports.log import Log
 
 HOST = "127.0.0.1"
@@ -73,8 +73,8 @@ class CrashAct:
     async def _witness(self) -> AsyncIterator[tuple[Witness, str]]:
         witness = Witness(held=HELD)
         listener = listen(HOST, 0)
-        server = make_server(witness, log=self._log)
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        server = Server(witness, log=self._log)
+        serving = asyncio.create_task(server.serve([listener]))
         try:
             yield witness, f"http://{HOST}:{listener.getsockname()[1]}"
         finally:

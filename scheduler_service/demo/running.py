@@ -9,13 +9,13 @@ import uvloop
 from scheduler_service.app.listener import listen
 from scheduler_service.app.own_process import process_log
 from scheduler_service.app.server import serve
-from scheduler_service.app.uvicorn_server import make_server
 from scheduler_service.demo.crash import CrashAct
 from scheduler_service.demo.jobs import DemoTarget, demo_jobs
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.records import AttemptEnded, ExecutionRecord
 from scheduler_service.engine.states import TERMINAL
+from scheduler_service.http_server.server import Server
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
@@ -41,8 +41,8 @@ async def _run(loaded: Loaded, log: Log, *, shows_crash: bool) -> None:
     loaded = loaded.allowing(TARGET_HOST)
     listener = listen(TARGET_HOST, 0)
     target = f"http://{TARGET_HOST}:{listener.getsockname()[1]}"
-    server = make_server(DemoTarget(), log=log)
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    server = Server(DemoTarget(), log=log)
+    serving = asyncio.create_task(server.serve([listener]))
 
     async def begin(served: str) -> None:
         await _post_jobs(served, target, loaded.settings.server.key)

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 
 from scheduler_service.app.listener import listen
 from scheduler_service.app.service import open_service
-from scheduler_service.app.uvicorn_server import Server, make_server
+from scheduler_service.http_server.server import Server
 from scheduler_service.settings import Loaded, Settings
 from tests.wire.target import Target
 
@@ -77,11 +77,11 @@ class ConsoleService:
         loaded = Loaded(Settings.model_validate(given | self._settings), {})
         service = await open_service(loaded, served=self.url, log=_drop)
         await service.start()
-        servers = [(server := make_server(service.api, log=_drop), _begin(server, listener))]
+        servers = [(server := Server(service.api, log=_drop), _begin(server, listener))]
         if self._in_front is not None:
             outer = listen("127.0.0.1", 0)
             self.outer_url = f"http://127.0.0.1:{outer.getsockname()[1]}"
-            servers.append((front := make_server(self._in_front(self.url), log=_drop), _begin(front, outer)))
+            servers.append((front := Server(self._in_front(self.url), log=_drop), _begin(front, outer)))
         self._ready.set()
         await self._end.wait()
         await service.stop(0)
@@ -90,7 +90,7 @@ class ConsoleService:
 
 
 def _begin(server: Server, listener: Any) -> "asyncio.Task[None]":
-    return asyncio.create_task(server.serve(sockets=[listener]))
+    return asyncio.create_task(server.serve([listener]))
 
 
 def _drop(event: str, /, **keys: object) -> None:

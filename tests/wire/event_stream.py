@@ -9,9 +9,9 @@ from typing import Any
 
 import httpx
 
-from scheduler_service.app.limited_protocol import STALL_SECONDS
 from scheduler_service.app.listener import listen
-from scheduler_service.app.uvicorn_server import Server, make_server
+from scheduler_service.http_server.connections import STALL_SECONDS
+from scheduler_service.http_server.server import Server
 from tests.wire.service import World
 
 PATIENCE = 60.0
@@ -102,12 +102,12 @@ def open_silent(url: str) -> socket.socket:
 async def listening(world: World, *, stall_seconds: float = STALL_SECONDS) -> AsyncIterator[Listening]:
     """The API of `world` on loopback. Who reads nothing is cut off after `stall_seconds` of real time."""
     listener = listen("127.0.0.1", 0)
-    server = make_server(
+    server = Server(
         world.service.api,
         log=lambda event, /, **keys: world.log.append((event, keys)),
         stall_seconds=stall_seconds,
     )
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    serving = asyncio.create_task(server.serve([listener]))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     try:
         yield Listening(server=server, url=url, serving=serving)

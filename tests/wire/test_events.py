@@ -265,7 +265,7 @@ async def test_a_stream_that_nobody_reads_does_not_hold_up_the_end() -> None:
             nonlocal number
             number += 1
             events.add(1_000 + number, Occurrence(kind=OccurrenceKind.STARTED, at=1, message="x" * 10_000))
-            return any(one.flow.write_paused for one in api.server.server_state.connections)
+            return any(one.unsent_bytes for one in api.server.connections.open)
 
         await world.until(is_stuck)
         await world.stop()

@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
 from scheduler_service.api.request import Operation
 from scheduler_service.api.routes import OPERATIONS
 from scheduler_service.app.listener import listen
-from scheduler_service.app.uvicorn_server import make_server
+from scheduler_service.http_server.server import Server
 from tests.wire.service import definition, running
 
 CHECKS: Any = [
@@ -66,7 +66,7 @@ class Served:
 
     def __exit__(self, *_: object) -> None:
         self.session.close()
-        self._server.should_exit = True
+        self._loop.call_soon_threadsafe(self._server.ask_to_end)
         self._thread.join(30)
 
     def fill(self) -> dict[str, str]:
@@ -84,9 +84,10 @@ class Served:
     async def _serve(self) -> None:
         async with running() as world:
             self._document = (await world.client.get("/openapi.json")).json()
-            self._server = make_server(world.service.api, log=lambda event, **keys: None)
+            self._server = Server(world.service.api, log=lambda event, **keys: None)
+            self._loop = asyncio.get_running_loop()
             self._ready.set()
-            await self._server.serve(sockets=[self.listener])
+            await self._server.serve([self.listener])
 
 
 def leave_out_wait(case: Any) -> None:

@@ -1,8 +1,9 @@
-"""How many connections callers may have, and which one gives way."""
+"""How many connections callers may have, what they may take of memory, and which one gives way."""
 
+import asyncio
 from typing import Any
 
-from scheduler_service.app.connections import Connections
+from scheduler_service.http_server.connections import UNREAD_SECONDS, Connections
 
 
 class Fake:
@@ -14,6 +15,9 @@ class Fake:
 
     def cut(self) -> None:
         self.is_cut = True
+
+    def end(self) -> None:
+        raise AssertionError("none is asked to end")
 
 
 class Bench:
@@ -29,6 +33,8 @@ class Bench:
             log=lambda event, **keys: self.lines.append((event, keys)),
             clock=lambda: self.seconds,
             held_bytes=held_bytes,
+            unread_bytes=100,
+            slow_bytes=300,
         )
 
     def come(self) -> tuple[Fake, bool]:
@@ -58,7 +64,7 @@ async def test_one_that_waits_for_its_next_request_gives_way_after_the_silent_on
     bench = Bench()
     known = bench.admitted()
     bench.connections.begin(known)
-    bench.connections.finish(known)
+    bench.connections.await_request(known)
     silent = bench.admitted()
     bench.seconds = 1
     bench.admitted()
@@ -67,7 +73,7 @@ async def test_one_that_waits_for_its_next_request_gives_way_after_the_silent_on
     bench = Bench(most=1)
     known = bench.admitted()
     bench.connections.begin(known)
-    bench.connections.finish(known)
+    bench.connections.await_request(known)
     bench.admitted()
     assert known.is_cut
 
@@ -77,7 +83,7 @@ async def test_a_flood_of_silent_ones_ends_no_caller_that_has_asked() -> None:
     bench = Bench()
     known = bench.admitted()
     bench.connections.begin(known)
-    bench.connections.finish(known)
+    bench.connections.await_request(known)
     strangers = [bench.admitted() for _ in range(20)]
     assert not known.is_cut
     assert [one.is_cut for one in strangers] == [True] * 19 + [False]
@@ -94,7 +100,7 @@ async def test_requests_are_not_disturbed() -> None:
     bench.connections.forget(refused)
     assert not any(one.is_cut for one in busy)
     assert bench.connections.events.counts == {"refused": 1}
-    bench.connections.finish(busy[0])
+    bench.connections.await_request(busy[0])
     bench.admitted()
     assert busy[0].is_cut
 
@@ -111,38 +117,51 @@ async def test_an_answer_that_is_not_read_gives_way_after_a_second() -> None:
     refused, is_admitted = bench.come()
     assert not is_admitted
     bench.connections.forget(refused)
-    bench.connections.finish(read)
+    bench.connections.await_request(read)
     bench.seconds = 1
     bench.admitted()
     assert (read.is_cut, unread.is_cut) == (False, True)
 
 
 async def test_a_head_has_its_time() -> None:
-    """10 s for the first one, counted from the connection; idle time more for each further one."""
+    """10 s from the connection, or from what comes of a later one; 30 s for the next one to begin."""
     bench = Bench(most=9)
-    silent = bench.admitted()
-    known = bench.admitted()
-    bench.connections.begin(known)
+    silent, known, again, busy = (bench.admitted() for _ in range(4))
+    for one in (known, again, busy):
+        bench.connections.begin(one)
     bench.seconds = 5
-    bench.connections.finish(known)
+    bench.connections.await_request(known)
+    bench.connections.await_head(again)
     late = bench.admitted()
-    busy = bench.admitted()
-    bench.connections.begin(busy)
-    bench.seconds = 9.9
-    bench.connections.sweep()
-    assert not silent.is_cut
-    bench.seconds = 10
-    bench.connections.sweep()
-    assert (silent.is_cut, known.is_cut, late.is_cut) == (True, False, False)
-    bench.seconds = 44.9
-    bench.connections.sweep()
-    assert (known.is_cut, late.is_cut) == (False, True)
-    bench.seconds = 45
-    bench.connections.sweep()
+    for seconds, cut in ((9.9, []), (10, [silent]), (14.9, [silent]), (15, [silent, again, late])):
+        bench.seconds = seconds
+        bench.connections.await_head(again)  # however often something comes of it
+        bench.connections.look()
+        assert [one for one in (silent, known, again, busy, late) if one.is_cut] == cut
+    bench.seconds = 35
+    bench.connections.look()
     assert known.is_cut
     assert not busy.is_cut
     assert bench.connections.events.counts == {"silent": 3}
-    bench.connections.close()
+
+
+async def test_who_stands_still_is_cut_without_a_word() -> None:
+    """30 s after the last piece of a body; 5 s after nothing is read of it any more."""
+    bench = Bench(most=9)
+    body, refused = bench.admitted(), bench.admitted()
+    bench.connections.await_body(body)
+    bench.connections.await_end(refused)
+    bench.seconds = 5
+    bench.connections.await_body(body)
+    bench.connections.look()
+    assert (body.is_cut, refused.is_cut) == (False, True)
+    bench.seconds = 34.9
+    bench.connections.look()
+    assert not body.is_cut
+    bench.seconds = 35
+    bench.connections.look()
+    assert body.is_cut
+    assert bench.lines == []
 
 
 async def test_who_holds_most_of_the_memory_for_longest_gives_way() -> None:
@@ -188,3 +207,85 @@ async def test_an_answer_that_ends_is_not_counted_any_more() -> None:
     bench.connections.hold(first, 60)
     bench.connections.hold(second, 60, is_answering=True)
     assert (first.is_cut, second.is_cut) == (True, False)
+
+
+def unread(bench: Bench, kept_bytes: int) -> Fake:
+    """One more answer of that size waits."""
+    connection = bench.admitted()
+    bench.connections.begin(connection)
+    connection.kept_bytes, connection.unsent_bytes = kept_bytes, 100
+    bench.connections.block(connection)
+    return connection
+
+
+def cut_at(bench: Bench, seconds: float, *connections: Fake) -> list[bool]:
+    """Which of these have been cut once it was looked at."""
+    bench.seconds = seconds
+    bench.connections.look()
+    return [one.is_cut for one in connections]
+
+
+async def test_those_that_are_not_read_for_longest_are_cut() -> None:
+    """Only as many as it takes, and none that has not waited for a second."""
+    bench = Bench(most=99)
+    first, second, third = unread(bench, 60), unread(bench, 30), unread(bench, 10)
+    assert cut_at(bench, UNREAD_SECONDS / 2, first, second) == [False, False]
+    unread(bench, 60)
+    assert cut_at(bench, UNREAD_SECONDS, first, second) == [False, False], (
+        "what has just begun does not count"
+    )
+    assert cut_at(bench, 1.5 * UNREAD_SECONDS, first, second) == [True, False]
+    unread(bench, 30)
+    assert cut_at(bench, 3 * UNREAD_SECONDS, first, second, third) == [True, True, False]
+    assert bench.connections.events.counts == {"overUnread": 2}
+
+
+async def test_who_reads_is_not_cut() -> None:
+    """However slowly, and however much others leave unread."""
+    bench = Bench(most=99)
+    slow = unread(bench, 100)
+    for moment in range(1, 5):
+        slow.unsent_bytes -= 10
+        assert cut_at(bench, moment * UNREAD_SECONDS, slow) == [False]
+    silent = unread(bench, 101)
+    slow.unsent_bytes -= 10
+    assert cut_at(bench, 4.5 * UNREAD_SECONDS, slow, silent) == [False, False]
+    slow.unsent_bytes -= 10
+    assert cut_at(bench, 5 * UNREAD_SECONDS, slow, silent) == [False, True]
+
+
+async def test_slow_readers_are_cut_where_all_take_too_much() -> None:
+    """Those that began first, whether they read or not, and how long ago it was."""
+    bench = Bench(most=99)
+    slow, silent, other = unread(bench, 100), unread(bench, 90), unread(bench, 10)
+    assert cut_at(bench, 0.1 * UNREAD_SECONDS, slow, silent, other) == [False] * 3
+    late = unread(bench, 110)
+    slow.unsent_bytes -= 10
+    assert cut_at(bench, 0.2 * UNREAD_SECONDS, slow, silent) == [True, False]
+    unread(bench, 100)
+    assert cut_at(bench, 0.3 * UNREAD_SECONDS, silent, other) == [True, False]
+    unread(bench, 1_000)
+    assert cut_at(bench, 0.4 * UNREAD_SECONDS, other, late) == [True, True]
+
+
+async def test_an_answer_of_which_nothing_is_read_ends_its_connection() -> None:
+    """However little memory it takes."""
+    bench = Bench(most=99)
+    waiting = unread(bench, 1)
+    assert cut_at(bench, 29.9, waiting) == [False]
+    assert cut_at(bench, 30, waiting) == [True]
+
+
+async def test_it_looks_by_itself_when_the_next_time_is_up() -> None:
+    """On the clock of the loop, until it ends."""
+    connections = Connections(most=9, head_seconds=0.02, idle_seconds=9, log=lambda event, **keys: None)
+    first, second = Fake(), Fake()
+    connections.admit(first)
+    async with asyncio.timeout(30):
+        while not first.is_cut:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    connections.forget(first)
+    await connections.end()
+    connections.admit(second)
+    await asyncio.sleep(0.05)
+    assert not second.is_cut

@@ -1,19 +1,21 @@
-"""The limit of connections and the time of a head, as callers see them."""
+"""A server as callers see it: how many they may be, what their requests hold, when it accepts and ends."""
 
 import asyncio
 import contextlib
+import errno
 import gc
+import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from scheduler_service.app.api_protocol import COUNTED_BYTES, QUIET_BYTES, ApiProtocol, HeldInput
 from scheduler_service.app.listener import listen
-from scheduler_service.app.uvicorn_server import Server, make_server
+from scheduler_service.http_server.exchange import Exchange
+from scheduler_service.http_server.protocol import COUNTED_BYTES, QUIET_BYTES
+from scheduler_service.http_server.server import Server
 from tests.rows import each_row
 
 
@@ -79,8 +81,8 @@ async def serving(**limits: Any) -> AsyncIterator[Front]:
     """The application, served with these limits."""
     front, listener = Front(), listen("127.0.0.1", 0)
     front.port = listener.getsockname()[1]
-    front.server = make_server(front, log=lambda event, **keys: None, **limits)
-    task = asyncio.create_task(front.server.serve(sockets=[listener]))
+    front.server = Server(front, log=lambda event, **keys: None, **limits)
+    task = asyncio.create_task(front.server.serve([listener]))
     try:
         async with asyncio.timeout(PATIENCE):
             yield front
@@ -102,7 +104,7 @@ async def status(reader: asyncio.StreamReader) -> int:
 
 async def test_a_request_gets_in_beside_many_silent_connections() -> None:
     """The oldest silent ones are ended for it; one that is being answered is not."""
-    async with serving(connections=3) as front:
+    async with serving(most=3) as front:
         reader, writer = await front.connect(GET.replace(b"/ ", b"/held "))
         await front.held.wait()
         silent = [await front.connect() for _ in range(20)]
@@ -121,7 +123,7 @@ async def test_a_request_gets_in_beside_many_silent_connections() -> None:
 
 async def test_beyond_the_limit_of_requests_a_connection_is_refused() -> None:
     """With 503, at once: whoever asks whether the service lives is not left in the dark."""
-    async with serving(connections=1) as front:
+    async with serving(most=1) as front:
         reader, writer = await front.connect(GET.replace(b"/ ", b"/held "))
         await front.held.wait()
         refused, other = await front.connect()
@@ -165,7 +167,7 @@ async def test_what_requests_hold_is_told_until_they_are_answered() -> None:
 
 def requests_in_memory() -> int:
     """Those that nothing has forgotten, or that only the collector could find."""
-    return sum(type(one) is RequestResponseCycle for one in gc.get_objects())
+    return sum(type(one) is Exchange for one in gc.get_objects())
 
 
 async def test_requests_that_were_never_begun_are_gone_with_their_connection() -> None:
@@ -179,7 +181,7 @@ async def test_requests_that_were_never_begun_are_gone_with_their_connection() -
         try:
             writer.transport.abort()
             front.release.set()
-            while front.server.connections.count or front.server.server_state.tasks:  # noqa: ASYNC110
+            while front.server.connections.count or front.server.site.tasks:  # noqa: ASYNC110
                 await asyncio.sleep(0)
             assert requests_in_memory() == before
         finally:
@@ -189,7 +191,7 @@ async def test_requests_that_were_never_begun_are_gone_with_their_connection() -
 @each_row("said", [b"", b"GET / HTTP/1.1\r\nHost:", GET + GET[:-2]])
 async def test_a_head_that_is_not_completed_ends_its_connection(said: bytes) -> None:
     """The first one or a later one, whatever bytes have come."""
-    async with serving(head_seconds=0.5, keep_alive_seconds=0) as front:  # longer than a stall of the test
+    async with serving(head_seconds=0.5, idle_seconds=0) as front:  # longer than a stall of the test
         reader, writer = await front.connect(said)
         found = await reader.read()
         assert found.count(b"200 OK") == said.count(b"\r\n\r\n")
@@ -198,7 +200,7 @@ async def test_a_head_that_is_not_completed_ends_its_connection(said: bytes) -> 
 
 async def test_requests_that_come_together_are_answered_together() -> None:
     """Their connection waits for a request only when all are answered."""
-    async with serving(connections=1) as front:
+    async with serving(most=1) as front:
         reader, writer = await front.connect(GET * 2 + GET.replace(b"/ ", b"/held "))
         assert [await status(reader) for _ in range(2)] == [200, 200]
         await front.held.wait()
@@ -212,7 +214,7 @@ async def test_requests_that_come_together_are_answered_together() -> None:
 
 async def test_answers_that_nobody_reads_keep_nobody_out() -> None:
     """However many are asked for on each connection: a new caller is refused for a second at most."""
-    async with serving(connections=3) as front:
+    async with serving(most=3) as front:
         deaf = [await front.connect(GET.replace(b"/ ", b"/large ") * 40) for _ in range(3)]
         found = 0
         while found != 200:
@@ -231,8 +233,7 @@ async def test_what_an_unread_answer_takes_is_known(path: bytes) -> None:
     async with serving() as front:
         asking, asked = await front.connect(GET.replace(b"/ ", path), buffer=SMALL_BUFFER)
         await asking.readuntil(b"\r\n\r\n")
-        (protocol,) = front.server.server_state.connections
-        assert isinstance(protocol, ApiProtocol)
+        (protocol,) = front.server.connections.open
         assert LARGE - BUFFERED < protocol.unsent_bytes < LARGE
         assert protocol.kept_bytes == LARGE, "all of it, as long as the last of it is not sent"
         await asking.readexactly(LARGE)
@@ -240,34 +241,90 @@ async def test_what_an_unread_answer_takes_is_known(path: bytes) -> None:
         asked.close()
 
 
-def test_an_answer_frees_its_own_request() -> None:
+class Starved(socket.socket):
+    """A listener whose accepts fail as long as `errors` are left."""
+
+    errors: list[int]
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accepts, or raises the next error."""
+        if self.errors:
+            number = self.errors.pop(0)
+            raise OSError(number, os.strerror(number))
+        return super().accept()
+
+
+@each_row("number", [errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EPROTO, errno.EBADF, errno.EINVAL])
+async def test_accepting_goes_on(number: int) -> None:
+    """The connection waits in the listener's queue; the oldest silent one gives way where that may help."""
+    lines: list[tuple[str, dict[str, object]]] = []
+    with Starved(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.errors = []
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(5)
+        listener.setblocking(False)
+        front = Front()
+        front.port = listener.getsockname()[1]
+        front.server = Server(front, log=lambda event, **keys: lines.append((event, keys)))
+        serving = asyncio.create_task(front.server.serve([listener]))
+        async with asyncio.timeout(PATIENCE):
+            silent, silently = await front.connect()
+            while not front.server.connections.count:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            listener.errors = [number] * 2
+            reader, writer = await front.connect(GET)
+            assert await status(reader) == 200
+            is_short = number in (errno.EMFILE, errno.ENFILE)
+            if is_short:
+                assert await silent.read() == b""
+            assert front.server.connections.count == (1 if is_short else 2)
+            for one in (silently, writer):
+                one.close()
+            await front.server.end(serving, seconds=1)
+    is_broken = number in (errno.EBADF, errno.EINVAL)
+    events = {event for event, _ in lines}
+    assert ("connections_closed" in events) is is_short
+    assert ("descriptors_exhausted" in events) is (is_short or is_broken)
+
+
+async def test_an_answer_frees_its_own_request() -> None:
     """Not the pipelined ones behind it."""
-    held = HeldInput()
-    held.take(100)
-    held.end(is_answered=False)
-    held.take(60_000)
-    held.end(is_answered=False)
-    held.take(7)
-    held.answer()
-    assert held.held == 60_007
-    held.answer()
-    assert held.held == 7
+    async with serving() as front:
+        told: list[int] = []
+        hold = front.server.connections.hold
+
+        def note(connection: Any, size: int, *, is_answering: bool = False) -> None:
+            told.append(size)
+            hold(connection, size, is_answering=is_answering)
+
+        front.server.connections.hold = note  # type: ignore[method-assign]
+        posts = [
+            b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % (path, size) + bytes(size)
+            for path, size in ((b"/", 20_000), (b"/read", 40_000))
+        ]
+        reader, writer = await front.connect(b"".join(posts))
+        assert await status(reader) == 200
+        await front.held.wait()
+        while not 30_000 < told[-1] < 50_000:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        front.release.set()
+        assert await status(reader) == 200
+        assert told[-1] == 0
+        writer.close()
 
 
-def test_what_comes_after_its_answer_is_free_with_its_end() -> None:
-    """Of a body that was refused by its size."""
-    held = HeldInput()
-    held.take(100)
-    held.answer()
-    held.take(900)
-    assert held.held == 1_000
-    held.end(is_answered=True)
-    assert held.held == 0
+async def test_the_date_of_answers_goes_on() -> None:
+    """With the seconds of the system's clock."""
+    async with serving() as front:
+        reader, writer = await front.connect()
 
+        async def read_date() -> bytes:
+            writer.write(GET)
+            head = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(2)
+            return next(line for line in head.split(b"\r\n") if line.startswith(b"date:"))
 
-def test_what_is_left_out_is_not_counted() -> None:
-    """The rest of a large body."""
-    held = HeldInput()
-    held.take(8_192)
-    held.leave_out(8_000)
-    assert held.held == 192
+        first = await read_date()
+        while await read_date() == first:
+            """A second, at most two, of requests."""
+        writer.close()

@@ -6,20 +6,13 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 import pytest
-import uvicorn
-from uvicorn.server import ServerState
 
-from scheduler_service.app.limited_protocol import (
-    HEAD_BYTES,
-    HEAD_LINES,
-    LimitedProtocol,
-)
 from scheduler_service.app.listener import listen
-from scheduler_service.telemetry.tally import Tally
+from scheduler_service.http_server.protocol import HEAD_BYTES, HEAD_LINES
+from scheduler_service.http_server.server import Server
 from tests.rows import each_row
 
 HOST = b"Host: a\r\n"
@@ -75,10 +68,13 @@ class Stage:
     def __init__(self, app: App, port: int) -> None:
         self.app = app
         self.port = port
-        self.connections: set[Any] = set()
         self.lines: list[tuple[str, dict[str, object]]] = []
-        self.tally = Tally("requests_malformed", log=self.log)
-        self.faults = Tally("requests_failed", log=self.log)
+        self.server: Server
+
+    @property
+    def connections(self) -> set[Any]:
+        """Those that are open."""
+        return self.server.connections.open
 
     def log(self, event: str, /, **keys: object) -> None:
         self.lines.append((event, keys))
@@ -108,27 +104,16 @@ class Stage:
 async def served(stall_seconds: float = 30.0) -> AsyncIterator[Stage]:
     listener = listen("127.0.0.1", 0)
     stage = Stage(App(), listener.getsockname()[1])
-    config = uvicorn.Config(stage.app, ws="none", lifespan="off", log_config=None, server_header=False)
-    state = ServerState()
-    stage.connections = state.connections
-    protocol = partial(
-        LimitedProtocol,
-        malformed=stage.tally,
-        faults=stage.faults,
-        stall_seconds=stall_seconds,
-        config=config,
-        server_state=state,
-        app_state={},
-    )
-    server = await asyncio.get_running_loop().create_server(protocol, sock=listener)
+    stage.server = Server(stage.app, log=stage.log, stall_seconds=stall_seconds)
+    serving = asyncio.create_task(stage.server.serve([listener]))
     try:
         yield stage
     finally:
         stage.app.gate.set()
-        server.close()
-        for connection in list(state.connections):
-            connection.transport.abort()
-        await stage.until(lambda: not (state.connections or state.tasks))
+        for connection in [*stage.connections]:
+            connection.cut()
+        stage.server.ask_to_end()
+        await serving
 
 
 def statuses(answer: bytes) -> list[int]:
@@ -199,7 +184,6 @@ async def test_trailers_are_counted_and_dropped() -> None:
     assert statuses(read) == [200, 200]
     assert [name for name, _ in stage.app.headers[0]] == [b"host", b"transfer-encoding"]
     assert statuses(refused) == [431]
-    assert stage.app.gone.is_set()
 
 
 @each_row("framing", [b"1;" + b"e" * 100_000, b"0" * 100_000], ids=["an extension", "a size"])
@@ -253,9 +237,13 @@ async def test_what_two_readers_may_understand_in_two_ways_is_400(lines: bytes) 
 async def test_a_chunk_size_that_is_none_is_400(size: bytes) -> None:
     """The request that had begun gets nothing but this answer."""
     async with served() as stage:
-        answer = await stage.exchange(CHUNKED + size + b"\r\na\r\n0\r\n\r\n" + LAST)
+        reader, writer = await stage.connect()
+        writer.write(CHUNKED)
+        await stage.until(lambda: bool(stage.app.seen))
+        writer.write(size + b"\r\na\r\n0\r\n\r\n" + LAST)
+        assert statuses(await read_all(reader)) == [400]
         await stage.app.gone.wait()
-    assert statuses(answer) == [400]
+        writer.close()
     assert stage.app.seen == ["POST /echo"]
 
 
@@ -360,7 +348,7 @@ async def test_an_answer_that_is_not_read_begins_no_other() -> None:
     async with served() as stage:
         reader, writer = await stage.connect()
         writer.write(get("/large") * (count - 1) + LAST.replace(b"/last", b"/end"))
-        await stage.until(lambda: any(one.flow.write_paused for one in stage.connections))
+        await stage.until(lambda: any(one.is_unread for one in stage.connections))
         await reader.readexactly(1_000)
         assert stage.app.seen == ["GET /large"]
         await reader.readexactly(32 << 20)
@@ -405,7 +393,7 @@ async def test_a_fault_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) 
     ((event, keys),) = stage.lines
     assert (event, keys["failed"]) == ("requests_failed", 1)
     assert str(keys["error"]).startswith("KeyError")
-    assert "test_limited_protocol.py" in str(keys["where"])
+    assert "test_protocol.py" in str(keys["where"])
     assert caplog.records == []
 
 
@@ -473,7 +461,6 @@ async def test_refusals_are_summed_up_in_the_log() -> None:
     assert names == {"requests_malformed": 1}
     assert stage.lines[0][1]["malformed_request"] == 1
     assert stage.lines[0][1]["client"] == "127.0.0.1"
-    assert stage.tally.counts == {"malformed_request": 50}
 
 
 async def test_heads_in_single_bytes_are_read() -> None:

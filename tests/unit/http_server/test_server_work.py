@@ -8,7 +8,7 @@ from types import FrameType
 import uvloop
 
 from scheduler_service.app.listener import listen
-from scheduler_service.app.uvicorn_server import make_server
+from scheduler_service.http_server.server import Server
 from tests.unit.api.world import World
 
 COUNT = 100
@@ -37,8 +37,8 @@ async def count_calls() -> tuple[int, list[int]]:
     world = World()
     (await world.client().put("/services/a/instances/b", json={})).raise_for_status()
     listener = listen("127.0.0.1", 0)
-    server = make_server(world.api, log=lambda event, **keys: None)
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    server = Server(world.api, log=lambda event, **keys: None)
+    serving = asyncio.create_task(server.serve([listener]))
     try:
         await asyncio.to_thread(send, listener.getsockname()[1], 1)
         calls, pieces = 0, []
