@@ -1,21 +1,23 @@
-"""This node among the nodes of its cluster: its name, its registration, the database they share."""
+"""This node among the nodes of its cluster: its name, its registration, and what it sees of the others."""
 
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scheduler_service import __version__
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
-from scheduler_service.hosts.dapr.liveness import CUT_OFF, OFF, RUNNING, is_alive
+from scheduler_service.hosts.dapr.liveness import CUT_OFF, OFF, OFFLINE_AFTER_MS, RUNNING, is_alive
 from scheduler_service.hosts.dapr.node import Cluster
 from scheduler_service.persistence.sql.sqlite import address_of
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
 from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS
 from scheduler_service.persistence.sql_cluster.store import SharedStore
+from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.cluster import ClusterNodes, Node
 from scheduler_service.ports.errors import StoreRefused, StoreUnavailable
 from scheduler_service.ports.log import Log
@@ -23,6 +25,7 @@ from scheduler_service.settings import Settings
 from scheduler_service.telemetry.metrics.own_process import process_age
 
 SHARED_FILE = "cluster.db"
+LEASE = "alerts"
 
 
 async def join_cluster(
@@ -92,3 +95,39 @@ async def keep_app_id(nodes: ClusterNodes, app_id: str) -> None:
             f"the jobs' reminders and contexts lie under the app id {known!r}, and this daprd runs as "
             f"{app_id!r}: start daprd with --app-id {known}"
         )
+
+
+class ClusterView:
+    """What one node sees of its cluster for the alerts of all. All raise StoreError."""
+
+    def __init__(self, *, cluster: Cluster, clock: Clock) -> None:
+        self._nodes = cluster.nodes
+        self._holder = cluster.heartbeat.holder
+        self._clock = clock
+
+    async def leads(self) -> bool:
+        """Whether this node has the lease; it lasts as long as a node without heartbeats does."""
+        now = self._clock.now().steady
+        return await self._nodes.lease(LEASE, self._holder, now, now + OFFLINE_AFTER_MS)
+
+    async def alive(self) -> Mapping[str, bool]:
+        """Each node that has not left, and whether it is alive."""
+        now = self._clock.now().steady
+        return {node.node_id: is_alive(node, now) for node in await self._present()}
+
+    async def find_lost(self) -> Sequence[Occurrence]:
+        """The nodes that are lost now."""
+        now = self._clock.now()
+        return [
+            Occurrence(
+                kind=OccurrenceKind.NODE_LOST,
+                at=min(now.wall, now.wall - (now.steady - node.seen_at) + OFFLINE_AFTER_MS),
+                subject=node.node_id,
+                message=f"no heartbeat for {(now.steady - node.seen_at) // 1_000} s",
+            )
+            for node in await self._present()
+            if not is_alive(node, now.steady)
+        ]
+
+    async def _present(self) -> Sequence[Node]:
+        return [node for node in await self._nodes.list() if node.state != OFF]

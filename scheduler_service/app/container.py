@@ -9,9 +9,9 @@ import msgspec
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.app.alert_jobs import made_here
 from scheduler_service.app.alerts import Alerts, AlertSurroundings
-from scheduler_service.app.api_parts import ServedJobs, ServedRooms, make_api_parts
 from scheduler_service.app.builders import (
     Outbox,
+    common_of_apis,
     holder_of,
     make_cleanup,
     make_embedded_host,
@@ -21,7 +21,7 @@ from scheduler_service.app.builders import (
     system_functions,
 )
 from scheduler_service.app.metrics import ShownParts, make_exposition
-from scheduler_service.app.own_node import OwnNode
+from scheduler_service.app.node_figures import OwnNode
 from scheduler_service.app.readiness import Readiness
 from scheduler_service.app.review import Review, basis_of
 from scheduler_service.app.service_registry import ServiceRegistry
@@ -260,38 +260,37 @@ class Container:
     @cached_property
     def api_parts(self) -> ApiDependencies:
         """What the API uses."""
-        base = self._base
-        rooms = ServedRooms(
-            loaded=base.loaded,
-            compiler=self.compiler,
+        base, jobs = self._base, self.jobs
+        return ApiDependencies(
+            **common_of_apis(
+                base.loaded,
+                compiler=self.compiler,
+                services=self.services,
+                cleaner=self._cleaner,
+                readiness=self.readiness,
+                review=self.review,
+            ),
+            deliver=jobs.deliver,
+            create_all=jobs.create_all,
+            peek=jobs.peek,
+            read_job=jobs.read,
+            flush=jobs.flush,
+            catalogue=self.processes.store.catalogue,
+            store=self.processes.store,
+            outbox=jobs,
+            queues=self.services.queues,
+            offload=self.processes.offload,
             surroundings=base.surroundings,
-            services=self.services,
             operations=self.operations,
-            cleaner=self._cleaner,
-            reads=self.reads,
-            readiness=self.readiness,
+            history=self.reads,
             nodes=self._node.list,
-            telemetry=base.telemetry,
+            standstills=base.telemetry.standstills,
             events=self.events,
             metrics=self._exposition,
             alerts=self.alerts,
-            review=self.review,
             clock=base.clock,
             log=base.log,
         )
-        jobs = ServedJobs(
-            deliver=self.jobs.deliver,
-            create_all=self.jobs.create_all,
-            peek=self.jobs.peek,
-            read=self.jobs.read,
-            flush=self.jobs.flush,
-            catalogue=self.processes.store.catalogue,
-            store=self.processes.store,
-            outbox=self.jobs,
-            queues=self.services.queues,
-            offload=self.processes.offload,
-        )
-        return make_api_parts(rooms, jobs)
 
     @cached_property
     def events(self) -> EventFeed:

@@ -6,13 +6,13 @@ from typing import Protocol
 import msgspec
 
 from scheduler_service import __version__
-from scheduler_service.app.node_figures import WorkingHost
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key
 from scheduler_service.domain.leases import QueueFigures, QueueQuery
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.services import Kind
+from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.large_work import large_work_samples, work_apart
 from scheduler_service.hosts.pending_notifications import read_pages
 from scheduler_service.http_server.connections import Connections
@@ -51,6 +51,26 @@ class QueueStore(Protocol):
 
     async def figures(self, query: QueueQuery) -> list[QueueFigures]:
         """As `ports.queues.Queues.figures`."""
+
+
+class WorkingHost(Protocol):
+    """The host of this process."""
+
+    @property
+    def jobs_held(self) -> int:
+        """How many jobs are in memory."""
+
+    @property
+    def running(self) -> int:
+        """How many jobs have executions that run or wait for a retry."""
+
+    @property
+    def open_bytes(self) -> int:
+        """How much open executions keep in memory."""
+
+    @property
+    def effects(self) -> EffectHandlers:
+        """What is under way."""
 
 
 def make_metrics(settings: Settings) -> ProcessMetrics | None:

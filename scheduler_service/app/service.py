@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 from scheduler_service.app.alert_jobs import headers_of, urls_of
 from scheduler_service.app.builders import judge_of
 from scheduler_service.app.container import Container, ContainerBase
-from scheduler_service.app.contexts import keep_contexts
 from scheduler_service.app.data_folder import history_address
 from scheduler_service.app.node_figures import describe_parts
 from scheduler_service.app.sharding import check_workers, shard_of
-from scheduler_service.app.store_opening import StoreWatch, data_folder, open_store
+from scheduler_service.app.store_opening import StoreWatch, data_folder, keep_contexts, open_store
 from scheduler_service.app.surroundings import Compiler, Secrets, make_surroundings
 from scheduler_service.app.system_jobs import install
 from scheduler_service.app.telemetry import Telemetry
@@ -180,7 +179,9 @@ async def _open_base(
     rows = await open_store(
         settings, watch=watch, faults=faults, shard_of=job_shard, log=log, begins_anew=begins_anew
     )
-    store = await keep_contexts(settings, rows, log=log, faults=faults)
+    store = await keep_contexts(
+        settings, rows, log=log, is_own=lambda job_id: job_shard(job_id) == 0, faults=faults
+    )
     database = await asyncio.to_thread(
         HistoryDatabase,
         url=history_address(settings, data_folder(settings)),

@@ -1,10 +1,11 @@
-"""Opens the store that settings name, and watches it: SQLite in the data folder."""
+"""Opens the store that settings name, and that of the contexts of qos 1; watches what becomes of them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from scheduler_service import how_to_install
 from scheduler_service.app.data_folder import (
     check_beginning,
     history_address,
@@ -15,13 +16,20 @@ from scheduler_service.app.data_folder import (
 )
 from scheduler_service.hosts.processes.sharding import ShardOf
 from scheduler_service.persistence.common.fault_points import FaultPoints
+from scheduler_service.persistence.contexts.address import read_address
+from scheduler_service.persistence.contexts.apart_store import ApartStore, ListedContexts, WholeStore
+from scheduler_service.persistence.contexts.keeper import ContextKeeper
 from scheduler_service.persistence.sqlite.folder import FolderLock, await_workers
 from scheduler_service.persistence.sqlite.gathering import gather
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.log import Log
-from scheduler_service.settings import Settings
+from scheduler_service.settings import Settings, SettingsError
+from scheduler_service.telemetry.tally import Outage
 
 MEMORY = ":memory:"
+IN_THE_ROW = (None, "sql")
+SWEEP_AFTER_SECONDS = 30.0
+"""Until then the contexts that a crash has left stay: what it has interrupted is resumed first."""
 
 
 class StoreWatch:
@@ -92,3 +100,56 @@ def _claim(folder: Path, log: Log) -> FolderLock:
     keep_private(folder, log)
     name_misplaced(folder, log)
     return lock
+
+
+async def keep_contexts(
+    settings: Settings,
+    store: WholeStore,
+    *,
+    log: Log,
+    is_own: Callable[[str], bool],
+    faults: FaultPoints | None = None,
+) -> WholeStore:
+    """`store`, with contexts where `contexts.url` wants them. It is closed where that cannot be done.
+
+    `is_own`: whether this process has a job. Raises SettingsError, StoreError.
+    """
+    if settings.contexts.url in IN_THE_ROW:
+        return store
+    try:
+        contexts, is_swept = await open_contexts(settings, owner=store.node_id, log=log)
+    except BaseException:
+        await store.close()
+        raise
+    return ApartStore(
+        store=store,
+        contexts=contexts,
+        keeper=ContextKeeper(contexts=contexts, log=log, faults=faults),
+        is_own=is_own,
+        sweep_after=SWEEP_AFTER_SECONDS if is_swept else None,
+    )
+
+
+async def open_contexts(settings: Settings, *, owner: str, log: Log) -> tuple[ListedContexts, bool]:
+    """The store that `contexts.url` names, and whether all that is in it is of the node `owner`.
+
+    Raises SettingsError, StoreError.
+    """
+    url = settings.contexts.url or ""
+    if url == "dapr":
+        raise SettingsError(
+            'contexts.url = "dapr" is for --runtime dapr; write "sql" or redis://HOST:PORT/DATABASE'
+        )
+    try:
+        from scheduler_service.persistence.contexts.redis import RedisContexts
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"contexts.url needs the package {error.name}; {how_to_install('service', 'redis')}"
+        ) from error
+    outage = Outage("contexts_unreachable", "contexts_reached_again", log=log)
+    return await RedisContexts.open(
+        address=read_address(url),
+        owner=owner,
+        warn=lambda text: log("contexts_unsafe", warning=text),
+        on_trouble=lambda text: outage.succeed() if text is None else outage.fail(text),
+    )

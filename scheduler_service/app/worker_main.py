@@ -23,12 +23,12 @@ from scheduler_service.app.builders import (
     make_sender,
     open_writer,
 )
-from scheduler_service.app.contexts import keep_contexts
 from scheduler_service.app.data_folder import history_address, tell_trouble
 from scheduler_service.app.metrics import add_host, add_outbox
 from scheduler_service.app.node_figures import describe_parts, own_status
 from scheduler_service.app.own_process import freeze_memory, log_of, raise_limit
 from scheduler_service.app.sharding import shard_of
+from scheduler_service.app.store_opening import keep_contexts
 from scheduler_service.app.surroundings import Compiler, Secrets, make_surroundings
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.hosts.clock import SystemClock
@@ -271,15 +271,19 @@ async def _open_store(
 ) -> tuple[SqliteStateStore, WholeStore]:
     """The file of the jobs, and the same with the contexts of its own jobs."""
     folder, of_all = Path(settings.store.data), shard_of(settings.server.workers)
+
+    def is_own(job_id: str) -> bool:
+        return of_all(job_id) == config.shard
+
     own = await SqliteStateStore.open(
         folder=folder,
         durability=settings.store.durability,
         node_id=config.node,
         lock=await asyncio.to_thread(FolderLock.claim_worker, folder, config.shard),
-        owns=lambda job_id: of_all(job_id) == config.shard,
+        owns=is_own,
         on_trouble=tell_trouble(log),
     )
-    return own, await keep_contexts(settings, own, log=log, shard=config.shard)
+    return own, await keep_contexts(settings, own, log=log, is_own=is_own)
 
 
 def _make_worker_sender(

@@ -12,9 +12,8 @@ import pytest
 
 from scheduler_service import __version__
 from scheduler_service.app.alerts import Alerts, AlertSurroundings
-from scheduler_service.app.cluster_join import node_wire
+from scheduler_service.app.cluster_join import ClusterView, node_wire
 from scheduler_service.app.metrics import ShownParts, make_exposition
-from scheduler_service.app.node_alerts import ClusterView
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.domain.wire import Answer, OutboundRequest, Outcome
 from scheduler_service.engine.program import Surroundings

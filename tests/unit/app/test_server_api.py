@@ -8,14 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from scheduler_service.app.api_server import ApiServer
 from scheduler_service.app.listener import listen
+from scheduler_service.app.server import ApiServer
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.settings import Settings
 
 PATIENCE = 30
 ROUNDS = 5
-OF_THE_API = ("fastapi", "uvicorn", "scheduler_service.api.application", "scheduler_service.console")
+OF_THE_API = (
+    "fastapi",
+    "scheduler_service.http_server.server",
+    "scheduler_service.api.application",
+    "scheduler_service.console",
+)
 
 
 def _ignore(event: str, /, **keys: object) -> None:

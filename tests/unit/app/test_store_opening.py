@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.app.contexts import keep_contexts
+from scheduler_service.app.store_opening import keep_contexts
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.settings import Settings, SettingsError
 
@@ -35,7 +35,7 @@ async def test_contexts_in_the_row_cost_nothing(url: str | None) -> None:
     """The store is what it was, without anything before it."""
     store = await SqliteStateStore.open(folder=None)
     settings = Settings.model_validate({"contexts": {"url": url}})
-    assert await keep_contexts(settings, store, log=lambda *_, **__: None) is store
+    assert await keep_contexts(settings, store, log=lambda *_, **__: None, is_own=lambda _: True) is store
     await store.close()
 
 
@@ -44,4 +44,4 @@ async def test_contexts_of_a_cluster_are_refused_elsewhere() -> None:
     store = await SqliteStateStore.open(folder=None)
     settings = Settings.model_validate({"contexts": {"url": "dapr"}})
     with pytest.raises(SettingsError, match="--runtime dapr"):
-        await keep_contexts(settings, store, log=lambda *_, **__: None)
+        await keep_contexts(settings, store, log=lambda *_, **__: None, is_own=lambda _: True)

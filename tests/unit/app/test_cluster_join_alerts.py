@@ -4,8 +4,8 @@ from pathlib import Path
 
 import httpx
 
+from scheduler_service.app.cluster_join import ClusterView
 from scheduler_service.app.node import open_node
-from scheduler_service.app.node_alerts import ClusterView
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.liveness import OFFLINE_AFTER_MS
 from scheduler_service.hosts.dapr.node import Cluster
