@@ -7,7 +7,7 @@ import msgspec
 from scheduler_service.domain.effects import Delivery, QueueWrite
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.common.writes import PackedBatch
+from scheduler_service.persistence.common.packing import PackedBatch
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.history import Batch

@@ -7,7 +7,7 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.leases import CLAIMED, Claim, Leased
-from scheduler_service.persistence.common.writes import (
+from scheduler_service.persistence.common.packing import (
     read_changes,
     unpack_options,
     unpack_part,

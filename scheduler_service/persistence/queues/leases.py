@@ -18,9 +18,9 @@ from scheduler_service.domain.leases import (
     Renewed,
     Swept,
 )
+from scheduler_service.domain.moments import HOUR
 from scheduler_service.domain.parts import PartEnd, as_said, digest_said, end_of_unclaimed
-from scheduler_service.persistence.common.writes import (
-    COMPLETION_KEPT_MS,
+from scheduler_service.persistence.common.packing import (
     lost_part_end,
     pack,
     unpack_end,
@@ -42,6 +42,9 @@ from scheduler_service.persistence.queues.tables import (
 from scheduler_service.persistence.sql.dialect import Dialect
 from scheduler_service.persistence.sql.expressions import Upsert, overwrite
 
+COMPLETION_KEPT_MS = 24 * HOUR
+MAX_COMPLETIONS = 100_000
+"""How long, and how many, completed leases are known (ports.queues.Queues.complete)."""
 SWEEP_BATCH_SIZE = 500
 PRUNE_BATCH_SIZE = 10
 """How many old completions may be deleted with each new one, so that no completion pays for many others."""

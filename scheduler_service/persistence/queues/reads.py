@@ -14,7 +14,7 @@ from scheduler_service.domain.leases import (
     merge_figures,
 )
 from scheduler_service.domain.parts import PartEnd
-from scheduler_service.persistence.common.writes import read_changes, unpack_end, unpack_part
+from scheduler_service.persistence.common.packing import read_changes, unpack_end, unpack_part
 from scheduler_service.persistence.queues.tables import ENDED, FREE, LEASED, queue_parts
 
 _part = queue_parts.c

@@ -19,9 +19,9 @@ from scheduler_service.domain.leases import (
     Swept,
 )
 from scheduler_service.domain.parts import PartEnd
-from scheduler_service.persistence.common.writes import MAX_COMPLETIONS
 from scheduler_service.persistence.queues.claims import claim_parts
 from scheduler_service.persistence.queues.leases import (
+    MAX_COMPLETIONS,
     complete_lease,
     drop_part,
     extend_leases,

@@ -14,8 +14,8 @@ FREE, LEASED, ENDED, CANCELLED = 0, 1, 2, 3
 """`state`: may be claimed; leased; over; leased, but withdrawn by its job."""
 
 # The parts of `queue://` steps: `content` is the part, `changes` those of its leases that its job has not
-# accepted (`common.writes`), `serial` the number of all. `expires` ends the queue timeout of a part without a
-# claim. `noted_at` is when it ended, or its leases changed.
+# accepted (`common.packing`), `serial` the number of all. `expires` ends the queue timeout of a part without
+# a claim. `noted_at` is when it ended, or its leases changed.
 queue_parts = sa.Table(
     "queue_parts",
     metadata,

@@ -14,7 +14,7 @@ from scheduler_service.domain.effects import (
     WithdrawParts,
 )
 from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions, write_part_id
-from scheduler_service.persistence.common.writes import pack
+from scheduler_service.persistence.common.packing import pack
 from scheduler_service.persistence.queues.tables import (
     CANCELLED,
     ENDED,

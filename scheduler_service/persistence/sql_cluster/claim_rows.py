@@ -3,18 +3,15 @@
 from collections.abc import Sequence
 from operator import itemgetter
 
-import msgspec
-
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.common.writes import pack
+from scheduler_service.persistence.common.packing import pack
 from scheduler_service.persistence.sql.expressions import GuardedUpsert, Row, Upsert, overwrite
 from scheduler_service.persistence.sql.job_tables import definitions, entry_values, jobs
-from scheduler_service.persistence.sql_cluster.schema import outbox, queue_turns, remembered
+from scheduler_service.persistence.sql_cluster.schema import outbox, queue_turns
 from scheduler_service.ports.cluster import TurnClaim
-from scheduler_service.ports.state import Remembered
 
 _JOBS = tuple(column.name for column in jobs.c)
 _values_of = itemgetter(*_JOBS)
@@ -35,12 +32,6 @@ DELIVERIES = Upsert(
     table=outbox,
     columns=("delivery_id", "content", "done_at", "node", "boot"),
     key=("delivery_id",),
-)
-ANSWERS = Upsert(
-    table=remembered,
-    columns=Remembered.__struct_fields__,
-    key=("scope", "key"),
-    changes=overwrite(*Remembered.__struct_fields__[2:]),
 )
 QUEUE_TURNS = Upsert(
     table=queue_turns,
@@ -91,8 +82,3 @@ def definition_of(claim: TurnClaim) -> Row:
 def delivery_of(delivery: Delivery, holder: Holder) -> Row:
     """The row of `outbox` of a delivery that `holder` sends."""
     return delivery.delivery_id, pack(delivery), None, holder.node, holder.boot
-
-
-def answer_of(kept: Remembered) -> Row:
-    """The row of `remembered` for what a claim brings."""
-    return msgspec.structs.astuple(kept)

@@ -7,8 +7,8 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.wire import Holder
+from scheduler_service.persistence.common.packing import PackedBatch, pack
 from scheduler_service.persistence.common.row_state import pack_batches, unpack_batches
-from scheduler_service.persistence.common.writes import PackedBatch, pack
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.schema import untold
 from scheduler_service.persistence.sql_cluster.sweep_statements import (

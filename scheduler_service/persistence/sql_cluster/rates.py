@@ -1,12 +1,22 @@
 """Rate limits of services in the shared database: one row each, written over the row that was read."""
 
+import msgspec
 import sqlalchemy as sa
 
+from scheduler_service.persistence.sql.expressions import Upsert, overwrite
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.schema import shared_rates
 from scheduler_service.ports.shared_rates import RatePage
 
 _row = shared_rates.c
+_FIRST = Upsert(
+    table=shared_rates, columns=("tenant", "service", "number", "content"), key=("tenant", "service")
+)
+_NEXT = msgspec.structs.replace(
+    _FIRST,
+    changes=overwrite("number", "content"),
+    guard="shared_rates.number = excluded.number - 1",
+)
 
 
 class SqlRates:
@@ -21,15 +31,8 @@ class SqlRates:
         return RatePage() if found is None else RatePage(bytes(found.content), found.number)
 
     async def write(self, tenant: str, service: str, page: RatePage) -> bool:
-        values = {"content": page.content, "number": page.number + 1}
-        statement: sa.Insert | sa.Update
-        if page.number == 0:
-            insert = self._database.dialect.insert(shared_rates)
-            statement = insert.values(tenant=tenant, service=service, **values).on_conflict_do_nothing()
-        else:
-            is_read = (_row.tenant == tenant, _row.service == service, _row.number == page.number)
-            statement = sa.update(shared_rates).where(*is_read).values(values)
-        written = statement.returning(_row.number)
+        row = (tenant, service, page.number + 1, page.content)
+        insert_many = self._database.dialect.insert_many
         return await self._database.write_apart(
-            lambda connection: connection.execute(written).first() is not None
+            lambda connection: insert_many(connection, _NEXT if page.number else _FIRST, [row]) == 1
         )

@@ -5,22 +5,10 @@ import sqlalchemy as sa
 from scheduler_service.persistence.queues.tables import queue_parts
 from scheduler_service.persistence.sql.expressions import WHERE, bounded_text
 from scheduler_service.persistence.sql.job_tables import metadata
+from scheduler_service.persistence.sql.kept_answers import remembered
 from scheduler_service.persistence.sql.migrations import Migrations
 
-assert queue_parts.metadata is metadata  # the queues are a part of it
-
-remembered = sa.Table(
-    "remembered",
-    metadata,
-    sa.Column("scope", bounded_text(300), primary_key=True),
-    sa.Column("key", bounded_text(1_000), primary_key=True),
-    sa.Column("created_at", sa.BigInteger, nullable=False),
-    sa.Column("digest", sa.LargeBinary, nullable=False),
-    sa.Column("answer", sa.LargeBinary, nullable=False),
-    sa.Column("job_id", bounded_text(260), nullable=False),
-)
-sa.Index("remembered_created", remembered.c.created_at)
-sa.Index("remembered_job", remembered.c.job_id)
+assert queue_parts.metadata is remembered.metadata is metadata  # they are a part of it
 
 # A delivery that is done stays for a while, so that a state of 0.1.0, read late, does not bring it back.
 outbox = sa.Table(

@@ -7,6 +7,7 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.services import InstancePlace
+from scheduler_service.persistence.sql.expressions import replacing
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.schema import (
     marks,
@@ -44,8 +45,7 @@ class SqlSharedRegistry:
     ) -> int:
         def write(connection: sa.Connection, number: int) -> None:
             for instance in instances:
-                row = msgspec.structs.asdict(instance) | {"number": number}
-                self._put(connection, shared_instances, row)
+                self._put(connection, shared_instances, msgspec.structs.asdict(instance) | {"number": number})
             for notice in services:
                 row = msgspec.structs.asdict(notice) | {"number": number, "anew": int(notice.anew)}
                 self._put(connection, service_notices, row)
@@ -116,8 +116,8 @@ class SqlSharedRegistry:
         return await self._database.write_apart(work)
 
     def _put(self, connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> None:
-        insert = self._database.dialect.insert(table).values(row)
-        connection.execute(insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=row))
+        values = tuple(row[column.name] for column in table.c)
+        self._database.dialect.insert_many(connection, replacing(table), [values])
 
 
 def _is(place: InstancePlace) -> sa.ColumnElement[bool]:

@@ -1,27 +1,32 @@
 """What turns and sweeps write and read in the shared database; the claim of a turn is its commit."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import HOUR, Due, Now
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.common.writes import pack, read_deliveries
+from scheduler_service.persistence.common.packing import pack, read_deliveries
 from scheduler_service.persistence.queues.writes import write_parts
 from scheduler_service.persistence.sql.expressions import IsIn
 from scheduler_service.persistence.sql.job_catalogue import write_ids
 from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, jobs, read_entry
-from scheduler_service.persistence.sql_cluster.claim_rows import (
+from scheduler_service.persistence.sql.kept_answers import (
     ANSWERS,
+    answer_of,
+    recall,
+    remember_first,
+    remembered,
+)
+from scheduler_service.persistence.sql_cluster.claim_rows import (
     CLAIMS,
     DEFINITIONS,
     DELIVERIES,
     QUEUE_TURNS,
-    answer_of,
     definition_of,
     delivery_of,
     is_single_statement,
@@ -29,7 +34,7 @@ from scheduler_service.persistence.sql_cluster.claim_rows import (
 )
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.pending_history import PendingHistory
-from scheduler_service.persistence.sql_cluster.schema import copies, outbox, queue_turns, remembered
+from scheduler_service.persistence.sql_cluster.schema import copies, outbox, queue_turns
 from scheduler_service.persistence.sql_cluster.sweep_statements import (
     ABANDONED,
     ADOPTED_DELIVERIES,
@@ -136,20 +141,11 @@ class SharedStore:
         await self._database.write(work)
 
     async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
-        table = remembered.c
-        columns = (table[name] for name in Remembered.__struct_fields__)
-        row = await self._database.first(
-            sa.select(*columns).where(table.scope == scope, table.key == key, table.created_at >= since)
-        )
-        return None if row is None else Remembered(**row._mapping)
+        return await self._database.read(partial(recall, scope=scope, key=key, since=since))
 
     async def remember_first(self, answer: Remembered, since: int) -> bool:
-        row = msgspec.structs.asdict(answer)
-        insert = self._database.dialect.insert(remembered).values(row)
-        keys, is_older = list(remembered.primary_key), remembered.c.created_at < since
-        statement = insert.on_conflict_do_update(index_elements=keys, set_=row, where=is_older)
-        kept = statement.returning(remembered.c.key)
-        return await self._database.write(lambda connection: connection.execute(kept).first() is not None)
+        dialect = self._database.dialect
+        return await self._database.write(partial(remember_first, dialect=dialect, kept=answer, since=since))
 
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
         table = outbox.c

@@ -11,18 +11,10 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.effects import Delivery, QueueWrite
-from scheduler_service.persistence.common.writes import (
-    Forget,
-    Keep,
-    Settle,
-    StoreWrite,
-    Written,
-    conflict,
-    pack,
-)
+from scheduler_service.domain.moments import DAY
+from scheduler_service.persistence.common.packing import pack
 from scheduler_service.persistence.queues.writes import write_parts
 from scheduler_service.persistence.sql.sqlite import SqliteDialect
-from scheduler_service.persistence.sqlite.kept_answers import KeptAnswers
 from scheduler_service.persistence.sqlite.row_versions import RowVersion, RowVersions, is_expected, write_jobs
 from scheduler_service.persistence.sqlite.rows import batch_row
 from scheduler_service.persistence.sqlite.statements import (
@@ -31,15 +23,18 @@ from scheduler_service.persistence.sqlite.statements import (
     DROP_DEFINITIONS,
     DROP_DELIVERIES,
     DROP_JOBS,
+    DROP_REMEMBERED,
+    PRUNE_REMEMBERED,
     PUT_BATCHES,
     PUT_DEFINITIONS,
     PUT_DELIVERIES,
     PUT_META,
+    PUT_REMEMBERED,
     put_rows,
 )
 from scheduler_service.ports.errors import StoreConflict
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.state import Commit, Remembered, StoredJob
+from scheduler_service.ports.state import NOTHING, Commit, Remembered, Settlement, StoredJob
 
 MAX_CONFIRMED = 1_024
 """So many records that the history has are left in the file until others are written."""
@@ -53,7 +48,33 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     make: Callable[[sa.Connection], object]
 
 
-Write = StoreWrite | Step
+class Settle(msgspec.Struct, frozen=True, gc=False):
+    """Results of tries of deliveries."""
+
+    settlements: tuple[Settlement, ...]
+
+
+class Written(msgspec.Struct, frozen=True, gc=False):
+    """The history has these batches (uid, sequence); `at_once`: what it has is deleted now."""
+
+    keys: tuple[tuple[str, int], ...]
+    at_once: bool = False
+
+
+class Forget(msgspec.Struct, frozen=True, gc=False):
+    """Removes the last traces of a destroyed job; a living one stays. The verdict: whether there was one."""
+
+    job_id: str
+
+
+class Keep(msgspec.Struct, frozen=True, gc=False):
+    """A number of the store's own."""
+
+    key: str
+    value: int
+
+
+Write = Commit | Settle | Remembered | Written | Forget | Keep | Step
 
 
 class Group:
@@ -89,7 +110,7 @@ class Group:
         self._batches: dict[BatchKey, Batch] = {}
         self._dropped: tuple[BatchKey, ...] = ()
         self._drops_all = False
-        self._answers = KeptAnswers()
+        self._answers = _KeptAnswers()
         self._meta: dict[str, int] = {}
         self._queued: list[QueueWrite] = []
         self._written: dict[str, RowVersion] = {}
@@ -139,7 +160,7 @@ class Group:
         entry = commit.entry
         version = self._versions.get(entry.job_id)
         if not is_expected(commit, version):
-            return conflict(commit, None if version is None else (version.uid, version.sequence))
+            return _conflict(commit, None if version is None else (version.uid, version.sequence))
         self._commits[entry.job_id] = commit
         self._versions[entry.job_id] = RowVersion(entry.uid, commit.sequence, commit.document is None)
         if commit.definition is not None:
@@ -208,6 +229,50 @@ class Group:
         if self._batches or self._drops_all or len(self._confirmed) >= MAX_CONFIRMED:
             self._dropped = tuple(self._confirmed)
             put_rows(self._connection, DROP_BATCHES, self._dropped)
+
+
+class _KeptAnswers:
+    """What a group adds of answers to repeated requests, and the jobs whose lives it ends."""
+
+    def __init__(self) -> None:
+        self._added: dict[tuple[str, str], Remembered] = {}
+        self._ended: set[str] = set()
+
+    def add(self, remembered: Remembered) -> None:
+        """Keeps an answer."""
+        self._added[remembered.scope, remembered.key] = remembered
+
+    def end(self, job_id: str) -> None:
+        """An answer of a life that ends must not be given to a later one."""
+        self._ended.add(job_id)
+        self._added = {place: one for place, one in self._added.items() if one.job_id != job_id}
+
+    def flush(self, connection: sqlite3.Connection) -> None:
+        """Writes them into the open transaction; those that are older than a day are dropped."""
+        put_rows(connection, DROP_REMEMBERED, [(job_id,) for job_id in self._ended])
+        if not self._added:
+            return
+        put_rows(connection, PUT_REMEMBERED, [_row_of(kept) for kept in self._added.values()])
+        newest = max(kept.created_at for kept in self._added.values())
+        connection.execute(PRUNE_REMEMBERED, (newest - DAY,))
+
+
+def _row_of(kept: Remembered) -> tuple[object, ...]:
+    return kept.scope, kept.key, kept.created_at, kept.digest, kept.answer, kept.job_id
+
+
+def _conflict(commit: Commit, stored: tuple[str, object] | None) -> StoreConflict:
+    """Why `commit` is refused over the `stored` uid and sequence; None: the store has no such job."""
+    job_id, expected = commit.entry.job_id, commit.expected
+    if expected == NOTHING:
+        return StoreConflict(f"Job {job_id} is in the store already, or was: load it.")
+    if stored is None:
+        return StoreConflict(f"Job {job_id} is not in the store: expected at sequence {expected}.")
+    uid, sequence = stored
+    return StoreConflict(
+        f"Job {job_id} (life {uid}) is at sequence {sequence}, not at {expected} of life {commit.entry.uid}: "
+        "another writer was first. Load it again."
+    )
 
 
 def _jobs_of(writes: Sequence[Write]) -> set[str]:

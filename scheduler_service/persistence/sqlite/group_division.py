@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from scheduler_service.domain.effects import Delivery
-from scheduler_service.persistence.common.writes import Settle
-from scheduler_service.persistence.sqlite.commit_group import Write
+from scheduler_service.persistence.sqlite.commit_group import Settle, Write
 from scheduler_service.ports.state import Commit
 
 GROUP_BYTES = 4 << 20

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from scheduler_service.domain.moments import Due
-from scheduler_service.persistence.common.writes import PackedBatch
+from scheduler_service.persistence.common.packing import PackedBatch
 from scheduler_service.persistence.sqlite.folder import write_private
 from scheduler_service.persistence.sqlite.row_versions import RowVersion, find_row_versions, write_jobs
 from scheduler_service.persistence.sqlite.rows import batch_row

@@ -51,7 +51,7 @@ LEASE_CHANGES = (
     "CREATE INDEX parts_changed ON parts (part_id) WHERE changes <> '' AND state <> 2",
 )
 """`expires`: the end of the queue timeout of a part that nobody has claimed yet. `changes`: those of its
-leases that its job has not accepted (`common.writes`), `serial` the number of all.
+leases that its job has not accepted (`common.packing`), `serial` the number of all.
 """
 
 FIRST_CLAIM = ("ALTER TABLE parts ADD COLUMN claimed_at INTEGER",)

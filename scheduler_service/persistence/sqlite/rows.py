@@ -13,7 +13,7 @@ import msgspec
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
-from scheduler_service.persistence.common.writes import pack, unpack_records
+from scheduler_service.persistence.common.packing import pack, unpack_records
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import StoredJob

@@ -139,11 +139,6 @@ DROP_BATCHES = _drop_pairs("unwritten", "sequence")
 PUT_REMEMBERED = _put_into(
     "remembered", ("scope", "key", "created_at", "digest", "answer", "job_id"), "answer"
 )
-ADD_REMEMBERED = (
-    "INSERT INTO remembered (scope, key, created_at, digest, answer, job_id) VALUES (?, ?, ?, ?, ?, ?) "
-    "ON CONFLICT (scope, key) DO UPDATE SET created_at = excluded.created_at, digest = excluded.digest, "
-    "answer = excluded.answer, job_id = excluded.job_id WHERE remembered.created_at < ?"
-)
 DROP_REMEMBERED = Shape("DELETE FROM remembered WHERE job_id IN (VALUES", 1, ")")
 PUT_META = Shape("INSERT OR REPLACE INTO meta (key, value) VALUES", 2)
 PRUNE_REMEMBERED = (

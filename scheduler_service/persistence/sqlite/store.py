@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -12,21 +12,23 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.persistence.common.fault_points import FaultPoints
-from scheduler_service.persistence.common.writes import CLOCK_SKEW, StoreWrites, Written, read_deliveries
+from scheduler_service.persistence.common.packing import read_deliveries
 from scheduler_service.persistence.queues.sql_queues import SqlQueues
+from scheduler_service.persistence.sql.kept_answers import recall, remember_first
 from scheduler_service.persistence.sqlite.catalogue import SqliteCatalogue
-from scheduler_service.persistence.sqlite.commit_group import Step
+from scheduler_service.persistence.sqlite.commit_group import Forget, Keep, Settle, Step, Written
 from scheduler_service.persistence.sqlite.files import Files, open_files, open_memory
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.journal import OnDamagedPage
-from scheduler_service.persistence.sqlite.kept_answers import add_first
 from scheduler_service.persistence.sqlite.reader import Reader
 from scheduler_service.persistence.sqlite.rows import read_batch, select, select_page
 from scheduler_service.persistence.sqlite.writer import OnTrouble, Writer
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.state import OpenJob, Remembered, StoredJob
+from scheduler_service.ports.state import Commit, OpenJob, Remembered, Settlement, StoredJob
+from scheduler_service.telemetry.metrics.samples import Sample
 
+CLOCK_SKEW = "clock_skew"
 _DROP_CONFIRMED = Written((), at_once=True)
 
 Found = TypeVar("Found")
@@ -38,7 +40,7 @@ def _owns_all(_: str) -> bool:
     return True
 
 
-class SqliteStateStore(StoreWrites[Writer]):
+class SqliteStateStore:
     """`ports.state.OpenStore`, which documents the methods, over a folder or over memory alone.
 
     Several processes may have a folder open, each with the jobs that it `owns`: it alone commits their turns
@@ -61,15 +63,7 @@ class SqliteStateStore(StoreWrites[Writer]):
         self.boot = files.boot
         self.node_id = files.node_id
         self.files = files
-        super().__init__(
-            Writer(
-                files=files,
-                size=size,
-                faults=faults,
-                loop=loop,
-                on_trouble=on_trouble,
-            )
-        )
+        self.writer = Writer(files=files, size=size, faults=faults, loop=loop, on_trouble=on_trouble)
         self._reader = Reader(files=files, connection=files.reading, name="state-reader", loop=loop)
         # Lists may search all jobs: the load of a turn must not wait for one.
         self._lister = Reader(files=files, connection=files.listing, name="state-lister", loop=loop)
@@ -118,6 +112,36 @@ class SqliteStateStore(StoreWrites[Writer]):
         loop = asyncio.get_running_loop()
         return cls(files=files, size=size, faults=faults, loop=loop, on_trouble=on_trouble, owns=owns)
 
+    @property
+    def commits_waiting(self) -> int:
+        return self.writer.waiting
+
+    def samples(self, *, is_away: bool = False) -> Iterable[Sample]:
+        """Figures of the writer's groups."""
+        return self.writer.groups.samples(is_away=is_away)
+
+    def commit(self, commit: Commit) -> Awaitable[None]:
+        return self.writer.put(commit, may_wait=commit.may_wait)
+
+    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
+        verdicts = await self.writer.put_all(commits)
+        return [verdict if isinstance(verdict, StoreError) else None for verdict in verdicts]
+
+    def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
+        return self.writer.put(Settle(tuple(settlements)))
+
+    def remember(self, remembered: Remembered) -> Awaitable[None]:
+        return self.writer.put(remembered)
+
+    def written(self, keys: Sequence[tuple[str, int]]) -> Awaitable[None]:
+        return self.writer.put(Written(tuple(keys)))
+
+    def forget(self, job_id: str) -> Awaitable[bool]:
+        return self.writer.put(Forget(job_id))
+
+    def save_clock_skew(self, skew: int) -> Awaitable[None]:
+        return self.writer.put(Keep(CLOCK_SKEW, skew))
+
     async def load(self, job_id: str) -> StoredJob | None:
         return await self._reader.load(job_id)
 
@@ -125,17 +149,10 @@ class SqliteStateStore(StoreWrites[Writer]):
         return await self._reader.definition(uid, revision)
 
     async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
-        text = (
-            "SELECT scope, key, digest, answer, created_at, job_id FROM remembered "
-            "WHERE scope = ? AND key = ? AND created_at >= ?"
-        )
-        row = await self._reader.read(
-            lambda connection: connection.execute(text, (scope, key, since)).fetchone()
-        )
-        return None if row is None else Remembered(*row)
+        return await self._reader.select(partial(recall, scope=scope, key=key, since=since))
 
     def remember_first(self, remembered: Remembered, since: int) -> Awaitable[bool]:
-        return self._run(partial(add_first, dialect=self.writer.dialect, kept=remembered, since=since))
+        return self._run(partial(remember_first, dialect=self.writer.dialect, kept=remembered, since=since))
 
     async def due_wall(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
         return await self._due("due_wall", before, limit, after)

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
 from scheduler_service.persistence.common.group_figures import Verdict
 from scheduler_service.persistence.common.write_thread import Weights, WriteThread
-from scheduler_service.persistence.common.writes import not_written, outcome_unknown
 from scheduler_service.persistence.sql.sqlite import SqliteDialect, driver_error
 from scheduler_service.persistence.sqlite.commit_group import BatchKey, Group, Write
 from scheduler_service.persistence.sqlite.files import Files
 from scheduler_service.persistence.sqlite.group_division import LARGE_GROUP_BYTES, divide, weigh
 from scheduler_service.persistence.sqlite.row_versions import RowVersions
 from scheduler_service.persistence.sqlite.rows import LARGE_BYTES
+from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 
 # Errors of one write's values, not of the file: the other writes of the group may go on.
 _ONE_WRITES_FAULT = (
@@ -70,8 +70,12 @@ class Writer:
             weights=Weights(weigh, LARGE_BYTES, LARGE_GROUP_BYTES),
         )  # fmt: skip
         self.put, self.put_all = self._thread.put, self._thread.put_all
-        self.count_waiting = lambda: self._thread.waiting
         self.groups = self._thread.groups
+
+    @property
+    def waiting(self) -> int:
+        """About how many calls of `put` and `put_all` are not in a group yet."""
+        return self._thread.waiting
 
     async def close(self) -> None:
         """Writes what was put in; ends the thread, and leaves the file open. A second call waits with it."""
@@ -126,7 +130,7 @@ class Writer:
         if hits_all:
             self._trouble = error
         if hits_all or len(writes) == 1:
-            return [not_written(self._place, error) for _ in writes]
+            return [_not_written(self._place, error) for _ in writes]
         # One of them cannot be stored: halving finds it, and the others are written.
         half = len(writes) // 2
         return self._write(writes[:half]) + self._write(writes[half:])
@@ -145,7 +149,7 @@ class Writer:
             self._roll_back()
             if not known:
                 self._row_versions.clear()
-            fail = not_written if known else outcome_unknown
+            fail = _not_written if known else _outcome_unknown
             return [
                 verdict if isinstance(verdict, Exception) else fail(self._place, error)
                 for verdict in verdicts
@@ -166,3 +170,13 @@ class Writer:
     def _after(self, point: FaultPoint) -> None:
         if self._faults is not None:
             self._faults.after(point)
+
+
+def _not_written(place: str, error: Exception) -> StoreUnavailable:
+    """A write to the store at `place` failed before it could have an effect."""
+    return StoreUnavailable(f"Nothing was written to {place}: {error}.")
+
+
+def _outcome_unknown(place: str, error: Exception) -> StoreUncertain:
+    """A write failed after it may have been made durable."""
+    return StoreUncertain(f"Whether {place} holds the write is unknown: {error}. Load before you write.")

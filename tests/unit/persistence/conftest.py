@@ -14,6 +14,7 @@ from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.state import OpenStore
 from tests.redis_server import APPENDING, RedisServer
+from tests.unit.persistence.queue_bench import Bench
 from tests.unit.persistence.servers import command, make_database, mariadb_server, postgres_server
 from tests.unit.persistence.sql_cluster.cluster_store import ClusterStore
 
@@ -74,6 +75,13 @@ async def opened(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[OpenStore]:
     async with opened(request, tmp_path) as store:
         yield store
+
+
+@pytest.fixture(params=["sqlite file", "sqlite memory", "sql cluster, postgresql"])
+async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
+    """Queues over each way in which a store runs their statements."""
+    async with opened(request, tmp_path) as store:
+        yield Bench(store)
 
 
 @pytest.fixture(scope="session")

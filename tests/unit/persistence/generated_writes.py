@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.persistence.common.writes import Forget, Keep, Settle, StoreWrite, Written
+from scheduler_service.persistence.sqlite.commit_group import Forget, Keep, Settle, Write, Written
 from scheduler_service.ports.state import Remembered, Settlement
 from tests.unit.persistence.samples import batch, commit, delivery
 
@@ -15,7 +15,7 @@ numbers = st.integers(0, 3)
 
 
 @st.composite
-def turns(draw: st.DrawFn) -> StoreWrite:
+def turns(draw: st.DrawFn) -> Write:
     """A turn that may or may not be expected, with any of its parts."""
     job_id, is_last, number = draw(jobs), draw(st.booleans()), draw(numbers)
     remembered = Remembered(
@@ -42,7 +42,7 @@ settlements = st.builds(
     numbers,
     st.booleans(),
 )
-writes: st.SearchStrategy[StoreWrite] = st.one_of(
+writes: st.SearchStrategy[Write] = st.one_of(
     turns(),
     turns(),
     settlements,

@@ -1,7 +1,5 @@
 """What the queues of every store keep of claims and lost leases, and of queue timeouts (SPEC section 13)."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,19 +14,12 @@ from scheduler_service.domain.parts import (
     end_of_unclaimed,
     write_part_id,
 )
-from tests.unit.persistence.conftest import OPENERS, PARTIAL_OPENERS, opened
 from tests.unit.persistence.queue_bench import DONE, REQUEST, Bench
 
 pytestmark = pytest.mark.anyio
 CLAIM = LeaseChange(1, "a", 5)
 LOSS = LeaseChange(2, "a", 60_005, is_lost=True)
 AGAIN = LeaseChange(3, "b", 70_005)
-
-
-@pytest.fixture(params=[*OPENERS, *PARTIAL_OPENERS])
-async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
-    async with opened(request, tmp_path) as store:
-        yield Bench(store)
 
 
 async def publish(bench: Bench, at: int = 0, **options: Any) -> PartName:

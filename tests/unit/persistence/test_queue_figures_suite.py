@@ -1,7 +1,5 @@
 """What readers see of the queues of every store: depth, age, and who holds what (SPEC section 13)."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,18 +7,11 @@ import pytest
 from scheduler_service.domain.effects import PublishParts, WithdrawParts
 from scheduler_service.domain.leases import QueueFigures, QueueQuery
 from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
-from tests.unit.persistence.conftest import OPENERS, PARTIAL_OPENERS, opened
 from tests.unit.persistence.queue_bench import DONE, REQUEST, Bench
 
 pytestmark = pytest.mark.anyio
 ALL = QueueQuery("default", None, "", 50)
 WORK = QueueQuery("default", "work", "", 50)
-
-
-@pytest.fixture(params=[*OPENERS, *PARTIAL_OPENERS])
-async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
-    async with opened(request, tmp_path) as store:
-        yield Bench(store)
 
 
 async def publish_to(bench: Bench, queue: str, tenant: str = "default", **options: Any) -> None:

@@ -1,7 +1,5 @@
 """What the queues of every store promise: who gets what, and how long (SPEC section 13)."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -9,23 +7,9 @@ import pytest
 from scheduler_service.domain.effects import PublishParts, ReconfigureParts, WithdrawParts
 from scheduler_service.domain.leases import Claim, EndedPart, Freeing
 from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueOptions, write_part_id
-from scheduler_service.ports.state import OpenStore
-from tests.unit.persistence.conftest import OPENERS, PARTIAL_OPENERS, opened
 from tests.unit.persistence.queue_bench import DONE, REQUEST, Bench
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(params=[*OPENERS, *PARTIAL_OPENERS])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Any]:
-    """Every store but for what one forgets of completions: several shards forget it later, each by itself."""
-    async with opened(request, tmp_path) as store:
-        yield store
-
-
-@pytest.fixture
-def bench(store: OpenStore) -> Bench:
-    return Bench(store)
 
 
 async def test_a_part_is_in_one_hand(bench: Bench) -> None:
@@ -180,7 +164,6 @@ async def are_known(bench: Bench, leases: list[str]) -> list[bool | EndedPart]:
     return [await bench.queues.complete(lease, DONE, 1) for lease in leases]
 
 
-@pytest.mark.parametrize("store", OPENERS, indirect=True)
 async def test_completions_are_known_for_a_day(bench: Bench) -> None:
     """With the first one that comes later than that they are forgotten: the store does not grow for ever."""
     day = 24 * 3_600_000
@@ -190,7 +173,6 @@ async def test_completions_are_known_for_a_day(bench: Bench) -> None:
     assert await are_known(bench, leases) == [False, True, True, True]
 
 
-@pytest.mark.parametrize("store", OPENERS, indirect=True)
 async def test_so_many_completions_are_known(bench: Bench) -> None:
     """The newest ones: an instance that completes very many within a day does not fill the store."""
     cast("Any", bench.queues).max_completions = 2

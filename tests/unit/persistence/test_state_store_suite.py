@@ -14,6 +14,7 @@ from scheduler_service.hosts.tasks import LightTasks
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable
 from scheduler_service.ports.state import NOTHING, OpenStore, Remembered, Settlement
+from tests.unit.persistence.conftest import OPENERS, PARTIAL_OPENERS
 from tests.unit.persistence.samples import RECORDS, batch, commit, delivery
 
 pytestmark = pytest.mark.anyio
@@ -305,6 +306,7 @@ async def test_an_answer_is_recalled_for_a_day(store: OpenStore) -> None:
     assert await store.recall("trigger", "key", 0) == of_turn
 
 
+@pytest.mark.parametrize("store", [*OPENERS, *PARTIAL_OPENERS], indirect=True)
 async def test_the_first_of_a_key_stays(store: OpenStore) -> None:
     """Until it is older than is asked for; of several at one moment one is kept (SPEC section 10)."""
     some = [Remembered("operations/a", "key", b"", b"%d" % n, created_at=1_000) for n in range(5)]

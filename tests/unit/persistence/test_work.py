@@ -16,9 +16,8 @@ from msgspec.structs import replace
 
 from scheduler_service.domain.moments import MINUTE, Due
 from scheduler_service.persistence.common.fault_points import FaultPoint
-from scheduler_service.persistence.common.writes import Written
 from scheduler_service.persistence.sql.sqlite import SqliteDialect
-from scheduler_service.persistence.sqlite.commit_group import BatchKey, Group, Write
+from scheduler_service.persistence.sqlite.commit_group import BatchKey, Group, Write, Written
 from scheduler_service.persistence.sqlite.row_versions import RowVersions
 from scheduler_service.persistence.sqlite.rows import MAX_PREFETCHED_BYTES
 from scheduler_service.persistence.sqlite.schema import upgrade

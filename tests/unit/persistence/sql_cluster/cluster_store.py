@@ -29,6 +29,7 @@ class ClusterStore:
         self.queues = SqlQueues(dialect=database.dialect, write=database.write_apart, read=database.read)
         self.registry = SqlSharedRegistry(database=database)
         self.rates = SqlRates(database=database)
+        self.recall, self.remember_first = self.shared.recall, self.shared.remember_first
 
     async def commit(self, commit: Commit) -> None:
         await self.shared.claim(claim_of(commit, holder=ONE, at=0, expected=commit.expected))

@@ -96,12 +96,13 @@ async def test_each_claim_of_a_group_has_its_own_verdict(store: ClusterStore) ->
     ends = await asyncio.gather(*(store.shared.claim(one) for one in claims), return_exceptions=True)
     assert {one.entry.job_id[:3] for one, end in zip(claims, ends, strict=True) if end} == {"hel"}
     assert sum(isinstance(end, StoreConflict) for end in ends) == 150
+    assert "'held0'" in str(ends[0])
     assert await store.shared.overdue(Now(7, 0), 500) == []
     assert len(await store.shared.overdue(Now(9, 0), 500)) == 250
     held = await store.shared.load("held0")
     assert held is not None
     assert (held.holder, held.state) == (TWO, b"")
-    assert await store.shared.definition("u149", 1) == b"{2}"
+    assert [await store.shared.definition(uid, 1) for uid in ("u149", "uid-held0")] == [b"{2}", None]
 
 
 async def test_claims_of_one_job_in_one_group_come_one_after_the_other(store: ClusterStore) -> None:
@@ -111,16 +112,6 @@ async def test_claims_of_one_job_in_one_group_come_one_after_the_other(store: Cl
     row = await store.shared.load("job")
     assert row is not None
     assert (row.sequence, row.holder, row.due.wall) == (5, ONE, 4)
-
-
-async def test_what_cannot_be_stored_fails_alone(store: ClusterStore) -> None:
-    """Writes that wait together are one transaction; a bad one does not take the others with it."""
-    bad = entry("bad", job_name=None)
-    claims = [TurnClaim(entry("a"), Due(), 0, 1, ONE, 1), TurnClaim(bad, Due(), 0, 1, ONE, 1)]
-    ends = await asyncio.gather(*(store.shared.claim(one) for one in claims), return_exceptions=True)
-    assert ends[0] is None
-    assert isinstance(ends[1], Exception)
-    assert await store.catalogue.get("a") is not None
 
 
 async def test_a_damaged_delivery_holds_up_none_behind_it(store: ClusterStore) -> None:

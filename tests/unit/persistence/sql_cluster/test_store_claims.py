@@ -41,20 +41,6 @@ async def take_all(store: ClusterStore, claims: Sequence[TurnClaim]) -> list[obj
     return list(found)
 
 
-async def test_each_claim_has_its_own_verdict(store: ClusterStore) -> None:
-    """New, followed, and lost; a claim is taken from what was read alone, whoever holds the job."""
-    first = [claim(name, 0, 7, holder=TWO) for name in ("next", "lost")]
-    assert await take_all(store, [*first, claim("own", 0, 7)]) == [None] * 3
-    claims = [claim("lost", 1, 8), claim("new", 0, 1), claim("next", 7, 8), claim("own", 1, 8)]
-    verdicts = await take_all(store, claims)
-    assert [type(one) for one in verdicts] == [StoreConflict, type(None), type(None), StoreConflict]
-    assert "'lost'" in str(verdicts[0])
-    for name, sequence, holder in (("lost", 7, TWO), ("new", 1, ONE), ("next", 8, ONE), ("own", 7, ONE)):
-        row = await store.shared.load(name)
-        assert row is not None
-        assert (row.sequence, row.holder) == (sequence, holder), name
-
-
 async def test_claims_of_one_creation_are_one_transaction(store: ClusterStore) -> None:
     """Those that find no row are taken with all that they bring; of others nothing is written."""
     await take_all(store, [claim("there", 0, 7, definition=b"old", state=b"state")])
@@ -120,15 +106,6 @@ async def test_jobs_whose_actor_has_taken_no_turn_are_found(store: ClusterStore)
     assert await find((300, "c"), 899, 9) == []
 
 
-async def test_what_cannot_be_stored_is_refused_alone(store: ClusterStore) -> None:
-    """The others of its creation are there."""
-    claims = [claim(f"j{number}", NOTHING, 1) for number in range(5)]
-    claims[2] = claim("j2", NOTHING, 1, entry=entry("j2", job_name=None))
-    verdicts = await store.shared.claim_all(claims)
-    assert isinstance(verdicts[2], StoreUnavailable)
-    assert [*verdicts[:2], *verdicts[3:]] == [None] * 4
-
-
 async def test_two_creations_of_the_same_jobs_share_them(postgres_url: str) -> None:
     """In opposite orders, both transactions open at once."""
     stores = [await ClusterStore.open(postgres_url), await ClusterStore.open(postgres_url)]
@@ -155,17 +132,6 @@ async def test_all_that_an_entry_says_is_written(store: ClusterStore) -> None:
         row = await store.shared.load("a")
         assert row is not None
         assert (row.entry, row.due) == (one, due)
-
-
-async def test_what_a_lost_claim_brings_is_not_written(store: ClusterStore) -> None:
-    """No definition and no state; of those that are taken all of them."""
-    await take_all(store, [claim("lost", 0, 7, holder=TWO)])
-    brought = {"definition": b"{}", "state": b"state"}
-    await take_all(store, [claim("lost", 1, 8, **brought), claim("taken", 0, 8, **brought)])
-    assert await store.shared.definition("uid-lost", 1) is None
-    assert await store.shared.definition("uid-taken", 1) == b"{}"
-    rows = [await store.shared.load(name) for name in ("lost", "taken")]
-    assert [row.state for row in rows if row is not None] == [b"", b"state"]
 
 
 async def test_a_job_that_is_destroyed_rings_no_more(store: ClusterStore) -> None:
@@ -325,15 +291,3 @@ REFUSAL = (
     "CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON jobs DEFERRABLE INITIALLY DEFERRED "
     "FOR EACH ROW EXECUTE FUNCTION refuse()",
 )
-
-
-async def test_one_node_is_the_first_of_a_key(store: ClusterStore) -> None:
-    """Of several at one moment; it stays until it is older than is asked for (SPEC section 10)."""
-    some = [Remembered("operations/a", "key", b"", b"%d" % n, created_at=NOW) for n in range(5)]
-    kept = await asyncio.gather(*(store.shared.remember_first(one, NOW) for one in some))
-    assert kept.count(True) == 1
-    assert await store.shared.recall("operations/a", "key", NOW) == some[kept.index(True)]
-    later = msgspec.structs.replace(some[0], answer=b"later", created_at=NOW + 5)
-    assert not await store.shared.remember_first(later, NOW)
-    assert await store.shared.remember_first(later, NOW + 1)
-    assert await store.shared.recall("operations/a", "key", NOW) == later

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.persistence.common.writes import Forget, Written
 from scheduler_service.persistence.sql.sqlite import SqliteDialect
-from scheduler_service.persistence.sqlite.commit_group import BatchKey, Group, Write
+from scheduler_service.persistence.sqlite.commit_group import BatchKey, Forget, Group, Write, Written
 from scheduler_service.persistence.sqlite.row_versions import RowVersions
 from scheduler_service.persistence.sqlite.schema import upgrade
 from scheduler_service.persistence.sqlite.store import SqliteStateStore

@@ -3,8 +3,7 @@
 from msgspec.structs import replace
 
 from scheduler_service.domain.wire import OutboundRequest
-from scheduler_service.persistence.common.writes import Settle, Written
-from scheduler_service.persistence.sqlite.commit_group import Write
+from scheduler_service.persistence.sqlite.commit_group import Settle, Write, Written
 from scheduler_service.persistence.sqlite.group_division import GROUP_BYTES, divide, weigh
 from scheduler_service.ports.state import Settlement
 from tests.unit.persistence.samples import commit, delivery

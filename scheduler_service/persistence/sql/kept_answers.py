@@ -1,0 +1,56 @@
+"""Answers that repeated requests are given again: their table, the same in all stores, and its statements."""
+
+import msgspec
+import sqlalchemy as sa
+
+from scheduler_service.persistence.sql.dialect import Dialect
+from scheduler_service.persistence.sql.expressions import Row, Upsert, bounded_text, overwrite
+from scheduler_service.persistence.sql.job_tables import metadata
+from scheduler_service.ports.state import Remembered
+
+remembered = sa.Table(
+    "remembered",
+    metadata,
+    sa.Column("scope", bounded_text(300), primary_key=True),
+    sa.Column("key", bounded_text(1_000), primary_key=True),
+    sa.Column("created_at", sa.BigInteger, nullable=False),
+    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("answer", sa.LargeBinary, nullable=False),
+    sa.Column("job_id", bounded_text(260), nullable=False),
+)
+sa.Index("remembered_created", remembered.c.created_at)
+sa.Index("remembered_job", remembered.c.job_id)
+
+ANSWERS = Upsert(
+    table=remembered,
+    columns=Remembered.__struct_fields__,
+    key=("scope", "key"),
+    changes=overwrite(*Remembered.__struct_fields__[2:]),
+)
+_row = remembered.c
+_OF_KEY = (_row.scope == sa.bindparam("scope"), _row.key == sa.bindparam("key"))
+_RECALL = sa.select(*(_row[name] for name in Remembered.__struct_fields__)).where(
+    *_OF_KEY, _row.created_at >= sa.bindparam("since")
+)
+
+
+def recall(connection: sa.Connection, scope: str, key: str, since: int) -> Remembered | None:
+    """The answer kept under this key since `since` (wall ms)."""
+    row = connection.execute(_RECALL, {"scope": scope, "key": key, "since": since}).first()
+    return None if row is None else Remembered(*row)
+
+
+def remember_first(connection: sa.Connection, dialect: Dialect, kept: Remembered, since: int) -> bool:
+    """Writes it in the open transaction; False: one of its key was kept at `since` or later, and stays."""
+    row = msgspec.structs.asdict(kept)
+    is_older = _row.created_at < since
+    insert = dialect.insert(remembered).values(row)
+    statement = insert.on_conflict_do_update(
+        index_elements=list(remembered.primary_key), set_=row, where=is_older
+    )
+    return connection.execute(statement.returning(_row.key)).first() is not None
+
+
+def answer_of(kept: Remembered) -> Row:
+    """The row of an answer."""
+    return msgspec.structs.astuple(kept)
