@@ -76,11 +76,8 @@ class ActorClient:
 
     async def ring(self, job_id: str) -> None:
         """Delivers AlarmRang to the job; by the sidecar within 5 s. Raises StoreError."""
-        command = Command(AlarmRang())
-        if await self._take_here(job_id, command) is not None:
-            return
-        message = write_ask(command)
-        read_reply(await self._sidecar.invoke(job_id, message, timeout_seconds=RING_TIMEOUT_SECONDS))
+        if await self._take_here(job_id, Command(AlarmRang())) is None:
+            await self.load(job_id)
 
     async def create_all(self, definitions: Sequence[Definition], owner: str) -> Sequence[Reply | StoreError]:
         """Takes the turn Created for each, an error for its reply; those of one job in order.

@@ -237,6 +237,23 @@ async def test_a_destroyed_job_leaves_memory_and_rings_no_more() -> None:
     assert await house.host.read("job") is None
 
 
+async def test_an_attempt_runs_out_of_time_in_a_later_step() -> None:
+    """An answer in between leaves the limit where it was."""
+    house = await House().start()
+    await house.create(timeoutSeconds=5, request=[{"url": f"{URL}/first"}, {"url": URL}])
+    house.sender.hold(f"{URL}/first")
+    house.sender.hold(URL)
+    await house.trigger()
+    await house.advance(3_000)
+    house.sender.release(f"{URL}/first")
+    await house.settle()
+    assert len(house.sender.requests) == 2
+    await house.advance(1_900)
+    assert house.executions() == {1: State.PROCESSING}
+    await house.advance(200)
+    assert house.executions() == {1: State.TERMINATED}
+
+
 async def test_draining_lets_what_runs_end_and_starts_nothing() -> None:
     """On SIGTERM: no firing any more, what runs may end, then history and store are closed in this order."""
     house = await House().start()
