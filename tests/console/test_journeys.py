@@ -174,7 +174,7 @@ def test_a_part_that_is_stuck_is_freed(
     console: Console, service: ConsoleService, started: Starter, clicks: Clicks
 ) -> None:
     """Which instance holds it stands in its queue; another one may claim it then."""
-    started.job("films", {"url": "queue://films", "leaseSeconds": 600})
+    started.job("films", {"url": "queue://films", "leaseSeconds": 600, "unexpectedRetryDelaySeconds": 0})
     execution = started.run("films")
     with service.caller() as client:
         claim = {"instanceId": "worker-7", "max": 1, "waitSeconds": 10}

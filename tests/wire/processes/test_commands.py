@@ -397,14 +397,14 @@ def test_events_are_printed_as_they_come(terminal: Terminal) -> None:
     terminal.done("events", "--timeout", "1")  # from now on they are kept for some minutes
     job = terminal.make()
     terminal.done("jobs", "trigger", job, "--wait")
-    printed = terminal.done("events", "--job", job, "--after", "0-1", "--timeout", "2", "-o", "json").out
+    printed = terminal.done("events", "--job", job, "--after", "0-1", "--timeout", "1", "-o", "json").out
     found = [json.loads(line) for line in printed.splitlines()]
     assert [one["kind"] for one in found] == ["gap", "jobCreated", "started", "finalSucceed"]
-    last = terminal.done("events", "--job", job, "--after", found[2]["id"], "--timeout", "2").out
+    last = terminal.done("events", "--job", job, "--after", found[2]["id"], "--timeout", "1").out
     assert last.split()[2:] == ["finalSucceed", f"{job}#1"]
-    labelled = terminal.done("events", "--label", "no:body", "--after", found[2]["id"], "--timeout", "2")
+    labelled = terminal.done("events", "--label", "no:body", "--after", found[2]["id"], "--timeout", "1")
     assert labelled.out == ""
-    wrong = terminal.enter("events", "--event", "nothing", "--timeout", "2")
+    wrong = terminal.enter("events", "--event", "nothing", "--timeout", "1")
     assert wrong.code == 2
     assert "--event" in wrong.err
 

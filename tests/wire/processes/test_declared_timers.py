@@ -90,9 +90,9 @@ def instance(name: str) -> Iterator[Instance]:
 
 
 @contextmanager
-def scheduler(data: Path, *further: str) -> Iterator[httpx.Client]:
+def scheduler(data: Path, *further: str, **environ: str) -> Iterator[httpx.Client]:
     """A scheduler on `data`, killed at the end as a crash would."""
-    with serve(data, *further) as process:
+    with serve(data, *further, **environ) as process:
         with httpx.Client(base_url=process.wait_for_url(), trust_env=False, timeout=30) as client:
             yield client
         process.send(signal.SIGKILL)
@@ -178,13 +178,10 @@ def test_declared_jobs_outlive_a_crash_and_follow_edits(enter: Terminal, tmp_pat
             assert job(client)["state"] == "paused"
 
 
-def test_calls_go_to_an_instance_that_takes_them(
-    enter: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_calls_go_to_an_instance_that_takes_them(enter: Terminal, tmp_path: Path) -> None:
     """One drains, one has left, one is there; with nobody left it is `no_instance` (SPEC section 13)."""
-    monkeypatch.setenv("PUNCTUAL_SERVICES__WAIT_SECONDS", "1")
     with (
-        scheduler(tmp_path / "data") as client,
+        scheduler(tmp_path / "data", PUNCTUAL_SERVICES__WAIT_SECONDS="1") as client,
         instance("a") as draining,
         instance("b") as gone,
         instance("c") as there,

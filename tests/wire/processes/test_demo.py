@@ -48,7 +48,7 @@ def test_a_crash_is_shown_and_survived(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_a_demo_that_ends_in_the_middle_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     """Neither a process nor a file; it ends with 0."""
     with demo(tmp_path) as process:

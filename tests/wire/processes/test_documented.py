@@ -213,6 +213,7 @@ def test_the_examples_of_the_help_run(terminal: Terminal, example: str) -> None:
     terminal.enter("jobs", "delete", "nightly")
 
 
+@pytest.mark.long
 def test_the_examples_that_start_a_service_run(tmp_path: Path) -> None:
     """`punctual serve` and `punctual db` as their help shows them; README's demo is `punctual demo`."""
     own = {example.split()[1]: example for example in examples() if example.startswith(OWN_PROCESS)}
