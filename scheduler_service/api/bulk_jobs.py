@@ -1,8 +1,7 @@
 """Many definitions at once: each is created, updated or refused on its own (SPEC section 10)."""
 
-import asyncio
-from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -14,13 +13,10 @@ from scheduler_service.api.bodies import read_each, read_items
 from scheduler_service.api.definitions import (
     CheckedDefinition,
     DefinitionChecks,
-    UncheckedDefinition,
     find_refused_names,
     id_of,
-    read_unchecked,
     warn_of_names,
 )
-from scheduler_service.api.dependencies import Offload
 from scheduler_service.api.job_commands import keep_creator, read_owner, run_command
 from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.responses import (
@@ -101,15 +97,11 @@ class _BulkJobs:
 
     async def create(self) -> list[Result]:
         """Creates the jobs; the results are in order. Raises ApiProblem where nothing was created."""
-        indexes = range(len(self._texts))
-        if self._deps.offload is None:
-            await self._create(indexes)
-        else:
-            await self._share(self._deps.offload)
+        await self._create()
         if self._fault is not None:  # one request, however many of its items
             count_fault(self._deps.store_faults, self._fault)
         await self._warn_of_names()
-        return [self._results[index] for index in indexes]
+        return [self._results[index] for index in range(len(self._texts))]
 
     async def _warn_of_names(self) -> None:
         """Adds the warnings about host names, which are looked up once for the whole array."""
@@ -120,32 +112,12 @@ class _BulkJobs:
                 found = await warn_of_names(self._texts[index], refused)
                 result["warnings"] = [*result["warnings"], *map(write_flaw, found)]
 
-    async def _share(self, offload: Offload) -> None:
-        """Offers other processes their jobs, and creates its own at the same time."""
-        found = await work_by_size(len(self._raw), self._read_unchecked)
-        self._is_json = True
-        indexes = _find_others(found, offload)
-        rest = sorted(set(range(len(found))).difference(indexes.values()))
-        texts = {job_id: found[index].text for job_id, index in indexes.items()}
-        await asyncio.gather(self._offer(offload, texts, indexes), self._create(rest))
-
-    def _read_unchecked(self) -> list[UncheckedDefinition]:
-        values, by = read_each(self._raw, self._texts), self._request.creator
-        return [read_unchecked(by, text, value) for text, value in zip(self._texts, values, strict=True)]
-
-    async def _offer(self, offload: Offload, texts: Mapping[str, bytes], indexes: Mapping[str, int]) -> None:
-        for job_id, reply in (await offload.offer(texts, self._owner)).items():
-            # What follows a conflict needs the checked definition, which `_create` makes.
-            if not _is_conflict(reply):
-                self._results[indexes[job_id]] = self._conclude(job_id, reply)
-        await self._create([index for index in indexes.values() if index not in self._results])
-
-    async def _create(self, indexes: Sequence[int]) -> None:
-        """Checks the definitions at `indexes` and creates them, in groups that memory has room for."""
+    async def _create(self) -> None:
+        """Checks the definitions and creates them, in groups that memory has room for."""
         valid: list[tuple[int, CheckedDefinition]] = []
         slices, weight = Slices(), 0
-        for index in indexes:
-            size = len(self._texts[index])
+        for index, text in enumerate(self._texts):
+            size = len(text)
             if slices.is_full(size):
                 await slices.rest(size)
             checked = await self._check(index)
@@ -228,16 +200,6 @@ class _BulkJobs:
 def _is_conflict(reply: Reply | StoreError) -> bool:
     """Whether the job exists with another definition."""
     return isinstance(reply, Refusal) and reply.code is RefusalCode.CONFLICT
-
-
-def _find_others(found: Sequence[UncheckedDefinition], offload: Offload) -> dict[str, int]:
-    """Jobs of other processes with their indexes; without ids that occur twice, whose order counts."""
-    times = Counter(one.job_id for one in found)
-    return {
-        one.job_id: index
-        for index, one in enumerate(found)
-        if one.job_id is not None and times[one.job_id] == 1 and offload.is_elsewhere(one.job_id)
-    }
 
 
 def _accept(job_id: str, status: str, warnings: Sequence[Flaw]) -> Result:

@@ -1,7 +1,7 @@
 """From a posted body to a checked definition, with the text that is kept of it, and its warnings."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 from urllib.parse import urlsplit
@@ -139,22 +139,6 @@ class DefinitionChecks:
         return _conclude(raw, posted, self._lookup.complete(found)), compiled
 
 
-class UncheckedDefinition(msgspec.Struct, frozen=True, gc=False):
-    """A definition before any check: the id that it names, and the text that would be kept."""
-
-    job_id: str | None
-    text: bytes
-
-
-def read_unchecked(by: Creator, raw: bytes, value: object) -> UncheckedDefinition:
-    """The definition with the text `raw` and the value `value`, without checking it."""
-    if not isinstance(value, dict):
-        return UncheckedDefinition(None, raw)
-    added = _left_out(by, None, lambda name: value.get(name) is None)
-    job_id = value.get("jobId")
-    return UncheckedDefinition(job_id if isinstance(job_id, str) else None, add_members(raw, added))
-
-
 def id_of(raw: bytes) -> str | None:
     """`jobId` of a definition in JSON, if it is a string; nothing else of it is read."""
     try:
@@ -177,17 +161,18 @@ def _read_posted(by: Creator, raw: bytes, job_id: str | None) -> _Posted:
     get = members.get
     if job_id is None and get("creator", _NULL) != _NULL and get("creatorName", _NULL) != _NULL:
         return _Posted(None, members, {})
-    added = _left_out(by, job_id, lambda name: name not in members or bytes(members[name]) == b"null")
+    added = _left_out(by, job_id, members)
     if added:
         members |= {name: msgspec.Raw(text) for name, text in added.items()}
     return _Posted(job_id, members, added)
 
 
-def _left_out(by: Creator, job_id: str | None, is_absent: Callable[[str], bool]) -> dict[str, bytes]:
+def _left_out(by: Creator, job_id: str | None, members: Members) -> dict[str, bytes]:
     """The members that are absent and known from the path or the caller, as JSON."""
     known: dict[str, str] = {} if job_id is None else {"jobId": job_id}
     known |= {"creator": by.creator, "creatorName": by.name}
-    return {name: msgspec.json.encode(text) for name, text in known.items() if is_absent(name)}
+    absent = (name for name in known if bytes(members.get(name, _NULL)) == b"null")
+    return {name: msgspec.json.encode(known[name]) for name in absent}
 
 
 def _conclude(raw: bytes, posted: _Posted, found: CachedDefinition) -> CheckedDefinition:

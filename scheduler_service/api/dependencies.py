@@ -60,20 +60,6 @@ Returns those that are refused today, with the reason; answers within a moment, 
 """
 
 
-class Offload(Protocol):
-    """Worker processes, which create definitions that fit their compile caches without our check."""
-
-    def is_elsewhere(self, job_id: str) -> bool:
-        """Whether the shard of this job belongs to another process."""
-
-    async def offer(self, texts: Mapping[str, bytes], owner: str) -> Mapping[str, Reply | StoreError]:
-        """Takes the turn Created for definitions known there that have no warning; never raises StoreError.
-
-        `texts` maps each `jobId` to the text to keep; the jobs belong to the service `owner`, or to none. For
-        a job that the answer does not name, nothing was done.
-        """
-
-
 class HistoryReader(Protocol):
     """Reads the history, in wire form. All raise StoreUnavailable; lists raise CursorError."""
 
@@ -191,7 +177,6 @@ class ApiDependencies:
     - `events`: None: there is no event stream.
     - `alerts`: None: this service has no alerts.
     - `metrics`: None: they are off.
-    - `offload`: None: all jobs are in this process, or the host has no bulk offload.
     """
 
     deliver: Deliver
@@ -239,7 +224,6 @@ class ApiDependencies:
     nodes: Callable[[], Awaitable[Sequence[Mapping[str, object]]]] | None = None
     parts: Callable[[], Sequence[Mapping[str, object]]] = tuple
     standstills: Standstills = field(default_factory=Standstills)
-    offload: Offload | None = None
     events: EventFeed | None = None
     alerts: AlertReader | None = None
     find_unfit: Callable[[CatalogueEntry], Problem | None] = lambda _: None

@@ -279,7 +279,6 @@ class Container:
             store=self.processes.store,
             outbox=jobs,
             queues=self.services.queues,
-            offload=self.processes.offload,
             surroundings=base.surroundings,
             operations=self.operations,
             history=self.reads,

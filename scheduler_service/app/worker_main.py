@@ -235,8 +235,6 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
         store=own,
         history=writer,
         compile_text=compiler.stored,
-        compile_cache=compiler.compile_cache,
-        clock=clock,
         status=partial(_status_of, host, clock.now().wall - process_age(), telemetry),
     )
     _add_metrics(telemetry, host, writer, store, clock)

@@ -166,19 +166,6 @@ class RemoteShard:
         except StoreError as error:
             return [error] * len(definitions)
 
-    async def offer(self, texts: Sequence[bytes], owner: str) -> Sequence[Reply | StoreError | None]:
-        """For each the reply of its turn Created, or its error; None: nothing was done. Never raises.
-
-        Only definitions that the worker process recognizes (`engine.compile_cache`) are taken.
-        """
-        try:
-            answers = await self._call_once(rpc_methods.OFFER, CreateRequest(list(texts), owner))
-        except StoreUnavailable:
-            return [None] * len(texts)
-        except StoreError as error:
-            return [error] * len(texts)
-        return [None if answer is None else _reply_of(answer) for answer in answers]
-
     async def _call_once(self, method: Method[CreateRequest, Result], request: CreateRequest) -> Result:
         """The method's result. Raises StoreError, also for a fault there: it leaves open what was done."""
         try:

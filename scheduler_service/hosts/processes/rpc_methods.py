@@ -129,7 +129,6 @@ METRICS: Method[None, list[Sample]] = Method("metrics", None, list[Sample])
 # … jobs, …
 TAKE: Method[TakeRequest, bytes] = Method("take", TakeRequest, bytes)
 CREATE: Method[CreateRequest, list[bytes]] = Method("create", CreateRequest, list[bytes])
-OFFER: Method[CreateRequest, list[bytes | None]] = Method("offer", CreateRequest, list[bytes | None])
 FORGET: Method[str, bool] = Method("forget", str, bool)
 FLUSH: Method[None, None] = Method("flush", None, None)
 

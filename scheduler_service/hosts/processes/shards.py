@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -176,37 +176,6 @@ class Shards:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class BulkOffload:
-    """Offers definitions to the shards in which their jobs live: `remotes` are those from 1 on."""
-
-    def __init__(self, *, remotes: Sequence[RemoteShard], shard_of: ShardOf) -> None:
-        self._remotes = remotes
-        self._shard_of = shard_of
-
-    def is_elsewhere(self, job_id: str) -> bool:
-        """Whether the job lives in another process."""
-        return self._shard_of(job_id) > 0
-
-    async def offer(self, texts: Mapping[str, bytes], owner: str) -> Mapping[str, Reply | StoreError]:
-        """The replies to the turns Created of those that were taken, by `jobId`; never raises StoreError.
-
-        All shards are asked at once; the jobs belong to the service `owner`, or to none. Nothing was done for
-        jobs that the answer does not name.
-        """
-        job_ids = list(texts)
-        replies: dict[str, Reply | StoreError] = {}
-
-        async def offer(shard: int, positions: list[int]) -> None:
-            offered = [job_ids[position] for position in positions]
-            answers = await self._remotes[shard - 1].offer([texts[job_id] for job_id in offered], owner)
-            pairs = zip(offered, answers, strict=True)
-            replies.update((job_id, reply) for job_id, reply in pairs if reply is not None)
-
-        shards = positions_by_shard(job_ids, self._shard_of)
-        await asyncio.gather(*(offer(shard, positions) for shard, positions in shards.items()))
-        return replies
-
-
 class SharedStore:
     """The store as the service's own process uses it outside of turns.
 
@@ -235,7 +204,6 @@ class Processes(msgspec.Struct, frozen=True, kw_only=True):
     remotes: Sequence[RemoteShard]
     store: ServiceStore
     shard_of: ShardOf
-    offload: BulkOffload | None
 
     def jobs(self, own: OwnShard) -> OwnShard | Shards:
         """The jobs of all shards; `own` is the one of the service's own process."""
@@ -253,5 +221,4 @@ def build_processes(*, count: int, store: OpenStore, shard_of: ShardOf, compiler
         remotes=remotes,
         store=SharedStore(store=store, remotes=remotes, shard_of=shard_of) if remotes else store,
         shard_of=shard_of,
-        offload=BulkOffload(remotes=remotes, shard_of=shard_of) if remotes else None,
     )

@@ -5,13 +5,11 @@ from typing import TypeVar
 
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine import parameters  # noqa: F401 - else the first schema's turn would import it
-from scheduler_service.engine.compile_cache import BatchLookup, CompileCache, read_members
 from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.messages import answer_message, write_error, write_reply
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_methods import CreateRequest, Method, ShardStatus, TakeRequest
 from scheduler_service.pacing.slices import Slices
-from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Compile, Definition
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import History
@@ -32,21 +30,16 @@ class WorkerService:
         store: ServiceStore,
         history: History,
         compile_text: Compile,
-        compile_cache: CompileCache,
-        clock: Clock,
         status: Callable[[], ShardStatus],
     ) -> None:
         self._host = host
         self._compile = compile_text
-        self._compile_cache = compile_cache
-        self._clock = clock
         notifications = host.notifications
         self._handlers: Mapping[str, Handler] = dict(
             [
                 _handler(rpc_methods.STATUS, _answering(status)),
                 _handler(rpc_methods.TAKE, self._take),
                 _handler(rpc_methods.CREATE, self._create),
-                _handler(rpc_methods.OFFER, self._offer),
                 _handler(rpc_methods.FORGET, store.forget),
                 _handler(rpc_methods.FLUSH, lambda _: history.flush()),
                 _handler(rpc_methods.RESEND, notifications.resend),
@@ -75,20 +68,6 @@ class WorkerService:
             await slices.pause(len(text))
             definitions.append(Definition(text, await self._compile(text)))
         return [_write(answer) for answer in await self._host.create_all(definitions, request.owner)]
-
-    async def _offer(self, request: CreateRequest) -> list[bytes | None]:
-        """Creates those that the compile cache has, without warnings; None for each of the others."""
-        lookup = BatchLookup(cache=self._compile_cache, now=self._clock.now().wall)
-        found: dict[int, Definition] = {}
-        slices = Slices()
-        for position, text in enumerate(request.texts):
-            await slices.pause(len(text))
-            cached = lookup.find(read_members(text) or {})
-            if cached is not None and not cached.warnings:
-                found[position] = Definition(text, cached.program)
-        answers = await self._host.create_all(list(found.values()), request.owner)
-        replies = dict(zip(found, map(_write, answers), strict=True))
-        return [replies.get(position) for position in range(len(request.texts))]
 
 
 def _answering(status: Callable[[], ShardStatus]) -> Callable[[None], Awaitable[ShardStatus]]:

@@ -10,13 +10,10 @@ from typing import Any
 
 import httpx
 
-from client_sdk.models import JobDefinition
 from scheduler_service.app.builders import make_core
 from scheduler_service.app.sharding import shard_of
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.domain.wire import Holder
-from scheduler_service.engine.compile import Compiled
-from scheduler_service.engine.compile_cache import CachedDefinition, CompileCache, Members
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.embedded.host import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
@@ -40,43 +37,12 @@ Serve = Callable[[str, bytes], Awaitable[bytes]]
 Answers = list[tuple[int, Any]]
 
 
-class CountedCache(CompileCache):
-    """Counts its `lookups`, and the definitions that were `added`."""
-
-    lookups = added = 0
-
-    def find(self, members: Members) -> CachedDefinition | None:
-        """As `CompileCache.find`."""
-        self.lookups += 1
-        return super().find(members)
-
-    def add(self, members: Members, compiled: Compiled, *, active: bool | None) -> None:
-        """As `CompileCache.add`."""
-        self.added += 1
-        super().add(members, compiled, active=active)
-
-
-class CountingCompiler(Compiler):
-    """The compiler of a process; `compiled` counts the posted definitions that took the long way."""
-
-    compiled = 0
-
-    def __init__(self) -> None:
-        super().__init__(defaults=Defaults(), surroundings=Surroundings())
-        self.counted = self.compile_cache = CountedCache(default_zone="UTC")
-
-    def posted(self, definition: JobDefinition, surroundings: Surroundings) -> Compiled:
-        """As `Compiler.posted`."""
-        self.compiled += 1
-        return super().posted(definition, surroundings)
-
-
 class FleetShard:
     """What one process has. `serve` answers the service, `asked` names the methods that it was asked."""
 
     def __init__(self, store: SqliteStateStore) -> None:
         self.store = store
-        self.compiler = CountingCompiler()
+        self.compiler = Compiler(defaults=Defaults(), surroundings=Surroundings())
         self.asked: list[str] = []
         clock = self.clock = ManualClock(wall=START, skew=SKEW)
         self.history = MemoryHistory(store, [])
@@ -99,8 +65,6 @@ class FleetShard:
             store=store,
             history=self.history,
             compile_text=self.compiler.stored,
-            compile_cache=self.compiler.compile_cache,
-            clock=clock,
         )
 
     async def serve(self, method: str, argument: bytes) -> bytes:
@@ -142,7 +106,6 @@ class Fleet:
             compile_definition=own.compiler.posted,
             compile_stored=own.compiler.stored,
             compile_cache=own.compiler.compile_cache,
-            offload=processes.offload,
             **settings,
         )
 

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.remote_shard import RemoteShard
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
-from tests.unit.hosts.processes.fleet import CountingCompiler
 from tests.unit.hosts.processes.worker_handles import connected
 
 pytestmark = pytest.mark.anyio
@@ -17,6 +17,10 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+async def compile_none(text: bytes) -> Any:
+    raise AssertionError("no definition is read")
 
 
 async def read_none(uid: str, revision: int) -> bytes | None:
@@ -40,7 +44,7 @@ async def test_what_callers_change_is_not_waited_for(ask: Callable[[RemoteShard]
 
     async with connected(stand_still, patience=0.05) as worker, asyncio.timeout(20):
         with pytest.raises(StoreUncertain, match="worker process 1 does not answer"):
-            await ask(RemoteShard(worker=worker, compiler=CountingCompiler(), definition=read_none))
+            await ask(RemoteShard(worker=worker, compiler=compile_none, definition=read_none))
 
 
 async def test_a_question_is_not_waited_for_where_the_process_stands_still() -> None:

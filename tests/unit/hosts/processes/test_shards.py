@@ -92,7 +92,6 @@ async def service() -> AsyncIterator[Fleet]:
         await opened.post(*map(named, KNOWN))
         for shard in opened.shards:
             shard.asked.clear()
-            shard.compiler.counted.lookups = shard.compiler.counted.added = shard.compiler.compiled = 0
         yield opened
 
 
@@ -114,29 +113,6 @@ def test_the_jobs_lie_in_all_shards() -> None:
     """Otherwise the tests here would show little."""
     for ids in (IDS, KNOWN):
         assert set(map(shard_of(PROCESSES), ids)) == set(range(PROCESSES))
-
-
-async def test_the_service_looks_at_its_own_definitions_alone(service: Fleet) -> None:
-    """What another process has cached is neither compiled nor looked up a second time."""
-    assert told(await service.post(*map(named, IDS))) == ["created"] * len(IDS)
-    numbers = [service.shard_of(job_id) for job_id in IDS]
-    for number, shard in enumerate(service.shards):
-        counted = shard.compiler.counted
-        assert (counted.lookups, counted.added, shard.compiler.compiled) == (numbers.count(number), 0, 0)
-        assert shard.asked == ([rpc_methods.OFFER.name] if number else [])
-    assert sorted(await service.jobs(*IDS)) == sorted(IDS)
-
-
-async def test_what_nobody_knows_is_compiled_and_known_from_then_on(service: Fleet) -> None:
-    """A definition that was compiled is cached where it is created, also with a default."""
-    first = [named(job_id, maxRetries=7) for job_id in IDS[:6]]
-    assert told(await service.post(*first)) == ["created"] * 6
-    assert [shard.asked for shard in service.shards[1:]] == [
-        [rpc_methods.OFFER.name, rpc_methods.CREATE.name]
-    ] * 2
-    second = [named(job_id, maxRetries=7) for job_id in IDS[6:]]
-    assert told(await service.post(*second)) == ["created"] * 6
-    assert [shard.asked[2:] for shard in service.shards[1:]] == [[rpc_methods.OFFER.name]] * 2
 
 
 async def test_jobs_are_disabled_wherever_they_live(service: Fleet) -> None:
@@ -180,18 +156,17 @@ async def test_who_has_the_admin_key_is_the_creator() -> None:
             assert told(await service.post(*items, headers=headers)) == ["created"] * 9
         kept = await service.jobs(*(f"job{number}" for number in range(9)))
         assert {one[1] for one in kept.values()} == {"admin"}
-        assert [shard.asked[-1] for shard in service.shards[1:]] == [rpc_methods.OFFER.name] * 2
 
 
 async def test_the_owner_goes_with_the_array_to_every_process(service: Fleet) -> None:
     """An array of a service takes the way of every other, known definitions or new ones (SPEC section 9)."""
     headers = {"X-Service": "billing"}
     mine = {"request": [{"url": "service:/run"}]}
-    for ids, methods in ((IDS[:6], [rpc_methods.OFFER, rpc_methods.CREATE]), (IDS[6:], [rpc_methods.OFFER])):
+    for ids in (IDS[:6], IDS[6:]):
         items = [named(job_id, **mine) for job_id in ids]
         assert told(await service.post(*items, headers=headers)) == ["created"] * 6
         for shard in service.shards[1:]:
-            assert shard.asked == [method.name for method in methods]
+            assert shard.asked == [rpc_methods.CREATE.name]
             shard.asked.clear()
     assert {await service.owner(job_id) for job_id in IDS} == {"billing"}
 
