@@ -7,7 +7,7 @@ import pwd
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -56,23 +56,6 @@ from scheduler_service.transport.service_urls import Directory, InvocationDirect
 LOOPBACK = ("127.0.0.0/8", "::1")
 Confirm = Callable[[Sequence[tuple[str, int]]], Awaitable[None]]
 """Takes the keys of batches that the history has (`ports.state.StateStore.written`)."""
-
-
-class Resending(Protocol):
-    """Sends again what lies in the outbox."""
-
-    async def resend_outbox(self) -> int:
-        """As `hosts.notification_sender.NotificationSender.resend_outbox`."""
-
-
-class Outbox:
-    """`system://outbox`. The notification sender is bound later: it needs the sender, which needs this."""
-
-    notifications: Resending
-
-    async def resend(self) -> dict[str, int]:
-        """How many deliveries were tried."""
-        return {"tried": await self.notifications.resend_outbox()}
 
 
 def make_core(compiler: Compiler) -> Core:
@@ -184,13 +167,17 @@ def make_cleanup(
 
 
 def system_functions(
-    cleaner: Cleanup, outbox: Outbox, services: ServiceRegistry
+    cleaner: Cleanup, resend: Callable[[], Awaitable[int]], services: ServiceRegistry
 ) -> dict[str, SystemFunction]:
-    """What `system://NAME` does (SPEC section 11)."""
+    """What `system://NAME` does (SPEC section 11); `resend` tries the outbox again, and returns how many."""
+
+    async def tried() -> dict[str, int]:
+        return {"tried": await resend()}
+
     return {
         CHECK_TIMERS: as_function(services.check_timers),
         CLEAN: as_function(cleaner.sweep),
-        OUTBOX: as_function(outbox.resend),
+        OUTBOX: as_function(tried),
         alert_jobs.SEND: alert_jobs.accept,
     }
 

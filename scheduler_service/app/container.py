@@ -10,7 +10,6 @@ from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.app.alert_jobs import made_here
 from scheduler_service.app.alerts import Alerts, AlertSurroundings
 from scheduler_service.app.builders import (
-    Outbox,
     common_of_apis,
     holder_of,
     make_cleanup,
@@ -84,7 +83,6 @@ class Container:
         self.watch = base.watch
         self.clock = base.clock
         self._began = base.clock.now().wall - process_age()
-        self._outbox = Outbox()
         self._room = ResponseRoom()
         self._worker_stores = WorkerStores()
         base.telemetry.occurrences.listen(self._worker_stores.take)
@@ -95,7 +93,6 @@ class Container:
 
     async def attach(self) -> None:
         """Binds to the jobs what had to be built before them. Raises StoreUnavailable."""
-        self._outbox.notifications = self.jobs
         await self.services.attach(
             deliver=self.jobs.deliver,
             read_job=self.jobs.read,
@@ -125,7 +122,8 @@ class Container:
     def sender(self) -> HttpSender:
         """Sends requests, and runs what system jobs name."""
         base = self._base
-        system = system_functions(self._cleaner, self._outbox, self.services)
+        # Later, as with the cleanup: the jobs send requests.
+        system = system_functions(self._cleaner, lambda: self.jobs.resend_outbox(), self.services)
         return make_sender(
             base.loaded,
             base.served,

@@ -9,7 +9,6 @@ import uvloop
 
 from scheduler_service.app.alert_jobs import headers_of, made_here, urls_of
 from scheduler_service.app.builders import (
-    Outbox,
     judge_of,
     make_cleanup,
     make_host_parts,
@@ -87,10 +86,10 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     surroundings, compiler = _make_compiler(loaded, served)
     # The host is built on the writer, which confirms what it has written to the host's store.
     writer = open_writer(lambda keys: host.store.written(keys), database, log, own, telemetry.history_watch)
-    outbox, jobs, room = Outbox(), ClusterJobs(database=stores.shared), ResponseRoom()
+    jobs, room = ClusterJobs(database=stores.shared), ResponseRoom()
     cleaner = make_cleanup(settings, jobs, writer, clock, lambda *turn: host(*turn))
     services, directory = make_services(settings, stores, log)
-    system = system_functions(cleaner, outbox, services)
+    system = system_functions(cleaner, lambda: host.notifications.resend_outbox(), services)
     sender = _make_node_sender(loaded, served, directory, system, clock, telemetry, room)
     host_parts = make_host_parts(
         settings,
@@ -104,7 +103,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
         decorators=telemetry.decorators,
     )
     host: DaprHost = _make_host(host_parts, stores.cluster, client, services, loaded.settings.contexts.url)
-    await _attach(services, host, jobs.catalogue, compiler, outbox)
+    await _attach(services, host, jobs.catalogue, compiler)
     parts = NodeParts(
         shared=stores.shared,
         catalogue=jobs.catalogue,
@@ -197,13 +196,8 @@ def _make_host(
 
 
 async def _attach(
-    services: ServiceRegistry,
-    host: DaprHost,
-    catalogue: SharedCatalogue,
-    compiler: Compiler,
-    outbox: Outbox,
+    services: ServiceRegistry, host: DaprHost, catalogue: SharedCatalogue, compiler: Compiler
 ) -> None:
-    outbox.notifications = host.notifications
     await services.attach(
         deliver=host,
         read_job=host.read,
