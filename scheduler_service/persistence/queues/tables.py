@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.sql.expressions import text
+from scheduler_service.persistence.sql.expressions import WHERE, text
 from scheduler_service.persistence.sql.job_tables import metadata
 
 FREE, LEASED, ENDED, CANCELLED = 0, 1, 2, 3
@@ -50,7 +50,7 @@ queue_parts = sa.Table(
 
 
 def _index(name: str, *columns: sa.ColumnElement[Any], where: sa.ColumnElement[bool], **more: Any) -> None:
-    sa.Index(f"queue_parts_{name}", *columns, sqlite_where=where, postgresql_where=where, **more)
+    sa.Index(f"queue_parts_{name}", *columns, sqlite_where=where, info={WHERE: where}, **more)
 
 
 _part = queue_parts.c
