@@ -14,10 +14,15 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from scheduler_service.persistence.common.group_figures import GroupFigures, Verdict
-from scheduler_service.ports.errors import store_closed
+from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain, store_closed
+from scheduler_service.telemetry.metrics import families
+from scheduler_service.telemetry.metrics.samples import Histogram, Sample
 
 Item = TypeVar("Item")
+Verdict = object
+"""The outcome of an item: its result, or the error that its future raises."""
+
+STATE = "state"
 
 MAX_WAIT_FOR_OTHERS_SECONDS = 0.004
 """How long a commit that may wait is kept back so that others join its group (decision 19)."""
@@ -205,6 +210,33 @@ class WriteThread(Generic[Item]):
                 self._loop.call_soon(self._answer_some)
                 return
             self._answering.popleft()
+
+
+class GroupFigures:
+    """Figures of one writer, which alone calls `note`; they may be read from another thread."""
+
+    def __init__(self) -> None:
+        self._sizes = Histogram(families.COMMIT_SIZE)
+        self._seconds = Histogram(families.COMMIT_DURATION)
+        self._failed = 0
+        self._is_failing = False
+
+    def note(self, verdicts: Sequence[Verdict], seconds: float) -> None:
+        """One more group. What another writer was first with is no failure of the store."""
+        failed = 0
+        if verdicts.count(None) < len(verdicts):
+            failed = sum(isinstance(verdict, (StoreUnavailable, StoreUncertain)) for verdict in verdicts)
+        self._failed += failed
+        self._is_failing = failed > 0
+        self._sizes.observe(len(verdicts))
+        self._seconds.observe(seconds)
+
+    def samples(self, *, is_away: bool = False) -> Iterator[Sample]:
+        """All figures; the store is up if its latest group was written, and it is not `is_away`."""
+        yield self._sizes.sample()
+        yield self._seconds.sample()
+        yield Sample(families.STORE_ERRORS.name, (STATE,), self._failed)
+        yield Sample(families.STORE_UP.name, (STATE,), int(not (self._is_failing or is_away)))
 
 
 def answer(entries: Sequence[Entry[Any]], verdicts: Sequence[Verdict]) -> Iterator[None]:

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.common.group_figures import Verdict
-from scheduler_service.persistence.common.write_thread import WriteThread
+from scheduler_service.persistence.common.write_thread import Verdict, WriteThread
 from scheduler_service.persistence.sql.database import Database
 from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain, store_closed

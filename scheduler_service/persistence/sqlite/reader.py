@@ -8,8 +8,7 @@ from typing import Any, TypeVar, cast
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.common.group_figures import Verdict
-from scheduler_service.persistence.common.write_thread import WriteThread
+from scheduler_service.persistence.common.write_thread import Verdict, WriteThread
 from scheduler_service.persistence.sql.sqlite import SqliteDialect, driver_error
 from scheduler_service.persistence.sqlite.files import Files
 from scheduler_service.persistence.sqlite.rows import Loaded, read_jobs

@@ -4,18 +4,18 @@ import asyncio
 import contextlib
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
+from scheduler_service.domain.effects import Delivery
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
-from scheduler_service.persistence.common.group_figures import Verdict
-from scheduler_service.persistence.common.write_thread import Weights, WriteThread
+from scheduler_service.persistence.common.write_thread import Verdict, Weights, WriteThread
 from scheduler_service.persistence.sql.sqlite import SqliteDialect, driver_error
-from scheduler_service.persistence.sqlite.commit_group import BatchKey, Group, Write
+from scheduler_service.persistence.sqlite.commit_group import BatchKey, Group, Settle, Write
 from scheduler_service.persistence.sqlite.files import Files
-from scheduler_service.persistence.sqlite.group_division import LARGE_GROUP_BYTES, divide, weigh
 from scheduler_service.persistence.sqlite.row_versions import RowVersions
 from scheduler_service.persistence.sqlite.rows import LARGE_BYTES
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
+from scheduler_service.ports.state import Commit
 
 # Errors of one write's values, not of the file: the other writes of the group may go on.
 _ONE_WRITES_FAULT = (
@@ -24,6 +24,11 @@ _ONE_WRITES_FAULT = (
     sqlite3.InterfaceError,
     sqlite3.ProgrammingError,
 )
+
+GROUP_BYTES = 4 << 20
+"""So many bytes a group has at most, or one write alone: being written, it takes three times as much."""
+LARGE_GROUP_BYTES = 1 << 20
+"""So many bytes of large writes are put into a group with small ones, which wait until it is written."""
 
 OnTrouble = Callable[[str | None], None]
 """Is told what is wrong whenever nothing can be written, and None when it can again, on the loop's thread."""
@@ -180,3 +185,40 @@ def _not_written(place: str, error: Exception) -> StoreUnavailable:
 def _outcome_unknown(place: str, error: Exception) -> StoreUncertain:
     """A write failed after it may have been made durable."""
     return StoreUncertain(f"Whether {place} holds the write is unknown: {error}. Load before you write.")
+
+
+def divide(writes: list[Write], weight: int) -> Iterable[list[Write]]:
+    """The same writes in their order, in groups that are written one after the other.
+
+    `weight`: what `weigh` says of all of them together.
+    """
+    return (writes,) if weight <= GROUP_BYTES else _divide(writes)
+
+
+def _divide(writes: list[Write]) -> Iterator[list[Write]]:
+    start = size = 0
+    for place, write in enumerate(writes):
+        own = weigh(write)
+        if size and size + own > GROUP_BYTES:
+            yield writes[start:place]
+            start, size = place, 0
+        size += own
+    yield writes[start:] if start else writes
+
+
+def weigh(write: Write) -> int:
+    """About the bytes of a write: of a commit its texts, of others the bodies of deliveries."""
+    deliveries: Iterable[Delivery]
+    if isinstance(write, Commit):
+        size, deliveries = len(write.document or b""), write.deliveries
+        if write.definition is not None:
+            size += len(write.definition)
+        if not deliveries:  # as with most
+            return size
+    elif isinstance(write, Settle):
+        size, deliveries = 0, [one.delivery for one in write.settlements]
+    else:
+        return 0
+    for delivery in deliveries:
+        size += len(delivery.request.body or b"")
+    return size

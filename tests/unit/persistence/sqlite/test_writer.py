@@ -1,17 +1,23 @@
-"""The writer tells when nothing can be written, and when it can again."""
+"""The writer tells when nothing can be written, and when it can again; its groups have a bounded size."""
 
 import asyncio
 import sqlite3
 
 import pytest
+from msgspec.structs import replace
 
+from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.persistence.common.fault_points import FaultPoint
+from scheduler_service.persistence.sqlite.commit_group import Settle, Write, Written
 from scheduler_service.persistence.sqlite.files import open_memory
-from scheduler_service.persistence.sqlite.writer import CALM_SECONDS, Writer
+from scheduler_service.persistence.sqlite.writer import CALM_SECONDS, GROUP_BYTES, Writer, divide, weigh
 from scheduler_service.ports.errors import StoreConflict, StoreError
-from tests.unit.persistence.samples import commit
+from scheduler_service.ports.state import Settlement
+from tests.unit.persistence.samples import commit, delivery
 
 pytestmark = pytest.mark.anyio
+THIRD = b"x" * (GROUP_BYTES // 3)
+LARGE = replace(delivery(1), request=OutboundRequest("POST", "http://t/x", (), 2 * THIRD))
 
 
 class Disk:
@@ -71,3 +77,33 @@ async def test_the_fault_of_one_write_is_no_trouble_of_the_store() -> None:
         await writer.put(commit("a"))
     assert disk.told == []
     await writer.close()
+
+
+def divide_weighed(writes: list[Write]) -> list[list[Write]]:
+    """As the thread that has weighed them asks for it."""
+    return list(divide(writes, sum(map(weigh, writes))))
+
+
+def test_what_is_small_is_one_group() -> None:
+    """The list as it was given."""
+    writes: list[Write] = [commit(f"job-{number}") for number in range(1_000)]
+    (group,) = divide_weighed(writes)
+    assert group is writes
+    assert list(divide_weighed([])) == [[]]
+
+
+def test_what_is_large_is_several_groups_in_order() -> None:
+    """States, definitions and bodies of notifications count; a write is never divided."""
+    writes: list[Write] = [
+        commit("a", document=THIRD),
+        commit("b", definition=THIRD),
+        Written((("u", 1),)),
+        commit("c", deliveries=(LARGE,)),
+        Settle((Settlement(LARGE, done=False),)),
+        commit("d", document=9 * THIRD),
+        commit("e"),
+        commit("f", document=THIRD),
+    ]
+    groups = divide_weighed(writes)
+    assert [len(group) for group in groups] == [3, 1, 1, 1, 2]
+    assert [write for group in groups for write in group] == writes
