@@ -22,7 +22,7 @@ from scheduler_service.api.pages.front import FrontPage
 from scheduler_service.api.pages.reference import Reference
 from scheduler_service.api.parameters import check_length, read_query
 from scheduler_service.api.request import LONGEST_IN_PATH, ApiRequest, Operation
-from scheduler_service.api.request_room import Place
+from scheduler_service.api.request_room import AnswerPlace
 from scheduler_service.api.responses import (
     ENCODER,
     ApiProblem,
@@ -129,7 +129,7 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request. Raises only what is a fault of this service, after its answer."""
         began = time.perf_counter()
-        place: Place | None = None
+        place: AnswerPlace | None = None
         try:
             try:
                 operation, request = self._read(scope, receive)
@@ -156,8 +156,8 @@ class Endpoint:
         try:
             return await operation.handler(request)
         finally:
-            if request.room:
-                self._deps.body_room.give_back(request.room)
+            if request.memory is not None:
+                request.memory.leave()
 
     def _explain(self, error: Exception, scope: Scope) -> Response | None:
         """What the caller is told of a refusal, or of a store that does not answer; None: it is a fault."""

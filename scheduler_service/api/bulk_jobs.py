@@ -30,7 +30,7 @@ from scheduler_service.api.responses import (
 )
 from scheduler_service.domain.events import Updated
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken
-from scheduler_service.engine.program_weight import GROUP_BYTES
+from scheduler_service.engine.program import GROUP_BYTES
 from scheduler_service.hosts.large_work import work_by_size
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.delivery import Command

@@ -23,7 +23,7 @@ from scheduler_service.engine.compile_cache import (
     read_members,
 )
 from scheduler_service.engine.posting import find_too_many, literal_targets
-from scheduler_service.engine.program_weight import weigh
+from scheduler_service.engine.program import weigh
 from scheduler_service.hosts.large_work import work_apart, work_by_size
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.values import LARGE_BYTES

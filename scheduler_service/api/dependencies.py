@@ -9,7 +9,7 @@ from client_sdk.models import JobDefinition
 from scheduler_service.api.authentication import Authentication
 from scheduler_service.api.feedback_keys import FeedbackKeys
 from scheduler_service.api.idempotency import IdempotencyKeys
-from scheduler_service.api.request_room import AnswerLine, BodyRoom, LargeAnswers
+from scheduler_service.api.request_room import ROOM_BYTES, AnswerLine, LargeAnswers, waiting_room
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.records import Exchange
 from scheduler_service.domain.replies import Reply
@@ -19,6 +19,7 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.hosts.cleanup import Trials
 from scheduler_service.hosts.operations.operations import Operations
+from scheduler_service.pacing.room import Room
 from scheduler_service.persistence.history.answer_room import AnswerRoom
 from scheduler_service.persistence.history.day_reads import DayQuery
 from scheduler_service.persistence.history.in_full import NewestExecutions
@@ -208,7 +209,7 @@ class ApiDependencies:
     body_bytes: int = 1 << 20
     feedback_bytes: int = 1 << 16
     array_bytes: int = 16 << 20
-    body_room: BodyRoom = field(default_factory=BodyRoom)
+    body_room: Room = field(default_factory=lambda: waiting_room(ROOM_BYTES))
     large_answers: Mapping[AnswerLine, LargeAnswers] = field(
         default_factory=lambda: {line: LargeAnswers() for line in AnswerLine}
     )

@@ -18,12 +18,13 @@ from scheduler_service.api.bodies import check_object, header, only_header, read
 from scheduler_service.api.definitions import Creator
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.parameters import LARGEST, Parameter, Values, read_integer
-from scheduler_service.api.request_room import AnswerLine
+from scheduler_service.api.request_room import BODIES_BUSY, AnswerLine, take_place, weigh
 from scheduler_service.api.responses import Flaw, invalid
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.tracing import read_traceparent
 from scheduler_service.hosts.large_work import work_by_size
+from scheduler_service.pacing.room import Place
 from scheduler_service.persistence.common.pagination import read_cursor
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import Remembered
@@ -48,7 +49,7 @@ _INSTANCE = re.compile(INSTANCE_ID[1:-1])
 class ApiRequest:
     """What the handler of an operation gets; `path` and `query` are the values of its parameters.
 
-    `room` is what its body takes in memory, to be given back to `deps.body_room`.
+    `memory` is the place of its body in `deps.body_room`, to be left; None: it needs none.
     """
 
     caller: Caller
@@ -57,7 +58,7 @@ class ApiRequest:
     receive: Receive
     path: Mapping[str, str]
     query: Values
-    room: int = 0
+    memory: Place | None = None
 
     @property
     def job_id(self) -> str:
@@ -114,7 +115,9 @@ class ApiRequest:
         return await read_body(self.scope, self.receive, most, self._make_room)
 
     async def _make_room(self, size: int) -> None:
-        self.room += await self.deps.body_room.take(size)
+        weight = weigh(size)
+        if weight:
+            self.memory = await take_place(self.deps.body_room, weight, BODIES_BUSY)
 
     async def json_object(self, limit: int | None = None) -> tuple[bytes, dict[str, object]]:
         """The body, a JSON object; no body counts as `{}`. Raises ApiProblem (400, 413, 415, 422)."""

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from starlette.types import Message, Send
 
 from scheduler_service.api.responses import refuse
-from scheduler_service.pacing.room import Room
+from scheduler_service.pacing.room import Place, Room
 
 WAIT_SECONDS = 10.0
 MOST = 4
@@ -29,29 +29,17 @@ TEXTS_PER_BYTE = 3
 BODIES_BUSY = "too many large bodies are being worked on; send it again in a moment, or in smaller parts"
 
 
-class RequestRoom:
-    """So many units of something, for the requests of one process, in the order of their asking.
+def waiting_room(units: int, wait_seconds: float = WAIT_SECONDS) -> Room:
+    """A room in which a request waits for at most `wait_seconds`."""
+    return Room(units, later=lambda give_up: asyncio.get_running_loop().call_later(wait_seconds, give_up))
 
-    `busy` is what a caller is told where there is still no room after `wait_seconds`.
-    """
 
-    def __init__(self, units: int, *, busy: str, wait_seconds: float = WAIT_SECONDS) -> None:
-        self._room = Room(
-            units, later=lambda give_up: asyncio.get_running_loop().call_later(wait_seconds, give_up)
-        )
-        self._busy = busy
-        self.give_back = self._room.give_back
-
-    async def take(self, units: int) -> int:
-        """Returns how many are the caller's until they are given back: `units`, or all that there are.
-
-        Raises ApiProblem (503) where there is no room for them within `wait_seconds`.
-        """
-        try:
-            return await self._room.take(units)
-        except TimeoutError:
-            status = HTTPStatus.SERVICE_UNAVAILABLE
-            raise refuse(status, "", "busy", self._busy, retry_seconds=1) from None
+async def take_place(room: Room, units: int, busy: str) -> Place:
+    """A place in `room`. Raises ApiProblem (503), which says `busy`, where it has waited for too long."""
+    try:
+        return await room.take(units)
+    except TimeoutError:
+        raise refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", "busy", busy, retry_seconds=1) from None
 
 
 class AnswerLine(Enum):
@@ -67,24 +55,22 @@ class LargeAnswers:
     def __init__(
         self, *, most: int = MOST, hold_seconds: float = HOLD_SECONDS, wait_seconds: float = WAIT_SECONDS
     ) -> None:
-        self._room = RequestRoom(most, busy=ANSWERS_BUSY, wait_seconds=wait_seconds)
+        self._room = waiting_room(most, wait_seconds)
         self._hold_seconds = hold_seconds
 
-    async def take(self, send: Send) -> "Place":
-        """A place for the answer that `Place.send` sends. Raises ApiProblem (503) where all stay taken."""
-        await self._room.take(1)
-        return Place(self._room, send, self._hold_seconds)
+    async def take(self, send: Send) -> "AnswerPlace":
+        """A place for the answer that it sends. Raises ApiProblem (503) where all stay taken."""
+        return AnswerPlace(await take_place(self._room, 1, ANSWERS_BUSY), send, self._hold_seconds)
 
 
-class Place:
+class AnswerPlace:
     """Where one answer is made and sent; to be given back, once or more."""
 
-    def __init__(self, room: RequestRoom, send: Send, hold_seconds: float) -> None:
-        self._room = room
+    def __init__(self, place: Place, send: Send, hold_seconds: float) -> None:
+        self._place = place
         self._send = send
         self._hold_seconds = hold_seconds
         self._timer: asyncio.TimerHandle | None = None
-        self._is_taken = True
 
     async def send(self, message: Message) -> None:
         """Passes a message on (ASGI); after the last one of a large answer, waits until it is read."""
@@ -99,28 +85,7 @@ class Place:
         """The answer has been sent, or waits for its reader, who does not come."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._is_taken:
-            self._is_taken = False
-            self._room.give_back(1)
-
-
-class BodyRoom:
-    """Memory for the bodies of the requests of one process; who finds none waits in line."""
-
-    def __init__(self, *, room: int = ROOM_BYTES, wait_seconds: float = WAIT_SECONDS) -> None:
-        self._room = RequestRoom(room, busy=BODIES_BUSY, wait_seconds=wait_seconds)
-
-    async def take(self, size: int) -> int:
-        """Returns what a body of `size` bytes takes, which is the caller's until it is given back.
-
-        Raises ApiProblem (503) where there is no room for it within `wait_seconds`.
-        """
-        weight = weigh(size)
-        return await self._room.take(weight) if weight else 0
-
-    def give_back(self, taken: int) -> None:
-        """The body is worked on no longer."""
-        self._room.give_back(taken)
+        self._place.leave()
 
 
 def weigh(size: int) -> int:

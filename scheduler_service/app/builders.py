@@ -31,6 +31,7 @@ from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST
 from scheduler_service.hosts.embedded.host import EmbeddedHost, EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.host_parts import Core, HostLimits, HostParts
 from scheduler_service.hosts.in_flight import WakeClaimers, wake_no_claimers
+from scheduler_service.pacing.room import Room
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.persistence.history.writer import HistoryWriter
@@ -49,7 +50,6 @@ from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.guard import EgressPolicy, Guard, Route, judge_literal
 from scheduler_service.transport.lookups import SystemResolver
 from scheduler_service.transport.name_check import NameCheck
-from scheduler_service.transport.response_room import ResponseRoom
 from scheduler_service.transport.sender import HttpSender, SystemFunction
 from scheduler_service.transport.service_urls import Directory, InvocationDirectory
 
@@ -77,7 +77,7 @@ def make_host_parts(
     *,
     history: History,
     sender: Sender,
-    room: ResponseRoom,
+    room: Room,
     router: Router,
     clock: Timekeeper,
     log: Log,
@@ -190,7 +190,7 @@ def make_sender(
     system: Mapping[str, SystemFunction],
     clock: Clock,
     log: Log,
-    room: ResponseRoom,
+    room: Room,
     listeners: int = 1,
     sidecar: InvocationDirectory | None = None,
 ) -> HttpSender:

@@ -37,6 +37,7 @@ from scheduler_service.hosts.processes.parent_service import ParentService
 from scheduler_service.hosts.processes.sharding import ShardOf
 from scheduler_service.hosts.processes.shards import OwnShard, Processes, Shards, build_processes
 from scheduler_service.hosts.processes.worker_processes import WorkerContext, WorkerProcess, WorkerProcesses
+from scheduler_service.pacing.room import Room
 from scheduler_service.pacing.short_turns import short_turns
 from scheduler_service.persistence.contexts.apart_store import WholeStore
 from scheduler_service.persistence.history.database import HistoryDatabase
@@ -51,7 +52,7 @@ from scheduler_service.telemetry.event_ring import LocalEvents
 from scheduler_service.telemetry.metrics.exposition import Exposition
 from scheduler_service.telemetry.metrics.own_process import process_age
 from scheduler_service.telemetry.trouble import HISTORY, STORE, WorkerStores
-from scheduler_service.transport.response_room import ResponseRoom
+from scheduler_service.transport.pool import RESPONSES_BYTES
 from scheduler_service.transport.sender import HttpSender
 
 
@@ -83,7 +84,7 @@ class Container:
         self.watch = base.watch
         self.clock = base.clock
         self._began = base.clock.now().wall - process_age()
-        self._room = ResponseRoom()
+        self._room = Room(RESPONSES_BYTES)
         self._worker_stores = WorkerStores()
         base.telemetry.occurrences.listen(self._worker_stores.take)
         self.has_started = False

@@ -36,6 +36,7 @@ from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar
 from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
 from scheduler_service.hosts.host_parts import HostParts
+from scheduler_service.pacing.room import Room
 from scheduler_service.pacing.short_turns import short_turns
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
@@ -55,7 +56,7 @@ from scheduler_service.services.shared_view import SharedView
 from scheduler_service.settings import Loaded, SettingsError
 from scheduler_service.settings.model import Settings
 from scheduler_service.telemetry.tally import Tally
-from scheduler_service.transport.response_room import ResponseRoom
+from scheduler_service.transport.pool import RESPONSES_BYTES
 from scheduler_service.transport.sender import SystemFunction
 from scheduler_service.transport.service_urls import InvocationDirectory, InvocationSender
 from scheduler_service.transport.topics import TopicSender
@@ -86,7 +87,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     surroundings, compiler = _make_compiler(loaded, served)
     # The host is built on the writer, which confirms what it has written to the host's store.
     writer = open_writer(lambda keys: host.store.written(keys), database, log, own, telemetry.history_watch)
-    jobs, room = ClusterJobs(database=stores.shared), ResponseRoom()
+    jobs, room = ClusterJobs(database=stores.shared), Room(RESPONSES_BYTES)
     cleaner = make_cleanup(settings, jobs, writer, clock, lambda *turn: host(*turn))
     services, directory = make_services(settings, stores, log)
     system = system_functions(cleaner, lambda: host.notifications.resend_outbox(), services)
@@ -153,7 +154,7 @@ def _make_node_sender(
     system: Mapping[str, SystemFunction],
     clock: SystemClock,
     telemetry: Telemetry,
-    room: ResponseRoom,
+    room: Room,
 ) -> InvocationSender:
     """The sender of a node, which reaches services through its sidecar as well."""
     sender = make_sender(

@@ -44,6 +44,7 @@ from scheduler_service.hosts.processes.parent_client import (
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import ShardStatus, WorkerConfig
 from scheduler_service.hosts.processes.worker_service import WorkerService
+from scheduler_service.pacing.room import Room
 from scheduler_service.persistence.contexts.apart_store import WholeStore
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
@@ -57,7 +58,7 @@ from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.loop_watch import RunningWatch
 from scheduler_service.telemetry.metrics.own_process import process_age
 from scheduler_service.telemetry.report_signal import SignalReports
-from scheduler_service.transport.response_room import ResponseRoom
+from scheduler_service.transport.pool import RESPONSES_BYTES
 
 OpenLog = Callable[[Settings, int | None], EventLog]
 """Opens the log of this process, as the settings have it; lines of libraries name the shard, once known."""
@@ -214,7 +215,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
     )
     clock = SystemClock(skew=config.skew, on_step=_save_no_skew)  # the service's own process does
     telemetry.follow(clock)
-    room = ResponseRoom()
+    room = Room(RESPONSES_BYTES)
     sender = _make_worker_sender(loaded, config, connection, clock, telemetry, room)
     writer = open_writer(store.written, database, log, made_here(settings))
     parts = make_host_parts(
@@ -290,7 +291,7 @@ def _make_worker_sender(
     connection: RpcConnection,
     clock: Clock,
     telemetry: Telemetry,
-    room: ResponseRoom,
+    room: Room,
 ) -> LookupSender:
     directory, system = ParentDirectory(connection=connection), {alert_jobs.SEND: alert_jobs.accept}
     sender = make_sender(

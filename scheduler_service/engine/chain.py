@@ -8,13 +8,19 @@ from scheduler_service.domain.tracing import STEP as STEP_SPAN
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import STEP, Broken, fail, fresh_context, open_attempt, succeed
 from scheduler_service.engine.decision import SMALL_BYTES
-from scheduler_service.engine.growth import take_growth
 from scheduler_service.engine.job_gone import GONE_STATUS, pause_gone, says_gone
 from scheduler_service.engine.notification_events import OWN_FAULT, answer_event, failure_event, notify
 from scheduler_service.engine.own_message import own_message
 from scheduler_service.engine.parts.dispatch import dispatch_step
 from scheduler_service.engine.program import Step
-from scheduler_service.engine.requests import Refused, describe_limit, limits_of, make_request, whole_url
+from scheduler_service.engine.requests import (
+    Refused,
+    describe_limit,
+    limits_of,
+    make_request,
+    take_growth,
+    whole_url,
+)
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState, replace
@@ -80,7 +86,7 @@ def call_step(turn: TurnState, run: Open, index: int) -> None:
         refuse_step(turn, run, index, request)
         return
     grown = 0
-    if request.body is not None:
+    if request.body is not None and len(request.body) > SMALL_BYTES:
         taken = take_growth(turn, run, step.target, request)
         if isinstance(taken, Refused):
             refuse_step(turn, run, index, taken)
@@ -92,8 +98,6 @@ def call_step(turn: TurnState, run: Open, index: int) -> None:
 
 def handle_answer(turn: TurnState, run: Open, calling: Calling, outcome: Outcome) -> None:
     """Takes the answer to the step in flight: the chain goes on, or the attempt fails."""
-    if calling.grown:
-        turn.give_room(calling.grown)
     step = turn.program_of(run).steps[calling.step]
     broken = judge_answer(turn, run, step, outcome) or refuse_sum(turn, run, step, outcome)
     exchange = exchange_of(calling.request, outcome, calling.sent_at)
@@ -189,7 +193,7 @@ def refuse_sum(turn: TurnState, run: Open, step: Step, outcome: Outcome) -> Brok
     if not step.keeps or type(outcome) is Fault:
         return None
     size = len(outcome.body)
-    if size > SMALL_BYTES and turn.lacks_room(size):  # mostly small: no call for each step
+    if turn.is_full and size > SMALL_BYTES:
         message = (
             f"the response to step {step.index} is needed later, and there is no room for it: what open "
             "executions keep would take more than limits.open_bytes; raise it, or let the targets answer "

@@ -4,11 +4,13 @@ from scheduler_service.domain.document import Counting
 from scheduler_service.domain.effects import CountMissed
 from scheduler_service.domain.events import MissedCounted
 from scheduler_service.domain.execution import FiringOutcome, TriggeredBy
+from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.records import FiringRecord
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
 from scheduler_service.engine.admission import DISABLED, line_up, new_execution, submit
+from scheduler_service.engine.decision import Job
 from scheduler_service.engine.turn_state import LATE_AFTER, TurnState, replace
-from scheduler_service.language.filters import Unfinished
+from scheduler_service.timing.durations import mean_length
 from scheduler_service.timing.misfire import DueFirings, MissedRun, plan
 from scheduler_service.timing.occurrences import Firing, upcoming
 from scheduler_service.timing.timer import RECURRING, Timer, TimerKind
@@ -17,7 +19,8 @@ MISFIRE, DEBUG = "misfire", "debug"
 TIMER, ONE_TIME = TriggeredBy.TIMER, TimerKind.ONE_TIME  # a lookup in an enum costs 0.3 µs
 COUNT_AGAIN_MS = 10_000
 MOST_FIRINGS, SHORT_FIRINGS = 1_000, 100
-"""Late firings that one turn takes, and one on the loop; for the rest the alarm rings at once."""
+"""Late firings that one turn takes, of `fire_all` and of the other policies; for the rest the alarm rings at
+once. Those that `fire_all` finds together are queued together."""
 
 
 def fire_due(turn: TurnState) -> None:
@@ -25,14 +28,9 @@ def fire_due(turn: TurnState) -> None:
     program, head = turn.program, turn.head
     if not head.active or head.next_fire is None or head.next_fire - program.lead > turn.now.wall:
         return
-    is_missed = head.next_fire < turn.now.wall - program.timer.misfire_grace
-    if turn.is_short and is_missed and catches_up_many(program.timer, program.timer.misfire_policy):
-        raise Unfinished
     in_order = program.timer.misfire_policy == "fire_all"
-    most = SHORT_FIRINGS if turn.is_short and not in_order else MOST_FIRINGS
+    most = MOST_FIRINGS if in_order else SHORT_FIRINGS
     due = plan(program.timer, head.cursor, head.uid, now=turn.now.wall, lead=program.lead, most=most)
-    if turn.is_short and len(due.late) > SHORT_FIRINGS:
-        raise Unfinished  # those that are found together with the first are queued with it
     turn.change_head(cursor=due.cursor, next_fire=_moment_of(due.following))
     if due.missed is not None:
         record_missed(turn, due.missed, DISABLED if program.disabled else MISFIRE)
@@ -43,8 +41,20 @@ def fire_due(turn: TurnState) -> None:
         fire(turn, firing, queued=in_order and firing.planned_at <= turn.now.wall)
 
 
+def fires_many(job: Job, now: int) -> bool:
+    """Whether the timer may owe more than `SHORT_FIRINGS` that one turn takes, by `now` (wall ms)."""
+    head = job.document.head if job.document is not None else None
+    if head is None or head.next_fire is None or not head.active:
+        return False
+    timer = job.programs[head.revision].timer
+    if timer.misfire_policy != "fire_all":
+        return False
+    shortest = SECOND if timer.period is None else mean_length(timer.period) or DAY
+    return now - head.next_fire > SHORT_FIRINGS * shortest
+
+
 def catches_up_many(timer: Timer, policy: str) -> bool:
-    """Whether `policy` may catch up more missed firings than a turn on the loop takes."""
+    """Whether `policy` may catch up more than `SHORT_FIRINGS` of a pause."""
     return policy == "fire_all" and timer.misfire_limit > SHORT_FIRINGS
 
 

@@ -9,13 +9,12 @@ from scheduler_service.domain.replies import Reactivated, Refusal, RefusalCode, 
 from scheduler_service.engine.admission import drop, start_queued
 from scheduler_service.engine.attempt import cancel
 from scheduler_service.engine.decision import Decision, Job
-from scheduler_service.engine.firing import catches_up_many, fire, fire_due, plan_next, record_missed
+from scheduler_service.engine.firing import fire, fire_due, plan_next, record_missed
 from scheduler_service.engine.notification_events import keep_last_events
 from scheduler_service.engine.ownership import refuse_other_owner, refuse_ownerless
 from scheduler_service.engine.parts.queue import reconfigure
 from scheduler_service.engine.states import LIVE
 from scheduler_service.engine.turn_state import TurnState, replace
-from scheduler_service.language.filters import Unfinished
 from scheduler_service.timing.misfire import resume
 from scheduler_service.timing.timer import TimerKind
 
@@ -127,8 +126,6 @@ def activate(turn: TurnState, event: Activated) -> Reply:
     """Starts the timer again; `misfire` decides which firings of the pause are caught up."""
     if turn.head.active:
         return Unchanged()
-    if turn.is_short and catches_up_many(turn.program.timer, event.misfire):
-        raise Unfinished
     head = turn.head
     back = resume(turn.program.timer, head.cursor, seed=head.uid, now=turn.now.wall, policy=event.misfire)
     turn.change_head(

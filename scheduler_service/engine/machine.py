@@ -41,7 +41,6 @@ from scheduler_service.engine.attempt import token_of
 from scheduler_service.engine.chain import begin_again, handle_answer
 from scheduler_service.engine.checking import handle_check, send_check
 from scheduler_service.engine.decision import Decision, Job
-from scheduler_service.engine.effort import is_large
 from scheduler_service.engine.feedback import handle_feedback
 from scheduler_service.engine.firing import fire_due, handle_count, repeat_counts, replan
 from scheduler_service.engine.lifecycle import activate, answer_existing, create, destroy, pause, update
@@ -56,7 +55,6 @@ from scheduler_service.engine.resuming import adopt, hand_over, resume_calls, se
 from scheduler_service.engine.timeouts import time_out
 from scheduler_service.engine.triggering import submit_due_triggers, trigger
 from scheduler_service.engine.turn_state import TurnState, replace
-from scheduler_service.language.filters import Unfinished
 
 OWN_JOB = Refusal(
     RefusalCode.CONFLICT,
@@ -66,21 +64,16 @@ OWN_JOB = Refusal(
 NO_JOB = Refusal(RefusalCode.ABSENT, "there is no such job", "/jobId")
 
 
-def decide(job: Job, event: Event, now: Now, *, is_short: bool = False) -> Decision:
+def decide(job: Job, event: Event, now: Now) -> Decision:
     """The new state of a job after `event`, with the effects to start, the records to keep and the reply.
 
     Pure: the same arguments always give the same decision. Never raises, whatever the event contains: the
     reply says what was refused. Without a job only `Created` has an effect.
-
-    `is_short`: raises Unfinished where the turn takes long: it reads or renders large bodies, or visits many
-    values.
     """
-    if is_short and is_large(job, event):
-        raise Unfinished
     document = job.document
     if document is None:
         return create(job, event, now) if isinstance(event, Created) else Decision(None, reply=NO_JOB)
-    turn = TurnState(job, document, now, is_short=is_short)
+    turn = TurnState(job, document, now)
     if turn.program.system and _replaces_or_destroys(job, event):
         return Decision(document, reply=OWN_JOB)
     if type(event) is Destroyed:

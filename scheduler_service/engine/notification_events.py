@@ -14,11 +14,10 @@ from scheduler_service.domain.records import DeliveryRecord, DeliveryTry
 from scheduler_service.domain.tracing import DELIVERY
 from scheduler_service.domain.wire import Answer, OutboundRequest
 from scheduler_service.engine.decision import SMALL_BYTES
-from scheduler_service.engine.notification_event import NotificationEvent
 from scheduler_service.engine.program import Notification, Program
 from scheduler_service.engine.requests import Refused, make_request
 from scheduler_service.engine.scope import token_in
-from scheduler_service.engine.turn_state import TurnState
+from scheduler_service.engine.turn_state import NotificationEvent, TurnState
 from scheduler_service.language.expression import NOTIFY_BODY
 from scheduler_service.language.values import NOT_TEXT, as_json, parse_json, parse_response
 from scheduler_service.timing.zones import load_zone
@@ -33,11 +32,11 @@ NOTHING_GIVEN: Mapping[str, object] = dict.fromkeys(
 """The members that every `response` has (SPEC section 7), as they are where the target gave none."""
 WEBHOOK_ID = "webhook-id"
 MARK_BYTES = 512
-SPARE_TIMES = 8
-"""A large event is kept where there is room for so many: what steps and triggers need goes first."""
+KEPT_BYTES = 64 << 10
+"""A larger event is not kept whole: what steps and triggers need goes first."""
 NOT_KEPT = (
-    "the last events are kept without what is long in them, should the execution end without another: there "
-    "is too little room within limits.open_bytes"
+    "the last events are kept without what is long in them, should the execution end without another: they "
+    f"have more than {KEPT_BYTES:,} bytes, or find no room within limits.open_bytes"
 )
 
 P = ParamSpec("P")
@@ -146,15 +145,14 @@ def _last_event(turn: TurnState, run: Open) -> tuple[str, dict[str, object] | No
 def keep_last_events(turn: TurnState) -> None:
     """Keeps the last event of each execution that goes on: a later turn may end it (SPEC section 7).
 
-    A large one is kept whole only where there is much room, since an execution can do without it.
+    A large one is not kept whole, since an execution can do without it.
     """
     for number, event in turn.last_events.items():
         context = turn.contexts.get(number)
         if context is None:
             continue
         before, response = context.told, as_json(event.response)
-        more = len(response) - (0 if before is None else len(before.response))
-        is_cut = len(response) > SMALL_BYTES and turn.lacks_room(SPARE_TIMES * more)
+        is_cut = len(response) > KEPT_BYTES or turn.lacks_room(len(response))
         if is_cut:
             response = as_json(_shorten(event.response))
             if before is None or not before.is_cut:  # else the log has it

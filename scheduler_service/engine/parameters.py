@@ -14,8 +14,6 @@ from client_sdk.models.parse import write_pointer
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.texts import scrub
 from scheduler_service.engine.brief_values import shorten
-from scheduler_service.engine.effort import VISITS_A_CHECK
-from scheduler_service.language.filters import Budget
 from scheduler_service.language.iregexp import compile_re2
 
 PROBLEMS_MAX = 20
@@ -46,13 +44,12 @@ NO_FORMATS = jsonschema.FormatChecker(())
 Keyword = Callable[[Any, Any, object, Any], Iterator[Any] | None]
 
 
-def check_parameters(schema: object, parameters: object, budget: Budget | None = None) -> list[Problem]:
+def check_parameters(schema: object, parameters: object) -> list[Problem]:
     """What is wrong with `parameters` under a schema that `check_schema` has passed; at most 20 problems.
 
     Parameters that need more than 50,000 checks are refused: checks are counted, time is not measured.
-    `budget`: that of a short turn; raises Unfinished where they need more.
     """
-    meter = _Meter(budget)
+    meter = _Meter()
     found = []
     try:
         validator = _VALIDATOR(schema, registry=Registry(), format_checker=meter)
@@ -102,15 +99,12 @@ class _Meter:
     It is passed as the format checker, which reaches every part of a validator; `format` itself is not used.
     """
 
-    def __init__(self, budget: Budget | None) -> None:
+    def __init__(self) -> None:
         self.left = CHECKS_MAX
-        self.budget = budget
         self.patterns: dict[str, Any] = {}
 
     def spend(self, checks: int) -> None:
         """Uses up `checks`. Raises _Exhausted when none are left."""
-        if self.budget is not None:
-            self.budget.spend(checks * VISITS_A_CHECK)
         self.left -= checks
         if self.left < 0:
             raise _Exhausted

@@ -1,4 +1,4 @@
-"""A compiled definition: what `decide` needs of it, parsed and checked once by `engine.compile`."""
+"""A compiled definition: what `decide` needs of it, checked once by `engine.compile`; and what it weighs."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,18 @@ from scheduler_service.domain.parts import QueueOptions
 from scheduler_service.domain.tracing import Sampling
 from scheduler_service.domain.wire import Headers
 from scheduler_service.language.compiled import JsonTemplate, TextTemplate, UrlTemplate
+from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.timing.timer import Timer
+
+USUAL_BYTES = 6_144
+"""What any definition or state may take: it is not counted, as the number of jobs is bounded."""
+GROUP_BYTES = 16 << 20
+"""What definitions that are compiled at once may weigh: 16 MiB of brackets take 350 MiB."""
+SHORT_BYTES = 1_024
+"""Of a text of so many bytes all marks count alike."""
+MARK_BYTES = 80
+"""What a mark takes by the figures of `weigh`, on the average of those in a definition with one step."""
+_MARKS = b'[{":,'
 
 
 class Surroundings(msgspec.Struct, frozen=True):
@@ -130,8 +141,8 @@ class Notification(msgspec.Struct, frozen=True):
 class Program(msgspec.Struct, frozen=True, gc=False):
     """A whole definition, ready to run. Times in ms; `fingerprint` is equal for equal definitions.
 
-    `is_large`: rendering one of its bodies takes long. `problems`: what of a stored definition cannot be done
-    as settings are now.
+    `short_bytes`: where an execution has more of parameters and responses, rendering its requests takes long;
+    negative: it always does. `problems`: what of a stored definition cannot be done as settings are now.
     """
 
     job_id: str
@@ -164,10 +175,25 @@ class Program(msgspec.Struct, frozen=True, gc=False):
     history_detail: str | None = None
     params_schema: object = None
     system: bool = False
-    is_large: bool = False
+    short_bytes: int = LARGE_BYTES
     problems: tuple[Problem, ...] = ()
 
     @property
     def key(self) -> str:
         """The key of the job in its tenant."""
         return write_job_key(self.surroundings.tenant, self.job_id)
+
+
+def weigh(text: bytes) -> int:
+    """About how many bytes more than the usual a definition takes once it is compiled, by its JSON.
+
+    The figures are those of `tracemalloc`: a header takes 600 bytes, an empty list 64, an item that is a text
+    80. What comes out is at most three times of what there is, or a third of it; of a short text that is a
+    list of numbers, ten times.
+    """
+    if len(text) <= SHORT_BYTES:  # in one pass: each creation comes here
+        marks = len(text) - len(text.translate(None, _MARKS))
+        return max(2 * len(text) + MARK_BYTES * marks - USUAL_BYTES, 0)
+    brackets = text.count(b"[") + text.count(b"{")
+    strings = 40 * text.count(b'"') + 300 * text.count(b":") + 16 * text.count(b",")
+    return max(2 * len(text) + 60 * brackets + strings - USUAL_BYTES, 0)

@@ -13,6 +13,7 @@ from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.domain.texts import scrub
 from scheduler_service.domain.tracing import SpanPlace, is_sampled, span_of, tail_of, trace_in, trace_of
 from scheduler_service.domain.wire import FaultKind, Headers, OutboundRequest
+from scheduler_service.engine.decision import SMALL_BYTES
 from scheduler_service.engine.ownership import OWN, OWN_BEHIND
 from scheduler_service.engine.program import Prerendered, Program, Target
 from scheduler_service.engine.scope import scope_for
@@ -27,6 +28,9 @@ NO_OWNER = "{serviceName} is the service that declares the job, but no service d
 EMPTY = Scope(system={}, environment={}, root={}, aliases={})
 LONGEST = 8_192
 """Characters of a URL, and of a header's value, that are made with a template (SPEC section 4)."""
+GROWN_BYTES = 16 << 20
+"""By so much the bodies that one turn makes may be larger together than what they are made of: a template may
+name a value five hundred times."""
 JSON_TYPE = re.compile(r"\s*[a-z]+/(?:json|[^;\s]*\+json)\s*(?:;|$)")
 
 
@@ -66,7 +70,7 @@ def make_request(
     fixed, body = target.fixed, target.body
     # Most requests use nothing of the execution: no scope is made for them (saves 8 of 20 µs).
     names = fixed is None or (body is not None and not body.is_constant)
-    scope = scope_for(program, head, run, responses, target, extra, turn.budget()) if names else EMPTY
+    scope = scope_for(program, head, run, responses, target, extra) if names else EMPTY
     place = fixed or _render(program, responses, target, scope)
     if type(place) is Refused:
         return place
@@ -91,6 +95,27 @@ def make_request(
         awaited,
         span_tail(turn, program, run, span, trace),
     )
+
+
+def take_growth(turn: TurnState, run: Open, target: Target, request: OutboundRequest) -> int | Refused:
+    """By how many bytes the body of `request` is larger than its template and what the execution has.
+
+    Refused: there is no room for them.
+    """
+    body, template = request.body, target.body
+    if body is None or len(body) <= SMALL_BYTES or template is None or template.is_constant:
+        return 0
+    kept = sum([len(one.body or b"") for one in turn.contexts[run.execute_number].responses])
+    grown = max(0, len(body) - template.size - len(run.params) - kept)
+    if not turn.lacks_room(grown) and turn.grown + grown <= GROWN_BYTES:
+        turn.grown += grown
+        turn.counts_more = turn.counts_more or grown > 0
+        return grown
+    message = (
+        f"the body would have {len(body)} bytes, many times what it is made of, and what all executions keep "
+        "leaves no room for it (limits.open_bytes); name less in the template, or let fewer run at one moment"
+    )
+    return Refused("template", message)
 
 
 def span_tail(turn: TurnState, program: Program, run: Open, span: SpanPlace, trace: str) -> str:
@@ -260,7 +285,7 @@ def _body(target: Target, scope: Scope, headers: Headers) -> tuple[bytes | None,
     rendered = render_json(target.body, scope)
     if type(rendered) is Unrenderable:
         return _refuse("body", rendered)
-    return encode_body(rendered.value, headers, as_json if scope.budget.is_short else as_json_by_member)
+    return encode_body(rendered.value, headers, as_json_by_member if scope.may_be_large else as_json)
 
 
 def encode_body(

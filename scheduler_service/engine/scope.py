@@ -10,10 +10,8 @@ from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.program import Program, Target
 from scheduler_service.language.compiled import Template
-from scheduler_service.language.filters import Budget
-from scheduler_service.language.jsonpath import NODES_MAX
 from scheduler_service.language.rendering import Scope, holds_bytes
-from scheduler_service.language.values import parse_json, parse_response
+from scheduler_service.language.values import LARGE_BYTES, parse_json, parse_response
 
 ANYTHING = "*"
 
@@ -45,9 +43,8 @@ def scope_for(
     responses: tuple[Kept, ...],
     target: Target,
     extra: dict[str, object] | None = None,
-    budget: Budget | None = None,
 ) -> Scope:
-    """The scope of one request, with only what its templates name; `budget` None: one of its own."""
+    """The scope of one request, with only what its templates name."""
     system: dict[str, object] = {}
     for name in target.variables:
         if extra is not None and name in extra:
@@ -55,24 +52,34 @@ def scope_for(
         else:
             system[name] = _system(name, program, head, run, target)
     root = root_for(program, run, responses, target.members)
+    size = len(run.params)
+    for kept in responses:
+        size += len(kept.body or b"")
     return Scope(
         system=system,
         environment=program.surroundings.environment,
         root=root,
         aliases={"jobId": program.job_id, "executeNumber": run.execute_number},
-        budget=budget or Budget(NODES_MAX),
         has_bytes=bool(responses) and holds_bytes(root, 2),
+        may_be_large=extra is not None or size > LARGE_BYTES,
     )
 
 
 def names_in(target: Target) -> frozenset[str]:
     """The system variables in the templates of `target`."""
-    return frozenset().union(*(template.variables for template in _templates(target)))
+    return frozenset().union(*(template.variables for template in templates_of(target)))
 
 
 def members_in(target: Target) -> frozenset[str]:
     """The first members of the root that the templates of `target` may read; `*`: any."""
-    return frozenset().union(*(template.members for template in _templates(target)))
+    return frozenset().union(*(template.members for template in templates_of(target)))
+
+
+def templates_of(target: Target) -> Iterator[Template]:
+    """Those of its url, headers, service and body."""
+    yield target.url
+    yield from (template for _, template in target.headers)
+    yield from (template for template in (target.service_name, target.body) if template is not None)
 
 
 def root_for(
@@ -96,12 +103,6 @@ def root_for(
     if is_whole or "trigger" in members:
         root["trigger"] = parse_json(run.params)
     return root
-
-
-def _templates(target: Target) -> Iterator[Template]:
-    yield target.url
-    yield from (template for _, template in target.headers)
-    yield from (template for template in (target.service_name, target.body) if template is not None)
 
 
 def _value(kept: Kept) -> object:

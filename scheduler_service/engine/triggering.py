@@ -7,7 +7,6 @@ from scheduler_service.domain.execution import ExecutionState, TriggeredBy
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Started
 from scheduler_service.domain.trials import is_trial
 from scheduler_service.engine.admission import new_execution, submit
-from scheduler_service.engine.decision import COUNTED_TIMES
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.language.values import parse_json
 from scheduler_service.timing.timer import RECURRING
@@ -66,11 +65,8 @@ def trigger(turn: TurnState, event: Triggered) -> Reply:
 def submit_due_triggers(turn: TurnState) -> None:
     """Takes the delayed triggers that are due; one whose parameters have no room now stays due."""
     for run in _due_triggers(turn):
-        size = _brought(run.params, run.replayed)
-        if turn.lacks_room(size):
-            continue
-        turn.room -= COUNTED_TIMES * size
-        submit(turn, run)
+        if not turn.lacks_room(_brought(run.params, run.replayed)):
+            submit(turn, run)
 
 
 def _due_triggers(turn: TurnState) -> list[Open]:
@@ -99,4 +95,4 @@ def _check_params(turn: TurnState, params: bytes) -> list[Problem]:
         return []
     from scheduler_service.engine.parameters import check_parameters  # a twentieth of a start's imports
 
-    return check_parameters(schema, parse_json(params), turn.budget())
+    return check_parameters(schema, parse_json(params))

@@ -12,12 +12,9 @@ from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord, Noted, Record
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import CallKind, Token
-from scheduler_service.engine.decision import COUNTED_TIMES, SMALL_BYTES, UNBOUNDED, Decision, Job
-from scheduler_service.engine.effort import begin_short
-from scheduler_service.engine.notification_event import NotificationEvent
+from scheduler_service.engine.decision import SMALL_BYTES, Decision, Job
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.states import LIVE, TERMINAL, follow
-from scheduler_service.language.filters import Budget
 from scheduler_service.timing.timer import TimerKind
 
 LATE_AFTER = SECOND
@@ -28,6 +25,19 @@ replace = msgspec.structs.replace
 ENQUEUED, FAILED = ExecutionState.ENQUEUED, ExecutionState.FAILED
 TIMER = TriggeredBy.TIMER
 ONE_TIME = TimerKind.ONE_TIME
+
+
+class NotificationEvent(msgspec.Struct, frozen=True):
+    """One event of an execution that its `notification` entries may match.
+
+    `key` is compared with `stateEquals`, `response` becomes the member of the body. `timed_out`: a timeout,
+    even if it counts as 500.
+    """
+
+    key: str
+    http_status: str
+    response: dict[str, object]
+    timed_out: bool = False
 
 
 class Counts(msgspec.Struct):
@@ -45,34 +55,31 @@ Change = tuple[Open, int, str | None, str | None, str | None, FailureType | None
 class TurnState:
     """The state of a job while a turn changes it; `program` is the current definition.
 
-    `is_short`: the turn is to take at most some milliseconds. `last_events`: the last one that this turn
-    notified of each execution.
+    `last_events`: the last one that this turn notified of each execution. `grown`: by how many bytes the
+    bodies that it has made are larger than what they are made of.
     """
 
     __slots__ = (
-        "_budget",
         "_changed",
         "_counts",
         "_document",
         "contexts",
         "counts_more",
         "effects",
+        "grown",
         "head",
         "holder",
-        "is_short",
+        "is_full",
         "last_events",
         "now",
         "opens",
         "program",
         "programs",
         "records",
-        "room",
     )
 
-    def __init__(self, job: Job, document: Document, now: Now, *, is_short: bool = False) -> None:
+    def __init__(self, job: Job, document: Document, now: Now) -> None:
         self._document = document
-        self.is_short = is_short
-        self._budget: Budget | None = None
         self._counts: Counts | None = None
         self.head: Head = document.head
         self.opens: dict[int, Open] = {}
@@ -82,7 +89,8 @@ class TurnState:
         self.programs = job.programs
         self.program: Program = job.programs[document.head.revision]
         self.holder = job.holder
-        self.room = job.room
+        self.is_full = job.is_full
+        self.grown = 0
         self.counts_more = False
         self.now = now
         self.effects: list[Effect] = []
@@ -90,31 +98,9 @@ class TurnState:
         self.last_events: dict[int, NotificationEvent] = {}
         self._changed: dict[int, Change] = {}
 
-    def budget(self) -> Budget | None:
-        """What the turn may visit if it is short, all together; None: each request has a limit of its own."""
-        if self.is_short and self._budget is None:
-            self._budget = begin_short()
-        return self._budget
-
     def lacks_room(self, size: int) -> bool:
-        """Whether the process may not keep so many bytes more, and a request that is made of them."""
-        return size > SMALL_BYTES and COUNTED_TIMES * size > self.room
-
-    def take_room(self, size: int) -> bool:
-        """Takes room for so many bytes more, where there is any, or where nothing is kept yet."""
-        if size == 0:  # as with most
-            return True
-        if size > SMALL_BYTES and size > self.room:
-            return False
-        if self.room > UNBOUNDED:
-            self.room -= UNBOUNDED  # from now on something is kept
-        self.room -= size
-        self.counts_more = True
-        return True
-
-    def give_room(self, size: int) -> None:
-        """So many bytes are not needed any more."""
-        self.room += size
+        """Whether the process may not keep so many bytes more."""
+        return self.is_full and size > SMALL_BYTES
 
     def program_of(self, run: Open) -> Program:
         """The definition with which `run` started; the current one while it waits."""

@@ -29,8 +29,8 @@ from scheduler_service.telemetry.decorators import ObserveCall, ObserveJob, obse
 class Decide(Protocol):
     """`engine.machine.decide`."""
 
-    def __call__(self, job: Job, event: Event, now: Now, *, is_short: bool = False) -> Decision:
-        """The decision; a short turn may raise Unfinished."""
+    def __call__(self, job: Job, event: Event, now: Now) -> Decision:
+        """The decision."""
 
 
 class Core(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ Act = Callable[[str, tuple[Effect, ...], Mapping[int, Program]], None]
 class HostLimits(msgspec.Struct, frozen=True):
     """Alarms (`ready`) and jobs (`hot`) in memory, tries of a delivery, the lease of a call; times in ms.
 
-    `hot_bytes`: what the definitions (`program_weight.weigh`) and states of these jobs may weigh together.
+    `hot_bytes`: what the definitions (`engine.program.weigh`) and states of these jobs may weigh together.
     `open_bytes`: what open executions may keep in memory together (`hosts.open_bytes`).
     `body_bytes`: what large bodies of durable notifications may take in memory; others are left to the store.
     `early_commit`: how far ahead of its moment a firing's turn may be taken and made durable, so that only

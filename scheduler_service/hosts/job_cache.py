@@ -9,8 +9,7 @@ import msgspec
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.engine.decision import Decision
-from scheduler_service.engine.program import Program
-from scheduler_service.engine.program_weight import USUAL_BYTES
+from scheduler_service.engine.program import USUAL_BYTES, Program
 from scheduler_service.engine.states import LIVE
 from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
 from scheduler_service.ports.catalogue import CatalogueEntry

@@ -5,8 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Job
-from scheduler_service.engine.program import Program
-from scheduler_service.engine.program_weight import weigh
+from scheduler_service.engine.program import Program, weigh
 from scheduler_service.engine.snapshot import ContextsApart, SnapshotError, decode
 from scheduler_service.engine.status import revisions
 from scheduler_service.hosts.host_parts import Core

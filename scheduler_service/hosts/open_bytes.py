@@ -3,7 +3,9 @@
 from typing import Protocol
 
 from scheduler_service.domain.document import Calling, Context, Document, PartsOpen, PartsQueued
-from scheduler_service.engine.decision import COUNTED_TIMES, UNBOUNDED
+
+COUNTED_TIMES = 2
+"""Parameters and responses count twice: a request made of them is as large, and kept until its answer."""
 
 
 class CountedJob(Protocol):
@@ -12,56 +14,36 @@ class CountedJob(Protocol):
     open_bytes: int
 
 
-class Deciding:
-    """A decision on much that is being made, or waits for that. `more`: what its job will keep more."""
-
-    __slots__ = ("before", "more")
-
-    def __init__(self, before: int) -> None:
-        self.before = before
-        self.more = 0
-
-
 class OpenBytes:
     """What open executions keep and what is made of it, counted by job; `most` is what it may take.
 
     Of the jobs in memory, and of those that keep something larger than `engine.decision.SMALL_BYTES`. Those
     that are open when the process starts are counted as they are loaded, and may be more than that.
 
-    `room`: how many bytes more may be kept; it may be negative. Where nothing is kept, one execution has room
-    in any case. `total`: how many are kept.
+    `total`: how many are kept. `is_full`: no job may keep more. Where nothing is kept one turn has room in
+    any case: else what is larger than the limit would wait for ever.
     """
 
-    __slots__ = ("_deciding", "_most", "room", "total")
+    __slots__ = ("_most", "is_full", "total")
 
     def __init__(self, *, most: int) -> None:
         self._most = most
-        self._deciding: set[Deciding] = set()
-        self.room = UNBOUNDED + most
         self.total = 0
+        self.is_full = False
 
     def note(self, cached: CountedJob, size: int) -> None:
         """The executions of this job take `size` bytes now."""
         self.total += size - cached.open_bytes
         cached.open_bytes = size
-        self.room = self._room_beside(self.total)
+        self.is_full = self.total >= self._most
 
-    def begin(self, cached: CountedJob) -> Deciding:
-        """A decision waits for the thread for large work; `end` follows."""
-        deciding = Deciding(cached.open_bytes)
-        self._deciding.add(deciding)
-        return deciding
-
-    def end(self, deciding: Deciding) -> None:
-        """It is made, or will not be."""
-        self._deciding.discard(deciding)
-
-    def room_now(self) -> int:
-        """`room` in the thread for large work: what was decided there counts before the loop has noted it."""
-        return self._room_beside(self.total + sum([one.more for one in tuple(self._deciding)]))
-
-    def _room_beside(self, taken: int) -> int:
-        return self._most - taken if taken > 0 else UNBOUNDED + self._most
+    def admit(self, cached: CountedJob, size: int) -> bool:
+        """Notes that they take `size` bytes; False: there is no room for what is more of it than before."""
+        more = size - cached.open_bytes
+        if more > 0 and self.total > 0 and self.total + more > self._most:
+            return False
+        self.note(cached, size)
+        return True
 
 
 def weigh_open(document: Document | None) -> int:

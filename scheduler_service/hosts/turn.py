@@ -4,13 +4,15 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Resumed
 from scheduler_service.domain.moments import DAY, Now
 from scheduler_service.domain.replies import Recalled, Reply
 from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.engine.decision import Job
-from scheduler_service.engine.program_weight import weigh
+from scheduler_service.engine.program import weigh
 from scheduler_service.hosts.begun_mark import BegunMark
 from scheduler_service.hosts.clock import WaitUntil, ahead_of, begin_of
 from scheduler_service.hosts.commit_builder import (
@@ -24,12 +26,12 @@ from scheduler_service.hosts.commit_builder import (
 from scheduler_service.hosts.host_parts import Act, Alarms, TurnParts
 from scheduler_service.hosts.job_cache import CachedJob, LoadedJob, PendingCommit
 from scheduler_service.hosts.job_loading import JobLoading
-from scheduler_service.hosts.large_turns import LargeTurns, Place
+from scheduler_service.hosts.large_turns import LargeTurns, takes_long
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
 from scheduler_service.hosts.revisions import accepted, bind
 from scheduler_service.hosts.turn_writing import TurnWriting
-from scheduler_service.language.filters import Unfinished
+from scheduler_service.pacing.room import Place
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StateUnreadable, StoreError
 from scheduler_service.ports.state import NOTHING, StateStore
@@ -217,14 +219,17 @@ class Turn:
         before, programs = cached.document, cached.programs
         if definition is not None:
             event, programs = bind(cached, event, definition, self._new_identity)
-        job = Job(before, programs, self._holder, self._open_bytes.room)
-        try:
-            if place is not None:
-                decision = await self._large_turns.decide(cached, job, event, now)
-            else:
-                decision = self._core.decide(job, event, now, is_short=True)
-        except Unfinished:
+        job = Job(before, programs, self._holder, self._open_bytes.is_full)
+        if place is not None:
+            decision = await self._large_turns.decide(cached, job, event, now)
+        elif takes_long(job, event, now.wall):
             return await self._take_large(cached, command, moment)
+        else:
+            decision = self._core.decide(job, event, now)
+            if decision.counts_more:  # at once: the next turn may be decided before this one is durable
+                cached.keeps_much = True
+                if not self._open_bytes.admit(cached, weigh_open(decision.document)):
+                    decision = self._core.decide(replace(job, is_full=True), event, now)
         decision, deliveries, queued = sort_effects(cached.job_id, decision, self._lacks_room)
         kept = remembered and remember_reply(cached.job_id, remembered, decision.reply, command.answer)
         if not (decision.effects or decision.records or kept is not None) and is_idle(before, decision):
@@ -238,9 +243,6 @@ class Turn:
         if until is not None and queued:  # whoever claims sees the parts as soon as they are durable
             await self._wait_for(until, place)
             return await self._take(cached, command)
-        if decision.counts_more:  # at once: the next turn may be decided before this one is durable
-            cached.keeps_much = True
-            self._open_bytes.note(cached, weigh_open(decision.document))
         is_apart = self._reads_bodies and has_large_bodies(decision)
         own = self._commits  # not its method: an object that would live as long as the turn waits
         if own.must_be_durable(cached, turn):

@@ -13,7 +13,7 @@ from scheduler_service.hosts.commit_builder import CommitBuilder, DecidedTurn, i
 from scheduler_service.hosts.host_parts import Act, Alarms, TurnParts
 from scheduler_service.hosts.job_cache import CachedJob, PendingCommit
 from scheduler_service.hosts.job_loading import ProgramCache
-from scheduler_service.hosts.large_turns import Place
+from scheduler_service.pacing.room import Place
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import NOTHING, StateStore

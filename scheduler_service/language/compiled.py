@@ -5,6 +5,7 @@ from typing import final
 import msgspec
 
 from scheduler_service.language.expression import Expression
+from scheduler_service.language.jsonpath import Path
 from scheduler_service.language.places import Place
 
 Parts = tuple[str | Expression, ...]
@@ -21,11 +22,12 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
     """What all templates have in common.
 
     `variables`: the system variables that it uses. `members`: the first members of the root that it may
-    read; `*`: any. `is_constant`: it has no expression.
+    read; `*`: any. `searches`: its paths that search. `is_constant`: it has no expression.
     """
 
     variables: frozenset[str] = frozenset()
     members: frozenset[str] = frozenset()
+    searches: tuple[Path, ...] = ()
     is_constant: bool = False
 
 

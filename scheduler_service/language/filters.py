@@ -29,25 +29,17 @@ class Exhausted(Exception):
     """The budget is used up; `jsonpath.evaluate` turns it into a value."""
 
 
-class Unfinished(Exception):
-    """A short turn is over: what it decides takes longer, and is to be begun again without a bound."""
-
-
 class Budget(msgspec.Struct):
-    """The values that an evaluation may still visit; `patterns` are those compiled so far.
-
-    `is_short`: when none are left, the whole turn is to be begun again, with all that is allowed.
-    """
+    """The values that an evaluation may still visit; `patterns` are those compiled so far."""
 
     left: int
     patterns: dict[tuple[str, bool], CompiledRegexp] = {}
-    is_short: bool = False
 
     def spend(self, nodes: int) -> None:
-        """Uses up `nodes`. Raises Exhausted when none are left, of a short turn Unfinished."""
+        """Uses up `nodes`. Raises Exhausted when none are left."""
         self.left -= nodes
         if self.left < 0:
-            raise Unfinished if self.is_short else Exhausted
+            raise Exhausted
 
 
 DEPTH_MAX = 24

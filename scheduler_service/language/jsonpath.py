@@ -1,6 +1,7 @@
 """JSONPath (RFC 9535): parsed by a library, evaluated here within limits, so that no input can hang."""
 
 import re
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import final
 
@@ -28,6 +29,7 @@ RESULT_BYTES_MAX = 16 << 20
 
 _BYTES_A_VISIT = 256  # writing so much JSON costs as much as a visit
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+_PART, _WIDE = re.compile(r"[.\[&|<>=(]"), re.compile(r"\.\.|\*|\?|:|\b(?:match|search)\(")
 _NESTING = {"(": 1, "[": 1, ")": -1, "]": -1}
 
 
@@ -35,7 +37,8 @@ class Path(msgspec.Struct, frozen=True, eq=False):
     """A compiled JSONPath; equal to every other one of the same text.
 
     `singular`: it has one value or none, found along `steps`. `members`: the first members of the root that
-    it may read; `*`: any.
+    it may read; `*`: any. Another one searches: it has `parts`, `wide` of which find many values or look at
+    each of them.
     """
 
     text: str
@@ -43,6 +46,8 @@ class Path(msgspec.Struct, frozen=True, eq=False):
     members: frozenset[str]
     steps: tuple[str | int, ...] = ()
     selection: Selection | None = None
+    parts: int = 0
+    wide: int = 0
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Path) and self.text == other.text
@@ -67,7 +72,8 @@ def compile_path(text: str) -> Path:
     """Parses a JSONPath. Raises ExpressionError with the column of the error."""
     if len(text) > CHARACTERS_MAX:
         raise ExpressionError(f"the JSONPath has {len(text)} characters, of at most {CHARACTERS_MAX}")
-    _check_size(text)
+    bare = _QUOTED.sub("", text)
+    _check_size(bare)
     query = _read(text)
     if query.singular_query():
         steps = _steps(query)
@@ -75,7 +81,23 @@ def compile_path(text: str) -> Path:
         return Path(text, singular=True, members=members, steps=steps)
     roots: set[str] = set()
     selection = plan(query, roots)
-    return Path(text, singular=False, members=frozenset(roots), selection=selection)
+    return Path(
+        text,
+        singular=False,
+        members=frozenset(roots),
+        selection=selection,
+        parts=len(_PART.findall(bare)),
+        wide=max(len(_WIDE.findall(bare)), 1),
+    )
+
+
+def searched_within(paths: Sequence[Path], visits: int) -> int:
+    """How many bytes of JSON these paths, which all search, may be given so that they visit about `visits`.
+
+    Each wide part may look at every value for each one that the parts before it have found, and a value has
+    a byte at least.
+    """
+    return int((visits / sum(path.parts for path in paths)) ** (1 / max(path.wide for path in paths)))
 
 
 def evaluate(path: Path, root: object, budget: Budget | None = None) -> object | Missing | TooMuch:
@@ -95,9 +117,8 @@ def evaluate(path: Path, root: object, budget: Budget | None = None) -> object |
     return found
 
 
-def _check_size(text: str) -> None:
+def _check_size(bare: str) -> None:
     """Refuses deep nesting, since the library's parser recurses: the result must not depend on the stack."""
-    bare = _QUOTED.sub("", text)
     nested = max(accumulate(_NESTING.get(character, 0) for character in bare), default=0)
     if nested > DEPTH_MAX:
         raise ExpressionError(f"the JSONPath nests {nested} brackets, at most {DEPTH_MAX} are allowed")

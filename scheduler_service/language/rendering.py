@@ -52,6 +52,7 @@ class Scope(msgspec.Struct, frozen=True):
     `system`: the system variables that it names. `root`: the root of JSONPath. `environment`: the tenant's
     variables. `aliases`: `jobId` and `executeNumber`. `budget`: shared by all JSONPaths of the request.
     `has_bytes`: `NOT_TEXT` is among the root's values, or its `responses`; what finds it is Unrenderable.
+    `may_be_large`: a body that is made of the values is to be encoded member by member.
     """
 
     system: Mapping[str, object]
@@ -60,6 +61,7 @@ class Scope(msgspec.Struct, frozen=True):
     aliases: Mapping[str, object]
     budget: Budget = msgspec.field(default_factory=lambda: Budget(NODES_MAX))
     has_bytes: bool = False
+    may_be_large: bool = False
 
 
 @final

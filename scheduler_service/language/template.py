@@ -30,6 +30,7 @@ from scheduler_service.language.expression import (
     Variable,
     scan,
 )
+from scheduler_service.language.jsonpath import Path as JSONPath
 from scheduler_service.language.places import Place, check_start, close_escape, encode_literal, place_after
 from scheduler_service.language.values import DEPTH_MAX, LARGE_BYTES, as_json, find_control, is_shallow
 
@@ -50,6 +51,7 @@ def compile_text(text: str, *, names: Names) -> TextTemplate:
         text=_constant(parts),
         variables=_variables(used),
         members=_members(used),
+        searches=_searches(used),
         is_constant=not used,
     )
 
@@ -74,6 +76,7 @@ def compile_json(value: object, *, names: Names) -> JsonTemplate:
         node=node,
         variables=_variables(used),
         members=_members(used),
+        searches=_searches(used),
         size=len(encoded),
         is_large=len(encoded) > LARGE_BYTES,
     )
@@ -107,6 +110,7 @@ def compile_url(text: str, *, names: Names) -> UrlTemplate:
         text=_constant(parts),
         variables=_variables(used),
         members=_members(used),
+        searches=_searches(used),
         is_constant=not used,
     )
 
@@ -140,6 +144,11 @@ def _expressions(parts: Parts) -> list[Expression]:
 
 def _variables(expressions: Iterable[Expression]) -> frozenset[str]:
     return frozenset(one.name for one in expressions if isinstance(one, Variable))
+
+
+def _searches(expressions: Iterable[Expression]) -> tuple[JSONPath, ...]:
+    paths = [one.path for one in expressions if isinstance(one, Query | Variable)]
+    return tuple(path for path in paths if path is not None and not path.singular)
 
 
 def _members(expressions: Iterable[Expression]) -> frozenset[str]:

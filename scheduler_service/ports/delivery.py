@@ -14,7 +14,7 @@ from scheduler_service.ports.state import Remembered
 class Definition(msgspec.Struct, frozen=True, gc=False):
     """A checked definition on its way into a turn: the text as posted, and what it compiles to.
 
-    `weight`: what `engine.program_weight.weigh` says of the text, where somebody has asked it already.
+    `weight`: what `engine.program.weigh` says of the text, where somebody has asked it already.
     """
 
     text: bytes

@@ -14,7 +14,6 @@ from scheduler_service.domain.leases import ChangedPart, EndedPart, Leased
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import write_part_id
 from scheduler_service.domain.replies import Refusal, Reply, Unchanged
-from scheduler_service.pacing.slices import SLICE_BYTES, Slices
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
@@ -22,8 +21,6 @@ from scheduler_service.ports.log import Log
 from scheduler_service.ports.queues import Queues
 
 PAGE_SIZE = 500
-LARGE_AT_ONCE = 8
-"""Turns that may write large states, of a few MiB each, and are under way at a time."""
 FIRST_PAUSE, LONGEST_PAUSE = 100, 5 * SECOND
 """Between two deliveries, in ms."""
 Result = TypeVar("Result")
@@ -40,8 +37,6 @@ class PartDelivery:
         self._clock = clock
         self._log = log
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._line = asyncio.Semaphore(LARGE_AT_ONCE)
-        self._slices = Slices()
 
     @property
     def is_idle(self) -> bool:
@@ -67,26 +62,15 @@ class PartDelivery:
         return self.start(self._deliver_end(ended))
 
     def deliver_claims(self, found: tuple[Leased, ...]) -> None:
-        """Tells the jobs who holds their parts from now on.
-
-        The turn of a large part writes the large state of its job: few are under way at a time.
-        """
+        """Tells the jobs who holds their parts from now on."""
         for one in found:
-            part = one.part
-            changed = ChangedPart(write_part_id(part.name), part.job_id, part.name, one.changes)
-            self.deliver_changes(changed, may_be_large=len(part.request.body or b"") > SLICE_BYTES)
+            name = one.part.name
+            self.deliver_changes(ChangedPart(write_part_id(name), one.part.job_id, name, one.changes))
 
-    def deliver_changes(self, changed: ChangedPart, *, may_be_large: bool = False) -> "asyncio.Task[Reply]":
+    def deliver_changes(self, changed: ChangedPart) -> "asyncio.Task[Reply]":
         """Delivers the lease changes of a part."""
         command = Command(LeasesChanged(changed.name, changed.changes))
-        deliver = self._deliver_in_line if may_be_large else self.deliver
-        return self.start(self.retry(lambda: deliver(changed.job_id, command)))
-
-    async def _deliver_in_line(self, job_id: str, command: Command) -> Reply:
-        """A turn that may write a large state: one begins in a round of the loop, few wait for commits."""
-        async with self._line:
-            await self._slices.rest(SLICE_BYTES)
-            return await self.deliver(job_id, command)
+        return self.start(self.retry(lambda: self.deliver(changed.job_id, command)))
 
     async def deliver_stored(self) -> None:
         """Begins to deliver all that the table has and its jobs may not have. Raises StoreError."""
@@ -135,9 +119,7 @@ class PartDelivery:
     async def _deliver_end(self, ended: EndedPart) -> bool:
         async def deliver() -> Reply:
             event = PartEnded(ended.name, ended.end, ended.request, ended.changes)
-            size = len(ended.end.body or b"") + len(ended.request.body or b"")
-            deliver = self._deliver_in_line if size > SLICE_BYTES else self.deliver
-            reply = await deliver(ended.job_id, Command(event))
+            reply = await self.deliver(ended.job_id, Command(event))
             if isinstance(reply, (Unchanged, Refusal)):
                 await self._table.drop(ended.part_id)
             return reply

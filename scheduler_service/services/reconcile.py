@@ -9,7 +9,7 @@ import msgspec
 from scheduler_service.domain.events import Activated, Created, Destroyed, Event, Paused, Updated
 from scheduler_service.domain.replies import Refusal
 from scheduler_service.domain.services import Applied, Service
-from scheduler_service.engine.program_weight import GROUP_BYTES, weigh
+from scheduler_service.engine.program import GROUP_BYTES, weigh
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Deliver

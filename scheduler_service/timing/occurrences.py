@@ -140,10 +140,11 @@ def _unlimited(timer: Timer, cursor: Cursor) -> int | None:
     if timer.trouble:
         return None
     if kind is TIMING:
-        if _period(timer).is_zero and cursor.used:  # the usual one-shot job has fired
+        is_single = _period(timer).is_zero
+        if is_single and cursor.used:  # the usual one-shot job has fired
             return None
         origin = first_moment(timer, cursor.anchor)
-        if _period(timer).is_zero:
+        if is_single:
             return origin if origin is not None and origin >= _floor(timer, cursor) else None
         index, last = _indices(timer, cursor, origin)
         return None if index > last else _nth(timer, origin, index)

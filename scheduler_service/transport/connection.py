@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable
 from typing import Protocol, cast
 
+from scheduler_service.pacing.room import Place, Room
 from scheduler_service.ports.sending import LARGE_BODY
 from scheduler_service.transport.deadlines import Deadlines, Expiring
 from scheduler_service.transport.errors import ConnectFailed, Dropped, TimedOut, TransportError
 from scheduler_service.transport.response_parser import ParsedResponse, ResponseParser
-from scheduler_service.transport.response_room import Place, ResponseRoom
 
 # `socket.recv` releases the GIL each time, and a writer thread may then keep it for milliseconds: with 100
 # calls due at one moment the last of them was sent 20 ms late.
@@ -87,7 +87,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         limit: int,
         is_silent: Probe,
         buffer: ReadBuffer,
-        room: ResponseRoom | None = None,
+        room: Room | None = None,
     ) -> None:
         self.idle_since = 0.0
         self.opened_at = 0.0
@@ -242,14 +242,14 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Reads no further before there is room for so many bytes."""
         if self._place is not None or self._room is None or self._transport is None:
             return
-        self._place = self._room.reserve(size, self._origin, self._go_on)
+        self._place = self._room.ask(size, self._go_on, self._origin)
         if self._place.is_granted:
             self._admit()
         else:
             self._transport.pause_reading()
 
     def _go_on(self) -> None:
-        """There is room now (ResponseRoom)."""
+        """There is room now (Room)."""
         if self._transport is not None:
             self._transport.resume_reading()
         try:
@@ -268,8 +268,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._place = None
         self._view = self._buffer.first
         self._parser.drop_body()
-        if self._room is not None:
-            self._room.leave(place)
+        place.leave()
 
     def _finish(self) -> None:
         self._settle(self._parser.response())

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from ipaddress import IPv4Address
 
 from client_sdk.trust import explain_tls
+from scheduler_service.pacing.room import Room
 from scheduler_service.transport.addresses import Address, Site
 from scheduler_service.transport.connection import ConnectionOwner, HttpConnection, ReadBuffer, make_prober
 from scheduler_service.transport.deadlines import Deadlines
@@ -20,7 +21,6 @@ from scheduler_service.transport.errors import (
     is_exhausted,
 )
 from scheduler_service.transport.guard import Guard, Route
-from scheduler_service.transport.response_room import ResponseRoom
 
 _CONNECT_SECONDS = 5.0  # for one of several addresses, so that a dead first one leaves time for the next
 
@@ -46,7 +46,7 @@ class Connector:
         deadlines: Deadlines,
         trust: Callable[[], ssl.SSLContext],
         response_bytes: int,
-        room: ResponseRoom,
+        room: Room,
     ) -> None:
         self._guard = guard
         self._deadlines = deadlines

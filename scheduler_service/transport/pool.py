@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
+from scheduler_service.pacing.room import Room
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.samples import Sample
@@ -18,9 +19,11 @@ from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
 from scheduler_service.transport.errors import ConnectFailed, Exhausted, TransportError
 from scheduler_service.transport.guard import Guard, Route
-from scheduler_service.transport.response_room import ResponseRoom
 
 _EXHAUSTED_SECONDS = 0.05  # until a connection is tried again for which this machine had no descriptor
+
+RESPONSES_BYTES = 32 << 20
+"""So much large responses take together: being read, or not yet taken by their jobs."""
 
 
 class Pool:
@@ -47,7 +50,7 @@ class Pool:
         age_seconds: float,
         descriptors: int,
         log: Log,
-        room: ResponseRoom,
+        room: Room,
     ) -> None:
         self._connector = Connector(
             guard=guard, deadlines=deadlines, trust=trust, response_bytes=response_bytes, room=room

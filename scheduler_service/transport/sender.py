@@ -13,6 +13,7 @@ from scheduler_service import __version__
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.wire import Answer, Fault, Headers, OutboundRequest, Outcome
 from scheduler_service.language.urls import quote_location
+from scheduler_service.pacing.room import Room
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import MayGo, NotSent, always
@@ -31,10 +32,9 @@ from scheduler_service.transport.errors import (
     Unreached,
 )
 from scheduler_service.transport.guard import EgressPolicy, Guard, Resolver, Route
-from scheduler_service.transport.pool import Pool
+from scheduler_service.transport.pool import RESPONSES_BYTES, Pool
 from scheduler_service.transport.request_bytes import APART_BYTES, Hop, RequestWriter, count_spans
 from scheduler_service.transport.response_parser import ParsedResponse
-from scheduler_service.transport.response_room import ResponseRoom
 from scheduler_service.transport.service_urls import Directory, InvocationDirectory, Located, ServiceUrls
 from scheduler_service.transport.sidecar_token import SIDECAR_HEADER
 
@@ -91,7 +91,7 @@ class HttpSender:
         descriptors: int = 16_384,
         log: Log = _write_nothing,
         sidecar: InvocationDirectory | None = None,
-        room: ResponseRoom | None = None,
+        room: Room | None = None,
     ) -> None:
         self._services = ServiceUrls(
             directory=directory, owner_url=owner_url, gateway=gateway, vouched=vouched, sidecar=sidecar
@@ -111,7 +111,7 @@ class HttpSender:
             age_seconds=age_seconds,
             descriptors=descriptors,
             log=log,
-            room=ResponseRoom() if room is None else room,
+            room=Room(RESPONSES_BYTES) if room is None else room,
         )
         self._clock = clock
         self._targets: dict[str, Target] = {}

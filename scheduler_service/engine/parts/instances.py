@@ -30,7 +30,6 @@ from scheduler_service.engine.chain import (
     refuse_sum,
 )
 from scheduler_service.engine.decision import SMALL_BYTES
-from scheduler_service.engine.growth import take_growth
 from scheduler_service.engine.job_gone import GONE, GONE_STATUS, says_gone
 from scheduler_service.engine.parts.dispatch import (
     call_of,
@@ -46,7 +45,7 @@ from scheduler_service.engine.parts.join import finish_parts, fit_body
 from scheduler_service.engine.parts.no_instance import end_without_instance
 from scheduler_service.engine.parts.watches import take_in_hand
 from scheduler_service.engine.program import Step
-from scheduler_service.engine.requests import Refused, limits_of
+from scheduler_service.engine.requests import Refused, limits_of, take_growth
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.engine.verdicts import find_header
 

@@ -10,7 +10,6 @@ from scheduler_service.domain.saying import cut_error, cut_message, cut_progress
 from scheduler_service.domain.wire import Answer, Fault, OutboundRequest
 from scheduler_service.engine.attempt import Broken, fail
 from scheduler_service.engine.chain import advance, key_of, record_step, refuse_sum
-from scheduler_service.engine.notification_event import NotificationEvent
 from scheduler_service.engine.notification_events import (
     FAILED,
     TIMEOUT,
@@ -24,7 +23,7 @@ from scheduler_service.engine.parts.leases import find_queued, part_of, reconfig
 from scheduler_service.engine.program import Program, Step
 from scheduler_service.engine.requests import Refused
 from scheduler_service.engine.retry import Failure
-from scheduler_service.engine.turn_state import TurnState, replace
+from scheduler_service.engine.turn_state import NotificationEvent, TurnState, replace
 from scheduler_service.language.values import as_json, parse_json
 
 RENEWED = "200"

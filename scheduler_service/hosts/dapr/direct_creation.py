@@ -150,7 +150,10 @@ class DirectCreation:
             size = len(definition.text)
             if slices.is_full(size):
                 await slices.rest(size)
-            if definition.program.is_large or (one := self._jobs.seize(definition.program.key)) is None:
+            if (
+                definition.program.short_bytes < 0
+                or (one := self._jobs.seize(definition.program.key)) is None
+            ):
                 continue
             pending = self._decide(one, event, definition, soonest)
             if pending is None:

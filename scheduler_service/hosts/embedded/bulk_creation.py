@@ -57,7 +57,7 @@ class BulkCreation:
         fresh = {
             place: locked
             for place, definition in enumerate(definitions)
-            if not definition.program.is_large
+            if definition.program.short_bytes >= 0
             and (locked := self._jobs.seize(definition.program.key)) is not None
         }
         try:

@@ -8,7 +8,7 @@ import httpx
 import msgspec
 import pytest
 
-from scheduler_service.engine.program_weight import GROUP_BYTES, weigh
+from scheduler_service.engine.program import GROUP_BYTES, weigh
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.api.world import World, definition, pointers
 

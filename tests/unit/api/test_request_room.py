@@ -1,35 +1,36 @@
 """A request that finds no room waits in line (`pacing.room`), and not for ever."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 
+import httpx
 import pytest
 from starlette.types import Message
 
-from scheduler_service.api.request_room import LARGE_BYTES, AnswerLine, LargeAnswers, RequestRoom
+from scheduler_service.api.request_room import (
+    LARGE_BYTES,
+    ROOM_BYTES,
+    SMALL_BYTES,
+    AnswerLine,
+    LargeAnswers,
+    take_place,
+    waiting_room,
+    weigh,
+)
 from scheduler_service.api.responses import ApiProblem
 from tests.unit.api.world import World, pointers
 
 
 async def test_who_waits_too_long_is_told_what_is_full() -> None:
     """503 with `Retry-After`; what comes back later is not lost."""
-    room = RequestRoom(1, busy="full of tests", wait_seconds=0)
-    taken = await room.take(1)
+    room = waiting_room(1, wait_seconds=0)
+    place = await take_place(room, 1, "")
     with pytest.raises(ApiProblem, match="full of tests") as caught:
-        await room.take(1)
+        await take_place(room, 1, "full of tests")
     assert ("retry-after", "1") in caught.value.headers
-    room.give_back(taken)
-    assert await room.take(1) == 1
-
-
-async def test_room_that_comes_back_goes_to_who_waits() -> None:
-    """In time."""
-    room = RequestRoom(2, busy="full")
-    taken = await room.take(2)
-    waiting = asyncio.ensure_future(room.take(1))
-    await asyncio.sleep(0)
-    room.give_back(taken)
-    assert await waiting == 1
+    place.leave()
+    assert (await take_place(room, 1, "")).is_granted
 
 
 FOREVER = 3_600.0
@@ -131,3 +132,39 @@ async def test_what_reads_the_state_does_not_wait_for_the_history() -> None:
         children = "/main/getChildJobLogs?parentJobId=p&execution=1"
         for path in ("/deliveries", "/executions/u1-1", "/executions/u1-1/log", children):
             assert (await client.get(path)).status_code == 503, path
+
+
+LARGE = SMALL_BYTES + 1
+
+
+def test_a_body_of_any_size_fits() -> None:
+    """The largest that the API takes, once, and several of 1 MiB at a time."""
+    assert weigh(SMALL_BYTES) == 0
+    assert weigh(16 << 20) < ROOM_BYTES
+    assert 3 * weigh(1 << 20) < ROOM_BYTES
+
+
+async def test_requests_give_back_what_they_took() -> None:
+    """Whatever became of them, with a length or without."""
+    room = waiting_room(weigh(1 << 20), wait_seconds=0)
+    async with World(body_room=room).client() as client:
+        for _ in range(3):
+            for content in (b"[" * LARGE, b'{"a":"%s"}' % (b"x" * LARGE)):
+                assert (await send(client, content)).status_code in (400, 422)
+                assert (await send(client, parts(content))).status_code in (400, 422)
+        place = await room.take(weigh(LARGE))
+        refused = await send(client, b"[" * (1 << 20))
+        assert (refused.status_code, pointers(refused)) == (503, [("", "busy")])
+        place.leave()
+
+
+async def send(client: httpx.AsyncClient, content: bytes | AsyncIterator[bytes]) -> httpx.Response:
+    """A body for a job."""
+    headers = {"content-type": "application/json"}
+    return await client.post("/jobs/j", content=content, headers=headers)
+
+
+async def parts(content: bytes) -> AsyncIterator[bytes]:
+    """The same in pieces, without a length."""
+    yield content[:100]
+    yield content[100:]

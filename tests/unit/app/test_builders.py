@@ -11,9 +11,9 @@ import pytest
 from scheduler_service import app
 from scheduler_service.app.builders import admit_of, call_on, egress_of, log_egress, make_sender, vouched_of
 from scheduler_service.domain.wire import Fault, FaultKind, OutboundRequest
+from scheduler_service.pacing.room import Room
 from scheduler_service.settings import Loaded, load_settings
 from scheduler_service.transport.errors import RefusedTarget
-from scheduler_service.transport.response_room import ResponseRoom
 from scheduler_service.transport.service_urls import InvocationDirectory
 from tests.manual_clock import ManualClock
 from tests.rows import each_row
@@ -37,7 +37,7 @@ async def test_no_setting_lets_a_job_call_the_sidecar() -> None:
         system={},
         clock=ManualClock(),
         log=silent,
-        room=ResponseRoom(),
+        room=Room(1 << 20),
         sidecar=InvocationDirectory(known=known, http_port=3500),
     )
     for host in ("127.0.0.1", "127.9.9.9", "[::1]", "localhost"):
@@ -58,7 +58,7 @@ def test_each_host_is_made_of_the_same_parts(module: str) -> None:
     Sender and host have one room for large responses.
     """
     text = (ROOT / f"{module}.py").read_text()
-    assert text.count("ResponseRoom()") == 1
+    assert text.count("Room(RESPONSES_BYTES)") == 1
     assert "make_host_parts(" in text
     assert "HostParts(" not in text.replace("make_host_parts(", "")
 

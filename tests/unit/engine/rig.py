@@ -16,7 +16,7 @@ from scheduler_service.domain.records import ExecutionRecord, FiringRecord, Reco
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Holder, OutboundRequest
 from scheduler_service.engine.compile import compile_definition
-from scheduler_service.engine.decision import UNBOUNDED, Decision, Job
+from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.machine import decide
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.snapshot import decode, encode
@@ -55,7 +55,7 @@ class Rig:
         self.steady = STEADY
         self.surroundings = surroundings
         self.holder = Holder("node", "boot-1")
-        self.room = UNBOUNDED
+        self.is_full = False
         self.programs: dict[int, Program] = {1: program(surroundings, **members)}
         self.document: Document | None = None
         self.effects: list[Effect] = []
@@ -72,7 +72,7 @@ class Rig:
     @property
     def job(self) -> Job:
         """The job as a turn would hold it."""
-        return Job(self.document, self.programs, self.holder, self.room)
+        return Job(self.document, self.programs, self.holder, self.is_full)
 
     def create(self, **values: Any) -> "Rig":
         """Delivers Created."""

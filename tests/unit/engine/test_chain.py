@@ -7,7 +7,6 @@ from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded, StepEnded
 from scheduler_service.domain.replies import Started
 from scheduler_service.domain.wire import FaultKind
-from scheduler_service.engine.decision import UNBOUNDED
 from scheduler_service.engine.program import Surroundings
 from tests.rows import each_row
 from tests.unit.engine.chains import TWO, retried
@@ -68,64 +67,43 @@ def test_a_response_for_later_steps_needs_room_in_the_process() -> None:
         {"url": "http://target.test/"},
         {"url": "http://target.test/", "body": "${responses[0]}|json"},
     )
-    for needed, size, is_kept in ((True, 5_001, False), (True, 5_000, True), (False, 5_001, True)):
+    for needed, size, is_kept in ((True, 4_097, False), (True, 4_096, True), (False, 4_097, True)):
         rig = Rig(request=[step, last if needed else step]).create()
-        rig.room = 10_000
+        rig.is_full = True
         rig.deliver(Triggered())
         rig.answer(200, "x" * (size - 2))
         assert len(rig.calls()) == 1 + is_kept
-    rig = Rig(request=[step, last]).create()
-    rig.room = -1
-    rig.deliver(Triggered())
-    rig.answer(200, "x" * 4_094)
-    assert len(rig.calls()) == 2
-    rig.answer()
-    rig.deliver(Triggered())
-    rig.answer(200, "x" * 4_095)
-    ended = rig.execution(2)
-    assert (ended.error, ended.failure_type) == ("response_too_large", FailureType.TOO_LARGE)
-    assert "limits.open_bytes" in rig.of(AttemptEnded, rig.records)[-1].message
+        if not is_kept:
+            ended = rig.execution(1)
+            assert (ended.error, ended.failure_type) == ("response_too_large", FailureType.TOO_LARGE)
+            assert "limits.open_bytes" in rig.of(AttemptEnded, rig.records)[-1].message
+
+
+MANY_TIMES = {"url": "http://target.test/", "body": ["${trigger.p}"] * 30}
 
 
 def test_a_body_that_a_template_makes_larger_needs_room_in_the_process() -> None:
-    """By what it is larger than its template, the parameters and the responses; else the step fails."""
-    params = Triggered(params=b'{"p":"%s"}' % (b"x" * 4_000))
-    rig = Rig(request=[{"url": "http://target.test/", "body": ["${trigger.p}"] * 30}]).create()
-    rig.deliver(params)
-    sent, template = rig.request.body or b"", 30 * len('"${trigger.p}",') + 1
-    grown = len(sent) - template - len(params.params)
-    assert len(sent) > 100_000
-    for room, is_sent in ((grown, True), (grown - 1, False), (-1, False)):
-        rig = Rig(request=[{"url": "http://target.test/", "body": ["${trigger.p}"] * 30}]).create()
-        rig.room = room
-        rig.deliver(params)
-        assert len(rig.calls()) == is_sent
+    """Where there is none the step fails; what is made is told, for the host to weigh it."""
+    for is_full in (False, True):
+        rig = Rig(request=[MANY_TIMES]).create()
+        rig.is_full = is_full
+        decision = rig.deliver(Triggered(params=b'{"p":"%s"}' % (b"x" * 4_000)))
+        assert len(rig.calls()) == (not is_full)
+        assert decision.counts_more == (not is_full)
     ended = rig.execution(1)
     assert (ended.error, ended.failure_type) == ("template", FailureType.TEMPLATE)
-    assert f"step 0: the body would have {len(sent)} bytes" in rig.of(AttemptEnded, rig.records)[-1].message
+    assert "step 0: the body would have 120" in rig.of(AttemptEnded, rig.records)[-1].message
 
 
-def test_a_body_gives_its_room_back_to_the_next_one() -> None:
-    """The answer has come: the two are never in flight together."""
-    step = {"url": "http://target.test/", "body": ["${trigger.p}"] * 30}
-    rig = Rig(request=[step, step]).create()
-    rig.room = 150_000
-    rig.deliver(Triggered(params=b'{"p":"%s"}' % (b"x" * 4_000)))
-    rig.room -= 115_000  # as the host counts it by now
-    rig.answer()
-    assert len(rig.calls()) == 2
-
-
-def test_bodies_of_one_turn_have_room_together() -> None:
-    """Also where nothing was kept before: the first one has room in any case, the others within the limit."""
-    step = {"url": "http://target.test/", "body": ["${trigger.p}"] * 30}
+def test_bodies_of_one_turn_are_limited_together() -> None:
+    """By what they are larger than what they are made of: 16 MiB."""
+    step = {"url": "http://target.test/", "body": ["${trigger.p}"] * 200}
     rig = Rig(request=[step], overlapPolicy="allow").create()
     moment = rig.now.wall + 10_000
     for _ in range(5):
-        rig.deliver(Triggered(params=b'{"p":"%s"}' % (b"x" * 4_000), planned_at=moment))
-    rig.room = UNBOUNDED + 250_000
+        rig.deliver(Triggered(params=b'{"p":"%s"}' % (b"x" * 25_000), planned_at=moment))
     rig.pass_time(10_000)
-    assert len(rig.calls()) == 2
+    assert len(rig.calls()) == 3
 
 
 @each_row(
@@ -141,7 +119,7 @@ def test_bodies_of_one_turn_have_room_together() -> None:
 def test_a_body_that_is_no_larger_needs_no_room(body: object) -> None:
     """What is literal, or counted already, or small."""
     rig = Rig(request=[{"url": "http://target.test/", "body": body}]).create()
-    rig.room = -1
+    rig.is_full = True
     rig.deliver(Triggered(params=b'{"p":"%s"}' % (b"x" * 4_000)))
     assert len(rig.calls()) == 1
 

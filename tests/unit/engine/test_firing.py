@@ -1,7 +1,5 @@
 """Firings, overlap, the ledger and misfires as the machine handles them (SPEC sections 2 and 3)."""
 
-import pytest
-
 from scheduler_service.domain.document import Latest
 from scheduler_service.domain.effects import CountMissed
 from scheduler_service.domain.events import (
@@ -20,10 +18,8 @@ from scheduler_service.domain.execution import ExecutionState, FiringOutcome, Jo
 from scheduler_service.domain.records import FiringRecord
 from scheduler_service.domain.replies import Refusal, RefusalCode, Started, Taken, Unchanged
 from scheduler_service.engine.decision import Decision
-from scheduler_service.engine.firing import SHORT_FIRINGS
-from scheduler_service.engine.machine import decide
+from scheduler_service.engine.firing import SHORT_FIRINGS, fires_many
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.language.filters import Unfinished
 from tests.rows import each_row
 from tests.unit.engine.rig import EVERY_10, START, Rig, program, ticking
 
@@ -104,38 +100,34 @@ def test_fire_all_runs_late_ones_in_a_line(away: int, planned: list[int]) -> Non
 MANY_A_SECOND = {"period": "10ms", "dueTime": "10ms"}
 
 
-def test_a_turn_on_the_loop_takes_some_of_the_late_ones() -> None:
+def test_a_turn_takes_some_of_the_late_ones() -> None:
     """A hundred; the alarm rings at once for the rest."""
     rig = ticking(timer=MANY_A_SECOND)
     rig.wall += 2_500
-    decision = decide(rig.job, AlarmRang(), rig.now, is_short=True)
-    assert len(ledger_of(decision)) == SHORT_FIRINGS
-    rig.document = decision.document
+    assert len(ledger_of(rig.deliver(AlarmRang()))) == SHORT_FIRINGS
     assert rig.wait() == 0
-    assert len(ledger_of(rig.deliver(AlarmRang()))) == 250 - SHORT_FIRINGS
+    assert len(ledger_of(rig.deliver(AlarmRang()))) == SHORT_FIRINGS
+    assert len(ledger_of(rig.deliver(AlarmRang()))) == 250 - 2 * SHORT_FIRINGS
 
 
 @each_row(("away", "grace"), [(2_500, 60), (2_500, 1)])
 def test_a_line_that_fire_all_makes_is_made_in_one_turn(away: int, grace: int) -> None:
-    """Beside the loop where it is long: so all that are found late together run in order."""
+    """A long one is made beside the loop: so all that are found late together run in order."""
     misfire = {"policy": "fire_all", "limit": 1_000, "graceSeconds": grace}
     rig = ticking(timer={**MANY_A_SECOND, "misfire": misfire}, queueLimit=1_000)
     rig.wall += away
-    with pytest.raises(Unfinished):
-        decide(rig.job, AlarmRang(), rig.now, is_short=True)
+    assert fires_many(rig.job, rig.now.wall)
     rig.deliver(AlarmRang())
     assert rig.states() == [S.PROCESSING] + [S.ENQUEUED] * 249
+    assert not fires_many(rig.job, rig.now.wall)
 
 
-def test_a_long_pause_is_caught_up_beside_the_loop() -> None:
+def test_a_long_pause_is_caught_up_in_one_turn() -> None:
     """Where a caller asks for `fire_all`, and the job for more than a turn on the loop may take."""
     timer = {**MANY_A_SECOND, "misfire": {"limit": 1_000}}
     rig = ticking(timer=timer, queueLimit=1_000)
     rig.deliver(Paused())
     rig.wall += 2_500
-    decide(rig.job, Activated(), rig.now, is_short=True)
-    with pytest.raises(Unfinished):
-        decide(rig.job, Activated("fire_all"), rig.now, is_short=True)
     rig.deliver(Activated("fire_all"))
     assert rig.states() == [S.PROCESSING] + [S.ENQUEUED] * 248, "the moment itself is to come"
 
@@ -347,13 +339,12 @@ def test_parameters_of_open_executions_are_limited() -> None:
 def test_parameters_need_room_in_the_process() -> None:
     """Unless they are small; also those for a later moment, and the responses that a replay brings."""
     rig = Rig().create()
-    rig.room = 5_000
-    long, short = b'"' + b"x" * 4_999 + b'"', b'"' + b"x" * 4_094 + b'"'
+    rig.is_full = True
+    long, short = b'"' + b"x" * 4_095 + b'"', b'"' + b"x" * 4_094 + b'"'
     for event in (Triggered(params=long), Triggered(params=long, planned_at=START + 1_000)):
         refusal = rig.deliver(event).reply
         assert isinstance(refusal, Refusal)
         assert (refusal.code, "limits.open_bytes" in refusal.message) == (RefusalCode.LIMIT, True)
-    rig.room = 0
     assert isinstance(rig.deliver(Triggered(replay=Replay(1, 1, (long,)))).reply, Refusal)
     assert isinstance(rig.deliver(Triggered(params=short)).reply, Started)
 

@@ -307,20 +307,20 @@ def test_the_end_by_a_cancellation_repeats_the_last_event() -> None:
 LONG = "x" * 10_000
 
 
-def polled(room: int, **members: Any) -> Rig:
+def polled(*, is_full: bool = False, **members: Any) -> Rig:
     """An asynchronous job after a check with long members that said that it runs."""
     rig = Rig(**{"async": True}, notification=EVERY, checkUrl="http://target.test/s").create()
-    rig.room = room
+    rig.is_full = is_full
     rig.deliver(Triggered())
     rig.answer(200)
     rig.pass_time(1_000)
-    rig.answer(200, {"progress": "1/3", "data": LONG, "rows": [1], **members})
+    rig.answer(200, {"progress": "1/3", "data": LONG, "rows": [1]} | members)
     return rig
 
 
 def test_the_end_in_a_later_turn_repeats_the_last_event() -> None:
-    """The last event is kept while its execution goes on, where there is eight times as much room."""
-    rig = polled(2 * 8 * 10_100)
+    """The last event is kept while its execution goes on, up to 64 KiB."""
+    rig = polled()
     rig.deliver(CancelRequested(1))
     (_, running), (_, last) = rig.told()
     assert last["response"] == running["response"] | {"status": "finalFailed", "error": "cancelled"}
@@ -328,13 +328,15 @@ def test_the_end_in_a_later_turn_repeats_the_last_event() -> None:
     assert not any("last event" in one.text for one in rig.of(Noted, rig.records))
 
 
-def test_a_large_event_is_kept_without_what_is_long_where_room_is_scarce() -> None:
+@each_row(("is_full", "data"), [(True, LONG), (False, "x" * 70_000)])
+def test_a_large_event_is_kept_without_what_is_long(is_full: bool, data: str) -> None:
     """What is sent at once is whole; the end repeats the six that fit, and others. The log says so once."""
-    rig = polled(-1, a="first", **{f"m{number}": "y" * 100 for number in range(100)})
+    more = {f"m{number}": "y" * 100 for number in range(100)}
+    rig = polled(is_full=is_full, **{"a": "first", "data": data, **more})
     for _ in range(3):
         rig.pass_time(1_000)
-        rig.answer(200, {"a": "first", "progress": "2/3", "message": "on its way", "data": LONG})
-    assert rig.told()[0][1]["response"]["data"] == rig.told()[-1][1]["response"]["data"] == LONG
+        rig.answer(200, {"a": "first", "progress": "2/3", "message": "on its way", "data": data})
+    assert rig.told()[0][1]["response"]["data"] == rig.told()[-1][1]["response"]["data"] == data
     (noted,) = [one for one in rig.of(Noted, rig.records) if "last event" in one.text]
     assert "limits.open_bytes" in noted.text
     rig.deliver(CancelRequested(1))
@@ -346,7 +348,7 @@ def test_a_large_event_is_kept_without_what_is_long_where_room_is_scarce() -> No
 
 def test_what_is_kept_where_room_is_scarce_has_a_size() -> None:
     """However many members a target gives: 4 KiB in all, the six first."""
-    rig = polled(-1, message="said", **{f"m{number}": "y" * 100 for number in range(100)})
+    rig = polled(is_full=True, message="said", **{f"m{number}": "y" * 100 for number in range(100)})
     assert rig.document is not None
     told = rig.document.contexts[1].told
     assert told is not None
@@ -360,22 +362,11 @@ def test_what_is_kept_where_room_is_scarce_has_a_size() -> None:
 
 def test_an_end_in_the_same_turn_repeats_all_of_it_without_room() -> None:
     """Nothing of it is kept then."""
-    rig = polled(-1)
+    rig = polled(is_full=True)
     rig.pass_time(1_000)
     rig.answer(200, {"status": "succeed", "data": LONG})
     assert rig.told()[-1][1]["response"]["status"] == "finalSucceed"
     assert rig.told()[-1][1]["response"]["data"] == LONG
-
-
-def test_an_event_that_takes_the_place_of_one_as_large_needs_no_more_room() -> None:
-    """Each check of an execution notifies of as much."""
-    rig = polled(2 * 8 * 10_100)
-    rig.room = 0
-    rig.pass_time(1_000)
-    rig.answer(200, {"progress": "2/3", "data": LONG, "rows": [1]})
-    rig.deliver(CancelRequested(1))
-    response = rig.told()[-1][1]["response"]
-    assert (response["progress"], response["data"]) == ("2/3", LONG)
 
 
 def test_an_event_of_the_creating_turn_is_kept() -> None:

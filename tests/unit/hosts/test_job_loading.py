@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.engine.program_weight import USUAL_BYTES, weigh
+from scheduler_service.engine.program import USUAL_BYTES, weigh
 from scheduler_service.hosts.job_loading import ProgramCache
 from tests.unit.hosts.house import compile_stored, compile_text, describe
 

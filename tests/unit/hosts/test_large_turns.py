@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -10,16 +11,19 @@ from scheduler_service.domain.document import Document
 from scheduler_service.domain.effects import PublishParts
 from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Event, PartEnded, Replay, Triggered
 from scheduler_service.domain.parts import PartEnd, PartName
-from scheduler_service.domain.wire import Answer, CallKind, OutboundRequest, Token
+from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Token
 from scheduler_service.hosts.host_parts import DEFAULT_LIMITS
 from scheduler_service.hosts.job_cache import CachedJob
-from scheduler_service.hosts.large_turns import ANY_BYTES, ROOM_BYTES, LargeTurns, Place
+from scheduler_service.hosts.large_turns import ANY_BYTES, ROOM_BYTES, LargeTurns, takes_long
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
 from scheduler_service.language.values import LARGE_BYTES
+from scheduler_service.pacing.room import Place
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.manual_clock import ManualClock
+from tests.rows import each_row
+from tests.unit.engine.rig import Rig
 from tests.unit.hosts.house import CORE, START, describe
 from tests.unit.hosts.memory_store import Fate
 from tests.unit.hosts.turn_rig import Bench
@@ -31,6 +35,67 @@ TOKEN = Token("uid", 1, 1, CallKind.STEP, 0)
 BODY = b"x" * ANY_BYTES
 PART = PartName("uid", 1, 1, 0, 0)
 REQUEST = OutboundRequest("POST", URL, ())
+
+
+TEXT = "x" * LARGE_BYTES
+LONG = f'"{TEXT}"'.encode()
+
+
+@each_row(
+    ("event", "expected"),
+    [
+        (AlarmRang(), False),
+        (Triggered(), False),
+        (Triggered(params=LONG), True),
+        (CallEnded(TOKEN, Answer(200, body=b"{}")), False),
+        (CallEnded(TOKEN, Answer(200, body=LONG)), True),
+        (PartEnded(PART, PartEnd(body=b"{}"), REQUEST), False),
+        (PartEnded(PART, PartEnd(body=LONG), REQUEST), True),
+        (PartEnded(PART, PartEnd(), replace(REQUEST, body=LONG)), True),
+        (CallEnded(TOKEN, Fault(FaultKind.CONNECT, "no")), False),
+    ],
+)
+def test_an_event_is_as_large_as_its_body(event: Event, expected: bool) -> None:
+    """An answer, the parameters of a trigger, or what a part ended with."""
+    assert takes_long(Rig().create().job, event, START) is expected
+
+
+FIRE_ALL = {"timer": {"period": "10ms", "dueTime": "10ms", "misfire": {"policy": "fire_all"}}}
+
+
+@each_row(
+    ("members", "event", "expected"),
+    [
+        ({"request": [{"url": URL, "body": [TEXT]}]}, AlarmRang(), False),
+        ({"request": [{"url": URL, "body": [TEXT, "${jobId}"]}]}, AlarmRang(), True),
+        ({"request": [{"url": URL, "body": "${trigger}|json"}]}, AlarmRang(), False),
+        ({"paramsSchema": True}, Triggered(), True),
+        (
+            {"request": [{"url": URL, "body": "${$..a}|json"}]},
+            Triggered(params=b'"%s"' % (b"x" * 800)),
+            False,
+        ),
+        (
+            {"request": [{"url": URL, "body": "${$..[?@.a]}|json"}]},
+            Triggered(params=b'{"a":[1,2,3,4,5]}'),
+            False,
+        ),
+        ({"request": [{"url": f"{URL}/${{$..[?@.a]}}"}]}, Triggered(params=b'"%s"' % (b"x" * 800)), True),
+        (FIRE_ALL, AlarmRang(), True),
+    ],
+)
+def test_what_a_definition_does_with_it_counts(members: dict[str, Any], event: Event, expected: bool) -> None:
+    """Constant bodies cost nothing; a schema, a dear JSONPath and many firings owed do."""
+    rig = Rig(**members).create()
+    assert takes_long(rig.job, event, rig.now.wall + 1_020) is expected
+
+
+@each_row("wait", [0, 60_000])
+def test_an_execution_is_as_large_as_what_it_keeps(wait: int) -> None:
+    """The parameters of its trigger, as long as it lives, also where it is for later."""
+    rig = Rig().create()
+    rig.deliver(Triggered(params=LONG, planned_at=rig.now.wall + wait))
+    assert takes_long(rig.job, AlarmRang(), rig.now.wall)
 
 
 def make(wait: int | None = None, clock: ManualClock | None = None) -> LargeTurns:

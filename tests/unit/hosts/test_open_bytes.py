@@ -24,7 +24,6 @@ from scheduler_service.domain.execution import ExecutionState, TriggeredBy
 from scheduler_service.domain.parts import Part, PartEnd
 from scheduler_service.domain.replies import Refusal, Started
 from scheduler_service.domain.wire import Answer, OutboundRequest
-from scheduler_service.engine.decision import UNBOUNDED
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.hosts.host_parts import DEFAULT_LIMITS
 from scheduler_service.hosts.job_cache import CachedJob, JobCache, LockedJob
@@ -89,9 +88,9 @@ def test_the_sum_is_over_jobs() -> None:
     one, other = CachedJob("one"), CachedJob("other")
     counted.note(one, 60)
     counted.note(other, 50)
-    assert (counted.total, counted.room) == (110, -10)
+    assert (counted.total, counted.is_full) == (110, True)
     counted.note(one, 0)
-    assert (counted.total, counted.room, one.open_bytes, other.open_bytes) == (50, 50, 0, 50)
+    assert (counted.total, counted.is_full, one.open_bytes, other.open_bytes) == (50, False, 0, 50)
 
 
 async def _begin(bench: Bench, **members: Any) -> None:
@@ -152,7 +151,7 @@ async def test_a_body_that_has_grown_counts_after_a_crash() -> None:
 
 
 async def test_bodies_that_have_grown_are_limited_together() -> None:
-    """Those that find no room fail, also where nobody's turn is durable yet."""
+    """Those that find no room are refused, also where nobody's turn is durable yet."""
     bench = Bench()
     many = [CachedJob(f"job-{number}") for number in range(60)]
     definition = describe(request=GROWING, qos=1)
@@ -161,7 +160,7 @@ async def test_bodies_that_have_grown_are_limited_together() -> None:
     bench.store.hold()
     event = Triggered(params=b'{"p":"%s"}' % (b"x" * 20_000))
     turns = [asyncio.ensure_future(bench.turn.run(cached, Command(event))) for cached in many]
-    while not bench.names().count("commit") >= 2 * len(many):  # noqa: ASYNC110 - nobody tells
+    while bench.names().count("commit") + sum(map(asyncio.Task.done, turns)) < 2 * len(many):  # noqa: ASYNC110
         await asyncio.sleep(0)
     bench.store.release()
     await asyncio.gather(*turns)
@@ -223,12 +222,15 @@ async def test_a_delayed_trigger_with_large_parameters_waits_for_room() -> None:
 async def test_where_nothing_is_kept_everything_has_room() -> None:
     """Else what is larger than the limit would wait for ever."""
     counted = OpenBytes(most=100)
-    assert (counted.room, counted.room_now()) == (UNBOUNDED + 100, UNBOUNDED + 100)
-    counted.note(CachedJob("one"), 1)
-    assert (counted.room, counted.room_now()) == (99, 99)
+    one, other = CachedJob("one"), CachedJob("other")
+    assert counted.admit(one, 101)
+    assert not counted.admit(one, 102)
+    assert not counted.admit(other, 1)
+    assert counted.admit(one, 99)
+    assert counted.admit(other, 1)
 
 
-async def test_what_waits_for_the_thread_is_decided_with_the_room_of_then() -> None:
+async def test_what_the_thread_decides_counts_before_the_next_is_taken() -> None:
     """Ten large answers at one moment: each decision counts before the next one is made."""
     counted = OpenBytes(most=20 * LARGE_BYTES)
     benches = [Bench(open_bytes=counted) for _ in range(10)]
@@ -239,18 +241,6 @@ async def test_what_waits_for_the_thread_is_decided_with_the_room_of_then() -> N
     kept = [len(bench.calls()) == 2 for bench in benches]
     assert (kept.count(True), counted.total) == (4, sum(bench.cached.open_bytes for bench in benches))
     assert 16 * LARGE_BYTES < counted.total < 20 * LARGE_BYTES
-
-
-async def test_a_decision_that_is_given_up_takes_no_room() -> None:
-    """Its turn was cancelled while it waited."""
-    counted = OpenBytes(most=100)
-    one = CachedJob("one")
-    counted.note(one, 10)
-    deciding = counted.begin(one)
-    deciding.more = 50
-    assert (counted.room_now(), counted.room) == (40, 90)
-    counted.end(deciding)
-    assert counted.room_now() == 90
 
 
 def in_cache() -> tuple[Bench, JobCache, LockedJob]:

@@ -55,17 +55,17 @@ class WatchedCore:
 
     def __init__(self) -> None:
         self.loop_thread = threading.get_ident()
-        self.seen: list[tuple[bool, bool]] = []
+        self.seen: list[bool] = []
         self.core = msgspec.structs.replace(CORE, decide=self._decide)
 
-    def _decide(self, job: Job, event: Event, now: Now, *, is_short: bool = False) -> Decision:
-        decision = decide(job, event, now, is_short=is_short)
-        self.seen.append((is_short, threading.get_ident() == self.loop_thread))
+    def _decide(self, job: Job, event: Event, now: Now) -> Decision:
+        decision = decide(job, event, now)
+        self.seen.append(threading.get_ident() == self.loop_thread)
         return decision
 
 
 ITEM = {"type": "integer", "minimum": 0, "maximum": 9, "multipleOf": 1}
-ON_THE_LOOP, APART = (True, True), (False, False)
+ON_THE_LOOP, APART = True, False
 URL = "http://target.test/run"
 
 
@@ -154,14 +154,15 @@ async def test_only_the_loop_changes_the_job(qos: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "params"),
+    ("members", "small"),
     [
-        ({"paramsSchema": {"properties": {"a": {"items": ITEM}}}}, b'{"a":[%s]}'),
-        ({"request": [{"url": URL, "body": "${$.a[?count($.a[?@ == 1]) > 1]}|json"}]}, b'{"a":[%s]}'),
+        ({"paramsSchema": {"properties": {"a": {"items": ITEM}}}}, APART),
+        ({"request": [{"url": URL, "body": "${$.a[?count($.a[?@ == 1]) > 1]}|json"}]}, ON_THE_LOOP),
     ],
 )
-async def test_what_proves_dear_is_begun_anew_beside_the_loop(members: dict[str, Any], params: bytes) -> None:
+async def test_what_may_be_dear_is_decided_beside_the_loop(members: dict[str, Any], small: bool) -> None:
     """A small body can need many checks of paramsSchema, or many visits of a JSONPath."""
+    params = b'{"a":[%s]}'
     watched = WatchedCore()
     bench = Bench(core=watched.core)
     await bench.create(**members)
@@ -171,7 +172,7 @@ async def test_what_proves_dear_is_begun_anew_beside_the_loop(members: dict[str,
     assert watched.seen == [APART]
     await bench.answer()
     assert isinstance(await bench.run(Triggered(params=params % b"2")), Started)
-    assert watched.seen[-1] == ON_THE_LOOP
+    assert watched.seen[-1] == small
 
 
 async def test_what_the_store_refused_never_happened() -> None:

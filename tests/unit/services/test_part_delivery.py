@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from itertools import pairwise
 
 import pytest
 
@@ -10,13 +9,11 @@ from scheduler_service.domain.effects import AcceptChanges
 from scheduler_service.domain.events import Event, LeasesChanged, PartEnded
 from scheduler_service.domain.parts import LeaseChange, PartEnd
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
-from scheduler_service.pacing.slices import SLICE_BYTES
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.services.claims import ClaimRate
 from scheduler_service.services.instances import Instances
-from scheduler_service.services.part_delivery import LARGE_AT_ONCE
 from scheduler_service.services.pauses import Pauses
 from scheduler_service.services.pull_queues import Completed, PullQueues
 from scheduler_service.services.router import MemoryRouter, Terms
@@ -215,48 +212,3 @@ async def test_a_completion_stays_accepted_over_a_crash(bench: Bench) -> None:
     assert await second.queues.complete(lease, PartEnd(body=b"1")) is Completed.ACCEPTED
     assert await second.queues.complete(lease, PartEnd(body=b"2")) is Completed.LOST
     await second.queues.stop()
-
-
-@pytest.mark.parametrize(("size", "most"), [(SLICE_BYTES + 1, 1), (10, 6)])
-async def test_turns_of_large_parts_begin_one_in_a_round(bench: Bench, size: int, most: int) -> None:
-    """Each writes a large state; those of small parts begin together and share a commit."""
-    for _ in range(6):
-        await bench.publish(body=b"1" * size)
-    found = await bench.claim(most=6)
-    process = Process(bench)
-    await process.start()
-    await process.idle()
-    counts = [len(process.job.events)]
-    process.queues.delivery.deliver_claims(found)
-    while not process.queues.is_idle:
-        await asyncio.sleep(0)
-        counts.append(len(process.job.events))
-    assert counts[-1] - counts[0] == 6
-    assert max(after - before for before, after in pairwise(counts)) == most
-
-
-@pytest.mark.parametrize(("size", "most"), [(SLICE_BYTES + 1, LARGE_AT_ONCE), (10, 20)])
-async def test_few_turns_of_large_parts_are_under_way(bench: Bench, size: int, most: int) -> None:
-    """Each has the state of its job encoded until its commit."""
-    for _ in range(20):
-        await bench.publish(body=b"1" * size)
-    found = await bench.claim(most=20)
-    commits, under_way, seen = asyncio.Event(), 0, 0
-
-    async def deliver(job_id: str, command: Command) -> Reply:
-        nonlocal under_way, seen
-        under_way += 1
-        seen = max(seen, under_way)
-        if seen == most:
-            commits.set()
-        await commits.wait()
-        under_way -= 1
-        return Taken()
-
-    process = Process(bench)
-    await process.start()
-    await process.idle()
-    process.queues.delivery.deliver = deliver
-    process.queues.delivery.deliver_claims(found)
-    await process.idle()
-    assert seen == most

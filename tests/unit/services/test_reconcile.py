@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_service.domain.replies import Refusal, RefusalCode
 from scheduler_service.domain.services import Service
-from scheduler_service.engine.program_weight import GROUP_BYTES, weigh
+from scheduler_service.engine.program import GROUP_BYTES, weigh
 from scheduler_service.pacing.slices import SLICE_BYTES
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Definition

@@ -7,12 +7,12 @@ from contextlib import AsyncExitStack
 from ipaddress import ip_address
 from typing import Any
 
+from scheduler_service.pacing.room import Room
 from scheduler_service.transport.addresses import Address
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.guard import EgressPolicy, Guard
 from scheduler_service.transport.lookups import SystemResolver
-from scheduler_service.transport.pool import Pool
-from scheduler_service.transport.response_room import ResponseRoom
+from scheduler_service.transport.pool import RESPONSES_BYTES, Pool
 from scheduler_service.transport.sender import HttpSender
 from tests.manual_clock import ManualClock
 from tests.static_directory import StaticDirectory
@@ -134,7 +134,7 @@ class Stage:
             age_seconds=60.0,
             descriptors=descriptors,
             log=lambda event, **keys: None,
-            room=ResponseRoom(),
+            room=Room(RESPONSES_BYTES),
         )
         self._stack.callback(pool.close, "the test is over")
         return pool

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
-from scheduler_service.transport.response_room import Place, ResponseRoom
+from scheduler_service.pacing.room import Place, Room
 from tests.certificate import Certificate, server_context
 from tests.unit.transport.exchanges import request
 from tests.unit.transport.servers import Handler, Peer, Stage, answering, repeating
@@ -47,7 +47,7 @@ ANSWERS = {
 UNTIL_CLOSE = b"HTTP/1.1 200 OK\r\n\r\n" + BODY
 
 
-class WatchedRoom(ResponseRoom):
+class WatchedRoom(Room):
     """Knows how many bytes of bodies were admitted at one time, and how many bodies asked."""
 
     def __init__(self, most: int = MOST) -> None:
@@ -55,19 +55,19 @@ class WatchedRoom(ResponseRoom):
         self.peak = 0
         self.asked = 0
 
-    def reserve(self, size: int, origin: str, go_on: Callable[[], None]) -> Place:
+    def ask(self, units: int, go_on: Callable[[], None], key: str = "") -> Place:
         def watch() -> None:
-            self.peak = max(self.peak, self.reserved)
+            self.peak = max(self.peak, self.taken)
             go_on()
 
         self.asked += 1
-        place = super().reserve(size, origin, watch)
-        self.peak = max(self.peak, self.reserved)
+        place = super().ask(units, watch, key)
+        self.peak = max(self.peak, self.taken)
         return place
 
     def fill(self) -> Place:
         """Leaves no room for anybody, until this is given back."""
-        return super().reserve(MOST, "gate", lambda: None)
+        return super().ask(MOST, lambda: None, "gate")
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -76,16 +76,14 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
-async def begin(stage: Stage, handler: Handler, room: ResponseRoom, **changes: int) -> asyncio.Task[Outcome]:
+async def begin(stage: Stage, handler: Handler, room: Room, **changes: int) -> asyncio.Task[Outcome]:
     """A call to a server of its own."""
     server = await stage.server(handler)
     sender = stage.sender(room=room, response_bytes=LIMIT)
     return asyncio.create_task(sender.send(request(server.url, **changes)))
 
 
-async def in_line(
-    stage: Stage, handler: Handler, room: ResponseRoom, **changes: int
-) -> asyncio.Task[Outcome]:
+async def in_line(stage: Stage, handler: Handler, room: Room, **changes: int) -> asyncio.Task[Outcome]:
     """A call whose response waits for room."""
     task = await begin(stage, handler, room, **changes)
     await until(lambda: room.waiting == 1)
@@ -157,7 +155,7 @@ async def test_it_arrives_whole_after_it_has_waited(stage: Stage, kind: str) -> 
     sender = stage.sender(room=room, response_bytes=LIMIT)
     task = asyncio.create_task(sender.send(request(server.url)))
     await until(lambda: room.waiting == 1)
-    room.leave(gate)
+    gate.leave()
     assert bodies([await task, await sender.send(request(server.url))]) == [body] * 2
     assert server.connections == 1
     await until(lambda: room.taken == 0)
@@ -174,7 +172,7 @@ async def test_one_that_ends_with_the_connection_arrives_whole(stage: Stage, ans
         await peer.say(answer)
 
     task = await in_line(stage, handle, room)
-    room.leave(gate)
+    gate.leave()
     assert bodies([await task]) == [BODY]
     await until(lambda: room.taken == 0)
 
@@ -197,7 +195,7 @@ async def test_over_tls_it_arrives_whole_after_it_has_waited(
     sender = stage.sender(room=room, response_bytes=LIMIT, trust=lambda: trust(certificate))
     task = asyncio.create_task(sender.send(get(server.port)))
     await until(lambda: room.waiting == 1)
-    room.leave(gate)
+    gate.leave()
     assert bodies([await task]) == [body]
     await until(lambda: room.taken == 0)
 
@@ -211,7 +209,7 @@ async def test_over_tls_the_end_is_not_seen_before_what_came(
     room = WatchedRoom()
     gate = room.fill()
     if not must_wait:
-        room.leave(gate)
+        gate.leave()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         serving = asyncio.create_task(asyncio.to_thread(say_and_close, listener, certificate, answer))
@@ -222,7 +220,7 @@ async def test_over_tls_the_end_is_not_seen_before_what_came(
             await until(lambda: room.waiting == 1)
             for _ in range(300):  # what can be read is read
                 await asyncio.sleep(0)
-            room.leave(gate)
+            gate.leave()
         assert bodies([await task]) == [BODY]
 
 
@@ -303,7 +301,7 @@ async def test_one_that_is_cancelled_gives_its_room_back(stage: Stage) -> None:
     for task in (waiting, reading):
         task.cancel()
         await asyncio.wait([task])
-    room.leave(gate)
+    gate.leave()
     await until(lambda: (room.taken, room.waiting) == (0, 0))
 
 
@@ -323,7 +321,7 @@ async def test_one_that_is_cut_while_it_waits_fails_once_it_is_read_on(stage: St
     gate = room.fill()
     task = await in_line(stage, handle, room)
     await ended.wait()
-    room.leave(gate)
+    gate.leave()
     outcome = await task
     assert isinstance(outcome, Fault)
     assert "closed the connection in the middle of its answer" in outcome.message
@@ -337,7 +335,7 @@ async def test_a_packed_one_that_is_broken_fails_once_there_is_room(stage: Stage
     gate = room.fill()
     broken = framed(packed[:-8] + bytes(8), "Content-Encoding: gzip")
     task = await in_line(stage, repeating(broken), room)
-    room.leave(gate)
+    gate.leave()
     outcome = await task
     assert isinstance(outcome, Fault)
     assert "gzip body" in outcome.message

@@ -144,11 +144,11 @@ def test_a_crash_at_qos_0_loses_the_execution() -> None:
 
 
 @each_row(
-    ("count", "room", "cause"),
-    [(16, 1 << 40, None), (17, 1 << 40, "16,777,216"), (2, 3 << 20, "limits.open_bytes"), (1, -1, None)],
+    ("count", "full", "cause"),
+    [(16, False, None), (17, False, "16,777,216"), (2, True, "limits.open_bytes"), (1, True, None)],
 )
 @each_row("kind", ["shard", "broadcast", "queue"])
-def test_bodies_of_parts_are_limited_together(kind: str, count: int, room: int, cause: str | None) -> None:
+def test_bodies_of_parts_are_limited_together(kind: str, count: int, full: bool, cause: str | None) -> None:
     """Each part has its own: 16 MiB in all, where the process has room. One alone is a step as any other."""
     body = "x" * ((1 << 20) - 40) + "${executeNumber}"
     step = {"url": "service://shop/run", "body": body, "route": kind}
@@ -157,7 +157,7 @@ def test_bodies_of_parts_are_limited_together(kind: str, count: int, room: int, 
     rig = Rig(request=[step])
     rig.instances = None
     rig.create()
-    rig.room = room
+    rig.is_full = full
     rig.deliver(Triggered())
     if kind != "queue":
         rig.resolve(*(f"i{number}" for number in range(count)), route=kind)

@@ -142,9 +142,8 @@ def test_bodies_beyond_the_room_of_the_process() -> None:
     step = SHARDED | {"respEnvName": "A"}
     for request, end in (([step], S.SUCCEEDED), ([step, reader], S.TERMINATED)):
         rig = parted(None, "a", "b", request=request)
-        rig.room = 5_000
         answer(rig, 0, 200, "x" * 4_990)
-        rig.room = 10
+        rig.is_full = True
         answer(rig, 1, 200, "y" * 4_990)
         assert rig.states() == [end]
     assert rig.execution(1).error == "response_too_large"

@@ -149,8 +149,8 @@ async def test_what_takes_long_to_render_is_decided_beside_the_loop() -> None:
     """A job that fires as soon as it is created: its large body is no reason for others to be late."""
     deciding: dict[str, set[int]] = {}
 
-    def note(job: Job, event: Event, now: Now, *, is_short: bool = False) -> Decision:
-        decision = decide(job, event, now, is_short=is_short)
+    def note(job: Job, event: Event, now: Now) -> Decision:
+        decision = decide(job, event, now)
         if isinstance(event, Created):
             (program,) = job.programs.values()
             deciding.setdefault(program.job_id, set()).add(threading.get_ident())
@@ -244,10 +244,10 @@ async def test_a_job_is_free_when_its_own_turn_is_settled() -> None:
     rounds: Counter[int] = Counter()
     now_round = 0
 
-    def note(job: Job, event: Event, now: Now, *, is_short: bool = False) -> Decision:
+    def note(job: Job, event: Event, now: Now) -> Decision:
         if isinstance(event, Paused):
             rounds[now_round] += 1
-        return decide(job, event, now, is_short=is_short)
+        return decide(job, event, now)
 
     house = await House(core=msgspec.structs.replace(CORE, decide=note)).start()
     house.store.hold()
