@@ -12,15 +12,13 @@ from client_sdk.models import ModelError, WireModel, parse_model
 from scheduler_service.api.array_items import NOT_AN_ARRAY, locate, split_array, too_many_items
 from scheduler_service.api.request_room import SMALL_BYTES, WHOLE_MAX
 from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, refuse
-from scheduler_service.hosts.large_work import work_apart, work_by_size
+from scheduler_service.hosts.large_work import work_by_size
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.values import LARGE_BYTES, is_shallow
 
 MAX_DEPTH = 64
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 COMMAS_DECODED = 50_000
-JOINED_AT_ONCE = 1 << 20
-"""CPython joins what is longer without the interpreter's lock: 16 MiB take 15 ms."""
 MakeRoom = Callable[[int], Awaitable[None]]
 Model = TypeVar("Model", bound=WireModel)
 
@@ -157,14 +155,7 @@ async def _collect(receive: Receive, limit: int, make_room: MakeRoom | None = No
             make_room = None
         chunks.append(chunk)
         if not message.get("more_body", False):
-            return await _join(chunks, size)
-
-
-async def _join(chunks: list[bytes], size: int) -> bytes:
-    """The chunks as one; many of them apart, where joining leaves the interpreter to the loop."""
-    if len(chunks) == 1:
-        return chunks[0]
-    return b"".join(chunks) if size <= JOINED_AT_ONCE else await work_apart(lambda: b"".join(chunks))
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def _is_json(content_type: str | None) -> bool:

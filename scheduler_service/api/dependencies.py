@@ -208,7 +208,7 @@ class ApiDependencies:
     user: str = "local"
     body_bytes: int = 1 << 20
     feedback_bytes: int = 1 << 16
-    array_bytes: int = 16 << 20
+    array_bytes: int = 4 << 20
     body_room: Room = field(default_factory=lambda: waiting_room(ROOM_BYTES))
     large_answers: Mapping[AnswerLine, LargeAnswers] = field(
         default_factory=lambda: {line: LargeAnswers() for line in AnswerLine}

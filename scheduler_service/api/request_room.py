@@ -22,7 +22,7 @@ ROOM_BYTES = 96 << 20
 SMALL_BYTES = 64 << 10
 """A body up to this size needs no room."""
 WHOLE_MAX = 1 << 20
-"""A longer body is never decoded as a whole: 16 MiB of empty arrays take 400 MiB of memory."""
+"""A longer body is never decoded as a whole: 4 MiB of empty arrays take 100 MiB of memory."""
 VALUES_PER_BYTE = 24
 TEXTS_PER_BYTE = 3
 """A body of `[[],[],…]` takes so much when it is decoded; and any body, as it was sent and cut into items."""

@@ -326,7 +326,7 @@ def _assemble(
 def _short_bytes(targets: Targets) -> int:
     made = [step.target for step in targets.steps] + [entry.target for entry in targets.notifications]
     known = [target for target in (*made, targets.check, targets.cancel) if target is not None]
-    if any(target.body is not None and target.body.is_large for target in known):
+    if any(target.body is not None and target.body.size > LARGE_BYTES for target in known):
         return -1
     paths = [path for target in known for template in templates_of(target) for path in template.searches]
     return min(searched_within(paths, SHORT_VISITS), LARGE_BYTES) if paths else LARGE_BYTES

@@ -86,10 +86,9 @@ UNREAD = msgspec.UNSET
 class JsonTemplate(Template, frozen=True, kw_only=True, gc=False):
     """A JSON value, with nodes in place of templates; `encoded` is the JSON of a constant one.
 
-    `is_large`: rendering it takes long. `size`: the bytes of its JSON, of one that is not constant.
+    `size`: the bytes of the JSON of one that is not constant.
     """
 
     node: object
     encoded: bytes = b""
     size: int = 0
-    is_large: bool = False

@@ -78,7 +78,6 @@ def compile_json(value: object, *, names: Names) -> JsonTemplate:
         members=_members(used),
         searches=_searches(used),
         size=len(encoded),
-        is_large=len(encoded) > LARGE_BYTES,
     )
 
 

@@ -133,7 +133,7 @@ def judge(case: Case) -> Verdict:
 class Declarations:
     """The declared jobs of services, decoded once per declaration. All methods raise StoreUnavailable.
 
-    `apart` runs the decoding, of up to 16 MiB, beside the loop.
+    `apart` runs the decoding, of up to 4 MiB, beside the loop.
     """
 
     def __init__(self, *, registry: Registry, apart: Apart) -> None:

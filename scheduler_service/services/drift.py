@@ -41,7 +41,7 @@ class DriftReport:
     """Answers `GET /services/{name}/drift`. `apart` runs what is large beside the loop.
 
     One report is made at a time, whatever many callers ask for: it has the declared texts in memory, up to
-    16 MiB, and one job's definitions decoded.
+    4 MiB, and one job's definitions decoded.
     """
 
     def __init__(self, *, inputs: ReconcileInputs, apart: Apart) -> None:

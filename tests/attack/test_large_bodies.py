@@ -16,7 +16,7 @@ MIB = 1 << 20
 CALLERS = 16
 BRACKETS = b"[]," * (MIB // 3 - 50) + b"[]"
 ATTACKS = {
-    "array": post("/jobs", b"[%s[]]" % (b"[]," * (5 * MIB))),
+    "array": post("/jobs", b"[%s[]]" % (b"[]," * (MIB + MIB // 4))),
     "object": post("/templates/preview", b'{"template":"","place":"body","root":{"a":[%s]}}' % BRACKETS),
 }
 

@@ -39,8 +39,8 @@ def _body(probe: Probe, job_id: str, body: str) -> Answer:
 
 
 def array(probe: Probe, *, similar: bool = True, key: str = "") -> Answer:
-    """16 MiB: a thousand definitions of 16 KiB, alike or each with a shape of its own; `key` makes ids."""
-    text = "x" * (15 * 1024)
+    """4 MiB: a thousand definitions of 4 KiB, alike or each with a shape of its own; `key` makes ids."""
+    text = "x" * (3 * 1024)
     jobs = [
         definition(
             f"array-{similar}-{key}{n}",
@@ -57,29 +57,29 @@ def array(probe: Probe, *, similar: bool = True, key: str = "") -> Answer:
 
 
 def array_of_bodies(probe: Probe) -> Answer:
-    """16 MiB of small values within sixteen definitions of one MiB."""
+    """4 MiB of small values within four definitions of one MiB."""
     body = json.dumps(list(range(140_000)))
     jobs = ",".join(
         json.dumps(definition(f"many-{n}", probe.target, request=[]))[:-14]
         + f'"request":[{{"url":"{probe.target}/run","body":{body}}}]}}'
-        for n in range(16)
+        for n in range(4)
     )
     return _post(probe, "/jobs", f"[{jobs}]")
 
 
 def array_of_brackets(probe: Probe) -> Answer:
-    """16 MiB of empty objects: too many definitions."""
-    return _post(probe, "/jobs", "[" + "{}," * (5 * MIB) + "{}]")
+    """4 MiB of empty objects: too many definitions."""
+    return _post(probe, "/jobs", "[" + "{}," * (MIB + MIB // 4) + "{}]")
 
 
 def array_of_two(probe: Probe) -> Answer:
-    """16 MiB in two definitions, of which the first is refused."""
-    return _post(probe, "/jobs", '[{"a":[' + "[]," * (5 * MIB) + '[]]},{"jobId":"a"}]')
+    """4 MiB in two definitions, of which the first is refused."""
+    return _post(probe, "/jobs", '[{"a":[' + "[]," * (MIB + MIB // 4) + '[]]},{"jobId":"a"}]')
 
 
 def array_nobody(probe: Probe) -> Answer:
-    """16 MiB that are not an array."""
-    return _post(probe, "/jobs", '{"a":[' + "[]," * (5 * MIB) + "[]]}")
+    """4 MiB that are not an array."""
+    return _post(probe, "/jobs", '{"a":[' + "[]," * (MIB + MIB // 4) + "[]]}")
 
 
 def spliced(probe: Probe, body: str, name: str, sent: Any = "${$}|json", **options: Any) -> Answer:
@@ -175,7 +175,7 @@ SPLICED: dict[str, tuple[str, Any]] = {
     "lists": (LISTS, "${$}|json"),
     "numbers": (NUMBERS, "${$}|json"),
     "text": (json.dumps({"a": "x" * (MIB - 100)}), "${$}|json"),
-    "often": (OBJECTS, {f"m{n}": "${$.a}|json" for n in range(16)}),
+    "often": (OBJECTS, {f"m{n}": "${$.a}|json" for n in range(4)}),
     "as text": (OBJECTS, {f"m{n}": "a${$.a}" for n in range(15)}),
     "secrets": ('{"password":' + OBJECTS + "}", "${$}|json"),
     "tokens": ('{"a":"' + "?token=a" * (MIB // 9) + '"}', "${$}|json"),

@@ -8,17 +8,17 @@ import httpx
 
 from tests.bench.stall_probe import MIB, Probe, definition
 
-TEXT = "x" * 15_000
+TEXT = "x" * 3_000
 MANY = range(1_000)
 
 
 def alike(probe: Probe) -> str:
-    """A thousand jobs of 16 KiB, alike."""
+    """A thousand jobs of 4 KiB, alike."""
     return json.dumps([definition(f"alike-{n}", probe.target, labels={"a": TEXT}) for n in MANY])
 
 
 def shapes(probe: Probe, name: str) -> str:
-    """A thousand jobs of 16 KiB, each with a shape of its own."""
+    """A thousand jobs of 4 KiB, each with a shape of its own."""
     body = [TEXT, *range(20), [[]] * 50]
     return json.dumps(
         [
@@ -29,24 +29,24 @@ def shapes(probe: Probe, name: str) -> str:
 
 
 def bodies(probe: Probe) -> str:
-    """16 MiB of small values within sixteen jobs of one MiB."""
+    """4 MiB of small values within four jobs of one MiB."""
     request = [{"url": f"{probe.target}/run", "body": list(range(140_000))}]
-    return json.dumps([definition(f"bodies-{n}", probe.target, request=request) for n in range(16)])
+    return json.dumps([definition(f"bodies-{n}", probe.target, request=request) for n in range(4)])
 
 
 def brackets(_: Probe) -> str:
     """Millions of empty objects: too many."""
-    return "[" + "{}," * (5 * MIB) + "{}]"
+    return "[" + "{}," * (MIB + MIB // 4) + "{}]"
 
 
 def no_array(_: Probe) -> str:
     """Something else than an array, as large as it may be."""
-    return '{"a":[' + "[]," * (5 * MIB) + "[]]}"
+    return '{"a":[' + "[]," * (MIB + MIB // 4) + "[]]}"
 
 
 def no_jobs(_: Probe) -> str:
     """A few items that are no definitions, of millions of values."""
-    return "[" + ",".join(['{"a":[' + "[]," * 300_000 + "[]]}"] * 15) + "]"
+    return "[" + ",".join(['{"a":[' + "[]," * 300_000 + "[]]}"] * 4) + "]"
 
 
 def register(probe: Probe, make: Callable[[Probe], str], path: str) -> httpx.Response:

@@ -130,9 +130,9 @@ async def test_413_is_too_large() -> None:
         assert (await world.client.get("/jobs/j")).status_code == 404
 
 
-async def test_an_array_is_at_most_16_mib(client: httpx.AsyncClient) -> None:
-    """16 MiB for arrays (SPEC section 10)."""
-    body = b'["' + b"x" * (16 << 20) + b'"]'
+async def test_an_array_is_at_most_4_mib(client: httpx.AsyncClient) -> None:
+    """4 MiB for arrays (SPEC section 10)."""
+    body = b'["' + b"x" * (4 << 20) + b'"]'
     answer = await client.post("/jobs", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 413
 

@@ -1,7 +1,7 @@
 """Services and their declared timers in SQL: `ports.ServiceTable` in the history's database."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
@@ -16,8 +16,6 @@ from scheduler_service.persistence.sql.expressions import Row, Upsert, replacing
 T = TypeVar("T")
 KEEP, UPDATE = "keep", "update"
 NO_TIMERS = b"[]"
-PIECE_BYTES = 2 << 20
-"""So much of a declaration is read at a time: 1 ms."""
 KEY = ("tenant", "job_id")
 OWN = (*KEY, "service")
 """Columns that identify the row of a declared job, and that of a service about it."""
@@ -46,10 +44,10 @@ class SqlServiceTable:
         return await self._read(lambda connection: [_read_service(row) for row in connection.execute(wanted)])
 
     async def timers(self, tenant: str, name: str) -> bytes:
-        def read(connection: sa.Connection) -> bytes:
-            return b"".join(_read_timers(connection, tenant, name))  # 16 MiB take 15 ms: not on the loop
-
-        return await self._read(read) or NO_TIMERS
+        own = (services.c.tenant == tenant, services.c.name == name)
+        wanted = sa.select(services.c.timers).where(*own)
+        found = await self._read(lambda connection: connection.execute(wanted).scalar())
+        return bytes(found) if found else NO_TIMERS
 
     async def declared_bytes(self, tenant: str, name: str) -> tuple[int, int]:
         size = sa.func.length(services.c.timers)
@@ -136,21 +134,6 @@ class SqlServiceTable:
                 self._database.write_valid(write)
 
         await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-
-def _read_timers(connection: sa.Connection, tenant: str, name: str) -> Iterator[bytes]:
-    """Up to 16 MiB: the driver copies each piece while it keeps the interpreter to itself."""
-    start = 1
-    while True:
-        piece = sa.func.substr(services.c.timers, start, PIECE_BYTES, type_=sa.LargeBinary)
-        wanted = sa.select(piece).where(services.c.tenant == tenant, services.c.name == name)
-        found = connection.execute(wanted).scalar()
-        if not found:
-            return
-        yield bytes(found)
-        if len(found) < PIECE_BYTES:
-            return
-        start += PIECE_BYTES
 
 
 def _service_values(service: Service) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from tests.bench.attacks.callers import go_on
 from tests.bench.attacks.registry import Scene, attack
 
 MIB = 1 << 20
-TEXT = "x" * (15 << 10)
+TEXT = "x" * (3 << 10)
 LATER = {"dueTime": "2035-01-01 00:00:00", "period": "0s"}
 JOB = {"jobName": "large", "creator": "bench", "creatorName": "bench", "timer": LATER}
 
@@ -39,7 +39,7 @@ DEFINITIONS = [post(f"/jobs/one-{number}", _definition(number)) for number in ra
 
 @attack("sizes")
 async def bodies_as_large_as_allowed(scene: Scene) -> AsyncIterator[None]:
-    """A caller with arrays of 16 MiB, one with definitions of a MiB, each as soon as the last is answered."""
+    """A caller with arrays of 4 MiB, one with definitions of a MiB, each as soon as the last is answered."""
     numbers = itertools.count()
 
     async def ask_many() -> None:

@@ -88,7 +88,7 @@ async def test_more_than_all_services_may_declare_is_413(
 
 @each_row("path", [PATH, f"{PATH}/instances/a"])
 async def test_an_object_is_no_larger_because_it_holds_timers(path: str) -> None:
-    """1 MiB for an object, 16 MiB for an array: only `timers` may have more (SPEC section 10)."""
+    """1 MiB for an object, 4 MiB for an array: only `timers` may have more (SPEC section 10)."""
     world = World(body_bytes=1_000, array_bytes=4_000)
     timers = [declared("a", jobDescription="x" * 700), declared("b", jobDescription="x" * 700)]
     async with world.client() as client:

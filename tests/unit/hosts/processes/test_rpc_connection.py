@@ -89,7 +89,7 @@ async def test_calls_go_both_ways_at_once() -> None:
 
 
 async def test_a_large_argument_arrives_whole() -> None:
-    """An array of definitions may have 16 MiB."""
+    """An array of definitions may have 4 MiB."""
     async with connected() as (ours, _):
         text = bytes(range(256)) * (16 << 12)
         assert await ours.connection.call("echo", text) == text

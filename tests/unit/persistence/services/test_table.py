@@ -2,18 +2,16 @@
 
 import contextlib
 import gc
-import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from types import FrameType
 
 import msgspec
 import pytest
 
 from scheduler_service.domain.services import Applied
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.services.table import PIECE_BYTES, SqlServiceTable
+from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence.services.samples import FULL, PLAIN
 
@@ -57,12 +55,11 @@ async def test_timers_stay_where_none_are_given(table: SqlServiceTable) -> None:
     assert [one.address for one in await table.services()] == [None]
 
 
-@pytest.mark.parametrize("more", [-1, 0, 1])
-async def test_a_large_declaration_is_read_in_pieces(table: SqlServiceTable, more: int) -> None:
-    """It is whole, wherever its last piece ends; a second declaration replaces it."""
-    timers = bytes(range(256)) * (2 * PIECE_BYTES // 256) + b"x"
-    await table.put(FULL, timers[: 2 * PIECE_BYTES + more])
-    assert await table.timers("default", "shop") == timers[: 2 * PIECE_BYTES + more]
+async def test_a_large_declaration_is_whole(table: SqlServiceTable) -> None:
+    """A second declaration replaces it."""
+    timers = bytes(range(256)) * ((4 << 20) // 256)
+    await table.put(FULL, timers)
+    assert await table.timers("default", "shop") == timers
     await table.put(FULL, b"[2]")
     assert await table.timers("default", "shop") == b"[2]"
 
@@ -122,28 +119,6 @@ async def test_many_rows_leave_little_to_the_collector(tmp_path: Path) -> None:
         gc.enable()
     assert await table.applied("default", "shop") == []
     assert max(found) < 5 * len(many), found
-    await table.close()
-    database.close()
-
-
-async def test_a_long_declaration_is_joined_beside_the_loop(tmp_path: Path) -> None:
-    """16 MiB take 15 ms: on the loop nothing is called once the pieces are there."""
-    database = HistoryDatabase(url=f"sqlite:///{tmp_path}/history.db", durability="process")
-    table = SqlServiceTable(database=database)
-    await table.put(FULL, b"x" * (PIECE_BYTES + 1))
-    joined = []
-
-    def watch(frame: FrameType, event: str, argument: object) -> None:
-        if event == "c_call" and getattr(argument, "__qualname__", "") == "bytes.join":
-            joined.append(frame)
-
-    before = sys.getprofile()
-    sys.setprofile(watch)
-    try:
-        await table.timers("default", "shop")
-    finally:
-        sys.setprofile(before)
-    assert joined == []
     await table.close()
     database.close()
 
