@@ -11,9 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scheduler_service.api.access_log import ROLE
 from scheduler_service.api.authentication import Authenticate, check_role
 from scheduler_service.api.bodies import ClientGone
 from scheduler_service.api.dependencies import ApiDependencies
@@ -36,9 +35,15 @@ from scheduler_service.api.routes import OPERATIONS
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.persistence.common.pagination import CursorError
 from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.log import Log
 from scheduler_service.security.callers import Role
 from scheduler_service.services.registry import DeclarationsFull
 
+ROLE = "punctual.role"
+"""Where the scope of a request has the role of its caller, once the caller is known."""
+
+LONGEST_METHOD = 20
+MILLISECONDS = 1_000
 NO_ROUTE = "none"
 """The template of a path that has no route."""
 OTHER_METHOD = "other"
@@ -282,3 +287,45 @@ def _fault() -> ApiProblem:
     """A fault of this service: its log has the details, the answer has none."""
     message = "something went wrong here; it is in the service's log"
     return refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "", "internal", message)
+
+
+class AccessLog:
+    """An application in front of another one (ASGI).
+
+    A line has the method, the route as the description of the API has it, the status (None: the caller has
+    gone, or the application failed before it answered), the duration in ms, the bytes of the answer's body,
+    and the caller's role (None: no key was needed, or it was refused). It has no path and no query: ids and
+    tokens stand there.
+    """
+
+    def __init__(self, *, app: ASGIApp, log: Log, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._app = app
+        self._log = log
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Has the request answered, then writes its line."""
+        began = self._clock()
+        status: int | None = None
+        size = 0
+
+        async def count(message: Message) -> None:
+            nonlocal status, size
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            else:
+                size += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, count)
+        finally:
+            self._log(
+                "request_answered",
+                method=scope["method"][:LONGEST_METHOD],
+                route=getattr(scope.get("endpoint"), "path", None),
+                status=status,
+                ms=round((self._clock() - began) * MILLISECONDS, 1),
+                bytes=size,
+                role=scope.get(ROLE),
+            )

@@ -244,7 +244,7 @@ def _application_of(api: ASGIApp, settings: Settings, log: Log) -> ASGIApp:
     """The API, with a line of the log for each request where the settings ask for it."""
     if not settings.log.access:
         return api
-    from scheduler_service.api.access_log import AccessLog
+    from scheduler_service.api.application import AccessLog
 
     return AccessLog(app=api, log=log)
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler_service.api.access_log import AccessLog
+from scheduler_service.api.application import AccessLog
 from tests.wire.service import SERVED, World, running
 
 SECRET = "s3cret"
