@@ -224,15 +224,15 @@ class Connections:
         self._cut_down([*self._slow], self._slow_bytes)
 
     async def end(self) -> None:
-        """Ends all, and returns when they are closed. None gives way to another one any more."""
-        self._is_closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        self.events.flush()
+        """Ends all, and returns when they are closed."""
         for connection in [*self.open]:
             connection.end()
         if self.open:
             await self._is_empty.wait()
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self.events.flush()
 
     def _stand(self, connection: Connection, line: Line) -> None:
         self.begin(connection)

@@ -270,7 +270,10 @@ class HttpProtocol(asyncio.Protocol):
         self._answered_at, self._answer_bytes = self._coming, exchange.body_bytes
         self._is_endless = False
         if not exchange.keeps_alive:
-            self._transport.close()
+            if self._is_over:
+                self._linger(b"")
+            else:
+                self._transport.close()
             return
         if self._unparsed:
             self._site.loop.call_soon(self._parse_rest)
@@ -451,6 +454,7 @@ class HttpProtocol(asyncio.Protocol):
     def _stop_reading(self) -> None:
         self._is_over = True
         self._unparsed = b""
+        self.resume()  # what still comes is dropped
         self._connections.await_end(self)
 
     def _drop(self, size: int) -> None:

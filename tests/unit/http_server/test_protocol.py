@@ -299,6 +299,18 @@ async def test_answers_of_earlier_requests_come_first() -> None:
     assert statuses(answer) == [200]
 
 
+async def test_what_follows_a_refusal_costs_no_answer_before_it() -> None:
+    """It is dropped until the caller has read: an end at once would take back what was sent."""
+    async with served() as stage:
+        reader, writer = await stage.connect()
+        writer.write(get("/later") + b"nonsense\r\n\r\n" + bytes(1 << 20))
+        await stage.until(lambda: bool(stage.lines))
+        stage.app.gate.set()
+        async with asyncio.timeout(PATIENCE):
+            assert (await reader.read()).endswith(b"GET /later ")
+        writer.close()
+
+
 async def test_pipelined_requests_wait_unparsed() -> None:
     """No more than a few are parsed before the first of them is answered; all are, in order."""
     count = 3_000
