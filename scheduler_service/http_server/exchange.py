@@ -4,6 +4,10 @@ import asyncio
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any, Protocol
+from urllib.parse import unquote
+
+import httptools
+import msgspec
 
 ENDLESS = "endless"
 """A member of `http.response.start`: the answer has no end.
@@ -166,3 +170,59 @@ class Exchange:
             self.is_complete = True
             self.tell()
             self._wire.answered()
+
+
+def make_scope(
+    method: bytes, url: bytes, headers: list[tuple[bytes, bytes]], version: str, **ends: object
+) -> dict[str, Any]:
+    """A request for the application (ASGI); `ends` are the addresses of `server` and `client`.
+
+    Raises ValueError and httptools.HttpParserError for a target that is none.
+    """
+    parsed = httptools.parse_url(url)
+    if parsed.path is None:
+        raise ValueError("the request names no path")
+    path = parsed.path.decode("ascii")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": version,
+        "method": method.decode("ascii"),
+        "scheme": "http",
+        "path": unquote(path) if "%" in path else path,
+        "raw_path": parsed.path,
+        "query_string": parsed.query or b"",
+        "root_path": "",
+        "headers": headers,
+        **ends,
+    }
+
+
+def address_of(name: Any) -> tuple[str, int] | None:
+    """An end of a socket as ASGI has it; None: it has gone already."""
+    return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
+
+
+def write_answer(
+    status: HTTPStatus, body: bytes, further: bytes, kind: str = "text/plain; charset=utf-8"
+) -> bytes:
+    """A whole answer, the last one of its connection; `further` are lines of its head."""
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: {kind}\r\n"
+        f"content-length: {len(body)}\r\nconnection: close\r\n"
+    )
+    return b"%b%b\r\n%b" % (head.encode(), further, body)
+
+
+def write_refusal(status: HTTPStatus, code: str, message: str, further: bytes) -> bytes:
+    """A problem as the API writes its own (RFC 9457, SPEC section 10)."""
+    problem = {
+        "type": "about:blank",
+        "title": status.phrase,
+        "status": status.value,
+        "detail": message,
+        "errors": [{"pointer": "", "code": code, "message": message}],
+        "resp_code": status.value,
+        "resp_msg": message,
+    }
+    return write_answer(status, msgspec.json.encode(problem), further, "application/problem+json")

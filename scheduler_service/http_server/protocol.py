@@ -6,13 +6,17 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, cast
-from urllib.parse import unquote
 
 import httptools
-import msgspec
 
 from scheduler_service.http_server.connections import Connections
-from scheduler_service.http_server.exchange import Exchange
+from scheduler_service.http_server.exchange import (
+    Exchange,
+    address_of,
+    make_scope,
+    write_answer,
+    write_refusal,
+)
 from scheduler_service.telemetry.logs import place_of
 from scheduler_service.telemetry.tally import Tally
 
@@ -29,10 +33,7 @@ MOST_WAITING = 16
 """Pipelined requests that are parsed before the first of them is answered, about."""
 
 AHEAD_BYTES = 65_536
-"""Of a body, before the application asks for more."""
-
-SURPLUS_BYTES = 65_536
-"""Of a body that comes after the answer: beyond it the connection ends."""
+"""Of a body, before the application asks for more; and after its answer, where more ends the connection."""
 
 UNPARSED_BYTES = 1 << 20
 """Of pipelined requests that are not parsed yet: a connection with more is cut."""
@@ -61,7 +62,6 @@ _TOO_LARGE = (
 )
 _OF_UPGRADES = (b"connection", b"upgrade", b"http2-settings")
 _FULL = b"There are too many connections: try again soon."
-_PROBLEM = "application/problem+json"
 
 Headers = list[tuple[bytes, bytes]]
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
@@ -124,13 +124,12 @@ class HttpProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is open (asyncio)."""
         self._transport = cast(asyncio.Transport, transport)
-        self._server = _address(transport.get_extra_info("sockname"))
-        self._client = _address(transport.get_extra_info("peername"))
+        self._server = address_of(transport.get_extra_info("sockname"))
+        self._client = address_of(transport.get_extra_info("peername"))
         if not self._connections.admit(self):
             self._is_over = True
-            self.write(
-                write_answer(HTTPStatus.SERVICE_UNAVAILABLE, _FULL, self.date() + b"retry-after: 1\r\n")
-            )
+            further = self.date() + b"retry-after: 1\r\n"
+            self.write(write_answer(HTTPStatus.SERVICE_UNAVAILABLE, _FULL, further))
             self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -204,9 +203,15 @@ class HttpProtocol(asyncio.Protocol):
         if self._parser.should_upgrade():
             return  # the parser stops after this, and `_begin_again` goes on
         keeps_alive = version == "1.1" and self._parser.should_keep_alive()
-        self._incoming = Exchange(
-            self, self._make_scope(version), keeps_alive=keeps_alive, wants_continue=wants_continue
+        scope = make_scope(
+            self._parser.get_method(),
+            self._url,
+            self._headers,
+            version,
+            server=self._server,
+            client=self._client,
         )
+        self._incoming = Exchange(self, scope, keeps_alive=keeps_alive, wants_continue=wants_continue)
         self._exchanges.append(self._incoming)
         self._begin()
 
@@ -320,9 +325,8 @@ class HttpProtocol(asyncio.Protocol):
             faults.count("failed", error=text[:LONGEST_FAULT], where=place_of(error.__traceback__))
         if not (exchange.is_complete or exchange.is_gone):
             if not (exchange.has_started or self.has_input_end):
-                self.write(
-                    write_answer(HTTPStatus.INTERNAL_SERVER_ERROR, b"Internal Server Error", self.date())
-                )
+                status = HTTPStatus.INTERNAL_SERVER_ERROR
+                self.write(write_answer(status, status.phrase.encode(), self.date()))
             self._transport.close()
 
     def _parse(self, data: bytes) -> None:
@@ -368,11 +372,7 @@ class HttpProtocol(asyncio.Protocol):
         framing = self._coming - self._body_bytes
         if self._lines > HEAD_LINES or framing > HEAD_BYTES + FRAMING_PER_BYTE * self._body_bytes:
             self._refuse_head()
-        elif (
-            self._incoming is not None
-            and self._incoming.is_complete
-            and self._coming - self._answered_at > SURPLUS_BYTES
-        ):
+        elif self._incoming and self._incoming.is_complete and self._coming > self._answered_at + AHEAD_BYTES:
             self._linger(b"")
 
     def _begin_again(self, rest: bytes) -> None:
@@ -442,7 +442,7 @@ class HttpProtocol(asyncio.Protocol):
         elif half is not None and half.has_started:
             self._linger(b"")
         else:
-            self._linger(write_answer(status, write_problem(status, code, message), self.date(), _PROBLEM))
+            self._linger(write_refusal(status, code, message, self.date()))
 
     def _linger(self, answer: bytes) -> None:
         """Ends the sending with `answer`; what still comes is dropped, for an end at once would lose that."""
@@ -470,37 +470,12 @@ class HttpProtocol(asyncio.Protocol):
             self._is_paused = True
             self._transport.pause_reading()
 
-    def _make_scope(self, version: str) -> dict[str, Any]:
-        """The request for the application (ASGI). Raises ValueError and httptools.HttpParserError."""
-        url = httptools.parse_url(self._url)
-        if url.path is None:
-            raise ValueError("the request names no path")
-        path = url.path.decode("ascii")
-        return {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": version,
-            "method": self._parser.get_method().decode("ascii"),
-            "scheme": "http",
-            "path": unquote(path) if "%" in path else path,
-            "raw_path": url.path,
-            "query_string": url.query or b"",
-            "root_path": "",
-            "headers": self._headers,
-            "server": self._server,
-            "client": self._client,
-        }
-
 
 def _make_parser(protocol: HttpProtocol) -> Any:
     parser = httptools.HttpRequestParser(protocol)
     # What follows a request that ends its connection is dropped with it, and no fault.
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser
-
-
-def _address(name: Any) -> tuple[str, int] | None:
-    return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
 
 
 def check_framing(headers: Headers, version: str) -> bool:
@@ -523,29 +498,3 @@ def check_framing(headers: Headers, version: str) -> bool:
     if hosts > 1 or (not hosts and version == "1.1"):
         raise ValueError("send one Host header (RFC 9112, section 3.2)")
     return waits
-
-
-def write_answer(
-    status: HTTPStatus, body: bytes, further: bytes, kind: str = "text/plain; charset=utf-8"
-) -> bytes:
-    """A whole answer, the last one of its connection; `further` are lines of its head."""
-    head = (
-        f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: {kind}\r\n"
-        f"content-length: {len(body)}\r\nconnection: close\r\n"
-    )
-    return b"%b%b\r\n%b" % (head.encode(), further, body)
-
-
-def write_problem(status: HTTPStatus, code: str, message: str) -> bytes:
-    """A refusal as the API writes its own (RFC 9457, SPEC section 10)."""
-    return msgspec.json.encode(
-        {
-            "type": "about:blank",
-            "title": status.phrase,
-            "status": status.value,
-            "detail": message,
-            "errors": [{"pointer": "", "code": code, "message": message}],
-            "resp_code": status.value,
-            "resp_msg": message,
-        }
-    )
