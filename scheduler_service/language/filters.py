@@ -23,6 +23,7 @@ from jsonpath_rfc9535.selectors import NameSelector
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.language.iregexp import CompiledRegexp, compile_pattern
+from scheduler_service.language.values import NOT_TEXT, Unreadable
 
 
 class Exhausted(Exception):
@@ -46,7 +47,7 @@ DEPTH_MAX = 24
 """How deep the parts of a filter may nest."""
 
 Test = Callable[[object, object, Budget], bool]
-"""(current, root, budget) → whether the filter holds. May raise Exhausted."""
+"""(current, root, budget) → whether the filter holds. May raise Exhausted, Unreadable."""
 
 Operand = Callable[[object, object, Budget], object]
 """(current, root, budget) → a value, or NOTHING."""
@@ -141,6 +142,7 @@ class _Planner:
         def test(current: object, root: object, budget: Budget) -> bool:
             subject, regexp = text(current, root, budget), pattern(current, root, budget)
             if type(subject) is not str or type(regexp) is not str:
+                _check_read(subject, regexp)
                 return False
             return _matches(regexp, subject, whole, budget)
 
@@ -194,7 +196,14 @@ def _exact(literal: IntegerLiteral) -> object:
 
 
 def _length(value: object) -> object:
+    _check_read(value)
     return len(value) if isinstance(value, (str, list, dict)) else NOTHING
+
+
+def _check_read(*values: object) -> None:
+    """What a filter would say of bytes that are no text is unknown."""
+    if NOT_TEXT in values:
+        raise Unreadable
 
 
 def _matches(regexp: str, subject: str, whole: bool, budget: Budget) -> bool:
@@ -217,6 +226,7 @@ def _equal(left: object, right: object, budget: Budget) -> bool:
         return len(left) == len(right) and all(map(_equal, left, right, repeat(budget)))
     if type(left) in _NUMBERS and type(right) in _NUMBERS:
         return left == right
+    _check_read(left, right)
     return type(left) is type(right) and left == right
 
 
@@ -225,6 +235,7 @@ def _less(left: object, right: object, budget: Budget) -> bool:
         return left < right
     if type(left) in _NUMBERS and type(right) in _NUMBERS:
         return bool(operator.lt(left, right))  # type: ignore[arg-type]
+    _check_read(left, right)
     return False
 
 

@@ -13,7 +13,7 @@ from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.language.filters import DEPTH_MAX, Budget, Exhausted
 from scheduler_service.language.jsonpath_parser import NameEnvironment
 from scheduler_service.language.selection import Selection, plan
-from scheduler_service.language.values import as_json
+from scheduler_service.language.values import NOT_READ, NOT_TEXT, Unreadable, as_json
 
 CHARACTERS_MAX = 1_100
 """How many characters a path may have."""
@@ -62,8 +62,8 @@ class Missing(msgspec.Struct, frozen=True):
 
 
 @final
-class TooMuch(msgspec.Struct, frozen=True):
-    """The evaluation was stopped: `message` names the limit."""
+class Stopped(msgspec.Struct, frozen=True):
+    """The evaluation was stopped: `message` names the limit, or says that a response cannot be read."""
 
     message: str
 
@@ -100,7 +100,7 @@ def searched_within(paths: Sequence[Path], visits: int) -> int:
     return int((visits / sum(path.parts for path in paths)) ** (1 / max(path.wide for path in paths)))
 
 
-def evaluate(path: Path, root: object, budget: Budget | None = None) -> object | Missing | TooMuch:
+def evaluate(path: Path, root: object, budget: Budget | None = None) -> object | Missing | Stopped:
     """The value of a singular path or Missing, the list of values of any other. Never raises.
 
     `budget` is shared by several evaluations; without one it is `NODES_MAX`.
@@ -111,9 +111,11 @@ def evaluate(path: Path, root: object, budget: Budget | None = None) -> object |
     try:
         found = path.selection([root], root, budget)
         if _is_larger(found, RESULT_BYTES_MAX, budget):
-            return TooMuch(f"finds more than {RESULT_BYTES_MAX} bytes of JSON; write a narrower JSONPath")
+            return Stopped(f"finds more than {RESULT_BYTES_MAX} bytes of JSON; write a narrower JSONPath")
     except Exhausted:
-        return TooMuch(f"visits more than {NODES_MAX} values; write a narrower JSONPath")
+        return Stopped(f"visits more than {NODES_MAX} values; write a narrower JSONPath")
+    except Unreadable:
+        return Stopped(NOT_READ)
     return found
 
 
@@ -132,9 +134,9 @@ def _follow(steps: tuple[str | int, ...], root: object) -> object:
     for step in steps:
         if type(step) is str:
             if type(value) is not dict or step not in value:
-                return Missing()
+                return Stopped(NOT_READ) if value is NOT_TEXT else Missing()
         elif type(value) is not list or not -len(value) <= step < len(value):  # type: ignore[operator]
-            return Missing()
+            return Stopped(NOT_READ) if value is NOT_TEXT else Missing()
         value = value[step]  # type: ignore[index]
     return value
 

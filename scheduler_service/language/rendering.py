@@ -22,9 +22,16 @@ from scheduler_service.language.compiled import (
 )
 from scheduler_service.language.expression import Environment, Expression, Name, Query, Variable
 from scheduler_service.language.filters import Budget
-from scheduler_service.language.jsonpath import NODES_MAX, Missing, Path, TooMuch, evaluate
+from scheduler_service.language.jsonpath import NODES_MAX, Missing, Path, Stopped, evaluate
 from scheduler_service.language.places import Place, encode_value, place_after
-from scheduler_service.language.values import NOT_TEXT, as_json, as_text, find_control, parse_json
+from scheduler_service.language.values import (
+    NOT_READ,
+    NOT_TEXT,
+    as_json,
+    as_text,
+    find_control,
+    parse_json,
+)
 
 RAW = frozenset({Place.START, Place.AUTHORITY, Place.JOINT})
 ENCODED = frozenset({Place.PATH, Place.QUERY, Place.FRAGMENT})
@@ -37,11 +44,6 @@ URL_CHARACTERS_MAX = 65_536
 
 FREE_SPLICES = 16
 """How many `|json` of a body are not measured: measuring a value means encoding it."""
-
-NOT_READ = (
-    "not_text: the response is no text in the charset that its Content-Type names, UTF-8 where it names "
-    "none; let the target name the charset of its text"
-)
 
 _SEPARATOR = re.compile(r"[/?#]")
 
@@ -182,7 +184,7 @@ def _found(
     value = evaluate(path, root, budget)
     if type(value) is Missing:
         return Unrenderable(expression.text, "finds nothing")
-    return Unrenderable(expression.text, value.message) if type(value) is TooMuch else value
+    return Unrenderable(expression.text, value.message) if type(value) is Stopped else value
 
 
 def _uncontrolled(parts: Parts, scope: Scope) -> Unrenderable:

@@ -26,10 +26,25 @@ class NotText:
 
 NOT_TEXT = NotText()
 
+
+NOT_READ = (
+    "not_text: the response is no text in the charset that its Content-Type names, UTF-8 where it names "
+    "none; let the target name the charset of its text"
+)
+
+
+class Unreadable(Exception):
+    """Somebody looks into `NOT_TEXT`, or would write it."""
+
+
+def _refuse(value: object) -> object:
+    raise Unreadable if value is NOT_TEXT else TypeError(f"{type(value).__name__} is no JSON")
+
+
 _BOM = b"\xef\xbb\xbf"
 _INTEGER_DIGITS_MAX = 4_000  # Python refuses to convert longer ones
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_ENCODER = msgspec.json.Encoder(decimal_format="number")
+_ENCODER = msgspec.json.Encoder(decimal_format="number", enc_hook=_refuse)
 
 
 def parse_json(body: bytes) -> object:
@@ -81,7 +96,10 @@ def as_text(value: object) -> str:
 
 
 def as_json(value: object) -> bytes:
-    """Compact JSON in UTF-8. A lone surrogate is written as an escape; never `NaN` or `Infinity`."""
+    """Compact JSON in UTF-8. A lone surrogate is written as an escape; never `NaN` or `Infinity`.
+
+    Raises Unreadable where `NOT_TEXT` is in it.
+    """
     try:
         return _ENCODER.encode(value)
     except UnicodeEncodeError:

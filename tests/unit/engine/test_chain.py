@@ -221,6 +221,15 @@ def test_an_attempt_over_its_limit_in_a_step() -> None:
         {"body": "${$.responses}|json"},
         {"body": "${$.responses[*]}|json"},
         {"body": "${$}|json"},
+        {"body": "${$.*}|json"},
+        {"body": "${$..*}|json"},
+        {"body": "${$.responses[?length(@) > 0]}|json"},
+        {"body": "${$.responses[?@ == 'x']}|json"},
+        {"body": "${$.responses[?@ < 'x']}|json"},
+        {"body": "${$.responses[?search(@, 'x')]}|json"},
+        {"body": "${ONE.a}"},
+        {"body": "${$.ONE.a}"},
+        {"headers": {"X-A": "${$.*}"}},
         {"headers": {"X-A": "${ONE}"}},
         {"url": "http://target.test/${ONE}"},
     ],
@@ -237,6 +246,23 @@ def test_bytes_that_are_no_text_fail_the_step_that_needs_them(field: dict[str, A
     end = [one for one in rig.records if isinstance(one, AttemptEnded)][-1]
     assert end.error == "template"
     assert "not_text" in (end.message or "")
+
+
+def test_bytes_that_are_no_text_end_no_more_than_what_needs_them() -> None:
+    """A check that cannot be made ends the attempt, a notification that cannot be made itself alone."""
+    first = {"url": "http://target.test/1", "respEnvName": "ONE"}
+    checked = {"async": True, "timeoutSeconds": 600, "checkUrl": "http://target.test/c?z=${$.*}"}
+    rig = Rig(request=[first], **checked).create()
+    rig.deliver(Triggered())
+    rig.answer(200, b"\xd6\xd0")
+    rig.pass_time(60_000)
+    end = [one for one in rig.records if isinstance(one, AttemptEnded)][-1]
+    assert (end.error, "not_text" in (end.message or "")) == ("template", True)
+    told = {"url": "http://caller.test/", "body": "${$.*}|json"}
+    rig = Rig(request=[first], notification=[told]).create()
+    rig.deliver(Triggered())
+    rig.answer(200, b"\xd6\xd0")
+    assert (rig.execution(1).state, rig.told()) == ("succeeded", [])
 
 
 def test_bytes_that_nothing_needs_fail_no_step() -> None:

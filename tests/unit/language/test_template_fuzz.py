@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
 from scheduler_service.language.expression import Names
 from scheduler_service.language.filters import Budget
-from scheduler_service.language.jsonpath import NODES_MAX, TooMuch, compile_path, evaluate
+from scheduler_service.language.jsonpath import NODES_MAX, Stopped, compile_path, evaluate
 from scheduler_service.language.template import compile_json, compile_text, compile_url
 from scheduler_service.language.urls import ForeignOrigin, NotAUrl, Whole, resolve_whole
 from tests.rows import each_row
@@ -83,5 +83,5 @@ def test_an_evaluation_visits_so_many_values_and_no_more(path: str) -> None:
         root = [root] * 7
     budget = Budget(NODES_MAX)
     found = evaluate(compile_path(path), root, budget)
-    assert isinstance(found, TooMuch | list)
+    assert isinstance(found, Stopped | list)
     assert budget.left > -NODES_MAX
