@@ -1,6 +1,5 @@
 """`punctual db …`: the formats of the data folder, and its backups."""
 
-import asyncio
 import sys
 import time
 from pathlib import Path
@@ -59,6 +58,8 @@ def check(data: Data = None, config: Config = None) -> None:
     if damage := _find_damage(folder, history):
         remedy = "restore a backup ('punctual db restore'), or save what can be read ('punctual db repair')"
         raise CommandError("; ".join(damage) + f"; {remedy}")
+    import asyncio
+
     asyncio.run(_name_unfit(loaded, folder))
     note(f"{folder} is up to date")
 

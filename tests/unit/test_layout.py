@@ -59,7 +59,6 @@ PRIVATE_USES: dict[str, int] = {
     "conformance/hosts/process.py": 2,
     "unit/hosts/embedded/test_early_commit.py": 1,
     "wire/test_lost_claims.py": 1,
-    "wire/test_sdk_worker.py": 1,
 }
 # A statement that imports something of `tests`, to the end of its line or brackets; a test module in it.
 IMPORT_OF_TESTS = re.compile(r"^[ \t]*(?:from|import)[ \t]+tests\b(?:[^\n(]*\([^)]*\)|[^\n]*)", re.MULTILINE)

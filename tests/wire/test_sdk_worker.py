@@ -12,6 +12,7 @@ from client_sdk import Client, JobFailed
 from client_sdk.models import answers
 from client_sdk.target import Execution
 from client_sdk.worker import LocalRetry, Worker
+from scheduler_service.domain.leases import QueueQuery
 from tests.rows import each_row
 from tests.unit.client_sdk.lines import NewerLine
 from tests.wire.service import SERVED, World, data_of, definition, pointers, running
@@ -262,9 +263,8 @@ async def test_renewals_keep_what_takes_longer_than_its_lease() -> None:
 
 async def _until(world: World) -> int:
     """Until when the one lease goes."""
-    reader: Any = world.service.components.store.queues._reader
-    rows = await reader.read(lambda base: base.execute("SELECT until FROM parts").fetchall())
-    return int(rows[0][0])
+    [part] = await world.service.components.store.queues.held(QueueQuery("default", "work"))
+    return part.until
 
 
 async def _is_later(world: World, known: int) -> bool:
