@@ -161,7 +161,8 @@ async def _name_unfit(loaded: "Loaded", folder: Path) -> None:
 
     try:
         async for job_id, problem in find_unfit(loaded, folder):
-            note(f"job {job_id} cannot run: {problem}; {REMEDY}")
+            if problem is not None:
+                note(f"job {job_id} cannot run: {problem}; {REMEDY}")
     except PunctualError as error:
         raise CommandError(str(error), Exit.UNREACHABLE) from error
 

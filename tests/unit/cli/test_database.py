@@ -1,5 +1,6 @@
 """punctual db: the formats of a data folder (SPEC section 16)."""
 
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -47,3 +48,5 @@ def test_jobs_that_cannot_run_under_the_settings_are_named(
     well = subject(tmp_path, env={"default": {"SHOP": "shop.test"}})
     assert states(anyio.run(examine_jobs, well)) == {"run": "ok"}
     assert states(anyio.run(examine_jobs, subject(tmp_path))) == {"job shop": "warning"}
+    cut = anyio.run(partial(examine_jobs, well, seconds=-1.0))
+    assert states(cut) == {"run": "warning"}, "what was not looked at is not said to be well"
