@@ -331,7 +331,7 @@ async def test_stopping_leaves_durable_deliveries_in_the_store() -> None:
     await house.settle()
     stop = asyncio.create_task(house.host.stop(1_000))
     await house.advance(1_100)
-    await asyncio.wait_for(stop, 1)
+    await asyncio.wait_for(stop, 30)
     house.open()
     await house.start()
     await house.advance(20_000)

@@ -26,7 +26,7 @@ async def test_a_firing_whose_turn_is_being_claimed_may_end_too(cluster: DaprHou
     await cluster.advance(1_000)
     cluster.sender.release(URL)
     await cluster.advance(1_000)
-    await asyncio.wait_for(stopping, 1)
+    await asyncio.wait_for(stopping, 30)
     assert cluster.executions() == {1: State.SUCCEEDED}
     assert cluster.sender.urls() == [URL]
 

@@ -45,7 +45,7 @@ async def stop(cluster: DaprHouse, grace: int = 10_000) -> "asyncio.Task[None]":
 
 async def end(cluster: DaprHouse, stopping: "asyncio.Task[None]") -> None:
     """The node `one` is gone, and the test speaks to `two`."""
-    await asyncio.wait_for(stopping, 1)
+    await asyncio.wait_for(stopping, 30)
     cluster.gone.append(cluster.nodes.pop("one"))
     cluster.node = cluster.nodes["two"]
 
@@ -190,7 +190,7 @@ async def test_a_call_that_daprd_holds_is_given_up_when_a_node_has_left(cluster:
     await cluster.advance(200)
     with pytest.raises(StoreUncertain):
         await asking
-    await asyncio.wait_for(stopping, 1)
+    await asyncio.wait_for(stopping, 30)
 
 
 EXTERNAL = {"period": "external"}

@@ -292,7 +292,7 @@ async def test_a_firing_whose_turn_is_being_committed_may_end_too() -> None:
     await house.advance(1_000)
     house.sender.release(URL)
     await house.advance(1_000)
-    await asyncio.wait_for(stop, 1)
+    await asyncio.wait_for(stop, 30)
     assert house.executions() == {1: State.SUCCEEDED}
     assert house.sender.urls() == [URL]
 
@@ -306,7 +306,7 @@ async def test_at_the_deadline_what_still_runs_is_left_to_the_next_start() -> No
         await house.trigger(f"job{qos}")
     stop = asyncio.create_task(house.host.stop(2_000))
     await house.advance(2_100)
-    await asyncio.wait_for(stop, 1)
+    await asyncio.wait_for(stop, 30)
     house.open()
     await house.start()
     assert house.executions("job0") == {1: State.TERMINATED}
@@ -324,7 +324,7 @@ async def test_a_check_still_runs_while_the_node_drains() -> None:
     await house.settle()
     stop = asyncio.create_task(house.host.stop(10_000))
     await house.advance(3_000)
-    await asyncio.wait_for(stop, 1)
+    await asyncio.wait_for(stop, 30)
     assert house.executions() == {1: State.SUCCEEDED}
 
 

@@ -31,7 +31,7 @@ class Listener:
         self.warnings: list[str] = []
         self.troubles: list[str | None] = []
 
-    def use(self, address: Address, *, timeout: float = 2) -> RedisContexts:
+    def use(self, address: Address, *, timeout: float = 20) -> RedisContexts:
         """Contexts that are not asked how fit their server is."""
         return RedisContexts(address=address, on_trouble=self.troubles.append, timeout=timeout)
 
@@ -170,7 +170,7 @@ async def test_after_the_end_nothing_is_asked(server: RedisServer) -> None:
     server.freeze()
     waiting = asyncio.create_task(contexts.get("job", 1))
     await asyncio.sleep(0)
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(10):
         await contexts.close()
         with pytest.raises(StoreUnavailable, match="this process ends"):
             await waiting
