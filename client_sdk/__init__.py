@@ -35,20 +35,7 @@ _MODULES = {
     "job": "client_sdk.target",
 }
 
-__all__ = [
-    "BlockingClient",
-    "Client",
-    "Execution",
-    "JobFailed",
-    "NotWanted",
-    "Patience",
-    "Problem",
-    "SdkError",
-    "Service",
-    "Verifier",
-    "Worker",
-    "job",
-]
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

@@ -21,7 +21,7 @@ _MODULES = {
     "PostedJob": "client_sdk.client.jobs",
 }
 
-__all__ = ["DEFAULT_URL", "BlockingClient", "Client", "Patience", "PostedJob"]
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

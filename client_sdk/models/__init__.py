@@ -1,73 +1,40 @@
 """The wire format of requests and answers, defined once
 (SPEC sections 2, 3, 4, 5, 6, 7 and 10)."""
 
-from client_sdk.models.definition import JobDefinition, Misfire, RetryPolicy, Timer
-from client_sdk.models.fields import JOB_ID, JOB_ID_FORM, WireModel
-from client_sdk.models.parse import (
-    ModelError,
-    Problem,
-    find_foreign,
-    parse_definition,
-    parse_model,
-    point_to_posted,
-    write_pointer,
-)
-from client_sdk.models.requests import (
-    Activation,
-    BulkExecutions,
-    BulkJobs,
-    Cancellation,
-    Claim,
-    Completion,
-    ExecutionAction,
-    HeldPartName,
-    JobAction,
-    OutlookRequest,
-    PreviewRequest,
-    Renewal,
-    ReplayRequest,
-    TemplateRequest,
-    TrialRequest,
-)
-from client_sdk.models.services import Heartbeat, InstanceRegistration, RateLimit, ServiceDeclaration
-from client_sdk.models.step import CancelUrl, CheckUrl, Notification, RequestStep
-
-__all__ = [
-    "JOB_ID",
-    "JOB_ID_FORM",
-    "Activation",
-    "BulkExecutions",
-    "BulkJobs",
-    "CancelUrl",
-    "Cancellation",
-    "CheckUrl",
-    "Claim",
-    "Completion",
-    "ExecutionAction",
-    "Heartbeat",
-    "HeldPartName",
-    "InstanceRegistration",
-    "JobAction",
-    "JobDefinition",
-    "Misfire",
-    "ModelError",
-    "Notification",
-    "OutlookRequest",
-    "PreviewRequest",
-    "Problem",
-    "RateLimit",
-    "Renewal",
-    "ReplayRequest",
-    "RequestStep",
-    "RetryPolicy",
-    "ServiceDeclaration",
-    "TemplateRequest",
-    "Timer",
-    "TrialRequest",
-    "WireModel",
-    "find_foreign",
-    "parse_definition",
-    "parse_model",
-    "point_to_posted",
-    "write_pointer",
-]
+from client_sdk.models.definition import JobDefinition as JobDefinition
+from client_sdk.models.definition import Misfire as Misfire
+from client_sdk.models.definition import RetryPolicy as RetryPolicy
+from client_sdk.models.definition import Timer as Timer
+from client_sdk.models.fields import JOB_ID as JOB_ID
+from client_sdk.models.fields import JOB_ID_FORM as JOB_ID_FORM
+from client_sdk.models.fields import WireModel as WireModel
+from client_sdk.models.parse import ModelError as ModelError
+from client_sdk.models.parse import Problem as Problem
+from client_sdk.models.parse import find_foreign as find_foreign
+from client_sdk.models.parse import parse_definition as parse_definition
+from client_sdk.models.parse import parse_model as parse_model
+from client_sdk.models.parse import point_to_posted as point_to_posted
+from client_sdk.models.parse import write_pointer as write_pointer
+from client_sdk.models.requests import Activation as Activation
+from client_sdk.models.requests import BulkExecutions as BulkExecutions
+from client_sdk.models.requests import BulkJobs as BulkJobs
+from client_sdk.models.requests import Cancellation as Cancellation
+from client_sdk.models.requests import Claim as Claim
+from client_sdk.models.requests import Completion as Completion
+from client_sdk.models.requests import ExecutionAction as ExecutionAction
+from client_sdk.models.requests import HeldPartName as HeldPartName
+from client_sdk.models.requests import JobAction as JobAction
+from client_sdk.models.requests import OutlookRequest as OutlookRequest
+from client_sdk.models.requests import PreviewRequest as PreviewRequest
+from client_sdk.models.requests import Renewal as Renewal
+from client_sdk.models.requests import ReplayRequest as ReplayRequest
+from client_sdk.models.requests import TemplateRequest as TemplateRequest
+from client_sdk.models.requests import TrialRequest as TrialRequest
+from client_sdk.models.services import Heartbeat as Heartbeat
+from client_sdk.models.services import InstanceRegistration as InstanceRegistration
+from client_sdk.models.services import RateLimit as RateLimit
+from client_sdk.models.services import ServiceDeclaration as ServiceDeclaration
+from client_sdk.models.step import CancelUrl as CancelUrl
+from client_sdk.models.step import CheckUrl as CheckUrl
+from client_sdk.models.step import Notification as Notification
+from client_sdk.models.step import RequestStep as RequestStep
