@@ -64,7 +64,7 @@ def test_the_scheduler_service_tells_what_it_took(tmp_path: Path) -> None:
     assert part.command[-4:] == ["--metrics-listen-address", "127.0.0.1", "--metrics-port", "9999"]
 
 
-@pytest.mark.parametrize("name", ["herd", "rate", "steady", "costs"])
+@pytest.mark.parametrize("name", ["herd", "steady"])
 def test_without_the_programs_it_is_said_what_to_install(name: str, tmp_path: Path) -> None:
     """Each command names them, and starts nothing."""
     environ = os.environ | {"PATH": str(tmp_path), "HOME": str(tmp_path), "PUNCTUAL_DAPR_BIN": str(tmp_path)}

@@ -1,7 +1,6 @@
 """Whatever comes from outside, each parser reads it or raises its own error (SPEC section 3).
 
-How long a hostile text may take is held by limits of length and number, which are tested here; figures:
-`python -m tests.bench.timing`.
+How long a hostile text may take is held by limits of length and number, which are tested here.
 """
 
 from collections.abc import Callable
