@@ -9,7 +9,7 @@ import pytest
 from client_sdk.models import answers
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from tests.rows import each_row
-from tests.wire.event_stream import PATIENCE, Frame, Listening, Stream, listening
+from tests.wire.event_stream import PATIENCE, Frame, Listening, listening
 from tests.wire.service import definition, running
 
 pytestmark = pytest.mark.timeout(120)
@@ -70,14 +70,6 @@ async def test_filters_let_through_what_they_name() -> None:
             await world.client.post("/jobs/two/trigger")
             frames = await stream.until("finalSucceed")
             assert {one["executionId"] for one in frames} == {wanted}
-
-
-async def test_system_jobs_are_not_told() -> None:
-    """They fire all the time, and concern nobody."""
-    async with running() as world, listening(world) as api, api.stream() as stream:
-        await world.advance(3_700)
-        await world.client.post("/jobs/one", json=definition())
-        assert kinds(await stream.until("jobCreated")) == ["jobCreated"]
 
 
 async def test_what_sends_alerts_is_neither_told_nor_counted() -> None:
@@ -144,14 +136,6 @@ async def test_what_is_wrong_is_refused_with_its_place(
     async with running() as world:
         answer = await world.client.get(f"/events{query}", headers=headers)
         assert (answer.status_code, pointers(answer)) == (status, [pointer])
-
-
-async def test_head_tells_the_headers_alone() -> None:
-    """And ends at once."""
-    async with running() as world:
-        answer = await world.client.head("/events")
-        assert (answer.status_code, answer.content) == (200, b"")
-        assert answer.headers["content-type"].startswith("text/event-stream")
 
 
 async def test_labels_choose_jobs() -> None:
@@ -272,12 +256,3 @@ async def test_a_stream_that_nobody_reads_does_not_hold_up_the_end() -> None:
         async with asyncio.timeout(5):
             await api.server.end(api.serving, seconds=600)
         writer.close()
-
-
-async def test_without_a_reader_nothing_is_made() -> None:
-    """Neither before the first nor, some minutes later, after the last one."""
-    async with running() as world:
-        assert not world.service.components.events.is_listening
-        async with listening(world) as api, api.stream() as stream:
-            assert isinstance(stream, Stream)
-            assert world.service.components.events.is_listening

@@ -38,12 +38,3 @@ async def test_the_client_frees_what_a_queue_shows() -> None:
             await client.queues.free("work", held)
             with pytest.raises(Conflict):
                 await client.queues.free("work", held)
-
-
-async def test_names_that_are_wrong_are_refused() -> None:
-    """An id that is none, and one that nobody holds."""
-    async with running() as world:
-        wrong = await world.client.post("/queues/work/free", json={"executionId": "x", "requestCounts": 1})
-        assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (422, "/executionId")
-        absent = await world.client.post("/queues/work/free", json={"executionId": "u-1", "requestCounts": 1})
-        assert absent.status_code == 409

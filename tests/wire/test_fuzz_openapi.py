@@ -90,6 +90,11 @@ class Served:
             await self._server.serve([self.listener])
 
 
+def is_cheap(operation: Operation) -> bool:
+    """Whether it names nothing that has to be there; an array of definitions takes ten seconds to be drawn."""
+    return "{" not in operation.path and operation.name != "createJobs"
+
+
 def leave_out_wait(case: Any) -> None:
     """A wait that a claim may ask for would never end: the service's clock stands still."""
     wait = case.body.get("waitSeconds") if isinstance(case.body, dict) else None
@@ -105,7 +110,7 @@ def served() -> Iterator[Served]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("name", "chosen"), cases(ENDING, lambda one: "{" not in one.path))
+@pytest.mark.parametrize(("name", "chosen"), cases(ENDING, is_cheap))
 def test_answers_are_as_described(served: Served, name: str, chosen: settings) -> None:
     """No 5xx, no status, content type or body that the description does not name (SPEC section 10)."""
     operation = served.schema.find_operation_by_id(name)

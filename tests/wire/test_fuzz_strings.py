@@ -112,22 +112,6 @@ async def test_parameters_and_bodies_reach_the_target_as_they_are(world: World, 
         assert one.query.get("q", "") == text, text
 
 
-async def test_a_body_s_own_text_reaches_the_target_as_it_is(world: World, strings: list[Row]) -> None:
-    """Text of a definition without a template goes out as it stands (SPEC section 4)."""
-    sent = 0
-    for row in strings:
-        text, job_id = row["string"], row["id"]
-        step = {"url": f"service://jobswork/run/{job_id}", "body": {"text": text, "in": [text]}}
-        answer = await post(world.client, f"/jobs/{job_id}", definition(request=[step], timer=None))
-        assert answer.status_code in (201, 400, 422), job_id
-        await world.settle()
-        came = world.target.at(f"/run/{job_id}")
-        if answer.status_code == 201 and "${" not in text:
-            assert [one.json for one in came] == [{"text": text, "in": [text]}], job_id
-            sent += 1
-    assert sent > LEAST_SHARE * len(strings)
-
-
 async def test_what_a_target_says_is_told_as_it_is(world: World, strings: list[Row]) -> None:
     """Texts of a feedback pass through to notification and history unchanged (SPEC sections 5, 7)."""
     step = {"url": "service://jobswork/run?to=${schedulingFeedbackUrl}"}
@@ -151,22 +135,6 @@ async def test_what_a_target_says_is_told_as_it_is(world: World, strings: list[R
     data_of(await post(world.client, url, {"status": "succeed"}))
     full = await world.ended(started["executionId"])
     assert len(full["attempts"][0]["feedback"]) == len(expected) + 1
-
-
-async def test_a_reason_is_kept_as_it_is(world: World, strings: list[Row]) -> None:
-    """The reason of a cancel comes back unchanged, or is refused (SPEC section 10)."""
-    data_of(await world.client.post("/jobs/j", json=definition(overlapPolicy="allow")), 201)
-    kept = 0
-    for row in strings:
-        started = data_of(await world.client.post("/jobs/j/trigger?delaySeconds=100"))
-        path = f"/executions/{started['executionId']}"
-        answer = await post(world.client, f"{path}/cancel", {"reason": row["string"]})
-        assert answer.status_code in (200, 400, 422), (row["id"], answer.text)
-        if answer.status_code == 200:
-            reason = (await world.ended(started["executionId"]))["reason"]
-            assert reason == row["string"] or not row["string"], row["id"]
-            kept += 1
-    assert kept > LEAST_SHARE * len(strings)
 
 
 async def test_strings_in_paths_and_queries_are_found_or_refused(world: World, strings: list[Row]) -> None:

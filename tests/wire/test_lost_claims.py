@@ -75,20 +75,6 @@ async def test_what_is_given_to_one_that_has_hung_up_goes_to_the_next() -> None:
         data_of(await world.client.post(f"/leases/{item['lease']}/complete", json={"status": "succeed"}))
 
 
-async def test_one_that_waits_gets_what_another_did_not_hear_of() -> None:
-    """It need not ask again."""
-    async with one_part() as (world, late):
-        claiming = asyncio.ensure_future(claim(world, "w1"))
-        await late.written.wait()
-        waiting = asyncio.ensure_future(claim(world, "w2", wait=20))
-        await world.settle()
-        assert not waiting.done()
-        claiming.cancel()
-        await asyncio.gather(claiming, return_exceptions=True)
-        late.may_answer.set()
-        assert len(data_of(await waiting)["items"]) == 1
-
-
 async def test_one_that_hung_up_in_the_moment_of_the_answer_gets_nothing() -> None:
     """The store has answered already when the service sees that the connection is closed."""
     async with one_part() as (world, late):

@@ -10,7 +10,6 @@ from tests.otlp_collector import collecting
 from tests.wire.metrics_text import OPENMETRICS, Scraped, read_openmetrics, read_text
 from tests.wire.service import World, data_of, definition, pointers, running
 
-KEY = "a key of more than 16 characters"
 BY_NAME = {family.name: family for family in FAMILIES}
 NOT_HERE = {
     "punctual_api_connections",
@@ -145,15 +144,6 @@ async def test_requests_are_counted_by_the_template_of_their_route(counted: Worl
     assert found.value(times, method="GET", route="/jobs/{jobId}") == 2
 
 
-async def test_the_key_is_asked_for() -> None:
-    """As of every read."""
-    async with running(server={"key": KEY}) as world:
-        refused = await world.client.get("/metrics")
-        assert refused.status_code == 401
-        found = await scrape(world, authorization=f"Bearer {KEY}")
-        assert found.value("punctual_process_up") == 1
-
-
 async def test_metrics_that_are_off_are_not_there() -> None:
     """404 with the setting that turns them on."""
     async with running(metrics={"enabled": False}) as world:
@@ -161,12 +151,6 @@ async def test_metrics_that_are_off_are_not_there() -> None:
         assert answer.status_code == 404
         assert pointers(answer) == [("", "absent")]
         assert "metrics.enabled" in answer.json()["detail"]
-
-
-async def test_a_head_request_has_no_body(counted: World) -> None:
-    """But the type of the answer."""
-    answer = await counted.client.head("/metrics")
-    assert (answer.status_code, answer.headers["content-type"][:10]) == (200, "text/plain")
 
 
 async def test_spans_are_counted_while_the_collector_is_there_and_while_it_is_not() -> None:

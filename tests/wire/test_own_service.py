@@ -125,16 +125,6 @@ async def test_the_owner_survives_a_restart(tmp_path: Path) -> None:
         assert len(world.target.at("/own/run")) == 1
 
 
-@pytest.mark.parametrize("name", ["a/b", "-x", "x" * 129])
-async def test_a_header_that_names_no_service(world: World, name: str) -> None:
-    """422, by name."""
-    for path in ("/jobs/own.job", "/jobs/own.job/update"):
-        answer = await world.client.post(path, json=declared(), headers={"X-Service": name})
-        assert (answer.status_code, pointers(answer)) == (422, [("/X-Service", "pattern")])
-    answer = await world.client.post("/jobs", json=[declared()], headers={"X-Service": name})
-    assert (answer.status_code, pointers(answer)) == (422, [("/X-Service", "pattern")])
-
-
 async def test_the_gateway_is_told_the_name() -> None:
     """`service://{serviceGateway}/{serviceName}/path` names the service that declares the job."""
     async with Target(lambda: 0) as gateway, running(services={"gateway": gateway.url}) as world:

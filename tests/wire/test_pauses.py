@@ -43,53 +43,6 @@ async def test_nothing_is_claimed_from_a_paused_queue() -> None:
         assert [one["executionId"] for one in await claiming] == waiting
 
 
-async def test_a_pause_is_shown_and_may_be_repeated() -> None:
-    """It stands since the first one; a queue that nobody has named yet can be paused too."""
-    async with running() as world:
-        first = await pause(world)
-        await world.advance(60)
-        assert await pause(world) == first
-        assert data_of(await world.client.get("/queues"))["items"] == [first]
-        shown = data_of(await world.client.get("/queues/work"))
-        assert (shown["paused"], shown["pausedAt"]) == (True, START)
-        for _ in "ab":
-            assert (await resume(world)) == first | {"paused": False, "pausedAt": None}
-        assert data_of(await world.client.get("/queues"))["items"] == []
-        assert pointers(await world.client.post("/queues/-none/pause")) == [("/name", "pattern")]
-
-
-async def test_a_pause_does_not_count_against_limits() -> None:
-    """Neither the queue timeout, nor the limit of the attempt: both have what was left."""
-    async with running() as world:
-        await create(world, {"queueTimeoutSeconds": 90}, timeoutSeconds=10)
-        early = await trigger(world)
-        await world.advance(60)
-        await pause(world)
-        await world.advance(300)
-        late = await trigger(world)
-        await world.advance(300)
-        await resume(world)
-        await world.advance(29)
-        assert data_of(await world.client.get("/queues/work"))["depth"] == 2
-        await world.advance(1)
-        assert (await world.ended(early))["error"] == "queue_timeout"
-        (item,) = await claim(world)
-        assert item["executionId"] == late
-        data_of(await complete(world, item["lease"]))
-        assert (await world.ended(late))["state"] == "succeeded"
-
-
-async def test_a_part_of_a_paused_queue_can_be_cancelled() -> None:
-    """It leaves the queue at once."""
-    async with running() as world:
-        await create(world)
-        execution = await trigger(world)
-        await pause(world)
-        data_of(await world.client.post(f"/executions/{execution}/cancel"))
-        assert (await world.ended(execution))["state"] == "cancelled"
-        assert (await resume(world))["depth"] == 0
-
-
 SHOP = "services/shop"
 
 

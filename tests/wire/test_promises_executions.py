@@ -1,14 +1,11 @@
 """What the API promises of executions, firings and deliveries, over the whole service (SPEC section 10)."""
 
-import asyncio
-import threading
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.wire.service import START, World, data_of, definition, pointers, running
+from tests.wire.service import START, World, data_of, definition, pointers
 from tests.wire.target import HELD, Reply
 
 
@@ -32,21 +29,6 @@ async def run(world: World, job_id: str = "j", **options: Any) -> dict[str, Any]
 async def listed(client: httpx.AsyncClient, query: str = "") -> list[int]:
     """The numbers of the job's executions in a list."""
     return [one["executeNumber"] for one in data_of(await client.get(f"/executions?{query}"))["items"]]
-
-
-async def test_twenty_equal_triggers_at_once_are_one_execution(world: World) -> None:
-    """`Idempotency-Key` on POST, also concurrently (SPEC section 10)."""
-    await create(world.client, overlapPolicy="allow")
-    headers = {"idempotency-key": "pay 4711"}
-    answers = await asyncio.gather(
-        *(world.client.post("/jobs/j/trigger", json={"a": 1}, headers=headers) for _ in range(20))
-    )
-    assert len({data_of(one)["executionId"] for one in answers}) == 1
-    await world.settle()
-    assert len(world.target.at("/run")) == 1
-    other = await world.client.post("/jobs/j/trigger", json={"a": 2}, headers=headers)
-    assert (other.status_code, pointers(other)) == (422, [("/Idempotency-Key", "key_reused")])
-    assert data_of(await world.client.post("/jobs/j/trigger", json={"a": 2}))["executeNumber"] == 2
 
 
 async def test_an_execution_is_told_in_full(world: World) -> None:
@@ -85,64 +67,6 @@ async def test_an_execution_is_told_in_full(world: World) -> None:
         paged += page["items"]
         cursor = None if page["nextCursor"] is None else f"&cursor={page['nextCursor']}"
     assert paged == log
-
-
-async def test_what_a_debug_switch_holds_is_released() -> None:
-    """`debug.hold_triggered` leaves executions `enqueued` until released (SPEC section 13)."""
-    async with running(debug={"hold_triggered": True}) as world:
-        await create(world.client)
-        held = await trigger(world)
-        assert (held["state"], world.target.seen) == ("enqueued", [])
-        path = f"/executions/{held['executionId']}/release"
-        data_of(await world.client.post(path))
-        assert (await world.ended(held["executionId"]))["state"] == "succeeded"
-        assert len(world.target.seen) == 1
-        assert (await world.client.post(path)).status_code == 409
-        assert (await world.client.post("/executions/none-1/release")).status_code == 404
-
-
-async def test_firings_that_a_debug_switch_holds_are_in_the_ledger() -> None:
-    """`debug.hold_recurring` records firings as skipped, reason `debug` (SPEC section 13)."""
-    async with running(debug={"hold_recurring": True}) as world:
-        await create(world.client, timer={"dueTime": "1s", "period": "1s"})
-        await world.advance(2.5)
-        assert world.target.seen == []
-        assert [(one["outcome"], one["reason"]) for one in await ledger(world, 2)] == [
-            ("skipped", "debug")
-        ] * 2
-
-
-async def ledger(world: World, count: int) -> list[dict[str, Any]]:
-    """The firings of the job, once there are so many, the earliest planned one first."""
-
-    async def read() -> list[dict[str, Any]] | None:
-        items: list[dict[str, Any]] = data_of(await world.client.get("/jobs/j/firings"))["items"]
-        return items if len(items) >= count else None
-
-    found: list[dict[str, Any]] = await world.until(read)
-    return sorted(found, key=lambda one: str(one["plannedAt"]))
-
-
-async def test_each_firing_ends_in_the_ledger(world: World) -> None:
-    """Fired, late, or skipped with a reason; triggers by hand are not in it (SPEC section 3)."""
-    await create(world.client, timer={"dueTime": "10s", "period": "10s"})
-    await world.advance(15)
-    world.target.answers("/run", HELD)
-    await world.advance(20)
-    await trigger(world)
-    found = await ledger(world, 3)
-    assert [(one["plannedAt"][17:19], one["outcome"], one["reason"]) for one in found] == [
-        ("10", "fired", None),
-        ("20", "fired", None),
-        ("30", "skipped", "overlap"),
-    ]
-    assert [(one["executionId"] or "")[-2:] for one in found[:2]] == ["-1", "-2"]
-    query = "from=2026-01-01T00:00:20Z&to=2026-01-01T00:00:20Z"
-    some = data_of(await world.client.get(f"/jobs/j/firings?{query}"))["items"]
-    assert [one["plannedAt"] for one in some] == ["2026-01-01T00:00:20.000Z"]
-    page = data_of(await world.client.get("/jobs/j/firings?limit=2"))
-    rest = data_of(await world.client.get(f"/jobs/j/firings?limit=2&cursor={page['nextCursor']}"))
-    assert (len(page["items"]), len(rest["items"]), rest["nextCursor"]) == (2, 1, None)
 
 
 async def test_what_is_planned_is_upcoming(world: World) -> None:
@@ -219,27 +143,6 @@ async def test_the_outbox_is_sent_again_by_itself(world: World) -> None:
     assert (await deliveries(world, "delivered"))[0]["event"] == "finalSucceed"
 
 
-async def test_clean_keeps_the_newest_of_the_living(world: World) -> None:
-    """`retainExecutionCount` newest stay; history of the destroyed goes unless it is kept
-    (SPEC section 10)."""
-    note = [{"url": "service://jobsclient/told", "stateEquals": "finalSucceed"}]
-    for job_id in ("j", "gone"):
-        await create(world.client, job_id, notification=note)
-        for _ in range(3):
-            await run(world, job_id)
-            await world.advance(1)
-    data_of(await world.client.delete("/jobs/gone"))
-    query = "cleanDestroyJob=false&retainExecutionCount=2"
-    removed = data_of(await world.client.delete(f"/main/schedule/clean?{query}"))
-    assert removed == {"jobs": 0, "executions": 2, "notifications": 2}
-    assert await listed(world.client, "jobId=j") == [3, 2]
-    removed = data_of(await world.client.delete("/main/schedule/clean?retainExecutionCount=0"))
-    assert removed == {"jobs": 1, "executions": 4, "notifications": 4}
-    assert (await listed(world.client, "jobId=j"), await listed(world.client, "jobId=gone")) == ([], [])
-    assert (await world.client.get("/jobs/gone/executions")).status_code == 404
-    assert data_of(await world.client.get("/jobs/j"))["executeNumber"] == 3
-
-
 async def test_figures_count_what_happened(world: World) -> None:
     """`GET /stats`: running, waiting, outcomes of the last hour, by minute (SPEC section 10)."""
     await create(world.client, overlapPolicy="queue")
@@ -269,21 +172,3 @@ async def test_the_scheduler_s_own_work_is_not_among_the_users_(world: World) ->
     figures = data_of(await world.client.get("/stats"))
     assert figures["byState"]["succeeded"] == 1
     assert sum(minute["total"] for minute in figures["perMinute"]) == 1
-
-
-async def test_an_accepted_feedback_is_seen_at_once(tmp_path: Path) -> None:
-    """Whoever reads the execution after the answer finds what was accepted, once it can be read."""
-    step = {"url": "service://jobswork/run?to=${schedulingFeedbackUrl}"}
-    async with running(store={"data": str(tmp_path)}) as world:
-        await create(world.client, **{"async": True}, request=[step])
-        started = await trigger(world)
-        await world.service.components.writer.flush()
-        held = threading.Event()
-        held_up = asyncio.ensure_future(world.service.components.writer.perform(lambda _: held.wait(20)))
-        data_of(await world.client.post(world.target.seen[-1].query["to"], json={"status": "success"}))
-        reading = asyncio.ensure_future(world.client.get(f"/executions/{started['executionId']}"))
-        await asyncio.wait({reading}, timeout=0.2)
-        held.set()
-        assert await held_up
-        told = data_of(await reading)
-        assert (told["state"], len(told["attempts"][0]["feedback"])) == ("succeeded", 1)

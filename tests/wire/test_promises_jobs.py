@@ -1,6 +1,5 @@
 """What the API promises of jobs, over the whole service and a real target (SPEC section 10)."""
 
-import json
 import os
 import pwd
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import httpx
 
 from tests.wire.service import World, data_of, definition, pointers
-from tests.wire.target import HELD
 
 
 async def create(client: httpx.AsyncClient, job_id: str = "j", **members: Any) -> Any:
@@ -41,26 +39,6 @@ async def test_what_a_change_answers_is_in_lists_at_once(client: httpx.AsyncClie
     assert (await ids(client, "text=RENAMED"), await ids(client, "label=team:ops")) == (["j"], [])
     data_of(await client.delete("/jobs/j"))
     assert (await ids(client), await ids(client, "state=destroyed")) == ([], ["j"])
-
-
-async def test_a_life_after_a_destruction_goes_on_counting(world: World) -> None:
-    """201, a new uid, counters go on; from 1 once `clean` has removed them (SPEC section 10)."""
-    first = await create(world.client)
-    await world.ended(data_of(await world.client.post("/jobs/j/trigger"))["executionId"])
-    data_of(await world.client.delete("/jobs/j"))
-    assert (await world.client.delete("/jobs/j")).status_code == 404
-    assert (await world.client.get("/jobs/j")).status_code == 404
-    second = await create(world.client)
-    assert second["uid"] != first["uid"]
-    assert data_of(await world.client.post("/jobs/j/trigger"))["executeNumber"] == 2
-    await world.settle()
-    counts = [one.headers["x-scheduling-request-counts"] for one in world.target.at("/run")]
-    assert counts == ["1", "2"]
-    data_of(await world.client.delete("/jobs/j"))
-    removed = data_of(await world.client.delete("/main/schedule/clean"))
-    assert removed == {"jobs": 1, "executions": 2, "notifications": 0}
-    await create(world.client)
-    assert data_of(await world.client.post("/jobs/j/trigger"))["executeNumber"] == 1
 
 
 async def test_a_page_stands_while_jobs_come_and_go(client: httpx.AsyncClient) -> None:
@@ -119,23 +97,6 @@ async def test_a_key_is_known_for_a_day(world: World) -> None:
         await world.settle()
         numbers.append(data_of(await world.client.post("/jobs/j/trigger", headers=headers))["executeNumber"])
     assert numbers == [1, 1, 2]
-
-
-async def test_a_pause_ends_what_runs_unless_it_drains(world: World) -> None:
-    """0 ends live executions as `cancelled` (`paused`); `drain=true` lets them end (SPEC section 10)."""
-    await create(world.client)
-    world.target.answers("/run", HELD)
-    started = data_of(await world.client.post("/jobs/j/trigger"))
-    await world.settle()
-    assert data_of(await world.client.put("/jobs/j?active=0"))["state"] == "paused"
-    run = await world.ended(started["executionId"])
-    assert (run["state"], run["reason"], run["error"]) == ("cancelled", "paused", "cancelled")
-    data_of(await world.client.put("/jobs/j", json={"active": True}))
-    started = data_of(await world.client.post("/jobs/j/trigger"))
-    data_of(await world.client.put("/jobs/j?active=0&drain=true"))
-    assert (await world.ended(started["executionId"]))["state"] == "succeeded"
-    refused = await world.client.put("/jobs/j")
-    assert (refused.status_code, pointers(refused)[0][0]) == (422, "/active")
 
 
 async def test_a_pause_counts_what_it_missed(world: World) -> None:
@@ -215,17 +176,3 @@ async def test_system_jobs_are_the_scheduler_s_own(client: httpx.AsyncClient) ->
         assert data_of(await client.get(f"/jobs/{name}"))["creator"] == "system"
     refused = await client.post("/jobs/j", json=definition(request=[{"url": "system://clean"}]))
     assert (refused.status_code, pointers(refused)[0][0]) == (422, "/request/0/url")
-
-
-async def test_a_definition_comes_back_as_it_was_posted(client: httpx.AsyncClient) -> None:
-    """`definition` is as posted: numbers, order, nulls, unusual spellings and all (SPEC section 10)."""
-    raw = (
-        '{"jobName":"\\u00fc \\ud83d\\ude00","creator":"1","creatorName":"n","timer":{"period":"external"},'
-        '"request":[{"url":"service://jobswork/","body":[1.0,1e2,-0,10000000000000001,null,{"b":1,"a":2}]}]}'
-    )
-    await client.post("/jobs/j", content=raw, headers={"content-type": "application/json"})
-    text = (await client.get("/jobs/j")).text
-    assert "[1.0,1e2,-0,10000000000000001,null," in text
-    definition_ = json.loads(text)["data"]["definition"]
-    assert definition_["jobName"] == "ü 😀"
-    assert list(definition_["request"][0]["body"][5]) == ["b", "a"]

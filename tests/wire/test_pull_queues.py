@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.rows import each_row
-from tests.wire.queue_work import STEP, claim, complete, create, trigger
+from tests.wire.queue_work import claim, complete, create, trigger
 from tests.wire.service import World, data_of, definition, pointers, running
 
 
@@ -32,23 +32,6 @@ async def test_work_is_claimed_and_completed() -> None:
         (step,) = found["attempts"][0]["steps"]
         assert (step["instance"], step["part"], step["status"]) == ("w1", None, 200)
         assert step["response"]["body"] == '{"rows":3}'
-
-
-async def test_a_claim_says_until_when_its_work_is_awaited() -> None:
-    """From the claim on for `timeoutSeconds`, however long it lay in the queue; then a renewal says so."""
-    async with running() as world:
-        await create(world, timeoutSeconds=100)
-        execution = await trigger(world)
-        await world.advance(30)
-        (item,) = await claim(world)
-        assert item["request"]["headers"]["X-Scheduling-Deadline"] == "2026-01-01T00:02:10.000Z"
-        for _ in range(4):
-            await world.advance(24)
-            await world.client.post(f"/leases/{item['lease']}/renew", json={})
-        await world.advance(4.25)
-        assert (await world.ended(execution))["failureType"] == "timeout"
-        renewed = await world.client.post(f"/leases/{item['lease']}/renew", json={})
-        assert renewed.status_code == 409 or renewed.json()["data"]["cancelled"]
 
 
 async def test_a_claim_waits_for_work() -> None:
@@ -116,17 +99,6 @@ async def test_a_draining_instance_gets_nothing() -> None:
         assert len(await waiting) == 1
 
 
-async def test_an_instance_that_is_offline_is_unknown() -> None:
-    """What it said once counts no longer: only `max` does."""
-    async with running() as world:
-        await create(world)
-        for _ in range(2):
-            await trigger(world)
-        await register(world, capacity=1)
-        await world.advance(10)
-        assert len(await claim(world, most=3)) == 2
-
-
 async def test_a_claimer_that_hangs_up_takes_nothing() -> None:
     """Work that comes later goes to who is still there."""
     async with running() as world:
@@ -160,52 +132,6 @@ async def test_a_lost_lease_is_lost() -> None:
         assert (await world.ended(execution))["attempts"][0]["steps"][0]["instance"] == "w2"
 
 
-async def test_renewals_keep_a_lease() -> None:
-    """Each counts from its own moment; what it says of the progress is the execution's."""
-    async with running() as world:
-        await create(world, {"leaseSeconds": 1})
-        execution = await trigger(world)
-        (item,) = await claim(world)
-        for number in range(5):
-            await world.advance(0.9)
-            said = {"progress": f"{number}/5"}
-            renewed = data_of(await world.client.post(f"/leases/{item['lease']}/renew", json=said))
-            assert renewed["renewSeconds"] == 0.5
-            assert not renewed["cancelled"]
-        assert renewed["leaseUntil"] == "2026-01-01T00:00:05.500Z"
-        data_of(await complete(world, item["lease"]))
-        assert (await world.ended(execution))["progress"] == "4/5"
-
-
-async def test_unexpected_retries_come_to_an_end() -> None:
-    """After `maxUnexpectedRetries` the part has failed with `timeout`, and the job's policies decide."""
-    async with running() as world:
-        await create(world, {"leaseSeconds": 1, "maxUnexpectedRetries": 2, "unexpectedRetryDelaySeconds": 1})
-        execution = await trigger(world)
-        for _ in range(3):
-            assert len(await claim(world)) == 1
-            await world.advance(2)
-        assert await claim(world) == []
-        found = await world.ended(execution)
-        assert (found["error"], found["failureType"]) == ("timeout", "timeout")
-
-
-async def test_a_failed_part_is_retried_by_the_policies() -> None:
-    """`failed` with a code of the business; the next attempt is a new part with the same key."""
-    async with running() as world:
-        await create(world, retry=[{"errorEquals": "disk", "intervalSeconds": 2}])
-        execution = await trigger(world)
-        (item,) = await claim(world)
-        data_of(await complete(world, item["lease"], status="failed", error="disk", message="full"))
-        await world.settle()
-        await world.advance(2)
-        (again,) = await claim(world)
-        assert again["requestCounts"] == 2
-        data_of(await complete(world, again["lease"]))
-        found = await world.ended(execution)
-        assert (found["state"], found["attempts"][0]["error"]) == ("succeeded", "disk")
-
-
 async def test_cancelled_work_hears_of_it() -> None:
     """By `cancelled` on renewal, by `cancelUrl`, and by 409 `stale`: its completion has no effect."""
     async with running() as world:
@@ -225,23 +151,6 @@ async def test_cancelled_work_hears_of_it() -> None:
         assert (await world.ended(execution))["state"] == "cancelled"
 
 
-async def test_completing_again_changes_nothing() -> None:
-    """An answer that was lost may be asked for again, also when the job has taken the part's end; a second
-    completion that says something else is 409 `lease_lost`.
-    """
-    async with running() as world:
-        await create(world)
-        execution = await trigger(world)
-        (item,) = await claim(world)
-        data_of(await complete(world, item["lease"], data=[1]))
-        await world.ended(execution)
-        data_of(await complete(world, item["lease"], data=[1]))
-        for other in ({"status": "failed", "error": "E"}, {"data": [2]}, {}):
-            answer = await complete(world, item["lease"], **other)
-            assert (answer.status_code, pointers(answer)) == (409, [("/lease", "lease_lost")])
-        assert (await world.ended(execution))["state"] == "succeeded"
-
-
 async def test_completing_again_after_a_restart(tmp_path: Path) -> None:
     """An accepted completion whose answer was lost in a crash is answered 200 by the next scheduler; one that
     says something else is not, nor is one of a lease that was never completed.
@@ -258,36 +167,6 @@ async def test_completing_again_after_a_restart(tmp_path: Path) -> None:
             answer = await complete(world, lease, **said)
             assert (answer.status_code, pointers(answer)) == (409, [("/lease", "lease_lost")])
         assert (await world.ended(execution))["attemptCount"] == 1
-
-
-async def test_parallel_parts_go_to_different_instances() -> None:
-    """One instance gets one of them; the response is the array in part order."""
-    async with running() as world:
-        await create(world, {"parallelism": 2})
-        execution = await trigger(world)
-        (first,) = await claim(world, "w1", most=5)
-        assert await claim(world, "w1") == []
-        (second,) = await claim(world, "w2", most=5)
-        assert {first["shardIndex"], second["shardIndex"]} == {0, 1}
-        for item in (second, first):
-            data_of(await complete(world, item["lease"], data=item["shardIndex"]))
-        steps = (await world.ended(execution))["attempts"][0]["steps"]
-        assert steps[-1]["response"]["body"] == "[0,1]"
-
-
-async def test_an_update_changes_running_parts() -> None:
-    """`specificInstances` ends the part of who is no longer named."""
-    async with running() as world:
-        await create(world)
-        execution = await trigger(world)
-        (item,) = await claim(world, "w1")
-        changed = definition(request=[STEP | {"specificInstances": ["w2"]}], overlapPolicy="allow")
-        data_of(await world.client.post("/jobs/j/update", json=changed))
-        assert (await complete(world, item["lease"])).status_code == 409
-        assert await claim(world, "w1") == []
-        (again,) = await claim(world, "w2")
-        data_of(await complete(world, again["lease"]))
-        assert (await world.ended(execution))["state"] == "succeeded"
 
 
 async def test_publishing_is_idempotent_with_reset() -> None:
@@ -318,19 +197,6 @@ async def test_lead_time() -> None:
         (item,) = await claim(world)
         assert item["scheduledAt"] == "2026-01-01T00:00:10.000Z"
         assert item["request"]["headers"]["X-Scheduled-At"] == item["scheduledAt"]
-
-
-async def test_a_destroyed_job_leaves_no_work() -> None:
-    """What nobody has claimed is gone, and who works on some of it hears of it."""
-    async with running() as world:
-        await create(world)
-        await trigger(world)
-        await trigger(world, 2)
-        (item,) = await claim(world)
-        data_of(await world.client.delete("/jobs/j"))
-        assert await claim(world, "w2") == []
-        assert data_of(await world.client.post(f"/leases/{item['lease']}/renew", json={}))["cancelled"]
-        assert pointers(await complete(world, item["lease"])) == [("/lease", "stale")]
 
 
 @each_row(

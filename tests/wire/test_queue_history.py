@@ -23,19 +23,6 @@ async def test_the_history_shows_what_was_asked_and_what_was_said() -> None:
         assert step["response"]["body"] == '{"left":0}'
 
 
-async def test_parts_are_listed_by_their_index() -> None:
-    """Not in the order in which they were completed."""
-    async with running() as world:
-        await create(world, {"parallelism": 3, "body": "${schedulingShardIndex}"})
-        execution = await trigger(world)
-        items = [(await claim(world, f"w{number}"))[0] for number in range(3)]
-        for item in reversed(items):
-            data_of(await complete(world, item["lease"], data=item["shardIndex"]))
-        steps = (await world.ended(execution))["attempts"][0]["steps"]
-        assert [step["part"] for step in steps] == [0, 1, 2, None]
-        assert [step["request"]["body"] for step in steps] == ['"0"', '"1"', '"2"', None]
-
-
 async def test_who_had_a_part_and_who_lost_it_is_told() -> None:
     """While it is worked on and afterwards, in the execution and in its log."""
     async with running() as world:
@@ -83,22 +70,6 @@ async def test_work_that_nobody_has_claimed_is_shown_as_such() -> None:
         data_of(await complete(world, last["lease"]))
         await world.ended(execution)
         assert await _queue(world, execution) is None
-
-
-async def test_a_lost_lease_leaves_its_part_unclaimed() -> None:
-    """It waits for the next claim."""
-    async with running() as world:
-        await create(world, {"leaseSeconds": 10, "unexpectedRetryDelaySeconds": 0}, timeoutSeconds=600)
-        execution = await trigger(world)
-        await claim(world, "w1")
-        await world.advance(10)
-        found = await _queue(world, execution)
-        assert found is not None
-        assert (found["unclaimed"], found["claimed"]) == (1, 0)
-        log = data_of(await world.client.get(f"/executions/{execution}/log"))["items"]
-        assert [line["text"] for line in log if line["kind"] == "queue"] == [
-            "waits in queue work for a claim"
-        ]
 
 
 async def _queue(world: World, execution: str) -> dict[str, Any] | None:

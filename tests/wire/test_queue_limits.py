@@ -3,26 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from tests.wire.queue_work import claim, complete, create, trigger
-from tests.wire.service import World, data_of, pointers, running
-
-POLICY = [{"errorEquals": "queue_timeout", "maxAttempts": 1}]
+from tests.wire.queue_work import claim, create, trigger
+from tests.wire.service import World, data_of, running
 
 
 async def renew(world: World, item: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = data_of(await world.client.post(f"/leases/{item['lease']}/renew"))
     return found
-
-
-async def test_work_may_wait_for_a_day() -> None:
-    """The job's `timeoutSeconds` does not run while nobody has claimed the work."""
-    async with running() as world:
-        await create(world, timeoutSeconds=60)
-        execution = await trigger(world)
-        await world.advance(3_600)
-        (item,) = await claim(world)
-        data_of(await complete(world, item["lease"]))
-        assert (await world.ended(execution))["state"] == "succeeded"
 
 
 async def test_the_limit_counts_from_the_first_claim() -> None:
@@ -59,57 +46,6 @@ async def test_each_claim_says_until_when_the_work_is_awaited() -> None:
         assert (len(items), deadlines) == (3, {"2026-01-01T00:02:40.000Z"})
 
 
-async def test_what_nobody_claims_ends_as_queue_timeout() -> None:
-    """After `queueTimeoutSeconds`; a policy may retry it, and then it waits as long again."""
-    async with running() as world:
-        await create(world, {"queueTimeoutSeconds": 90}, retry=POLICY, timeoutSeconds=10)
-        execution = await trigger(world)
-        await world.advance(91)
-        await world.advance(1)
-        assert data_of(await world.client.get("/queues/work"))["depth"] == 1
-        await world.advance(91)
-        found = await world.ended(execution)
-        assert (found["error"], found["failureType"], found["attemptCount"]) == (
-            "queue_timeout",
-            "timeout",
-            2,
-        )
-        (step,) = found["attempts"][0]["steps"]
-        assert (step["error"], step["instance"]) == ("queue_timeout", None)
-        assert await claim(world) == []
-
-
-async def test_parts_that_nobody_claims_end_alone() -> None:
-    """Each part has its own time in the queue, so the step is `partial` where others have succeeded."""
-    async with running() as world:
-        await create(world, {"parallelism": 2, "queueTimeoutSeconds": 30}, timeoutSeconds=100)
-        execution = await trigger(world)
-        (item,) = await claim(world)
-        data_of(await complete(world, item["lease"]))
-        await world.advance(31)
-        assert (await world.ended(execution))["error"] == "partial"
-
-
-async def test_an_update_changes_how_long_work_waits() -> None:
-    """It counts from the publication, for parts that are published already."""
-    async with running() as world:
-        await create(world, {"queueTimeoutSeconds": 30})
-        execution = await trigger(world)
-        await world.advance(20)
-        await update(world, 90)
-        await world.advance(60)
-        assert data_of(await world.client.get("/queues/work"))["depth"] == 1
-        await update(world, 85)
-        await world.advance(6)
-        assert (await world.ended(execution))["error"] == "queue_timeout"
-
-
-async def update(world: World, seconds: float) -> None:
-    job = data_of(await world.client.get("/jobs/j"))["definition"]
-    job["request"][0]["queueTimeoutSeconds"] = seconds
-    data_of(await world.client.post("/jobs/j/update", json=job))
-
-
 async def test_limits_outlive_a_restart(tmp_path: Path) -> None:
     """What was claimed before it has its limit, and what was not still waits for its queue timeout."""
     async with running(store={"data": str(tmp_path)}) as world:
@@ -123,18 +59,3 @@ async def test_limits_outlive_a_restart(tmp_path: Path) -> None:
         assert data_of(await world.client.get("/queues/work"))["depth"] == 1
         await world.advance(300)
         assert (await world.ended(second))["error"] == "queue_timeout"
-
-
-async def test_bad_limits_are_refused() -> None:
-    """With their place; on other steps the member is misplaced."""
-    async with running() as world:
-        for url, value, code in (("queue://q", 0, "range"), ("http://t.test", 5, "misplaced")):
-            job = {
-                "jobName": "j",
-                "creator": "1",
-                "creatorName": "one",
-                "timer": {"period": "external"},
-                "request": [{"url": url, "queueTimeoutSeconds": value}],
-            }
-            answer = await world.client.post("/jobs/k", json=job)
-            assert pointers(answer) == [("/request/0/queueTimeoutSeconds", code)]

@@ -27,29 +27,3 @@ async def test_a_queue_gives_out_no_more_than_its_rate() -> None:
         await world.advance(1)
         assert len(await waiting) == 1
         assert await claim(world, "w3") == []
-
-
-async def test_claims_at_once_share_the_rate() -> None:
-    """Together they get what one would; what nobody took is left for the next one."""
-    async with running() as world:
-        await create(world)
-        await limit(world, 3, 60)
-        for _ in range(2):
-            await trigger(world)
-        found = await asyncio.gather(*(claim(world, f"w{number}", most=3) for number in range(4)))
-        assert sum(map(len, found)) == 2
-        for _ in range(2):
-            await trigger(world)
-        found = await asyncio.gather(*(claim(world, f"w{number}", most=3) for number in range(4)))
-        assert sum(map(len, found)) == 1
-
-
-async def test_other_queues_have_no_rate() -> None:
-    """Only the one with the service's name."""
-    async with running() as world:
-        await create(world, {"url": "queue://other"})
-        await limit(world, 1, 5)
-        for _ in range(3):
-            await trigger(world)
-        answer = await world.client.post("/queues/other/claim", json={"instanceId": "w", "max": 3})
-        assert len(answer.json()["data"]["items"]) == 3

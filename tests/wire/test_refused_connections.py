@@ -7,7 +7,7 @@ import pytest
 
 from scheduler_service.domain.wire import CallKind
 from tests.rows import each_row
-from tests.wire.service import START, World, data_of, definition, running
+from tests.wire.service import World, data_of, definition, running
 from tests.wire.target import Reply, Target
 
 STEP = {"url": "service://shop/run"}
@@ -77,41 +77,9 @@ async def test_without_another_instance_it_is_waited_for() -> None:
         assert (await world.ended(second["executionId"]))["error"] == "no_instance"
 
 
-async def test_without_a_wait_it_is_a_failed_connection() -> None:
-    """As any other (SPEC section 5); what comes meanwhile waits for its heartbeat, or until it is offline."""
-    address = dead_address()
-    async with running(services={"wait_seconds": 0}) as world:
-        await register(world, "a", address)
-        await create(world, overlapPolicy="allow")
-        ended = await execute(world)
-        assert (ended["error"], ended["failureType"], ended["attemptCount"]) == ("500", "connect", 1)
-        last = data_of(await world.client.post("/jobs/j/trigger"))
-        await world.until(lambda: is_waiting(world))
-        world.clock.advance(10_000)
-        assert (await world.ended(last["executionId"]))["error"] == "no_instance"
-
-
 async def says_that_it_waits(world: World, number: int) -> bool:
     """Whether the log of this execution says that it waits for an instance."""
     return "waiting" in await log(world, number)
-
-
-async def is_waiting(world: World) -> bool:
-    """Whether a step looks for an instance."""
-    host: Any = world.service.components.host
-    return len(host.effects.parts) == 1
-
-
-@pytest.mark.parametrize(("route", "error"), [("broadcast", "partial"), ("shard", None)])
-async def test_parts_of_a_refused_instance(world: World, route: str, error: str | None) -> None:
-    """A part of a broadcast fails; a shard goes to another instance, as when one is draining."""
-    async with Target(lambda: 0) as alive:
-        await register(world, "a", dead_address())
-        await register(world, "b", alive.url)
-        await create(world, request=[STEP | {"route": route}])
-        assert (await execute(world))["error"] == error
-        assert len(alive.at("/run")) == (1 if error else 2)
-        assert (await execute(world))["error"] is None  # the first one is left out
 
 
 async def test_an_instance_that_has_read_the_request_is_not_left(world: World) -> None:
@@ -168,38 +136,3 @@ async def test_checks_and_notifications_wait_as_steps_do(*, is_deaf: bool) -> No
             return {one["state"] for one in told} == {"delivered"}
 
         await world.until(are_delivered)
-
-
-async def test_a_cancel_url_waits_as_steps_do() -> None:
-    """So an instance that comes back is told."""
-    async with running(services={"wait_seconds": 20}) as world, Target(lambda: 0) as back:
-        await register(world, "a", dead_address())
-        data_of(await world.client.delete("/services/shop/instances/a"))
-        execution = await job_of_calls(world)
-        data_of(await world.client.post(f"/executions/{execution}/cancel"))
-        await world.ended(execution)
-        await register(world, "a", back.url)
-
-        async def is_told() -> bool:
-            return len(back.at("/end")) == 1
-
-        await world.until(is_told)
-
-
-async def test_a_check_waits_no_longer_than_a_step() -> None:
-    """Then it has failed."""
-    async with running(services={"wait_seconds": 20}) as world:
-        await register(world, "a", dead_address())
-        data_of(await world.client.delete("/services/shop/instances/a"))
-        execution = await job_of_calls(world)
-
-        async def has_ended() -> bool:
-            world.clock.advance(1_000)
-            found = await world.client.get(f"/executions/{execution}")
-            return bool(found.json()["data"]["endedAt"])
-
-        await world.until(has_ended)
-        ended = await world.ended(execution)
-        checks = ["takes work" in one["error"] for one in ended["attempts"][0]["checks"]]
-        assert (ended["error"], checks) == ("check", [True] * 3)
-        assert world.clock.now().wall - START >= 3 * 20_000

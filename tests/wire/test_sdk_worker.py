@@ -8,14 +8,13 @@ from typing import Any
 
 import httpx
 
-from client_sdk import Client, JobFailed
+from client_sdk import Client
 from client_sdk.models import answers
 from client_sdk.target import Execution
-from client_sdk.worker import LocalRetry, Worker
+from client_sdk.worker import Worker
 from scheduler_service.domain.leases import QueueQuery
-from tests.rows import each_row
 from tests.unit.client_sdk.lines import NewerLine
-from tests.wire.service import SERVED, World, data_of, definition, pointers, running
+from tests.wire.service import SERVED, World, data_of, definition, running
 
 STEP = {"url": "queue://work", "body": "${trigger}|json", "leaseSeconds": 10, "renewSeconds": 0.1}
 PATIENCE = 20.0
@@ -77,32 +76,6 @@ async def finish(client: Client, execution: str) -> answers.Execution:
     return await client.wait_for(execution, timeout=PATIENCE)
 
 
-async def test_a_result_that_is_too_large_fails_the_attempt() -> None:
-    """It is told at once and by name, instead of a lease that ends without a word."""
-    worker = make()
-    worker.job(job_id="j")(lambda: "x" * 2_000_000)
-    async with running() as world:
-        await create(world, retry=[])
-        async with at_work(world, worker) as client:
-            ended = await finish(client, (await client.jobs.trigger("j")).execution_id)
-    assert (ended.state, ended.error) == ("terminated", "response_too_large")
-
-
-async def test_a_code_that_is_reserved_is_told_as_refused() -> None:
-    """A function cannot say what only the scheduler finds out; its attempt fails at once, and says why."""
-    worker = make()
-
-    @worker.job(job_id="j")
-    def lose() -> None:
-        raise JobFailed("gone", error="lost")
-
-    async with running() as world:
-        await create(world, retry=[])
-        async with at_work(world, worker) as client:
-            ended = await finish(client, (await client.jobs.trigger("j")).execution_id)
-    assert (ended.state, ended.error) == ("terminated", "invalid_result")
-
-
 async def test_a_declared_job_is_made_claimed_and_completed() -> None:
     """From `@worker.job` over check-timers to a claim; its data is the response."""
     worker = make(concurrency=2)
@@ -143,64 +116,9 @@ async def test_an_older_worker_works_for_a_newer_scheduler() -> None:
         assert (await finish(client, fired.execution_id)).state == "succeeded"
 
 
-@each_row("path", ["/queues/work/claim", "/leases/any/renew", "/leases/any/complete"])
-async def test_what_a_newer_worker_says_is_refused_by_name(path: str) -> None:
-    """An unknown member of a request is never ignored: 422 with its pointer."""
-    said = {"instanceId": "one"} if "claim" in path else {}
-    said |= {"status": "succeed"} if "complete" in path else {}
-    async with running() as world:
-        answer = await world.client.post(path, json=said | {"later": 1})
-        assert (answer.status_code, pointers(answer)) == (422, [("/later", "unknown_field")])
-
-
 async def _instances(client: Client) -> list[Any]:
     found = [line async for line in client.services.list()]
     return list((await client.services.get("work")).instances) if found else []
-
-
-async def test_what_nobody_meant_is_tried_again_under_the_same_lease() -> None:
-    """Retries happen in the worker: one attempt, one claim; what the function meant is the job's at once."""
-    worker, times = make(local_retry=LocalRetry(retries=2, delay_seconds=0)), []
-
-    @worker.otherwise
-    async def shaky(good_after: int, execution: Execution) -> int:
-        times.append(execution.request_counts)
-        if good_after < 0:
-            raise JobFailed("no", error="E1")
-        if len(times) <= good_after:
-            raise RuntimeError("not yet")
-        return len(times)
-
-    async with running() as world, at_work(world, worker) as client:
-        await create(world)
-        seen = []
-        for good_after in (2, 9, -1):
-            times.clear()
-            fired = await client.jobs.trigger("j", {"good_after": good_after})
-            ended = await finish(client, fired.execution_id)
-            seen.append((ended.state, ended.error, ended.attempt_count, len(times)))
-    assert seen == [("succeeded", None, 1, 3), ("terminated", "500", 1, 3), ("terminated", "E1", 1, 1)]
-
-
-@each_row(("retries", "own", "tries"), [(0, None, 1), (2, None, 3), (2, 1, 2)])
-async def test_the_step_says_how_often_a_function_is_tried(retries: int, own: int | None, tries: int) -> None:
-    """`maxUnexpectedRetries`, unless the worker has a number of its own; the message counts the tries."""
-    local = None if own is None else LocalRetry(retries=own, delay_seconds=0)
-    worker, times = make(local_retry=local), []
-
-    @worker.otherwise
-    async def broken() -> None:
-        times.append(1)
-        raise RuntimeError("no")
-
-    async with running() as world, at_work(world, worker) as client:
-        step = {"body": {}, "maxUnexpectedRetries": retries, "unexpectedRetryDelaySeconds": 0}
-        await create(world, step, retry=[])
-        fired = await client.jobs.trigger("j", {})
-        ended = await finish(client, fired.execution_id)
-    assert (len(times), ended.attempt_count) == (tries, 1)
-    message = "RuntimeError: no" if tries == 1 else f"RuntimeError: no (tried {tries} times)"
-    assert message in str(ended.attempts[0])
 
 
 async def test_a_lost_lease_stops_the_work_and_another_one_does_it() -> None:
@@ -228,39 +146,6 @@ async def test_a_lost_lease_stops_the_work_and_another_one_does_it() -> None:
     assert step["response"]["body"] == f'"{fired.execution_id}-0"'
 
 
-async def test_cancelled_work_is_stopped_by_a_renewal() -> None:
-    """`cancelled` on renewal is the remote stop; the worker goes on with other work."""
-    slow, worker = Slow(), make()
-    worker.otherwise(slow.run)
-    async with running() as world, at_work(world, worker) as client:
-        await create(world)
-        fired = await client.jobs.trigger("j", {})
-        await happens(slow.begun)
-        data_of(await world.client.post(f"/executions/{fired.execution_id}/cancel", json={}))
-        await happens(slow.stopped)
-        assert (await finish(client, fired.execution_id)).state == "cancelled"
-        slow.go.set()
-        again = await client.jobs.trigger("j", {})
-        assert (await finish(client, again.execution_id)).state == "succeeded"
-
-
-async def test_renewals_keep_what_takes_longer_than_its_lease() -> None:
-    """Three leases' time, step by step: nobody else gets it, and its completion counts."""
-    slow, worker = Slow(), make()
-    worker.otherwise(slow.run)
-    async with running() as world, at_work(world, worker) as client:
-        await create(world)
-        fired = await client.jobs.trigger("j", {})
-        await happens(slow.begun)
-        for _ in range(6):
-            before = await _until(world)
-            world.clock.advance(5_000)
-            await world.until(lambda known=before: _is_later(world, known))
-        slow.go.set()
-        ended = await finish(client, fired.execution_id)
-    assert (ended.state, slow.stopped.is_set()) == ("succeeded", False)
-
-
 async def _until(world: World) -> int:
     """Until when the one lease goes."""
     [part] = await world.service.components.store.queues.held(QueueQuery("default", "work"))
@@ -269,54 +154,6 @@ async def _until(world: World) -> int:
 
 async def _is_later(world: World, known: int) -> bool:
     return await _until(world) > known
-
-
-async def test_a_worker_stops_gracefully() -> None:
-    """It claims nothing more, brings what runs to its end, and leaves; what waits is another one's."""
-    slow, first, second = Slow(), make("one"), make("two")
-    first.otherwise(slow.run)
-
-    @second.otherwise
-    async def quick() -> str:
-        return "by two"
-
-    async with running() as world:
-        await create(world)
-        async with at_work(world, first) as client:
-            running_one = await client.jobs.trigger("j", {})
-            await happens(slow.begun)
-            first.stop()
-            waiting = await client.jobs.trigger("j", {})
-            slow.go.set()
-            assert (await finish(client, running_one.execution_id)).state == "succeeded"
-            async with at_work(world, second):
-                assert (await finish(client, waiting.execution_id)).state == "succeeded"
-        by = [
-            (await world.ended(one.execution_id))["attempts"][0]["steps"][0]["instance"]
-            for one in (running_one, waiting)
-        ]
-    assert by == ["one", "two"]
-
-
-async def test_what_outlasts_the_grace_is_left_to_its_lease() -> None:
-    """The worker leaves; when the lease has ended another one does the part, as an unexpected retry."""
-    slow, hasty, second = Slow(), make("one", grace_seconds=0), make("two")
-    hasty.otherwise(slow.run)
-
-    @second.otherwise
-    async def quick() -> None: ...
-
-    async with running() as world:
-        await create(world)
-        async with at_work(world, hasty) as client:
-            fired = await client.jobs.trigger("j", {})
-            await happens(slow.begun)
-        assert slow.stopped.is_set()
-        async with at_work(world, second) as client:
-            await world.advance(20)
-            assert (await finish(client, fired.execution_id)).state == "succeeded"
-        (step,) = (await world.ended(fired.execution_id))["attempts"][0]["steps"]
-    assert step["instance"] == "two"
 
 
 class Counting(httpx.AsyncBaseTransport):

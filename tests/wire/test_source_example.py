@@ -9,7 +9,7 @@ import pytest
 
 from tests.wire.service import SERVED, START, World, data_of
 from tests.wire.source_example import CHECK, FIVE_MINUTES, SENT, STRINGS, TOLD, WORK, example
-from tests.wire.target import HELD, Reply, Seen
+from tests.wire.target import Reply, Seen
 
 
 def status(word: str, **members: Any) -> Reply:
@@ -169,22 +169,6 @@ async def test_a_500_is_retried_with_a_backoff_of_one_and_a_half(job: World) -> 
     ]
 
 
-async def test_a_second_step_that_fails_repeats_the_chain(job: World) -> None:
-    """A retry repeats the whole chain in a new attempt, numbered anew (SPEC section 6)."""
-    job.target.answers(STRINGS, 500)
-    await fire(job)
-    await job.advance(10)
-    assert [one.path for one in job.target.seen if one.path != f"{TOLD}/20220125"] == [
-        WORK,
-        STRINGS,
-        WORK,
-        STRINGS,
-        f"{CHECK}/20220125",
-    ]
-    assert offsets(job.target.at(CHECK)) == [6]
-    assert (await newest(job))["state"] == "succeeded"
-
-
 async def test_work_that_takes_too_long_is_retried_as_timeout(job: World) -> None:
     """15 s without an outcome is `timeout`: retried 5 s and 10 s later, then the end
     (SPEC sections 5, 6, 7)."""
@@ -197,18 +181,6 @@ async def test_work_that_takes_too_long_is_retried_as_timeout(job: World) -> Non
     assert told(job)[-1][:2] == ("finalFailed", "timeout")
     run = await newest(job)
     assert (run["state"], run["error"], run["failureType"]) == ("terminated", "timeout", "timeout")
-
-
-async def test_a_target_that_never_answers_is_retried_as_timeout(job: World) -> None:
-    """An asynchronous attempt over `timeoutSeconds` is `timeout`, be the request itself still open."""
-    job.target.answers(WORK, HELD)
-    await fire(job)
-    await job.advance(25)
-    assert offsets(job.target.at(WORK)) == [0, 20]
-    assert offsets(job.target.at(CHECK)) == [24]
-    assert job.target.held == 0
-    run = await newest(job)
-    assert [(one["error"]) for one in run["attempts"]] == ["timeout", None]
 
 
 async def test_an_error_of_the_business_has_its_own_policy(job: World) -> None:

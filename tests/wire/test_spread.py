@@ -48,11 +48,6 @@ def calls(world: World) -> dict[str, list[Seen]]:
     return {name: target.at(RUN) for name, target in world.instances.items()}
 
 
-def count(world: World) -> str:
-    """How often each instance was asked, in order of their names."""
-    return "".join(str(len(seen)) for _, seen in sorted(calls(world).items()))
-
-
 def parts_of(attempt: dict[str, Any]) -> dict[str, str | None]:
     """The error of each part by its instance, the latest of each."""
     return {one["instance"]: one["error"] for one in attempt["steps"] if one["part"] is not None}
@@ -82,78 +77,6 @@ async def test_every_instance_gets_its_part(route: str, names: str, qos: int) ->
 
 
 @each_row("route", ROUTES)
-async def test_without_instances_nothing_is_spread(route: str) -> None:
-    """The error is `no_instance`; with the first instance that comes, a retry has somebody."""
-    async with shop("") as world:
-        policy = [{"errorEquals": "no_instance", "intervalSeconds": 5}]
-        execution = await run(world, route, retry=policy)
-        async with Target(lambda: world.clock.now().wall) as late:
-            path = "/services/shop/instances/late"
-            data_of(await world.client.put(path, json={"address": late.url}), 201)
-            await world.advance(5)
-            ended = await world.ended(execution)
-    assert [one["error"] for one in ended["attempts"]] == ["no_instance", None]
-    assert (ended["state"], len(late.at(RUN))) == ("succeeded", 1)
-
-
-@each_row("route", ROUTES)
-async def test_none_comes_at_all(route: str) -> None:
-    """Without a retry it is over at once."""
-    async with shop("") as world:
-        ended = await world.ended(await run(world, route))
-    assert (ended["state"], ended["error"], ended["attemptCount"]) == ("terminated", "no_instance", 1)
-
-
-@each_row(("names", "error"), [("a", "500"), ("abc", "partial")])
-@each_row("route", ROUTES)
-async def test_one_fails(route: str, names: str, error: str) -> None:
-    """A mixed end is `partial`; one alone fails with its own code. A retry sends all parts, same keys."""
-    async with shop(names) as world:
-        world.instances["a"].answers(RUN, 500)
-        policy = [{"errorEquals": error, "intervalSeconds": 1}]
-        execution = await run(world, route, retry=policy)
-        await world.advance(1)
-        ended = await world.ended(execution)
-        asked, keys = (
-            count(world),
-            [[seen.headers["idempotency-key"] for seen in one] for one in calls(world).values()],
-        )
-    assert (ended["state"], [one["error"] for one in ended["attempts"]]) == ("succeeded", [error, None])
-    assert parts_of(ended["attempts"][0]) == {name: "500" if name == "a" else None for name in names}
-    assert asked == "2" * len(names)
-    if route == "broadcast":  # the part is the instance's own; a shard may go to another one
-        assert all(first == second for first, second in keys)
-    assert len({key for pair in keys for key in pair}) == len(names)
-
-
-@each_row(("names", "error"), [("a", "500"), ("abc", "partial")])
-@each_row("route", ROUTES)
-async def test_one_hangs_longer_than_its_call_may(route: str, names: str, error: str) -> None:
-    """Its part alone has failed (500, of the kind timeout); those of the others count."""
-    async with shop(names) as world:
-        world.instances["a"].answers(RUN, HELD)
-        ended = await world.ended(await run(world, route, step={"timeoutSeconds": 0.2}))
-        assert count(world) == "1" * len(names)
-    assert (ended["state"], ended["error"]) == ("terminated", error)
-    assert parts_of(ended["attempts"][0]) == {name: "500" if name == "a" else None for name in names}
-
-
-@each_row("names", ["a", "abc"])
-@each_row("route", ROUTES)
-async def test_one_hangs_longer_than_the_attempt(route: str, names: str) -> None:
-    """The attempt waits for it up to its limit, then lets go of its line."""
-    async with shop(names) as world:
-        world.instances["a"].answers(RUN, HELD)
-        execution = await run(world, route, timeoutSeconds=5)
-        await world.advance(4.9)
-        assert data_of(await world.client.get(f"/executions/{execution}"))["endedAt"] is None
-        await world.advance(0.1)
-        ended = await world.ended(execution)
-        assert world.instances["a"].held == 0
-    assert (ended["state"], ended["error"], ended["failureType"]) == ("terminated", "500", "timeout")
-
-
-@each_row("route", ROUTES)
 async def test_one_drains_while_it_is_called(route: str) -> None:
     """It costs no attempt: its shard goes to another one, a broadcast leaves it out; then it gets nothing."""
     async with shop("abc") as world:
@@ -168,26 +91,6 @@ async def test_one_drains_while_it_is_called(route: str) -> None:
     assert {name for name, error in shown.items() if error is None} == {"a", "c"}
     assert asked == (4 if route == "shard" else 3)
     assert (second["state"], set(parts_of(second["attempts"][0]))) == ("succeeded", {"a", "c"})
-
-
-@each_row(("names", "errors"), [("a", ["500", None]), ("abc", ["partial", None])])
-@each_row("route", ROUTES)
-async def test_one_dies_while_it_works(route: str, names: str, errors: list[str | None]) -> None:
-    """Its line is cut: its part has failed; a retry goes to who is there then, its old name included."""
-    async with shop(names) as world:
-        world.instances["a"].answers(RUN, HELD)
-        policy = [{"errorEquals": error, "intervalSeconds": 1} for error in ("500", "partial")]
-        execution = await run(world, route, retry=policy)
-        assert world.instances["a"].held == 1
-        await world.instances["a"].__aexit__()
-        async with Target(lambda: world.clock.now().wall) as heir:
-            path = "/services/shop/instances/a"
-            data_of(await world.client.put(path, json={"address": heir.url}))
-            await world.advance(1)
-            ended = await world.ended(execution)
-    assert [one["error"] for one in ended["attempts"]] == errors
-    assert (ended["state"], len(heir.at(RUN))) == ("succeeded", 1)
-    assert set(parts_of(ended["attempts"][1])) == set(names)
 
 
 @each_row("route", ROUTES)

@@ -13,7 +13,9 @@ from tests.wire.processes.terminal import Ended, Terminal
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a running service."""
-    with serve(tmp_path_factory.mktemp("service") / "data") as process:
+    data = tmp_path_factory.mktemp("service") / "data"
+    # Tests leave work open: the end waits for none of it.
+    with serve(data, PUNCTUAL_SERVER__DRAIN_SECONDS="0") as process:
         yield process.wait_for_url()
         assert process.stop() == 0
 

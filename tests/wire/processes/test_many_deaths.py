@@ -160,6 +160,7 @@ async def stage(folder: Path) -> AsyncIterator[Stage]:
         yield on
 
 
+@pytest.mark.long
 async def test_declared_jobs_go_on_whoever_dies(tmp_path: Path) -> None:
     """One is killed in the middle of work, one drained while it is called; then the scheduler is wiped."""
     async with stage(tmp_path) as on:

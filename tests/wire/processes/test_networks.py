@@ -143,7 +143,7 @@ def run_job(
     return process, answer, line
 
 
-@pytest.mark.parametrize("has_route", [True, False])
+@pytest.mark.parametrize("has_route", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_target_on_another_machine_reports(
     namespaces: tuple[Namespace, Namespace], tmp_path: Path, has_route: bool
 ) -> None:

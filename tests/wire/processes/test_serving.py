@@ -156,23 +156,6 @@ def test_commands_work_without_their_streams(tmp_path: Path, closed: str) -> Non
     assert punctual("db", "check", "--data", "data", cwd=tmp_path).returncode == 0
 
 
-def test_a_second_signal_ends_the_waiting(tmp_path: Path) -> None:
-    """While it drains it is not ready, and still takes feedback; a second signal is an end at once (14)."""
-    with serve(tmp_path / "data", PUNCTUAL_SERVER__DRAIN_SECONDS="600") as process:
-        url = process.wait_for_url()
-        definition = {"jobName": "A", "creator": "1", "creatorName": "one", "async": True}
-        step = {"method": "GET", "url": f"{url}/health/live"}
-        assert httpx.post(f"{url}/jobs/a", json=definition | {"request": [step]}).status_code == 201
-        process.send(signal.SIGTERM)
-        process.wait_for_line('"draining"')
-        ready = httpx.get(f"{url}/health/ready")
-        assert ready.status_code == 503
-        assert ready.json()["errors"][0]["code"] == "not_ready"
-        assert httpx.post(f"{url}/jobs/a/feedback/1", json={"status": ""}).status_code == 403
-        assert process.stop() == 1
-        assert "Traceback" not in "".join(process.err)
-
-
 def test_with_a_key_each_request_needs_it(tmp_path: Path) -> None:
     """Also beyond loopback; health does not; the command line sends it (14, 16)."""
     with (
@@ -189,25 +172,6 @@ def test_with_a_key_each_request_needs_it(tmp_path: Path) -> None:
         shown = client.get(f"{url}/settings", headers={"Authorization": f"Bearer {KEY}"})
         assert shown.json()["data"]["server.key"] == {"value": "***", "source": "environment"}
         assert KEY not in "".join(process.err) + shown.text
-
-
-def test_variables_for_templates_come_from_settings(tmp_path: Path) -> None:
-    """`env_file` is read, `env` wins, the environment of the process is not visible (4)."""
-    (tmp_path / "env.sh").write_text("export PAGE=live\nWORD=file\n", encoding="utf-8")
-    environ = {"PUNCTUAL_ENV_FILE": "env.sh", "PUNCTUAL_ENV__default__WORD": "own"}
-    with serve(tmp_path / "data", **environ) as process:
-        url = process.wait_for_url()
-        step = {"method": "GET", "url": f"{url}/health/${{PAGE}}", "headers": {"X-Word": "${WORD}"}}
-        definition = {"jobName": "A", "creator": "1", "creatorName": "one", "timer": {"period": "external"}}
-        assert httpx.post(f"{url}/jobs/a", json=definition | {"request": [step]}).status_code == 201
-        done = punctual("jobs", "trigger", "a", "--wait", "-o", "json", "--url", url, cwd=tmp_path)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert '"X-Word": "own"' in done.stdout
-        hidden = step | {"headers": {"X-Path": "${PATH}"}}
-        assert httpx.post(f"{url}/jobs/b", json=definition | {"request": [hidden]}).status_code == 201
-        done = punctual("jobs", "trigger", "b", "--wait", "--url", url, cwd=tmp_path)
-        assert done.returncode == 5
-        assert "template" in done.stderr
 
 
 def test_a_configuration_file_without_egress_refuses_loopback(tmp_path: Path) -> None:
