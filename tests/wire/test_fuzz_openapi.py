@@ -91,7 +91,7 @@ class Served:
 
 
 def is_cheap(operation: Operation) -> bool:
-    """Whether it names nothing that has to be there; an array of definitions takes ten seconds to be drawn."""
+    """Whether it names nothing that has to be there; an array of definitions takes ten seconds to draw."""
     return "{" not in operation.path and operation.name != "createJobs"
 
 
