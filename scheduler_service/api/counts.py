@@ -21,8 +21,8 @@ from scheduler_service.domain.leases import QueueQuery
 from scheduler_service.domain.moments import DAY, HOUR, MINUTE, SECOND, rfc3339
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.pacing.slices import Slices
+from scheduler_service.persistence.history.day_counts import SLOT, SLOT_DAYS
 from scheduler_service.persistence.history.queries import DeliveryQuery, SeriesQuery
-from scheduler_service.persistence.history.slot_counts import SLOT, SLOT_DAYS
 from scheduler_service.ports.catalogue import CatalogueEntry, LastOutcome
 from scheduler_service.security.callers import Role
 from scheduler_service.timing.outlook import FiringCounts

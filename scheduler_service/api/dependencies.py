@@ -21,7 +21,7 @@ from scheduler_service.hosts.cleanup import Trials
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.pacing.room import Room
 from scheduler_service.persistence.history.answer_room import AnswerRoom
-from scheduler_service.persistence.history.day_reads import DayQuery
+from scheduler_service.persistence.history.day_statistics import DayQuery
 from scheduler_service.persistence.history.in_full import NewestExecutions
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,

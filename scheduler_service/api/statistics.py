@@ -10,7 +10,7 @@ from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.responses import invalid, succeed
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.moments import DAY
-from scheduler_service.persistence.history.day_reads import DayQuery, write_day
+from scheduler_service.persistence.history.day_statistics import DayQuery, write_day
 from scheduler_service.security.callers import Role
 
 ROUTES = Routes("statistics")

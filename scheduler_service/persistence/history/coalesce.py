@@ -1,7 +1,9 @@
 """Merges the records of many turns into the fewest rows: a short execution becomes one insert."""
 
-from collections.abc import Iterable
-from typing import Any
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -9,17 +11,19 @@ from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.records import (
     DeliveryRecord,
     DeliveryTry,
+    Detail,
     Exchange,
     ExecutionRecord,
     FiringRecord,
 )
-from scheduler_service.persistence.history.detail_blob import Entry, encode_entries
-from scheduler_service.persistence.history.pace import with_breaks
 from scheduler_service.persistence.sql.expressions import Row
 from scheduler_service.ports.history import Batch
 
 Execution = tuple[str, int]
+Entry = tuple[int, int, Detail]
+"""The `sequence` of a record's turn, its `ordinal` in that turn, and the record."""
 Firing = tuple[int, int, str, int | None, str | None]
+_ENCODER = msgspec.msgpack.Encoder()
 
 
 class DeliveryDetail(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -28,6 +32,28 @@ class DeliveryDetail(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     tries: tuple[DeliveryTry, ...] = ()
     exchange: Exchange | None = None
     next_try_at: int | None = None
+
+
+PIECE = 128
+"""So many items are about a third of a millisecond of work."""
+BREAK_SECONDS = 0.000_1
+"""Long enough for another thread to wake up and take the interpreter."""
+
+Item = TypeVar("Item")
+
+
+def with_breaks(items: Iterable[Item]) -> Iterator[Item]:
+    """The items; after each piece of them the other threads run.
+
+    A thread that computes keeps the interpreter for 5 ms, whatever is due in the event loop meanwhile. A
+    sleep of no length does not help: it is over before another thread has woken up. Each break costs two
+    changes of threads.
+    """
+    left = iter(items)
+    while len(piece := list(islice(left, PIECE))) == PIECE:
+        yield from piece
+        time.sleep(BREAK_SECONDS)
+    yield from piece
 
 
 class Rows(msgspec.Struct, frozen=True):
@@ -152,7 +178,9 @@ def _execution_row(batch: Batch, record: ExecutionRecord) -> Row:
 
 def _entry_row(key: Execution, found: list[Entry]) -> Row:
     sequences = [entry[0] for entry in found]
-    return (*key, min(sequences), max(sequences), encode_entries(found))
+    value = bytearray()
+    _ENCODER.encode_into(found, value)
+    return (*key, min(sequences), max(sequences), value)
 
 
 def _delivery_row(batch: Batch, record: DeliveryRecord, given_up: int | None) -> Row:

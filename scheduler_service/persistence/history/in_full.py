@@ -1,18 +1,36 @@
 """Executions in full: with attempts and notifications, as far as there is room in the answer."""
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import sqlalchemy as sa
 
+from scheduler_service.domain.execution import TriggeredBy
+from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.progress import progress_fraction
+from scheduler_service.domain.records import (
+    AttemptEnded,
+    AttemptStarted,
+    CheckEnded,
+    Detail,
+    FeedbackSeen,
+    LeaseChanged,
+    StepEnded,
+)
+from scheduler_service.domain.tracing import trace_in, trace_of
+from scheduler_service.language.values import as_text, show_text
 from scheduler_service.persistence.history.answer_room import AnswerRoom
-from scheduler_service.persistence.history.detail import assemble_attempts, parse_kept, trace_id
 from scheduler_service.persistence.history.log import AnyRow
-from scheduler_service.persistence.history.queries import Wire
-from scheduler_service.persistence.history.selections import select_newest
-from scheduler_service.persistence.history.shapes import execution_wire, notification_wire
-from scheduler_service.persistence.history.shown_records import ShownRecords, read_shown, read_shown_attempt
-from scheduler_service.persistence.history.stored_records import read_notifications
+from scheduler_service.persistence.history.queries import Wire, select_newest
+from scheduler_service.persistence.history.shapes import exchange_wire, execution_wire, notification_wire
+from scheduler_service.persistence.history.stored_records import (
+    Place,
+    StoredRecord,
+    read_newest_first,
+    read_notifications,
+    read_oldest_first,
+)
 
 
 class NewestExecutions(msgspec.Struct, frozen=True):
@@ -20,6 +38,13 @@ class NewestExecutions(msgspec.Struct, frozen=True):
 
     items: list[Wire]
     count: int
+
+
+class ShownRecords(msgspec.Struct, frozen=True):
+    """The records in the order of their turns; `ended`: the end of the last attempt that ended, if known."""
+
+    records: list[Detail]
+    ended: AttemptEnded | None
 
 
 def read_in_full(
@@ -94,3 +119,256 @@ def _detail_word(row: AnyRow, room: AnswerRoom) -> str:
     if row.dropped:
         return "dropped"
     return "partial" if room.has_left_out() else "kept"
+
+
+def assemble_attempts(records: Iterable[Detail]) -> list[Wire]:
+    """The attempts in order of `requestCounts`; one whose start is missing has what there is.
+
+    Steps are in the order of the chain, the parts of one by their index, then the step as a whole.
+    """
+    attempts: dict[int, _Attempt] = {}
+    for record in records:
+        if record.request_counts is None:
+            continue
+        attempt = attempts.setdefault(record.request_counts, _Attempt(record.request_counts))
+        attempt.add(record)
+    return [attempts[number].finish() for number in sorted(attempts)]
+
+
+def trace_id(row: AnyRow, records: Iterable[Detail]) -> str | None:
+    """The trace of an execution: that of its caller, or its own; None: it has none, or it is not known yet.
+
+    Timers have no caller; of others the first record of a call or an attempt that has ended says it.
+    """
+    if row.started_at is None:
+        return None
+    callers = [one.trace for one in records if isinstance(one, StepEnded | CheckEnded | AttemptEnded)]
+    if not callers and row.triggered_by != TriggeredBy.TIMER:
+        return None
+    caller = next(filter(None, callers), "")
+    return trace_in(caller) or trace_of(row.uid, row.execute_number)
+
+
+class _Attempt:
+    """An attempt to which records are added."""
+
+    def __init__(self, request_counts: int) -> None:
+        self._steps: list[StepEnded] = []
+        self._checks: list[Wire] = []
+        self._feedback: list[Wire] = []
+        self._leases: list[Wire] = []
+        self._wire: Wire = {
+            "requestCounts": request_counts,
+            "reason": None,
+            "startedAt": None,
+            "endedAt": None,
+            "error": None,
+            "failureType": None,
+            "message": None,
+            "retryInMs": None,
+            "steps": [],
+            "checks": self._checks,
+            "feedback": self._feedback,
+            "leases": self._leases,
+        }
+
+    def add(self, record: Detail) -> None:
+        match record:
+            case AttemptStarted():
+                self._wire |= {"startedAt": rfc3339(record.at), "reason": record.reason}
+            case AttemptEnded():
+                self._wire |= _ending_wire(record)
+            case StepEnded():
+                self._steps.append(record)
+            case CheckEnded():
+                self._checks.append(_check_wire(record))
+            case LeaseChanged():
+                self._leases.append(_lease_wire(record))
+            case FeedbackSeen():
+                self._feedback.append(_feedback_wire(record))
+            case _:
+                pass
+
+    def finish(self) -> Wire:
+        steps = [_step_wire(step) for step in sorted(self._steps, key=_place)]
+        return self._wire | {"steps": steps}
+
+
+def _place(step: StepEnded) -> tuple[int, bool, int]:
+    return step.index, step.part is None, step.part or 0
+
+
+def _ending_wire(record: AttemptEnded) -> Wire:
+    return {
+        "endedAt": rfc3339(record.at),
+        "error": record.error,
+        "failureType": record.failure_type,
+        "message": record.message,
+        "retryInMs": record.retry_in,
+    }
+
+
+def _step_wire(record: StepEnded) -> Wire:
+    exchange = record.exchange
+    return {
+        "index": record.index,
+        "part": record.part,
+        "instance": record.instance,
+        "respEnvName": record.resp_env_name,
+        "method": exchange.method,
+        "url": exchange.url,
+        "status": exchange.status,
+        "fault": exchange.fault,
+        "error": record.error,
+        "sentAt": rfc3339(exchange.sent_at),
+        "endedAt": rfc3339(record.at),
+        "durationMs": exchange.duration,
+        **exchange_wire(exchange),
+    }
+
+
+def _lease_wire(record: LeaseChanged) -> Wire:
+    return {
+        "step": record.index,
+        "part": record.part,
+        "instance": record.instance,
+        "what": record.what,
+        "at": rfc3339(record.at),
+    }
+
+
+def _check_wire(record: CheckEnded) -> Wire:
+    exchange = record.exchange
+    return {
+        "serial": record.serial,
+        "at": rfc3339(record.at),
+        "status": record.status,
+        "progress": record.progress,
+        "progressFraction": progress_fraction(record.progress),
+        "error": record.error,
+        "method": exchange.method,
+        "url": exchange.url,
+        "httpStatus": exchange.status,
+        "fault": exchange.fault,
+        "durationMs": exchange.duration,
+        **exchange_wire(exchange),
+    }
+
+
+def _feedback_wire(record: FeedbackSeen) -> Wire:
+    body = None if record.truncated and not record.body else parse_kept(record.body)
+    progress = _progress_in(body)
+    return {
+        "at": rfc3339(record.at),
+        "stale": record.stale,
+        "part": record.part,
+        "truncated": record.truncated,
+        "progress": progress,
+        "progressFraction": progress_fraction(progress),
+        "body": body,
+    }
+
+
+def _progress_in(report: object) -> str | None:
+    """The progress in a report, as in a check's; None where the report was cut or has none."""
+    progress = report.get("progress") if isinstance(report, dict) else None
+    return None if progress in (None, "") else as_text(progress)
+
+
+def parse_kept(body: bytes) -> object:
+    """A report or parameters as JSON; what was cut is text."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return show_text(body)
+
+
+OLDEST_RECORDS = 512
+"""So many of the oldest records are shown beside the newest: the first attempt's start and steps."""
+
+
+class _Head(msgspec.Struct):
+    """What is read of each record to see whether it is wanted."""
+
+    request_counts: int | None = None
+
+
+_HEAD = msgspec.msgpack.Decoder(_Head)
+
+
+def read_shown(connection: sa.Connection, uid: str, execute_number: int, room: AnswerRoom) -> ShownRecords:
+    """The newest records of an execution as far as `room` goes, then the oldest few; each once."""
+    found: dict[Place, Detail] = {}
+    for stored in read_newest_first(connection, uid, execute_number):
+        if stored.place in found:
+            continue
+        if not room.take_record():
+            if not found:  # executions before this one have used up the answer
+                room.leave_out()
+                return ShownRecords([], None)
+            return _with_oldest(connection, uid, execute_number, room, found)
+        found[stored.place] = room.fit_record(stored.decode())
+    return _in_order(found, _last_end(found))
+
+
+def read_shown_attempt(
+    connection: sa.Connection, uid: str, execute_number: int, room: AnswerRoom, request_counts: int
+) -> ShownRecords:
+    """The same of one attempt alone; none where the execution has no such attempt."""
+    found: dict[Place, Detail] = {}
+    oldest: deque[StoredRecord] = deque(maxlen=OLDEST_RECORDS)
+    ended: AttemptEnded | None = None
+    for stored in read_newest_first(connection, uid, execute_number):
+        if ended is None and stored.is_a(AttemptEnded):
+            ended = _end_in(stored)
+        counts = _HEAD.decode(stored.raw).request_counts
+        if counts == request_counts and stored.place not in found:
+            _add_record(stored, found, oldest, room)
+        if counts is not None and counts <= request_counts and stored.is_a(AttemptStarted):
+            break
+    for stored in oldest:
+        found[stored.place] = room.fit_record(stored.decode())
+    return _in_order(found, ended)
+
+
+def _end_in(stored: StoredRecord) -> AttemptEnded | None:
+    end = stored.decode()
+    return end if isinstance(end, AttemptEnded) else None
+
+
+def _add_record(
+    stored: StoredRecord, found: dict[Place, Detail], oldest: deque[StoredRecord], room: AnswerRoom
+) -> None:
+    if room.take_record():
+        found[stored.place] = room.fit_record(stored.decode())
+        return
+    if len(oldest) == OLDEST_RECORDS:
+        room.leave_out()
+    oldest.append(stored.copy())
+
+
+def _with_oldest(
+    connection: sa.Connection, uid: str, execute_number: int, room: AnswerRoom, newest: dict[Place, Detail]
+) -> ShownRecords:
+    """With the oldest, which may reach to the newest: then all are there."""
+    oldest: dict[Place, Detail] = {}
+    for stored in read_oldest_first(connection, uid, execute_number):
+        if stored.place in newest:
+            break
+        if stored.place in oldest:
+            continue
+        if len(oldest) == OLDEST_RECORDS:
+            # An end among the oldest is that of an early attempt.
+            room.leave_out()
+            return _in_order(oldest | newest, _last_end(newest))
+        oldest[stored.place] = room.fit_record(stored.decode())
+    return _in_order(oldest | newest, _last_end(oldest | newest))
+
+
+def _in_order(found: Mapping[Place, Detail], ended: AttemptEnded | None) -> ShownRecords:
+    return ShownRecords([found[place] for place in sorted(found)], ended)
+
+
+def _last_end(found: Mapping[Place, Detail]) -> AttemptEnded | None:
+    ends = {place: record for place, record in found.items() if isinstance(record, AttemptEnded)}
+    return ends[max(ends)] if ends else None

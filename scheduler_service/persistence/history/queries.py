@@ -1,9 +1,21 @@
-"""Queries of the history, and the positions where its pages end."""
+"""Queries of the history, the positions where its pages end, and the statements; a page needs one."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
+import sqlalchemy as sa
 
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
-from scheduler_service.persistence.common.pagination import Number, mark_list
+from scheduler_service.persistence.common.pagination import Number, mark_list, read_cursor
+from scheduler_service.persistence.history.schema import (
+    NOT_SUCCEEDED,
+    deliveries,
+    entries,
+    executions,
+    firings,
+)
+from scheduler_service.persistence.sql.expressions import JsonLists
 
 Wire = dict[str, object]
 
@@ -94,3 +106,149 @@ class Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     moment: Number
     number: Number
     name: str
+
+
+Selection = sa.Select[tuple[object, ...]]
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """The first rows of a selection in the descending order of `place`, one more than a page has.
+
+    It shows whether another page follows.
+    """
+
+    selection: Selection
+    place: tuple[sa.ColumnElement[Any], ...]
+    limit: int
+
+
+def select_executions(query: ExecutionQuery, without: frozenset[str]) -> Listing:
+    """Executions, newest first.
+
+    Those of the jobs `without` are included only where the query names such a job.
+    """
+    table = executions.c
+    conditions = [table.tenant == query.tenant]
+    if query.job_id is not None:
+        conditions.append(table.job_id == query.job_id)
+    if query.job_ids is not None:
+        conditions.append(table.job_id.in_(query.job_ids))
+    if query.job_id is None and without:
+        conditions.append(table.job_id.not_in(without))
+    if query.state is not None:
+        conditions.append(table.state == query.state.value)
+        if query.state is not ExecutionState.SUCCEEDED:
+            conditions.append(NOT_SUCCEEDED)
+    if query.error is not None:
+        conditions += [table.error == query.error, NOT_SUCCEEDED]
+    if query.triggered_by is not None:
+        conditions.append(table.triggered_by == query.triggered_by.value)
+    conditions += _between(table.planned_at, query.planned_from, query.planned_to)
+    place = (table.created_at, table.execute_number, table.uid)
+    columns = [column for column in table if column is not table.params]
+    return _page(sa.select(*columns).where(*conditions), place, query)
+
+
+def select_firings(query: FiringQuery) -> Listing:
+    """The ledger of one life, latest planned moment first, with the states of the executions."""
+    table = firings.c
+    started = sa.and_(executions.c.uid == table.uid, executions.c.execute_number == table.execute_number)
+    conditions = [table.uid == query.uid, *_between(table.planned_at, query.planned_from, query.planned_to)]
+    place = (table.planned_at, table.execute_number, sa.cast(table.until, sa.String))
+    rows = sa.select(firings, executions.c.state).outerjoin_from(firings, executions, started)
+    return _page(rows.where(*conditions), place, query)
+
+
+def select_deliveries(query: DeliveryQuery) -> Listing:
+    """The ids of deliveries, newest first, with their bytes and what their order needs."""
+    table = deliveries.c
+    conditions = [table.tenant == query.tenant]
+    if query.job_id is not None:
+        conditions.append(table.job_id == query.job_id)
+    if query.job_ids is not None:
+        conditions.append(table.job_id.in_(query.job_ids))
+    if query.state is not None:
+        conditions.append(table.state == query.state)
+    if query.event is not None:
+        conditions.append(table.event == query.event)
+    place = (table.created_at, table.execute_number, table.delivery_id)
+    size = (sa.func.length(table.payload) + sa.func.length(table.url)).label("size")
+    columns = (table.delivery_id, size, table.created_at, table.execute_number)
+    return _page(sa.select(*columns).where(*conditions), place, query)
+
+
+def select_execution(uid: str, execute_number: int) -> Selection:
+    """The row of one execution."""
+    table = executions.c
+    return sa.select(executions).where(table.uid == uid, table.execute_number == execute_number)
+
+
+def select_newest(tenant: str, job_id: str) -> Selection:
+    """The newest execution of one job."""
+    table = executions.c
+    return (
+        sa.select(executions)
+        .where(table.tenant == tenant, table.job_id == job_id)
+        .order_by(table.created_at.desc(), table.execute_number.desc())
+        .limit(1)
+    )
+
+
+def select_entry_sizes(
+    uid: str, execute_number: int, after: tuple[int, int] | None, limit: int, *, is_newest_first: bool
+) -> Selection:
+    """`id`, `first`, `last` and `size` (bytes) of entries of one execution, in the order of their turns.
+
+    `after`: `first` and `last` of the row before.
+    """
+    table = entries.c
+    place = sa.tuple_(table.first, table.last)
+    selection = sa.select(table.id, table.first, table.last, sa.func.length(table.payload).label("size"))
+    selection = selection.where(table.uid == uid, table.execute_number == execute_number)
+    if after is not None:
+        selection = selection.where(place < after if is_newest_first else place > after)
+    order = (table.first.desc(), table.last.desc()) if is_newest_first else (table.first, table.last)
+    return selection.order_by(*order).limit(limit)
+
+
+def select_notification_sizes(
+    uid: str, execute_number: int, limit: int, request_counts: int | None = None
+) -> Selection:
+    """The ids of deliveries of one execution, or of one attempt of it, and their bytes; newest first."""
+    table = deliveries.c
+    selection = sa.select(table.delivery_id, sa.func.length(table.payload))
+    selection = selection.where(table.uid == uid, table.execute_number == execute_number)
+    if request_counts is not None:
+        selection = selection.where(table.request_counts == request_counts)
+    return selection.order_by(table.created_at.desc(), table.delivery_id.desc()).limit(limit)
+
+
+def read_lists(
+    connection: sa.Connection,
+    rows: sa.Select[Any] | sa.TextualSelect,
+    values: Mapping[str, object] | None = None,
+) -> list[Any]:
+    """The rows, a list each, by one JSON text: for each row the thread would wait for the interpreter."""
+    text = connection.execute(sa.select(JsonLists(*rows.subquery("found").c)), values).scalar_one()
+    found: list[Any] = msgspec.json.decode(text or "[]")
+    return found
+
+
+def _between(
+    column: sa.ColumnElement[int], first: int | None, last: int | None
+) -> list[sa.ColumnElement[bool]]:
+    lower = [] if first is None else [column >= first]
+    return lower if last is None else [*lower, column <= last]
+
+
+def _page(
+    selection: Selection,
+    place: tuple[sa.ColumnElement[Any], ...],
+    query: ExecutionQuery | FiringQuery | DeliveryQuery,
+) -> Listing:
+    if query.cursor is not None:
+        # By the first condition the index finds the position; the second orders rows of one moment.
+        last = read_cursor(query.mark, query.cursor, Place)
+        values = (last.moment, last.number, last.name)
+        selection = selection.where(place[0] <= last.moment, sa.tuple_(*place) < values)
+    return Listing(selection, place, query.limit + 1)

@@ -13,44 +13,45 @@ from scheduler_service.domain.execution import parse_execution_id
 from scheduler_service.domain.records import Exchange
 from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
 from scheduler_service.persistence.history.answer_room import AnswerRoom
+from scheduler_service.persistence.history.counts import (
+    collect_counts,
+    collect_delivery_counts,
+    collect_outcomes,
+)
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.history.day_reads import DayQuery, collect_days, collect_top
-from scheduler_service.persistence.history.delivery_counts import collect_delivery_counts
-from scheduler_service.persistence.history.execution_counts import collect_counts
-from scheduler_service.persistence.history.failures import read_failures
+from scheduler_service.persistence.history.day_statistics import DayQuery, collect_days, collect_top
 from scheduler_service.persistence.history.in_full import (
     NewestExecutions,
     read_in_full,
     read_newest_of_each,
 )
-from scheduler_service.persistence.history.last_exchanges import read_last_exchanges
 from scheduler_service.persistence.history.log import AnyRow, LinePlace, read_lines
-from scheduler_service.persistence.history.outcomes import collect_outcomes
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
     ExecutionQuery,
     FiringQuery,
+    Listing,
     Page,
     Place,
     SeriesQuery,
     Wire,
-)
-from scheduler_service.persistence.history.schema import deliveries
-from scheduler_service.persistence.history.selections import (
-    Listing,
     select_deliveries,
     select_execution,
     select_executions,
     select_firings,
 )
-from scheduler_service.persistence.history.series import collect_series
+from scheduler_service.persistence.history.schema import deliveries
 from scheduler_service.persistence.history.shapes import (
     delivery_wire,
     execution_wire,
     firing_wire,
 )
-from scheduler_service.persistence.history.statistics import collect_statistics
-from scheduler_service.persistence.history.stored_records import read_deliveries
+from scheduler_service.persistence.history.statistics import collect_series, collect_statistics
+from scheduler_service.persistence.history.stored_records import (
+    read_deliveries,
+    read_failures,
+    read_last_exchanges,
+)
 from scheduler_service.ports.errors import store_closed
 
 T = TypeVar("T")

@@ -5,8 +5,8 @@ from functools import partial
 
 from scheduler_service.domain.moments import DAY
 from scheduler_service.engine.states import TERMINAL
+from scheduler_service.persistence.history.day_counts import SLOT, SLOT_DAYS
 from scheduler_service.persistence.history.removal import Removed, Trim
-from scheduler_service.persistence.history.slot_counts import SLOT, SLOT_DAYS
 from scheduler_service.persistence.history.writer import HistoryWriter
 
 # Removal under pressure goes on to this part of `max_bytes`, so that the next flush does not reach it again.

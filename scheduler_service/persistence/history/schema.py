@@ -2,7 +2,6 @@
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.history import alert_tables
 from scheduler_service.persistence.services import table as services
 from scheduler_service.persistence.sql.expressions import WHERE, text
 from scheduler_service.persistence.sql.migrations import Migrations
@@ -125,7 +124,7 @@ sa.Index("deliveries_given_up", deliveries.c.given_up_at, sqlite_where=GIVEN_UP,
 
 # What is counted of executions that have ended, by day (UTC, counted from 1970) of the planned moment; with
 # the job '' the sum over all. What the writer adds is cells: each combination of outcome, failure type and
-# the buckets of lateness and duration (`buckets`; in ms the sums). Days that are over become a row of each
+# the buckets of lateness and duration (`day_counts`; in ms the sums). Days that are over become a row of each
 # job.
 statistic_cells = sa.Table(
     "statistic_cells",
@@ -143,7 +142,7 @@ statistic_cells = sa.Table(
     sa.Column("duration_ms", sa.BigInteger, nullable=False),
 )
 
-# `started` counts those with a duration; `figures` is a `day_figures.Figures`, MessagePack.
+# `started` counts those with a duration; `figures` is a `day_statistics.Figures`, MessagePack.
 statistic_days = sa.Table(
     "statistic_days",
     metadata,
@@ -159,7 +158,7 @@ statistic_days = sa.Table(
 
 # What is counted of executions that have ended, by the five minutes (counted from 1970) of the planned
 # moment, over all jobs of a tenant but the scheduler's own. `figure` is the state that they ended in,
-# `lateness` or `duration`; `bucket` is that of `buckets`, 0 for a state. Kept for some days.
+# `lateness` or `duration`; `bucket` is that of `day_counts`, 0 for a state. Kept for some days.
 statistic_slots = sa.Table(
     "statistic_slots",
     metadata,
@@ -170,12 +169,38 @@ statistic_slots = sa.Table(
     sa.Column("executions", sa.BigInteger, nullable=False),
 )
 
+# The alerts that are made of these tables: one line per alert, kind and subject. `waits`: something of it was
+# not said yet.
+alerts = sa.Table(
+    "alerts",
+    metadata,
+    sa.Column("alert", text(64), primary_key=True),
+    sa.Column("kind", text(32), primary_key=True),
+    sa.Column("subject", text(400), primary_key=True),
+    sa.Column("state", text(16), nullable=False),
+    sa.Column("since", sa.BigInteger, nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("unsaid", sa.BigInteger, nullable=False),
+    sa.Column("total", sa.BigInteger, nullable=False),
+    sa.Column("waits", sa.SmallInteger, nullable=False),
+    sa.Column("said_at", sa.BigInteger),
+    sa.Column("payload", sa.LargeBinary, nullable=False),
+)
+sa.Index("alerts_waiting", alerts.c.alert, alerts.c.waits, alerts.c.at)
+
+alert_marks = sa.Table(
+    "alert_marks",
+    metadata,
+    sa.Column("name", text(32), primary_key=True),
+    sa.Column("moment", sa.BigInteger, nullable=False),
+)
+
 # Services are kept in the same database, so that its migrations are one list.
 MIGRATIONS = Migrations(
     subject="the history",
     scripts="scheduler_service.persistence.history:migrations",
     head="0006",
     version_table="history_version",
-    metadata=(metadata, services.metadata, alert_tables.metadata),
+    metadata=(metadata, services.metadata),
     lock=1_347_767_876,
 )

@@ -1,7 +1,8 @@
-"""The figures of `/stats` from the history: outcomes and lateness over the last hour."""
+"""Executions over time, for figures and charts (SPEC section 10): the last hour by minutes, and series."""
 
 import itertools
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -9,9 +10,18 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
 from scheduler_service.domain.moments import HOUR, MINUTE, rfc3339
-from scheduler_service.persistence.history.queries import Wire
-from scheduler_service.persistence.history.schema import NOT_SUCCEEDED, executions
-from scheduler_service.persistence.sql.expressions import JsonLists
+from scheduler_service.persistence.history.counts import MOST_EXAMINED, select_examined
+from scheduler_service.persistence.history.day_counts import (
+    DURATION,
+    LATENESS,
+    SLOT,
+    bucket_of,
+    middle_of,
+    percentile,
+)
+from scheduler_service.persistence.history.queries import ExecutionQuery, SeriesQuery, Wire, read_lists
+from scheduler_service.persistence.history.schema import NOT_SUCCEEDED, executions, statistic_slots
+from scheduler_service.persistence.sql.expressions import Unindexed
 
 WINDOW = HOUR
 # Lateness is that of the newest executions: a sample that does not grow with the load.
@@ -56,7 +66,7 @@ def _count(connection: sa.Connection, tenant: str, now: int, without: frozenset[
     minutes = [
         Minute(start, total - apart[start], Counter()) for start, total in zip(starts, totals, strict=True)
     ]
-    for place, state, number in _read(connection, _select_others(tenant, starts, without)):
+    for place, state, number in read_lists(connection, _select_others(tenant, starts, without)):
         minutes[place].others[state] += number
     return minutes
 
@@ -84,19 +94,12 @@ def _select_others(tenant: str, minutes: range, without: frozenset[str]) -> sa.S
     table = executions.c
     place = ((table.created_at - minutes[0]) // MINUTE).label("place")
     key = (place, table.state)
-    found = (
+    return (
         sa.select(*key, sa.func.count().label("number"))
         .where(table.tenant == tenant, NOT_SUCCEEDED, table.job_id.not_in(without))
         .where(table.created_at.between(minutes[0], minutes[-1] + MINUTE - 1))
         .group_by(*key)
-        .subquery("found")
     )
-    return sa.select(JsonLists(*found.c))
-
-
-def _read(connection: sa.Connection, selection: sa.Select[Any]) -> Any:
-    """Rows that come as one JSON text: for each row of its own the thread would wait for the interpreter."""
-    return msgspec.json.decode(connection.execute(selection).scalar_one() or "[]")
 
 
 def _minutes(now: int) -> range:
@@ -142,10 +145,8 @@ def _latenesses(
         .limit(SAMPLE)
         .subquery("newest")
     )
-    counted = (
-        sa.select(newest.c.late, sa.func.count().label("number")).group_by(newest.c.late).subquery("counted")
-    )
-    return sorted(_read(connection, sa.select(JsonLists(*counted.c))))
+    counted = sa.select(newest.c.late, sa.func.count().label("number")).group_by(newest.c.late)
+    return sorted(read_lists(connection, counted))
 
 
 def _summarize(found: list[tuple[int, int]]) -> Wire:
@@ -168,3 +169,122 @@ def _minute_wire(minute: Minute) -> Wire:
         "succeeded": minute.succeeded,
         "failed": minute.others[ExecutionState.TERMINATED],
     }
+
+
+LIVE = (
+    ExecutionState.SCHEDULED,
+    ExecutionState.ENQUEUED,
+    ExecutionState.PROCESSING,
+    ExecutionState.FAILED,
+)
+_SHOWN = ("planned_at", "state", "triggered_by", "started_at", "ended_at")
+
+
+class Bucket(msgspec.Struct):
+    """What is counted in a bucket of time; lateness and durations by `buckets`."""
+
+    states: Counter[str] = msgspec.field(default_factory=Counter)
+    lateness: Counter[int] = msgspec.field(default_factory=Counter)
+    duration: Counter[int] = msgspec.field(default_factory=Counter)
+
+    def wire(self, start: int) -> Wire:
+        """The bucket that begins at `start` (wall ms), in wire form."""
+        return {
+            "from": rfc3339(start),
+            "byState": dict(self.states),
+            "latenessMs": _spread(self.lateness, (50, 99)),
+            "durationMs": _spread(self.duration, (50, 95)),
+        }
+
+
+Buckets = dict[int, Bucket]
+
+
+def collect_series(connection: sa.Connection, query: SeriesQuery, without: frozenset[str]) -> Wire:
+    """`buckets`, oldest first, empty ones too; `isCapped` and `examinedFrom`.
+
+    Without any filter the counts by slots are read, and executions that have not ended; else the newest
+    10,000 executions of the span: where there are more, nothing is known of what was planned before
+    `examinedFrom`.
+    """
+    buckets: Buckets = {place: Bucket() for place in range((query.last - query.first) // query.width + 1)}
+    examined_from = None
+    if _is_whole(query.executions):
+        _add_slots(connection, query, buckets)
+        _add_live(connection, query, without, buckets)
+    else:
+        examined_from = _add_executions(connection, query, without, buckets)
+    return {
+        "isCapped": examined_from is not None,
+        "examinedFrom": None if examined_from is None else rfc3339(examined_from),
+        "buckets": [bucket.wire(query.first + place * query.width) for place, bucket in buckets.items()],
+    }
+
+
+def _is_whole(query: ExecutionQuery) -> bool:
+    """Whether all executions of the tenant are asked for."""
+    span = (query.planned_from, query.planned_to)
+    return query == ExecutionQuery(tenant=query.tenant, planned_from=span[0], planned_to=span[1])
+
+
+def _add_slots(connection: sa.Connection, query: SeriesQuery, buckets: Buckets) -> None:
+    table = statistic_slots.c
+    slots = query.width // SLOT
+    place = ((table.slot - query.first // SLOT) // slots).label("place")
+    found = (
+        sa.select(place, table.figure, table.bucket, table.executions)
+        .where(table.slot.between(query.first // SLOT, query.last // SLOT))
+        .where(table.tenant == query.executions.tenant)
+        .subquery("found")
+    )
+    key = (found.c.place, found.c.figure, found.c.bucket)
+    number = sa.cast(sa.func.sum(found.c.executions), sa.BigInteger)
+    grouped = sa.select(*key, number.label("number")).group_by(*key)
+    for at, figure, bucket, count in read_lists(connection, grouped):
+        # Each comes once: to add to what is not there yet takes three times as long.
+        if figure == LATENESS:
+            buckets[at].lateness[bucket] = count
+        elif figure == DURATION:
+            buckets[at].duration[bucket] = count
+        else:
+            buckets[at].states[figure] += count
+
+
+def _add_live(
+    connection: sa.Connection, query: SeriesQuery, without: frozenset[str], buckets: Buckets
+) -> None:
+    """Executions that have not ended: few, and found by the index of states."""
+    table = executions.c
+    found = (
+        sa.select(table.planned_at, table.state)
+        .where(table.tenant == query.executions.tenant, NOT_SUCCEEDED)
+        .where(table.state.in_([state.value for state in LIVE]), table.job_id.not_in(without))
+        .where(Unindexed(table.planned_at).between(query.first, query.last))
+        .limit(MOST_EXAMINED)
+    )
+    for planned_at, state in read_lists(connection, found):
+        buckets[(planned_at - query.first) // query.width].states[state] += 1
+
+
+def _add_executions(
+    connection: sa.Connection, query: SeriesQuery, without: frozenset[str], buckets: Buckets
+) -> int | None:
+    """Adds those that fit; the oldest planned moment that was looked at, if there are more."""
+    wanted = msgspec.structs.replace(query.executions, planned_from=query.first, planned_to=query.last)
+    rows = read_lists(connection, select_examined(wanted, without, columns=_SHOWN))
+    for planned_at, state, trigger, started_at, ended_at, fits in rows:
+        if not fits:
+            continue
+        bucket = buckets[(planned_at - query.first) // query.width]
+        bucket.states[state] += 1
+        if started_at is not None and ended_at is not None:
+            bucket.duration[bucket_of(ended_at - started_at)] += 1
+            if trigger == TriggeredBy.TIMER.value:
+                bucket.lateness[bucket_of(started_at - planned_at)] += 1
+    return min(row[0] for row in rows) if len(rows) > MOST_EXAMINED else None
+
+
+def _spread(counts: Counter[int], percentiles: Iterable[int]) -> Wire:
+    """Percentiles and the largest in ms; None where there is nothing to judge."""
+    found: Wire = {f"p{percent}": percentile(counts, percent) for percent in percentiles}
+    return found | {"max": middle_of(max(counts)) if counts else None}

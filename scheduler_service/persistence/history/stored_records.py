@@ -1,15 +1,16 @@
 """The records of one execution as they are stored, read a few at a time: memory does not grow with them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
 
-from scheduler_service.domain.records import Detail
+from scheduler_service.domain.records import AttemptEnded, Detail, Exchange, StepEnded
+from scheduler_service.persistence.history.queries import select_entry_sizes, select_notification_sizes
 from scheduler_service.persistence.history.schema import deliveries, entries
-from scheduler_service.persistence.history.selections import select_entry_sizes, select_notification_sizes
 
 ROWS = 1_000
 """Rows whose sizes are looked up at once."""
@@ -118,3 +119,88 @@ def _portions(sizes: Sequence[Any]) -> Iterator[list[Any]]:
         total += size
     if portion:
         yield portion
+
+
+Key = tuple[str, int]
+Turn = tuple[str, int, int]
+"""An execution, and the turn of its job in which it got its state."""
+AT_ONCE = 100
+_ENDED = msgspec.msgpack.Decoder(AttemptEnded)
+
+
+def read_failures(connection: sa.Connection, rows: Iterable[Any]) -> dict[Key, AttemptEnded]:
+    """The failed attempt with which each ended, or after which it waits for a retry, as far as kept.
+
+    `rows` have `uid`, `execute_number`, `sequence` and `error`. Only the entries of that turn are read, and
+    only this one record of them is decoded.
+    """
+    keys = [(row.uid, row.execute_number, row.sequence) for row in rows if row.error is not None]
+    found: dict[Key, AttemptEnded] = {}
+    for some in _groups(keys):
+        for row in _read_entries(connection, some):
+            ended = _ended_in(row.payload)
+            if ended is not None and ended.error is not None:
+                found[row.uid, row.execute_number] = ended
+    return found
+
+
+def _read_entries(connection: sa.Connection, turns: Sequence[Turn]) -> sa.CursorResult[Any]:
+    """The values of the table that have something of these turns; each is found by the index.
+
+    Of a list of pairs behind IN, SQLite would look at the whole table; as an expression tree this costs five
+    times the time.
+    """
+    numbers = range(len(turns))
+    places = " OR ".join(
+        f"uid=:u{at} AND execute_number=:n{at} AND last>=:t{at} AND first<=:t{at}" for at in numbers
+    )
+    values = {f"{name}{at}": value for at in numbers for name, value in zip("unt", turns[at], strict=True)}
+    wanted = f"SELECT uid, execute_number, payload FROM entries WHERE {places} ORDER BY last"  # noqa: S608
+    return connection.execute(sa.text(wanted), values)
+
+
+def _ended_in(payload: bytes) -> AttemptEnded | None:
+    """The last end of an attempt in one value of the table."""
+    ended = [stored for stored in split(payload) if stored.is_a(AttemptEnded)]
+    return _ENDED.decode(max(ended, key=lambda stored: stored.place).raw) if ended else None
+
+
+def _groups(keys: Sequence[Turn]) -> Iterable[Sequence[Turn]]:
+    return (keys[start : start + AT_ONCE] for start in range(0, len(keys), AT_ONCE))
+
+
+def read_last_exchanges(connection: sa.Connection, uid: str, execute_number: int) -> dict[int, Exchange]:
+    """By step what the last attempt sent, and before its first what it kept of earlier ones (`retryFrom`).
+
+    Reads no further back than that needs.
+    """
+    found: dict[int, Exchange] = {}
+    for _, sent in groupby(_steps_newest_first(connection, uid, execute_number), key=_attempt_of):
+        _add_attempt(found, sent)
+        if 0 in found:
+            break
+    return found
+
+
+def _add_attempt(found: dict[int, Exchange], sent: Iterable[StepEnded]) -> None:
+    """Of an attempt that is earlier than those in `found`, the steps before the first of theirs."""
+    first = min(found, default=None)
+    for step in sent:
+        if first is None or step.index < first:
+            found.setdefault(step.index, step.exchange)
+
+
+def _steps_newest_first(connection: sa.Connection, uid: str, execute_number: int) -> Iterator[StepEnded]:
+    """Each step as a whole. A copy of one that came before, written twice after a crash, is passed over."""
+    before: Place | None = None
+    for stored in read_newest_first(connection, uid, execute_number):
+        if not stored.is_a(StepEnded) or (before is not None and stored.place >= before):
+            continue
+        before = stored.place
+        step = stored.decode()
+        if isinstance(step, StepEnded) and step.part is None:
+            yield step
+
+
+def _attempt_of(step: StepEnded) -> int:
+    return step.request_counts

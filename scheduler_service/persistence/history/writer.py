@@ -12,12 +12,10 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from scheduler_service.pacing.short_turns import short_turns
-from scheduler_service.persistence.history.buffer import Load
+from scheduler_service.persistence.history.buffer import Load, save_good_rows
 from scheduler_service.persistence.history.coalesce import Rows, coalesce
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.history.day_folding import DayFolding
-from scheduler_service.persistence.history.pace import BUSY_BATCHES, flush_interval_after
-from scheduler_service.persistence.history.poison_rows import save_good_rows
+from scheduler_service.persistence.history.day_statistics import DayFolding
 from scheduler_service.persistence.history.removal import Removal, mark_dropped
 from scheduler_service.persistence.history.statements import (
     Repetition,
@@ -37,6 +35,10 @@ Work = Callable[[sa.Connection], T]
 
 HISTORY = "history"
 FLUSH_INTERVAL_SECONDS = 0.1
+# A load of BUSY_BATCHES, and the one after it, is gathered BUSY_INTERVALS times longer: more of what begins
+# and ends an execution becomes one row, and the event loop has the interpreter to itself meanwhile.
+BUSY_BATCHES = 200
+BUSY_INTERVALS = 4
 PAUSES_SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0)
 # Of these pauses, what remains where a reader asks meanwhile.
 SHORTEST_PAUSE_SECONDS = 1.0
@@ -46,6 +48,11 @@ BEHIND_BYTES = 12 << 20
 """In memory they take twice as much; it is about what the thread writes in two seconds."""
 # So often a close tries to write before it leaves the rest to the store's `unwritten`.
 CLOSING_TRIES = 2
+
+
+def flush_interval_after(batches: int, seconds: float) -> float:
+    """For how many seconds a load is gathered after one of `batches`; `seconds` where there was little."""
+    return seconds if batches < BUSY_BATCHES else seconds * BUSY_INTERVALS
 
 
 class HistoryWriter:

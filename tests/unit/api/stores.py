@@ -9,8 +9,7 @@ from scheduler_service.domain.moments import DAY, Now, rfc3339
 from scheduler_service.domain.records import Exchange, ExecutionRecord, FiringRecord, Record, StepEnded
 from scheduler_service.persistence.common.pagination import CursorError, cut_page, read_position, value_of
 from scheduler_service.persistence.history.answer_room import AnswerRoom
-from scheduler_service.persistence.history.day_figures import Figures
-from scheduler_service.persistence.history.day_reads import DayQuery
+from scheduler_service.persistence.history.day_statistics import DayQuery, Figures
 from scheduler_service.persistence.history.in_full import NewestExecutions
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from scheduler_service.domain.moments import DAY
-from scheduler_service.persistence.history.day_reads import DayQuery
+from scheduler_service.persistence.history.day_statistics import DayQuery
 from scheduler_service.ports.history import Batch
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.samples import START, batch, execution

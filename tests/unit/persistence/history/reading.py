@@ -1,5 +1,6 @@
 """Executions in the history, and their pages."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from scheduler_service.domain.execution import FailureType
@@ -64,3 +65,13 @@ async def count(room: Room, table: str) -> int:
     return await room.writer.perform(
         lambda connection: connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one()
     )
+
+
+def plans(room: Room, statements: Iterable[tuple[str, Any]], table: str) -> list[list[str]]:
+    """How each of these statements that reads a table of SQLite reads it."""
+    asked = [one for one in statements if f"FROM {table}" in one[0]]
+    with room.database.reading() as connection:
+        return [
+            [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", values)]
+            for text, values in asked
+        ]

@@ -116,12 +116,6 @@ def test_notifications_share_the_room() -> None:
     assert room.notifications == 3
 
 
-def test_records_are_counted() -> None:
-    """Beyond the last there is none."""
-    room = AnswerRoom(records=2)
-    assert [room.take_record() for _ in range(3)] == [True, True, False]
-
-
 def test_parameters_need_room_too() -> None:
     """Those of a child may be large."""
     room = AnswerRoom(bodies_bytes=200)

@@ -54,27 +54,6 @@ def test_a_load_weighs_what_is_durable_too() -> None:
     assert [one.sequence for one in load.confirmed] == [1]
 
 
-def test_what_has_begun_is_left_for_one_load() -> None:
-    """With its weight, to be confirmed then; not where it ends in the same load, and not for a second one."""
-    load = Load()
-    for sequence, record in enumerate(
-        (execution(1), execution(2), execution(1, "succeeded", ended_at=START), execution(3)), start=1
-    ):
-        load.add(batch(sequence, record), durable=sequence != 4, limit=1_000_000)
-    left = load.carry_over_open()
-    assert [one.sequence for one in load.batches] == [1, 3]
-    assert [one.sequence for one in load.confirmed] == [1, 3]
-    assert [one.sequence for one in left.batches] == [2, 4]
-    assert [one.sequence for one in left.confirmed] == [2]
-    assert (load.weight, left.weight) == (2 * (RECORD_BYTES + 2), 2 * (RECORD_BYTES + 2))
-    assert (load.complete_to, left.complete_to, left.ticket) == (0, 4, 4)
-    left.add(batch(5, execution(4)), durable=True, limit=1_000_000)
-    last = left.carry_over_open()
-    assert [one.sequence for one in left.batches] == [2, 4]
-    assert [one.sequence for one in last.batches] == [5]
-    assert (left.complete_to, last.complete_to) == (4, 5)
-
-
 def test_nothing_is_left_where_detail_was_dropped() -> None:
     """The mark at an execution is written with its row."""
     load = Load()
@@ -83,14 +62,3 @@ def test_nothing_is_left_where_detail_was_dropped() -> None:
     left = load.carry_over_open()
     assert left.batches == []
     assert load.complete_to == load.ticket == left.ticket == 2
-
-
-def test_a_load_after_a_whole_one_is_complete_to_it() -> None:
-    """What it carries over was appended later."""
-    load = Load()
-    load.add(batch(1, execution(1)), durable=True, limit=1_000_000)
-    following = load.carry_over_nothing()
-    assert (load.complete_to, following.batches, following.ticket) == (1, [], 1)
-    following.add(batch(2, execution(2)), durable=True, limit=1_000_000)
-    assert [one.sequence for one in following.carry_over_open().batches] == [2]
-    assert following.complete_to == 1

@@ -1,10 +1,13 @@
 """Records of many turns become the fewest rows."""
 
+import sys
+import threading
+
 import pytest
 
 from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.records import DeliveryRecord, DeliveryTry, FiringRecord
-from scheduler_service.persistence.history.coalesce import coalesce
+from scheduler_service.persistence.history.coalesce import PIECE, coalesce, with_breaks
 from scheduler_service.persistence.history.queries import DeliveryQuery, FiringQuery
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.samples import START, attempt, batch, execution
@@ -19,12 +22,6 @@ def test_a_short_execution_is_one_row_of_each_table() -> None:
     assert len(rows.executions) == len(rows.entries) == 1
     assert "succeeded" in rows.executions[0]
     assert rows.entries[0][2:4] == (2, 3)
-
-
-def test_merging_takes_the_highest_sequence_whatever_the_order() -> None:
-    """The execution's record with the highest sequence counts."""
-    rows = coalesce([batch(5, execution(state="succeeded")), batch(4, execution(state="processing"))])
-    assert rows.executions[0][6] == "succeeded"
 
 
 async def test_a_run_of_missed_firings_gets_its_count_later(room: Room) -> None:
@@ -57,3 +54,32 @@ async def test_the_delivery_with_more_tries_wins(room: Room) -> None:
     (item,) = (await room.reads.deliveries(DeliveryQuery(tenant="default"))).items
     assert item["state"] == "dismissed"
     assert len(item["attempts"]) == 4  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("count", [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE])
+def test_every_item_comes_once_and_in_order(count: int) -> None:
+    """Whatever their number."""
+    assert list(with_breaks(range(count))) == list(range(count))
+
+
+def test_other_threads_run_in_between() -> None:
+    """One that waits for the first item runs in a break: nothing else takes the interpreter here."""
+    went_on, has_run = threading.Event(), threading.Event()
+    usual = sys.getswitchinterval()
+
+    def run() -> None:
+        went_on.wait()
+        has_run.set()
+
+    other = threading.Thread(target=run)
+    other.start()
+    sys.setswitchinterval(60)
+    try:
+        for number in with_breaks(range(10_000 * PIECE)):
+            went_on.set()
+            if number % PIECE == 0 and has_run.is_set():
+                break
+    finally:
+        sys.setswitchinterval(usual)
+    other.join()
+    assert 0 < number < 9_999 * PIECE

@@ -1,12 +1,16 @@
 """What the writer counts: each execution once, on its day, whatever is repeated."""
 
 import asyncio
+from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler_service.domain.execution import FailureType, TriggeredBy
 from scheduler_service.domain.moments import DAY
-from scheduler_service.persistence.history.day_reads import write_day
+from scheduler_service.persistence.history.day_counts import bucket_of, least_in, middle_of, percentile
+from scheduler_service.persistence.history.day_statistics import write_day
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence.history.conftest import Room
@@ -15,6 +19,40 @@ from tests.unit.persistence.history.reading import write
 from tests.unit.persistence.history.samples import START, batch, execution
 
 pytestmark = pytest.mark.anyio
+DURATIONS = st.integers(0, 2**45)
+
+
+@given(DURATIONS)
+def test_a_duration_lies_in_its_bucket(milliseconds: int) -> None:
+    """From its least one to that of the next one."""
+    bucket = bucket_of(milliseconds)
+    assert least_in(bucket) <= milliseconds < least_in(bucket + 1)
+
+
+@given(DURATIONS)
+def test_the_middle_is_wrong_by_an_eighth_at_most(milliseconds: int) -> None:
+    """The error that docs/api.md states."""
+    assert abs(middle_of(bucket_of(milliseconds)) - milliseconds) * 8 <= milliseconds
+
+
+def test_the_buckets_are_these_for_ever() -> None:
+    """They are on disk: whoever changes them changes what old days say."""
+    begins = [least_in(bucket) for bucket in range(18)]
+    assert begins == [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40]
+    assert (bucket_of(86_400_000), bucket_of(-5)) == (101, 0)
+
+
+@given(st.lists(DURATIONS, min_size=1), st.integers(1, 100))
+def test_a_percentile_is_the_nearest_rank_in_its_bucket(found: list[int], percent: int) -> None:
+    """As one that is taken of the durations themselves, but for the width of a bucket."""
+    exact = sorted(found)[-(-len(found) * percent // 100) - 1]
+    told = percentile(Counter(map(bucket_of, found)), percent)
+    assert told == middle_of(bucket_of(exact))
+
+
+def test_of_nothing_there_is_no_percentile() -> None:
+    """None, not a zero."""
+    assert percentile({}, 50) is None
 
 
 async def test_an_execution_is_counted_when_it_ends(room: Room) -> None:

@@ -1,26 +1,163 @@
-"""One execution in full, bounded; the newest executions of several jobs (SPEC section 10)."""
+"""One execution in full, as far as an answer goes; the newest of several jobs (SPEC section 10)."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from scheduler_service.domain.records import AttemptStarted, DeliveryRecord, FeedbackSeen
+from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.records import (
+    AttemptEnded,
+    AttemptStarted,
+    DeliveryRecord,
+    Detail,
+    FeedbackSeen,
+    Record,
+    StepEnded,
+)
 from scheduler_service.persistence.history.answer_room import (
     BODIES_BYTES,
     MOST_NOTIFICATIONS,
     MOST_RECORDS,
     AnswerRoom,
 )
-from scheduler_service.persistence.history.shown_records import OLDEST_RECORDS
+from scheduler_service.persistence.history.in_full import (
+    OLDEST_RECORDS,
+    ShownRecords,
+    read_shown,
+    read_shown_attempt,
+)
+from scheduler_service.persistence.history.statements import ENTRIES
 from tests.unit.persistence.history.conftest import Room
-from tests.unit.persistence.history.reading import write
+from tests.unit.persistence.history.reading import write, write_one_of_everything
 from tests.unit.persistence.history.samples import START, attempt, batch, exchange, execution
 
 pytestmark = pytest.mark.anyio
 
 
-def feedback(number: int, body: bytes = b"{}", *, execute_number: int = 1) -> FeedbackSeen:
-    return FeedbackSeen(execute_number, 1, START + number, body)
+async def test_one_execution_has_every_member(room: Room) -> None:
+    """SPEC section 10: attempts with steps, checks and feedback, notifications with attempts."""
+    await write_one_of_everything(room)
+    found: Any = await room.reads.execution("default", "u1-1")
+    assert found["state"] == "terminated"
+    (one,) = found["attempts"]
+    assert {name: one[name] for name in ("requestCounts", "startedAt", "endedAt", "error", "retryInMs")} == {
+        "requestCounts": 7,
+        "startedAt": rfc3339(START + 1_010),
+        "endedAt": rfc3339(START + 1_600),
+        "error": "500",
+        "retryInMs": 2_000,
+    }
+    first, second = one["steps"]
+    assert first == {
+        "index": 0,
+        "part": None,
+        "instance": None,
+        "respEnvName": "first",
+        "method": "POST",
+        "url": "http://127.0.0.1/work",
+        "status": 200,
+        "fault": None,
+        "error": None,
+        "sentAt": rfc3339(START + 20),
+        "endedAt": rfc3339(START + 1_100),
+        "durationMs": 7,
+        "request": {"headers": {"X-One": "1", "X-Two": "a, b"}, "body": '{"n":1}', "truncated": False},
+        "response": {
+            "headers": {"Content-Type": "application/json"},
+            "body": '{"ok":true}',
+            "truncated": False,
+        },
+    }
+    assert (second["status"], second["fault"], second["error"], second["response"]) == (
+        None,
+        "refused",
+        "500",
+        None,
+    )
+    (check,) = one["checks"]
+    assert (check["serial"], check["status"], check["progress"], check["httpStatus"]) == (1, "", "1/2", 200)
+    assert check["progressFraction"] == 0.5
+    assert one["feedback"] == [
+        {
+            "at": rfc3339(START + 1_400),
+            "stale": True,
+            "part": None,
+            "truncated": False,
+            "progress": "30%",
+            "progressFraction": 0.3,
+            "body": {"status": "failed", "progress": "30%"},
+        }
+    ]
+    (notification,) = found["notifications"]
+    assert {name: notification[name] for name in ("name", "event", "url", "state")} == {
+        "name": "ops",
+        "event": "finalFailed",
+        "url": "http://127.0.0.1/n",
+        "state": "failed",
+    }
+    assert notification["attempts"] == [
+        {"at": rfc3339(START + 1_800), "status": None, "fault": "timeout", "durationMs": 50},
+        {"at": rfc3339(START + 9_000), "status": 500, "fault": None, "durationMs": 0},
+    ]
+
+
+async def test_a_body_that_is_no_text_is_shown_as_hex(room: Room) -> None:
+    """Bytes that are no UTF-8 keep their values."""
+    step = StepEnded(1, 1, 0, START, exchange(response_body=b"\xff\x00"))
+    await write(room, batch(1, execution(), step))
+    found: Any = await room.reads.execution("default", "u1-1")
+    response = found["attempts"][0]["steps"][0]["response"]
+    assert (response["body"], response["encoding"]) == ("ff00", "hex")
+
+
+async def test_parts_are_listed_by_their_index(room: Room) -> None:
+    """Whoever ended first; the step as a whole follows them, then the next step (SPEC sections 10, 13)."""
+    ended = [(0, 2), (0, 0), (0, 1), (0, None), (1, 1), (1, 0), (1, None)]
+    steps = [StepEnded(1, 1, index, START, exchange(), part=part) for index, part in ended]
+    await write(room, batch(1, execution(), *steps))
+    found: Any = await room.reads.execution("default", "u1-1")
+    listed = [(step["index"], step["part"]) for step in found["attempts"][0]["steps"]]
+    assert listed == [(0, 0), (0, 1), (0, 2), (0, None), (1, 0), (1, 1), (1, None)]
+
+
+async def test_a_failed_part_shows_what_it_gave(room: Room) -> None:
+    """No status, but a response: the data of its completion (SPEC sections 10, 13)."""
+    failed = exchange(status=None, fault="full", response_body=b'{"left":0}')
+    await write(room, batch(1, execution(), StepEnded(1, 1, 0, START, failed, error="disk")))
+    found: Any = await room.reads.execution("default", "u1-1")
+    (step,) = found["attempts"][0]["steps"]
+    assert (step["status"], step["fault"], step["response"]["body"]) == (None, "full", '{"left":0}')
+
+
+@pytest.mark.parametrize(
+    ("attempts", "expected"),
+    [
+        ([{0: 200, 1: 500}, {0: 201}], {0: 201}),
+        ([{0: 200, 1: 500}, {1: 201, 2: 500}, {2: 202}], {0: 200, 1: 201, 2: 202}),
+        ([{0: 200, 1: 201, 2: 500}, {0: 202, 1: 500}, {1: 203}], {0: 202, 1: 203}),
+        ([], {}),
+    ],
+)
+async def test_the_last_attempt_has_what_it_kept_of_earlier_ones(
+    room: Room, attempts: list[dict[int, int]], expected: dict[int, int]
+) -> None:
+    """With `retryFrom: step` it begins later; a step that it did not reach is not its own
+    (SPEC sections 6, 10)."""
+    steps = [
+        StepEnded(1, counts, index, START + counts, exchange(status=status))
+        for counts, sent in enumerate(attempts, 1)
+        for index, status in sent.items()
+    ]
+    await write(room, batch(1, execution(), *steps))
+    found = await room.reads.exchanges("default", "u1-1")
+    assert found is not None
+    assert {index: one.status for index, one in found.items()} == expected
+
+
+def feedback(number: int, body: bytes = b"{}", *, of: int = 1) -> FeedbackSeen:
+    """Of the attempt `of`."""
+    return FeedbackSeen(1, of, START + number, body)
 
 
 async def test_of_an_execution_that_polls_for_days_the_newest_are_shown(file_room: Room) -> None:
@@ -143,3 +280,98 @@ async def test_children_are_counted(room: Room) -> None:
     assert ([one["jobId"] for one in found.items], found.count) == (["j0", "j1"], 3)
     found = await room.reads.children_latest("default", ["a", "z"], room=AnswerRoom(), limit=0)
     assert (found.items, found.count) == ([], 2)
+
+
+def read(room: Room, space: AnswerRoom, request_counts: int | None = None) -> ShownRecords:
+    with room.database.reading() as connection:
+        if request_counts is None:
+            return read_shown(connection, "u1", 1, space)
+        return read_shown_attempt(connection, "u1", 1, space, request_counts)
+
+
+def moments(records: Iterable[Detail]) -> list[int]:
+    return [record.at - START for record in records]
+
+
+async def fill(room: Room, count: int) -> None:
+    """So many records, of which the first begins the attempt; two turns share a row."""
+    records: list[Record] = [AttemptStarted(1, 1, START), *map(feedback, range(1, count))]
+    await write(room, *(batch(number, record) for number, record in enumerate(records, 1)))
+
+
+async def test_the_newest_and_the_oldest_are_shown(file_room: Room) -> None:
+    """Those between are left out."""
+    await fill(file_room, OLDEST_RECORDS + 30)
+    space = AnswerRoom(records=20)
+    shown = moments(read(file_room, space).records)
+    assert shown == [*range(OLDEST_RECORDS), *range(OLDEST_RECORDS + 10, OLDEST_RECORDS + 30)]
+    assert space.has_left_out()
+
+
+async def test_where_the_oldest_reach_to_the_newest_nothing_is_missing(room: Room) -> None:
+    """The answer has all."""
+    await fill(room, 40)
+    space = AnswerRoom(records=20)
+    assert moments(read(room, space).records) == [*range(40)]
+    assert not space.has_left_out()
+
+
+async def test_what_was_written_twice_counts_once(room: Room) -> None:
+    """After a crash the writer may write turns again, in rows with others."""
+    await write(room, batch(1, feedback(1)), batch(2, feedback(2)))
+    await write(room, batch(2, feedback(2)), batch(3, feedback(3)))
+    space = AnswerRoom(records=3)
+    assert moments(read(room, space).records) == [1, 2, 3]
+    assert not space.has_left_out()
+    assert not space.take_record()
+
+
+async def test_the_end_of_an_early_attempt_is_not_the_last_one(room: Room) -> None:
+    """Where the records between are left out, how the last one ended may be unknown."""
+    first = AttemptEnded(1, 1, START, "500", message="of the first")
+    await write(room, batch(1, first), *(batch(number, feedback(number, of=2)) for number in range(2, 600)))
+    assert read(room, AnswerRoom(records=20)).ended is None
+    assert read(room, AnswerRoom()).ended == first
+
+
+async def test_one_attempt_alone(room: Room) -> None:
+    """Its records, also those that came late; of the others the last end alone, which says why it failed."""
+    await write(room, *(batch(number, *attempt(1, number, error="500")) for number in (1, 2, 3)))
+    await write(room, batch(4, feedback(9, of=2)), batch(5, execution()))
+    space = AnswerRoom()
+    found = read(room, space, 2)
+    assert [type(record).__name__ for record in found.records] == [
+        "AttemptStarted",
+        "StepEnded",
+        "AttemptEnded",
+        "FeedbackSeen",
+    ]
+    assert {record.request_counts for record in found.records} == {2}
+    assert found.ended is not None
+    assert found.ended.request_counts == 3
+    assert not space.has_left_out()
+
+
+@pytest.mark.parametrize("request_counts", [0, 3, 9])
+async def test_an_attempt_that_is_not_there_has_no_records(room: Room, request_counts: int) -> None:
+    """Whether others are before or after it."""
+    await write(room, *(batch(number, *attempt(1, number)) for number in (2, 4)))
+    assert read(room, AnswerRoom(), request_counts).records == []
+
+
+async def test_of_one_attempt_the_newest_and_the_oldest_are_shown(file_room: Room) -> None:
+    """As of an execution."""
+    await fill(file_room, OLDEST_RECORDS + 30)
+    space = AnswerRoom(records=20)
+    shown = moments(read(file_room, space, 1).records)
+    assert shown == [*range(OLDEST_RECORDS), *range(OLDEST_RECORDS + 10, OLDEST_RECORDS + 30)]
+    assert space.has_left_out()
+
+
+async def test_an_attempt_is_read_no_further_than_its_start(room: Room) -> None:
+    """Earlier records are of earlier attempts: one that cannot be read does no harm."""
+    await write(room, batch(3, *attempt(1, 3)))
+    with room.database.writing() as connection:
+        row = ("u1", 1, 1, 1, bytearray(b"no"))
+        room.database.dialect.insert_many(connection, ENTRIES, [row])
+    assert len(read(room, AnswerRoom(), 3).records) == 3

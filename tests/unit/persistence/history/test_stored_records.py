@@ -2,17 +2,19 @@
 
 import pytest
 
-from scheduler_service.domain.records import AttemptStarted, DeliveryRecord, FeedbackSeen, Noted
+from scheduler_service.domain.records import DeliveryRecord, FeedbackSeen, Noted, StepEnded
+from scheduler_service.persistence.history.answer_room import BODIES_BYTES
 from scheduler_service.persistence.history.stored_records import (
     PORTION_BYTES,
     ROWS,
+    read_last_exchanges,
     read_newest_first,
     read_notifications,
     read_oldest_first,
 )
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import write
-from tests.unit.persistence.history.samples import START, batch, execution
+from tests.unit.persistence.history.samples import START, batch, exchange, execution
 
 pytestmark = pytest.mark.anyio
 
@@ -31,14 +33,6 @@ async def test_records_are_read_from_either_end(room: Room) -> None:
         oldest = [stored.decode() for stored in read_oldest_first(connection, "u1", 1)]
     assert [one.text for one in oldest if isinstance(one, Noted)] == list("abcde")
     assert newest == oldest[::-1]
-
-
-async def test_a_kind_is_known_before_it_is_decoded(room: Room) -> None:
-    """By its tag."""
-    await write(room, batch(1, execution(), AttemptStarted(1, 1, START), note("AttemptStarted")))
-    with room.database.reading() as connection:
-        stored = list(read_oldest_first(connection, "u1", 1))
-    assert [one.is_a(AttemptStarted) for one in stored] == [True, False]
 
 
 async def test_many_rows_are_read_in_portions(file_room: Room) -> None:
@@ -70,3 +64,36 @@ async def test_notifications_are_read_newest_first(room: Room) -> None:
         odd = [row.delivery_id for row in read_notifications(connection, "u1", 1, most=3, request_counts=1)]
     assert found == [f"d{number}" for number in range(150, 50, -1)]
     assert odd == ["d149", "d147", "d145"]
+
+
+def step(request_counts: int, index: int, body: bytes, part: int | None = None) -> StepEnded:
+    return StepEnded(1, request_counts, index, START, exchange(response_body=body), part=part)
+
+
+async def responses(room: Room) -> dict[int, bytes | None]:
+    with room.database.reading() as connection:
+        found = read_last_exchanges(connection, "u1", 1)
+    return {index: one.response_body for index, one in found.items()}
+
+
+async def test_bodies_are_whole_however_much_came_after_them(file_room: Room) -> None:
+    """No bound of an answer holds here: a replay needs exactly what was answered."""
+    large = b"x" * (BODIES_BYTES // 2)
+    steps = [step(1, index, large) for index in range(3)]
+    await write(file_room, batch(1, execution(), *steps))
+    later = [batch(number, FeedbackSeen(1, 1, START, b"{}")) for number in range(2, 5_700)]
+    await write(file_room, *later)
+    assert await responses(file_room) == dict.fromkeys(range(3), large)
+
+
+async def test_parts_are_no_steps(room: Room) -> None:
+    """The step as a whole has the response that later steps see."""
+    await write(room, batch(1, execution(), step(1, 0, b"part", part=0), step(1, 0, b"whole")))
+    assert await responses(room) == {0: b"whole"}
+
+
+async def test_a_copy_of_an_earlier_attempt_is_not_the_last_one(room: Room) -> None:
+    """Turns that were written twice after a crash lie in rows with later ones."""
+    await write(room, batch(1, step(1, 0, b"a")), batch(2, step(1, 1, b"b")))
+    await write(room, batch(2, step(1, 1, b"b")), batch(3, step(2, 0, b"c")))
+    assert await responses(room) == {0: b"c"}

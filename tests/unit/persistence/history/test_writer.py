@@ -10,9 +10,14 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler_service.domain.records import AttemptStarted, DeliveryRecord, Noted
-from scheduler_service.persistence.history.pace import BUSY_BATCHES, flush_interval_after
 from scheduler_service.persistence.history.queries import ExecutionQuery
-from scheduler_service.persistence.history.writer import BEHIND_BYTES, FLUSH_INTERVAL_SECONDS, FULL_BATCHES
+from scheduler_service.persistence.history.writer import (
+    BEHIND_BYTES,
+    BUSY_BATCHES,
+    FLUSH_INTERVAL_SECONDS,
+    FULL_BATCHES,
+    flush_interval_after,
+)
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import count
@@ -124,14 +129,6 @@ async def test_a_batch_is_visible_after_flush_and_confirmed(room: Room) -> None:
     assert room.confirmed == [("u1", 1)]
 
 
-async def test_a_flush_of_nothing_returns(room: Room) -> None:
-    """`flush` has nothing to wait for before the first batch and after the last one."""
-    await room.writer.flush()
-    room.writer.append(batch(1, execution()), durable=True)
-    await room.writer.flush()
-    await room.writer.flush()
-
-
 async def test_readers_at_the_same_time_share_one_write(tmp_path: object) -> None:
     """A flush is not a write: those who ask together wait for the same one, and one of nothing for none."""
     commits = Commits()
@@ -225,13 +222,6 @@ async def test_a_close_writes_what_was_left(tmp_path: object) -> None:
     await room.writer.close()
     assert len(room.confirmed) == FULL_BATCHES + 1
     await room.close()
-
-
-async def test_who_waits_for_the_load_gets_all_of_it(room: Room) -> None:
-    """A flush leaves nothing for later."""
-    append_load(room)
-    await room.writer.flush()
-    assert len(room.confirmed) == BUSY_BATCHES + 1
 
 
 async def test_a_later_batch_updates_and_an_earlier_one_does_not(room: Room) -> None:

@@ -1,19 +1,21 @@
-"""How many executions there are by state and by error (SPEC section 10)."""
+"""How many executions and notifications there are, and the latest of many jobs (SPEC section 10)."""
 
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from scheduler_service.domain.execution import ExecutionState, FailureType, TriggeredBy
+from scheduler_service.domain.execution import DeliveryState, ExecutionState, FailureType, TriggeredBy
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.persistence.history.examination import FEW_JOBS, MOST_EXAMINED
-from scheduler_service.persistence.history.queries import ExecutionQuery
+from scheduler_service.domain.records import DeliveryRecord
+from scheduler_service.persistence.history.counts import FEW_JOBS, MOST_EXAMINED
+from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.schema import executions
 from scheduler_service.persistence.history.statements import EXECUTIONS
+from tests.unit.persistence.hearing import heard
 from tests.unit.persistence.history.conftest import Room
-from tests.unit.persistence.history.reading import write
+from tests.unit.persistence.history.reading import plans, write
 from tests.unit.persistence.history.samples import START, batch, execution
 
 pytestmark = pytest.mark.anyio
@@ -141,27 +143,111 @@ async def test_no_count_reads_a_table_from_end_to_end(file_room: Room) -> None:
     """Neither of all jobs nor of one: indexes lead to the newest, and the look ends there."""
     await fill(file_room, 500)
     for filters in ({}, {"job_id": "job"}, {"error": "500", "planned_from": START}):
-        plans = await explain(file_room, filters)
-        assert len(plans) == (1 if "error" in filters else 2)
-        for plan in plans:
+        with heard(file_room.database.dialect.engine) as statements:
+            await counts(file_room, **filters)
+        found = plans(file_room, statements, "executions")
+        assert len(found) == (1 if "error" in filters else 2)
+        for plan in found:
             assert [step for step in plan if "executions USING INDEX" in step], plan
             assert not [step for step in plan if step.startswith("SCAN executions")], plan
 
 
-async def explain(room: Room, filters: Any) -> list[list[str]]:
-    """How each statement of a count reads the tables."""
-    heard: list[tuple[str, Any]] = []
+def delivery(number: int, state: str, event: str = "succeed") -> DeliveryRecord:
+    return DeliveryRecord(f"d{number}", 1, 1, event, "http://127.0.0.1/n", state, created_at=START + number)
 
-    def hear(_: object, __: object, statement: str, values: Any, *___: object) -> None:
-        heard.append((statement, values))
 
-    engine = room.database.dialect.engine
-    sa.event.listen(engine, "before_cursor_execute", hear)
-    await counts(room, **filters)
-    sa.event.remove(engine, "before_cursor_execute", hear)
-    asked = [one for one in heard if "FROM executions" in one[0]]
-    with room.database.reading() as connection:
-        return [
-            [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)]
-            for statement, values in asked
-        ]
+async def delivery_counts(room: Room, *, tenant: str = "default", **filters: Any) -> Any:
+    return await room.reads.delivery_counts(DeliveryQuery(tenant=tenant, **filters))
+
+
+async def test_deliveries_are_counted_by_state(room: Room) -> None:
+    """Each state has its number, with the filters of the list; those of another tenant are not counted."""
+    await write(
+        room,
+        batch(0, delivery(1, "delivered"), delivery(2, "outbox"), delivery(3, "pending")),
+        batch(0, delivery(4, "failed", "finalFailed"), uid="u2", job_id="other"),
+        batch(0, delivery(5, "outbox"), uid="u3", job_id="far", tenant="far"),
+    )
+    found = await delivery_counts(room)
+    assert found["total"] == {"value": 4, "isCapped": False}
+    assert list(found["byState"]) == [state.value for state in DeliveryState]
+    assert states(found) == {"delivered": 1, "outbox": 1, "pending": 1, "failed": 1}
+    assert states(await delivery_counts(room, job_id="other")) == {"failed": 1}
+    assert states(await delivery_counts(room, event="succeed")) == {"delivered": 1, "outbox": 1, "pending": 1}
+    assert states(await delivery_counts(room, state="outbox")) == {"outbox": 1}
+    assert states(await delivery_counts(room, tenant="far")) == {"outbox": 1}
+    assert (await delivery_counts(room, tenant="nobody"))["total"]["value"] == 0
+
+
+async def test_one_that_was_delivered_after_all_is_counted_once(room: Room) -> None:
+    """It was in the outbox before, and both looks meet it."""
+    await write(room, batch(0, delivery(1, "outbox")), batch(1, delivery(1, "delivered")))
+    assert states(await delivery_counts(room)) == {"delivered": 1}
+
+
+async def test_the_outbox_is_found_however_many_were_delivered(room: Room) -> None:
+    """So many are looked at; more are said."""
+    await write(room, batch(0, delivery(0, "outbox")))
+    await write(room, batch(1, *(delivery(one, "delivered") for one in range(1, MOST_EXAMINED + 2))))
+    found = await delivery_counts(room)
+    assert found["total"] == {"value": MOST_EXAMINED + 2, "isCapped": True}
+    assert found["byState"]["outbox"] == 1
+
+
+async def test_no_count_of_deliveries_reads_a_table_from_end_to_end(file_room: Room) -> None:
+    """Both looks follow an index."""
+    await write(file_room, batch(0, delivery(1, "outbox"), delivery(2, "delivered")))
+    with heard(file_room.database.dialect.engine) as statements:
+        await delivery_counts(file_room, job_id="job")
+    (plan,) = plans(file_room, statements, "deliveries")
+    assert len([step for step in plan if "deliveries USING INDEX" in step]) == 2, plan
+
+
+async def outcomes(room: Room, *job_ids: str, count: int = 20, tenant: str = "default") -> Any:
+    return await room.reads.outcomes(tenant, job_ids, count)
+
+
+async def test_each_job_has_its_newest_executions(room: Room) -> None:
+    """The newest last, also one that has not ended; another tenant's, or none, are no executions."""
+    runs = [execution(n, "succeeded", started_at=START, ended_at=START) for n in (1, 2, 3)]
+    await write(
+        room,
+        *(batch(n, run, uid="u1", job_id="a") for n, run in enumerate(runs)),
+        batch(9, execution(7, "processing"), uid="u2", job_id="b"),
+        batch(9, execution(8, "succeeded"), uid="u3", job_id="c", tenant="other"),
+    )
+    found = await outcomes(room, "b", "a", "c", "none", count=2)
+    assert list(found) == ["b", "a", "c", "none"]
+    assert [[one["executeNumber"] for one in some] for some in found.values()] == [[7], [2, 3], [], []]
+    assert [one["executeNumber"] for one in (await outcomes(room, "c", tenant="other"))["c"]] == [8]
+    assert await outcomes(room) == {}
+
+
+async def test_an_outcome_has_every_member(room: Room) -> None:
+    """SPEC section 10; what has not begun has neither times nor their difference."""
+    times = {"planned_at": START, "started_at": START + 3, "ended_at": START + 1_250}
+    failed = execution(1, "terminated", error="500", created_at=START, **times)
+    await write(room, batch(1, failed, execution(2, "skipped", created_at=START, ended_at=START + 9)))
+    brief, skipped = (await outcomes(room, "job"))["job"]
+    assert brief == {
+        "executionId": "u1-1",
+        "executeNumber": 1,
+        "state": "terminated",
+        "error": "500",
+        "startedAt": rfc3339(START + 3),
+        "endedAt": rfc3339(START + 1_250),
+        "durationMs": 1_247,
+        "latenessMs": 3,
+    }
+    assert (skipped["executeNumber"], skipped["startedAt"], skipped["durationMs"]) == (2, None, None)
+    assert (skipped["endedAt"], skipped["latenessMs"]) == (rfc3339(START + 9), None)
+
+
+async def test_the_index_of_each_job_is_read_from_its_end(file_room: Room) -> None:
+    """One statement for a page of jobs, and none of its parts reads a table from end to end."""
+    await write(file_room, batch(1, execution(1, "succeeded"), job_id="a"))
+    with heard(file_room.database.dialect.engine) as statements:
+        await outcomes(file_room, *(f"j{number}" for number in range(100)), "a")
+    (plan,) = plans(file_room, statements, "executions")
+    assert any("executions USING INDEX executions_of_job (tenant=? AND job_id=?)" in one for one in plan)
+    assert not [one for one in plan if "SCAN executions" in one]

@@ -1,0 +1,297 @@
+"""The statistics per day: how cells are folded into figures of a job and day, and what readers get."""
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from scheduler_service.domain.execution import ExecutionState, FailureType
+from scheduler_service.domain.moments import DAY, as_datetime
+from scheduler_service.persistence.history.day_counts import ALL_JOBS, NONE, middle_of, percentile
+from scheduler_service.persistence.history.queries import Wire
+from scheduler_service.persistence.history.schema import (
+    statistic_cells,
+    statistic_days,
+    statistic_slots,
+)
+from scheduler_service.persistence.sql.dialect import Dialect
+from scheduler_service.persistence.sql.expressions import IsIn, Row, replacing
+
+OUTCOMES = (
+    ExecutionState.SUCCEEDED,
+    ExecutionState.TERMINATED,
+    ExecutionState.CANCELLED,
+    ExecutionState.SKIPPED,
+)
+PERCENTILES = (50, 90, 95, 99)
+
+
+class Figures(msgspec.Struct, omit_defaults=True):
+    """Counts by outcome, failure type and bucket, and sums in ms; figures of other jobs and days add up."""
+
+    states: dict[str, int] = {}
+    failures: dict[str, int] = {}
+    lateness: dict[int, int] = {}
+    duration: dict[int, int] = {}
+    attempts: int = 0
+    lateness_ms: int = 0
+    duration_ms: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many executions."""
+        return sum(self.states.values())
+
+    @property
+    def started(self) -> int:
+        """How many of them have a duration."""
+        return sum(self.duration.values())
+
+    def add_cell(self, cell: Any) -> None:
+        """Adds a row of `statistic_cells`."""
+        _add(self.states, cell.state, cell.executions)
+        if cell.failure_type:
+            _add(self.failures, cell.failure_type, cell.executions)
+        if cell.lateness != NONE:
+            _add(self.lateness, cell.lateness, cell.executions)
+        if cell.duration != NONE:
+            _add(self.duration, cell.duration, cell.executions)
+        self.attempts += cell.attempts
+        self.lateness_ms += cell.lateness_ms
+        self.duration_ms += cell.duration_ms
+
+    def add(self, other: "Figures") -> None:
+        """Adds the figures of other executions."""
+        for own, others in (
+            (self.states, other.states),
+            (self.failures, other.failures),
+            (self.lateness, other.lateness),
+            (self.duration, other.duration),
+        ):
+            for name, number in others.items():
+                _add(own, name, number)
+        self.attempts += other.attempts
+        self.lateness_ms += other.lateness_ms
+        self.duration_ms += other.duration_ms
+
+    def wire(self) -> Wire:
+        """The members that a day and a sum have."""
+        return {
+            "executions": self.count,
+            "byOutcome": {str(state): self.states.get(str(state), 0) for state in OUTCOMES},
+            "byFailureType": {
+                str(kind): self.failures[str(kind)] for kind in FailureType if str(kind) in self.failures
+            },
+            "attempts": self.attempts,
+            "lateness": _spread(self.lateness, self.lateness_ms),
+            "duration": _spread(self.duration, self.duration_ms),
+        }
+
+
+encode_figures = msgspec.msgpack.Encoder().encode
+decode_figures = msgspec.msgpack.Decoder(Figures).decode
+
+
+def _add(counts: dict[Any, int], name: Any, number: int) -> None:
+    counts[name] = counts.get(name, 0) + number
+
+
+def _spread(counts: dict[int, int], total_ms: int) -> Wire:
+    """Percentiles, the largest and the mean, in ms; None where there is nothing to judge."""
+    found: Wire = {f"p{percent}": percentile(counts, percent) for percent in PERCENTILES}
+    number = sum(counts.values())
+    found["max"] = middle_of(max(counts)) if counts else None
+    found["mean"] = round(total_ms / number) if number else None
+    return found
+
+
+# How many rows one step takes: more would keep the writer from its load.
+WINDOW_ROWS = 500
+DAYS = replacing(statistic_days)
+
+# Day, tenant and job.
+Key = tuple[int, str, str]
+
+
+class DayFolding:
+    """The steps; each runs in a transaction that its caller opens."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+
+    def fold(self, before: int, connection: sa.Connection) -> int:
+        """Folds some cells of days before the day `before`; how many there were, 0: none is left.
+
+        What is deleted is what is added up, also where others write cells of such a day meanwhile.
+        """
+        window = _window(statistic_cells, statistic_cells.c.day, before)
+        cells = self._dialect.take(connection, statistic_cells, window)
+        added: dict[Key, Figures] = {}
+        for cell in cells:
+            added.setdefault((cell.day, cell.tenant, cell.job_id), Figures()).add_cell(cell)
+        for key, known in _known(connection, added):
+            added[key].add(known)
+        rows = [_row(key, figures) for key, figures in sorted(added.items(), key=lambda item: item[0])]
+        self._dialect.insert_many(connection, DAYS, rows)
+        return len(cells)
+
+    def remove(self, before: int, connection: sa.Connection) -> int:
+        """Removes some rows of days before the day `before`; how many, 0: none is left."""
+        return sum(
+            self._delete(connection, table, table.c.day, before)
+            for table in (statistic_cells, statistic_days)
+        )
+
+    def remove_slots(self, before: int, connection: sa.Connection) -> int:
+        """Removes some rows of slots before the slot `before`; how many, 0: none is left."""
+        return self._delete(connection, statistic_slots, statistic_slots.c.slot, before)
+
+    def _delete(self, connection: sa.Connection, table: sa.Table, age: sa.Column[int], before: int) -> int:
+        window = _window(table, age, before).subquery("window")
+        is_old = self._dialect.among(table.primary_key, window.c)
+        return connection.execute(sa.delete(table).where(is_old)).rowcount
+
+
+def _window(table: sa.Table, age: sa.Column[int], before: int) -> sa.Select[Any]:
+    """The keys of the rows that one step takes."""
+    key = tuple(table.primary_key)
+    return sa.select(*key).where(age < before).order_by(*key).limit(WINDOW_ROWS).correlate(None)
+
+
+def _known(connection: sa.Connection, added: Iterable[Key]) -> list[tuple[Key, Figures]]:
+    """What earlier steps have made of the same jobs and days."""
+    table = statistic_days.c
+    found: list[tuple[Key, Figures]] = []
+    jobs: dict[tuple[int, str], list[str]] = {}
+    for day, tenant, job_id in added:
+        jobs.setdefault((day, tenant), []).append(job_id)
+    for (day, tenant), job_ids in jobs.items():
+        rows: Any = connection.execute(
+            sa.select(table.job_id, table.figures).where(
+                table.day == day, table.tenant == tenant, table.job_id.in_(job_ids)
+            )
+        )
+        found += [((day, tenant, row.job_id), decode_figures(row.figures)) for row in rows]
+    return found
+
+
+def _row(key: Key, figures: Figures) -> Row:
+    terminated = figures.states.get("terminated", 0)
+    packed = bytearray(encode_figures(figures))
+    return (*key, figures.count, terminated, figures.started, figures.duration_ms, packed)
+
+
+# How many failing and how many slow jobs are named.
+TOP = 10
+
+_CELLS, _DAYS = statistic_cells.c, statistic_days.c
+_ADDED = ("executions", "attempts", "lateness_ms", "duration_ms")
+
+
+class DayQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which days (counted from 1970, both included), and of which jobs; None: the sum over all of them."""
+
+    tenant: str
+    first: int
+    last: int
+    job_ids: frozenset[str] | None = None
+
+
+def collect_days(connection: sa.Connection, query: DayQuery) -> Wire:
+    """`total`, and `days` that have any executions, oldest first."""
+    days: dict[int, Figures] = {}
+    jobs = (ALL_JOBS,) if query.job_ids is None else query.job_ids
+    for row in connection.execute(_select_folded(query, jobs)):
+        days.setdefault(row.day, Figures()).add(decode_figures(row.figures))
+    for row in connection.execute(_select_cells(query, jobs)):
+        days.setdefault(row.day, Figures()).add_cell(row)
+    total = Figures()
+    for figures in days.values():
+        total.add(figures)
+    return {
+        "total": total.wire(),
+        "days": [{"day": write_day(day), **figures.wire()} for day, figures in sorted(days.items())],
+    }
+
+
+def collect_top(connection: sa.Connection, query: DayQuery, without: Collection[str]) -> Wire:
+    """`failing`: the jobs with the most executions that failed for good; `slowest`: by their mean duration.
+
+    Jobs of `without` are not among them.
+    """
+    per_job = _sum_by_job(query, without)
+    mean = sa.cast(per_job.c.duration_ms, sa.Float) / per_job.c.started
+    failing = sa.select(per_job).where(per_job.c.terminated > 0)
+    failing = failing.order_by(per_job.c.terminated.desc(), per_job.c.job_id).limit(TOP)
+    slowest = sa.select(per_job).where(per_job.c.started > 0)
+    slowest = slowest.order_by(mean.desc(), per_job.c.job_id).limit(TOP)
+    return {
+        "failing": [_failing_wire(row) for row in connection.execute(failing)],
+        "slowest": [_slow_wire(row) for row in connection.execute(slowest)],
+    }
+
+
+def write_day(day: int) -> str:
+    """The date of a day, `2026-11-23`."""
+    return as_datetime(day * DAY).date().isoformat()
+
+
+def _select_folded(query: DayQuery, jobs: Iterable[str]) -> sa.Select[Any]:
+    return sa.select(_DAYS.day, _DAYS.figures).where(*_matching(_DAYS, query, jobs))
+
+
+def _select_cells(query: DayQuery, jobs: Iterable[str]) -> sa.Select[Any]:
+    """Cells, added up over the jobs by the database."""
+    key = (_CELLS.day, _CELLS.state, _CELLS.failure_type, _CELLS.lateness, _CELLS.duration)
+    sums = [_sum(_CELLS[name]).label(name) for name in _ADDED]
+    return sa.select(*key, *sums).where(*_matching(_CELLS, query, jobs)).group_by(*key)
+
+
+def _matching(table: Any, query: DayQuery, jobs: Iterable[str]) -> list[sa.ColumnElement[bool]]:
+    """The days one by one: so the key, which begins with the day, leads to each row of a job."""
+    days = table.day.in_(list(range(query.first, query.last + 1)))
+    wanted = sa.literal(msgspec.json.encode(sorted(jobs)).decode())
+    return [days, table.tenant == query.tenant, IsIn(table.job_id, wanted)]
+
+
+def _sum_by_job(query: DayQuery, without: Collection[str]) -> sa.Subquery:
+    """Per job its executions, those that failed for good, those that started and their duration in all."""
+    failed = sa.case((_CELLS.state == str(ExecutionState.TERMINATED), _CELLS.executions), else_=0)
+    started = sa.case((_CELLS.duration != NONE, _CELLS.executions), else_=0)
+    cells = sa.select(
+        _CELLS.job_id,
+        _CELLS.executions,
+        failed.label("terminated"),
+        started.label("started"),
+        _CELLS.duration_ms,
+    ).where(*_among(_CELLS, query, without))
+    days = sa.select(
+        _DAYS.job_id, _DAYS.executions, _DAYS.terminated, _DAYS.started, _DAYS.duration_ms
+    ).where(*_among(_DAYS, query, without))
+    both = sa.union_all(cells, days).subquery()
+    names = ("executions", "terminated", "started", "duration_ms")
+    sums = [_sum(both.c[name]).label(name) for name in names]
+    return sa.select(both.c.job_id, *sums).group_by(both.c.job_id).subquery()
+
+
+def _among(table: Any, query: DayQuery, without: Collection[str]) -> list[sa.ColumnElement[bool]]:
+    if query.job_ids is not None:
+        return _matching(table, query, query.job_ids)
+    days = table.day.between(query.first, query.last)
+    return [days, table.tenant == query.tenant, table.job_id.not_in((ALL_JOBS, *without))]
+
+
+def _sum(column: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
+    """A sum of whole numbers is one in PostgreSQL, too."""
+    return sa.cast(sa.func.sum(column), sa.BigInteger)
+
+
+def _failing_wire(row: Any) -> Wire:
+    share = round(row.terminated / row.executions, 4)
+    return {"jobId": row.job_id, "executions": row.executions, "failed": row.terminated, "failedShare": share}
+
+
+def _slow_wire(row: Any) -> Wire:
+    mean = round(row.duration_ms / row.started)
+    return {"jobId": row.job_id, "executions": row.executions, "meanMs": mean}

@@ -1,0 +1,29 @@
+"""Adds what 0.2.0 has beside the tables of 0.1.0: statistics, alerts, pauses; all empty.
+
+What ended or was given up before is not in them.
+"""
+
+from alembic import op
+
+from scheduler_service.persistence.history.schema import (
+    alert_marks,
+    alerts,
+    deliveries,
+    executions,
+    statistic_cells,
+    statistic_days,
+    statistic_slots,
+)
+from scheduler_service.persistence.services.table import pauses
+from scheduler_service.persistence.sql.migrations import add_missing, named
+
+revision = "0006"
+down_revision = "0002"
+
+
+def upgrade() -> None:
+    """Makes the tables, and the indexes by which alerts and lists find what failed."""
+    add_missing(op.get_bind(), statistic_cells, statistic_days, statistic_slots, alerts, alert_marks, pauses)
+    indexes = ("executions_ended_badly", "executions_not_succeeded")
+    add_missing(op.get_bind(), deliveries.c.given_up_at, named(deliveries, "deliveries_given_up"))
+    add_missing(op.get_bind(), *(named(executions, name) for name in indexes))
