@@ -132,7 +132,7 @@ class _BulkJobs:
         await self._create_valid(valid)
 
     async def _create_valid(self, valid: Sequence[tuple[int, CheckedDefinition]]) -> None:
-        replies = await self._deps.create_all([checked.definition for _, checked in valid], self._owner)
+        replies = await self._deps.jobs.create_all([checked.definition for _, checked in valid], self._owner)
         for (index, checked), reply in zip(valid, replies, strict=True):
             self._results[index] = (
                 await self._go_on(index, checked, reply)
@@ -167,7 +167,7 @@ class _BulkJobs:
         except StoreError as error:
             return self._conclude(checked.job_id, error)
         if kept is not checked:
-            (reply,) = await self._deps.create_all([kept.definition], self._owner)
+            (reply,) = await self._deps.jobs.create_all([kept.definition], self._owner)
         if self._may_update and _is_conflict(reply):
             return await self._update(kept)
         return self._conclude(checked.job_id, reply, kept.warnings)

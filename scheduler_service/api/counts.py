@@ -103,7 +103,7 @@ async def count_deliveries(request: ApiRequest) -> Response:
 async def count_queued(request: ApiRequest) -> Response:
     """Count the parts that wait or are held in all queues."""
     queues, asked = request.deps.queues, QueueQuery(request.caller.tenant, limit=MOST_QUEUES + 1)
-    found = [] if queues is None else await queues.figures(asked)
+    found = await queues.figures(asked)
     counted = found[:MOST_QUEUES]
     oldest = min((one.oldest for one in counted if one.oldest is not None), default=None)
     return succeed(
@@ -255,7 +255,7 @@ def most_read(count: int, width: int) -> int:
 
 async def _read_firings(request: ApiRequest, entry: CatalogueEntry) -> tuple[FiringCounts, int] | None:
     """What counts the firings of a job, and the next one of them; None: it has ended meanwhile."""
-    job = await request.deps.read_job(entry.job_id)
+    job = await request.deps.jobs.read(entry.job_id)
     if job is None or job.document is None or entry.next_fire is None:
         return None
     head = job.document.head

@@ -47,7 +47,7 @@ async def list_deliveries(request: ApiRequest) -> Response:
 )
 async def resend_delivery(request: ApiRequest) -> Response:
     """Try a notification again now."""
-    return await _run(request, "resend", request.deps.outbox.resend)
+    return await _run(request, "resend", request.deps.jobs.resend)
 
 
 @ROUTES.add(
@@ -59,7 +59,7 @@ async def resend_delivery(request: ApiRequest) -> Response:
 )
 async def dismiss_delivery(request: ApiRequest) -> Response:
     """Give up a notification."""
-    return await _run(request, "dismiss", request.deps.outbox.dismiss)
+    return await _run(request, "dismiss", request.deps.jobs.dismiss)
 
 
 async def _run(request: ApiRequest, verb: str, command: Callable[[str], Awaitable[bool]]) -> Response:

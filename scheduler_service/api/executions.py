@@ -209,7 +209,7 @@ async def _with_queue(request: ApiRequest, execution: Wire) -> Wire:
     is_running = execution["state"] == ExecutionState.PROCESSING
     # Asked for by its number it may be an earlier one.
     is_latest = request.query["requestCounts"] is None or (attempts and attempts[-1]["endedAt"] is None)
-    if attempts and parsed and is_running and is_latest and request.deps.queues is not None:
+    if attempts and parsed and is_running and is_latest:
         queued = await _find_queued(request, str(execution["jobId"]), *parsed)
         attempts[-1]["queue"] = None if queued is None else show_queued_parts(queued)
     return {**execution, "attempts": attempts}
@@ -218,7 +218,7 @@ async def _with_queue(request: ApiRequest, execution: Wire) -> Wire:
 async def _find_queued(request: ApiRequest, job_id: str, uid: str, number: int) -> Queued | None:
     """What is in a queue; None too where the job cannot be read: the history is shown all the same."""
     try:
-        job = await request.deps.read_job(write_job_key(request.caller.tenant, job_id))
+        job = await request.deps.jobs.read(write_job_key(request.caller.tenant, job_id))
     except StoreError:
         return None
     return None if job is None else find_queued_parts(job, uid, number)

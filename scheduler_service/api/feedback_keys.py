@@ -2,30 +2,17 @@
 
 import hmac
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Protocol
 
 import msgspec
 
 from scheduler_service.api.responses import ApiProblem, no_job, refuse
 from scheduler_service.domain.execution import JobState
-from scheduler_service.engine.decision import Job
 from scheduler_service.engine.scope import feedback_token
-from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
+from scheduler_service.hosts.processes.shards import Shard
+from scheduler_service.ports.catalogue import Catalogue
 
 MOST_KEYS = 10_000
-
-
-class KnownJobs(Protocol):
-    """Where jobs are looked up; as in `ApiDependencies`."""
-
-    @property
-    def peek(self) -> Callable[[str], CatalogueEntry | None]: ...
-    @property
-    def catalogue(self) -> Catalogue: ...
-    @property
-    def read_job(self) -> Callable[[str], Awaitable[Job | None]]: ...
 
 
 class JobKey(msgspec.Struct, frozen=True, gc=False):
@@ -49,24 +36,26 @@ class FeedbackKeys:
     def __init__(self) -> None:
         self._known: OrderedDict[str, JobKey] = OrderedDict()
 
-    async def check(self, jobs: KnownJobs, job_key: str, request_counts: int, token: str) -> None:
+    async def check(
+        self, jobs: Shard, catalogue: Catalogue, job_key: str, request_counts: int, token: str
+    ) -> None:
         """Raises ApiProblem (404 without such a job, 403 for a token that does not fit), StoreError."""
         known = self._known.get(job_key)
         if known is None or not known.fits(request_counts, token):
-            known = await self._look(jobs, job_key, known)
+            known = await self._look(jobs, catalogue, job_key, known)
             self._keep(job_key, known)
             if not known.fits(request_counts, token):
                 raise _wrong_token(request_counts)
 
-    async def _look(self, jobs: KnownJobs, job_key: str, known: JobKey | None) -> JobKey:
+    async def _look(self, jobs: Shard, catalogue: Catalogue, job_key: str, known: JobKey | None) -> JobKey:
         """The key of the job's present life, which is read where it is another life than the known one."""
-        entry = jobs.peek(job_key) or await jobs.catalogue.get(job_key)
+        entry = jobs.peek(job_key) or await catalogue.get(job_key)
         if entry is None or entry.state is JobState.DESTROYED:
             self._known.pop(job_key, None)
             raise no_job(job_key)
         if known is not None and known.uid == entry.uid:
             return known
-        job = await jobs.read_job(job_key)
+        job = await jobs.read(job_key)
         if job is None or job.document is None:
             raise no_job(job_key)
         return JobKey(job.document.head.uid, job.document.head.key)

@@ -230,7 +230,7 @@ async def _following(request: ApiRequest, entry: CatalogueEntry, plan: Plan, spe
 
 
 async def _timer_of(request: ApiRequest, job_id: str) -> tuple[Timer, Cursor] | None:
-    job = await request.deps.read_job(job_id)
+    job = await request.deps.jobs.read(job_id)
     if job is None or job.document is None:
         return None
     head = job.document.head

@@ -38,7 +38,7 @@ async def run_command(request: ApiRequest, job_id: str, command: Command) -> Rep
 
 async def run_command_once(request: ApiRequest, job_id: str, command: Command) -> CommandReply:
     """As `run_command`; the execution of a known key has its present state (SPEC section 10)."""
-    reply = await request.deps.deliver(job_id, msgspec.structs.replace(command, answer=ENCODER.encode))
+    reply = await request.deps.jobs.deliver(job_id, msgspec.structs.replace(command, answer=ENCODER.encode))
     if isinstance(reply, Refusal):
         # A turn without a job does not know its name.
         raise no_job(job_id) if reply == NO_JOB else refused(reply)
@@ -55,7 +55,7 @@ async def run_command_once(request: ApiRequest, job_id: str, command: Command) -
 async def _present_state(request: ApiRequest, job_id: str, known: Started) -> ExecutionState:
     """The execution's state: from the job's document, else from the history, else as its turn left it."""
     deps = request.deps
-    job = await deps.read_job(job_id)
+    job = await deps.jobs.read(job_id)
     state = None if job is None else find_state(job, known.uid, known.execute_number)
     if state is not None:
         return state

@@ -305,7 +305,7 @@ async def _show_after(
     The turn is committed: where the job cannot be read, the answer is shorter.
     """
     try:
-        entry = request.deps.peek(job_key) or await request.deps.catalogue.get(job_key)
+        entry = request.deps.jobs.peek(job_key) or await request.deps.catalogue.get(job_key)
         if entry is not None and entry.state is not JobState.DESTROYED:
             known = text if entry.revision == 1 else None
             return await _in_full(request, entry, known), _tag(entry)
@@ -326,7 +326,7 @@ async def _read_pause_reason(request: ApiRequest, entry: CatalogueEntry) -> str 
     """Why the job is paused: that is in its document, not in the catalogue. Raises StoreError."""
     if entry.state is not JobState.PAUSED:
         return None
-    job = await request.deps.read_job(entry.job_id)
+    job = await request.deps.jobs.read(entry.job_id)
     if job is None or job.document is None or job.document.head.uid != entry.uid:
         return None
     return job.document.head.pause_reason
@@ -417,8 +417,9 @@ async def report_feedback(request: ApiRequest) -> Response:
     """Report the progress or the end of an attempt, with the token of its feedback URL."""
     job_id, request_counts = request.job_id, request.number("requestCounts")
     token, shard = request.query["token"] or "", request.query["shard"]
-    await request.deps.feedback_keys.check(request.deps, request.job_key, request_counts, token)
-    raw = await request.body(request.deps.feedback_bytes)
+    deps = request.deps
+    await deps.feedback_keys.check(deps.jobs, deps.catalogue, request.job_key, request_counts, token)
+    raw = await request.body(deps.feedback_bytes)
     event = FeedbackArrived(request_counts, token, read_json(raw), shard, request.trace)
     remembered = request.remembered(f"jobs/{job_id}/feedback/{request_counts}", raw)
     await run_command(request, request.job_key, Command(event, remembered=remembered))

@@ -111,7 +111,7 @@ async def work_by_count(count: int, work: Callable[[], Result]) -> Result:
 async def show_retry_plan(request: ApiRequest) -> Response:
     """Show the retries of an execution that fails with one error every time."""
     entry = await find_job(request, request.job_key)
-    job = await request.deps.read_job(entry.job_id)
+    job = await request.deps.jobs.read(entry.job_id)
     if job is None or job.document is None:
         raise no_job(entry.job_id)
     program = job.programs[job.document.head.revision]
@@ -251,7 +251,7 @@ def _plan(program: Program, index: int, *, most: int) -> dict[str, Any]:
 
 async def _find_existing(request: ApiRequest, checked: CheckedDefinition) -> dict[str, Any] | None:
     """The job that has this id, and whether this definition would change it."""
-    job = await request.deps.read_job(write_job_key(request.caller.tenant, checked.job_id))
+    job = await request.deps.jobs.read(write_job_key(request.caller.tenant, checked.job_id))
     if job is None or job.document is None:
         return None
     revision = job.document.head.revision

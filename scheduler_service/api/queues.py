@@ -12,7 +12,6 @@ from starlette.responses import Response
 from client_sdk.models import Claim, Completion, HeldPartName, Renewal, answers
 from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import ClientGone, read_model
-from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.request_room import AnswerLine
 from scheduler_service.api.responses import ApiProblem, invalid, refuse, succeed
@@ -28,7 +27,7 @@ from scheduler_service.language.values import LARGE_BYTES, as_json, parse_json
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import mark_list, write_cursor
 from scheduler_service.security.callers import Role
-from scheduler_service.services.pull_queues import Completed, PullQueues
+from scheduler_service.services.pull_queues import Completed
 
 ROUTES = Routes("queues")
 
@@ -55,7 +54,7 @@ RESERVED = frozenset(
 @ROUTES.add("GET /queues", Role.VIEWER, query=parameters.paging(), data=answers.Listing[answers.QueueLine])
 async def list_queues(request: ApiRequest) -> Response:
     """List the queues in which parts wait or are held, and those that are paused, by name."""
-    queues, limit, tenant = _queues(request.deps), request.query["limit"], request.caller.tenant
+    queues, limit, tenant = request.deps.queues, request.query["limit"], request.caller.tenant
     mark = mark_list("queues", tenant)
     after = request.place(mark)
     await request.deps.registry.look()
@@ -77,7 +76,7 @@ async def list_queues(request: ApiRequest) -> Response:
 )
 async def read_queue_in_full(request: ApiRequest) -> Response:
     """Read a queue: its depth, and which instances hold its parts until when."""
-    queues, limit, name = _queues(request.deps), request.query["limit"], _read_name(request)
+    queues, limit, name = request.deps.queues, request.query["limit"], _read_name(request)
     tenant = request.caller.tenant
     mark = mark_list("held", tenant, name)
     after = request.place(mark)
@@ -104,7 +103,7 @@ async def resume_queue(request: ApiRequest) -> Response:
 
     async def resume(tenant: str, name: str) -> None:
         await request.deps.registry.catch_up()
-        await _queues(request.deps).resume(tenant, name)
+        await request.deps.queues.resume(tenant, name)
 
     return await _change_pause(request, "resume", resume)
 
@@ -118,7 +117,7 @@ async def resume_queue(request: ApiRequest) -> Response:
 )
 async def claim_work(request: ApiRequest) -> Response:
     """Claim up to `max` parts, waiting for them up to `waitSeconds`."""
-    queues, name = _queues(request.deps), _read_name(request)
+    queues, name = request.deps.queues, _read_name(request)
     _, value = await request.json_object()
     posted = read_model(Claim, value)
     if posted.max > MAX_CLAIMED:
@@ -143,7 +142,7 @@ async def claim_work(request: ApiRequest) -> Response:
 )
 async def renew_lease(request: ApiRequest) -> Response:
     """Renew the lease of claimed work, and read whether it is cancelled."""
-    lease, queues = request.path["lease"], _queues(request.deps)
+    lease, queues = request.path["lease"], request.deps.queues
     _, value = await request.json_object()
     posted = read_model(Renewal, value)
     renewed = await queues.renew(lease, progress=posted.progress, message=posted.message)
@@ -171,7 +170,7 @@ async def complete_work(request: ApiRequest) -> Response:
 
     `lease_lost`: the lease has ended, or had another end. `stale`: the job no longer waits for the part.
     """
-    lease, queues = request.path["lease"], _queues(request.deps)
+    lease, queues = request.path["lease"], request.deps.queues
     _, value = await request.json_object()
     posted = read_model(Completion, value)
     if posted.status == FAILED and posted.error in RESERVED:
@@ -194,7 +193,7 @@ async def complete_work(request: ApiRequest) -> Response:
 )
 async def free_part(request: ApiRequest) -> Response:
     """Take a part from the instance that holds it, so that others may claim it; 409 where none does."""
-    queues, name = _queues(request.deps), _read_name(request)
+    queues, name = request.deps.queues, _read_name(request)
     _, value = await request.json_object()
     posted = read_model(HeldPartName, value)
     named = parse_execution_id(posted.execution_id)
@@ -222,7 +221,6 @@ def show_body(body: bytes) -> object:
 async def _change_pause(
     request: ApiRequest, verb: str, change: Callable[[str, str], Awaitable[None]]
 ) -> Response:
-    _queues(request.deps)
     name = _read_name(request)
 
     async def work() -> dict[str, object]:
@@ -257,13 +255,6 @@ async def _disconnect(request: ApiRequest) -> None:
         pass
 
 
-def _queues(deps: ApiDependencies) -> PullQueues:
-    if deps.queues is None:
-        text = "no queues are open here; ask a service that takes jobs"
-        raise refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", "not_available", text)
-    return deps.queues
-
-
 def _read_name(request: ApiRequest) -> str:
     """The queue that the path names. Raises ApiProblem (422)."""
     name = request.path["name"]
@@ -275,7 +266,7 @@ def _read_name(request: ApiRequest) -> str:
 
 async def _show(request: ApiRequest, name: str) -> dict[str, object]:
     """The figures of a queue, zeros where it has no parts."""
-    found = await _queues(request.deps).figures(QueueQuery(request.caller.tenant, name, "", 1))
+    found = await request.deps.queues.figures(QueueQuery(request.caller.tenant, name, "", 1))
     return _figures(request, *(found or [QueueFigures(name)]))
 
 

@@ -145,7 +145,7 @@ class ApiRequest:
         """
         try:
             async with asyncio.timeout(self.deps.flush_seconds):
-                await self.deps.flush(job_key)
+                await self.deps.jobs.flush(job_key)
         except (StoreError, TimeoutError):
             return (BEHIND,)
         return ()

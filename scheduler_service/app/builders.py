@@ -11,18 +11,16 @@ from typing import Any
 
 import msgspec
 
-from scheduler_service import __version__
 from scheduler_service.app import alert_jobs
 from scheduler_service.app.own_process import current_limit, divide
-from scheduler_service.app.readiness import Readiness
-from scheduler_service.app.review import Review
 from scheduler_service.app.service_registry import ServiceRegistry
-from scheduler_service.app.surroundings import Compiler
+from scheduler_service.app.surroundings import Compiler, Secrets
 from scheduler_service.app.system_jobs import CHECK_TIMERS, CLEAN, OUTBOX, as_function
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.machine import decide
+from scheduler_service.engine.program import Surroundings
 from scheduler_service.engine.snapshot import decode, encode, needs_commit
 from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.begun_mark import open_begun_mark
@@ -56,6 +54,14 @@ from scheduler_service.transport.service_urls import Directory, InvocationDirect
 LOOPBACK = ("127.0.0.0/8", "::1")
 Confirm = Callable[[Sequence[tuple[str, int]]], Awaitable[None]]
 """Takes the keys of batches that the history has (`ports.state.StateStore.written`)."""
+
+
+def make_compiler(settings: Settings, surroundings: Surroundings) -> Compiler:
+    """What compiles definitions in a service or a node of a cluster."""
+    secrets = Secrets(headers=alert_jobs.headers_of(settings), urls=alert_jobs.urls_of(settings))
+    return Compiler(
+        defaults=settings.defaults, surroundings=surroundings, history=settings.history, secrets=secrets
+    )
 
 
 def make_core(compiler: Compiler) -> Core:
@@ -292,44 +298,6 @@ def admit_of(loaded: Loaded) -> Callable[[str], Awaitable[None]] | None:
         await guard.admit(Route(read_url(address).site, trusted=False))
 
     return admit
-
-
-def common_of_apis(
-    loaded: Loaded,
-    *,
-    compiler: Compiler,
-    services: ServiceRegistry,
-    cleaner: Cleanup,
-    readiness: Readiness,
-    review: Review,
-) -> dict[str, Any]:
-    """Those members of `ApiDependencies` that a service and a node of a cluster have in the same way."""
-    settings = loaded.settings
-    return {
-        "compile_definition": compiler.posted,
-        "compile_stored": compiler.stored,
-        "compile_cache": compiler.compile_cache,
-        "options": compiler.options,
-        "registry": services.registry,
-        "reconcile": services.scan,
-        "drift": services.drift,
-        "clean": cleaner,
-        "trials": cleaner.trials,
-        "ready": readiness.list_missing,
-        "parts": readiness.describe,
-        "find_unfit": review.unfit.find,
-        "list_unfit": review.unfit.list,
-        "version": __version__,
-        "settings": loaded.describe,
-        "admit": admit_of(loaded),
-        "check_names": name_check_of(loaded),
-        "admin_key": settings.server.key,
-        "own_url": settings.server.external_url,
-        "user": machine_user(),
-        "heartbeat_seconds": settings.services.heartbeat_seconds,
-        "body_bytes": settings.limits.body_bytes,
-        "feedback_bytes": settings.limits.feedback_bytes,
-    }
 
 
 def open_writer(

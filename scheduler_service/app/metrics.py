@@ -1,25 +1,25 @@
 """Adds to the figures of a process what its parts know: host, stores, queues, services, nodes."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Protocol
 
 import msgspec
 
 from scheduler_service import __version__
-from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key
-from scheduler_service.domain.leases import QueueFigures, QueueQuery
+from scheduler_service.domain.leases import QueueQuery
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.services import Kind
-from scheduler_service.hosts.effects import EffectHandlers
+from scheduler_service.hosts.host import Host
 from scheduler_service.hosts.large_work import large_work_samples, work_apart
 from scheduler_service.hosts.pending_notifications import read_pages
 from scheduler_service.http_server.connections import Connections
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.state import StateStore
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.pauses import Pauses
+from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.settings import Settings
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.exposition import Exposition
@@ -39,40 +39,6 @@ PAGE, MOST_PAGES = 500, 20
 OUTBOX_SECONDS = 30.0
 
 
-class DeliveryStore(Protocol):
-    """Where durable deliveries lie."""
-
-    async def deliveries(self, after: str, limit: int) -> list[Delivery]:
-        """As `ports.state.StateStore.deliveries`."""
-
-
-class QueueStore(Protocol):
-    """Where the parts in queues lie."""
-
-    async def figures(self, query: QueueQuery) -> list[QueueFigures]:
-        """As `ports.queues.Queues.figures`."""
-
-
-class WorkingHost(Protocol):
-    """The host of this process."""
-
-    @property
-    def jobs_held(self) -> int:
-        """How many jobs are in memory."""
-
-    @property
-    def running(self) -> int:
-        """How many jobs have executions that run or wait for a retry."""
-
-    @property
-    def open_bytes(self) -> int:
-        """How much open executions keep in memory."""
-
-    @property
-    def effects(self) -> EffectHandlers:
-        """What is under way."""
-
-
 def make_metrics(settings: Settings) -> ProcessMetrics | None:
     """The figures of this process; None: they are off."""
     given = settings.metrics
@@ -84,16 +50,16 @@ def make_metrics(settings: Settings) -> ProcessMetrics | None:
 class ShownParts(msgspec.Struct, frozen=True, kw_only=True):
     """What the figures of a service, or of a node, are read from.
 
-    `counted` know figures of their own: history, state, connections. `queues` None: there are none. `nodes`
-    lists the nodes as `GET /nodes` does; `node` is the name of this one, `kind` `embedded` or `dapr`.
-    `others` are the worker processes by their numbers.
+    `counted` know figures of their own: history, state, connections. `nodes` lists the nodes as `GET /nodes`
+    does; `node` is the name of this one, `kind` `embedded` or `dapr`. `others` are the worker processes by
+    their numbers.
     """
 
-    host: WorkingHost
+    host: Host
     counted: Mapping[str, Source]
     catalogue: Catalogue
-    deliveries: DeliveryStore
-    queues: QueueStore | None
+    deliveries: StateStore
+    queues: PullQueues
     instances: Instances
     pauses: Pauses
     clock: Clock
@@ -121,7 +87,7 @@ def make_exposition(metrics: ProcessMetrics | None, parts: ShownParts) -> Exposi
     return Exposition(processes=processes, requests=metrics.requests, apart=work_apart)
 
 
-def add_host(gathering: Gathering, host: WorkingHost, counted: Mapping[str, Source]) -> None:
+def add_host(gathering: Gathering, host: Host, counted: Mapping[str, Source]) -> None:
     """The figures of the host, and of what is `counted` by itself."""
 
     def read() -> Iterator[Sample]:
@@ -142,11 +108,11 @@ def add_stored(
     gathering: Gathering,
     *,
     catalogue: Catalogue,
-    deliveries: DeliveryStore,
-    queues: QueueStore | None,
+    deliveries: StateStore,
+    queues: PullQueues,
     clock: Clock,
 ) -> None:
-    """What the store knows; `queues` None: there are none."""
+    """What the store knows."""
 
     async def count_jobs() -> Sequence[Sample]:
         counts = await catalogue.counts(clock.now(), tenant=None)
@@ -160,16 +126,15 @@ def add_stored(
 
     gathering.ask("catalogue", count_jobs)
     add_outbox(gathering, deliveries, clock)
-    if queues is not None:
-        gathering.ask("queues", lambda: read_queues(queues, clock))
+    gathering.ask("queues", lambda: read_queues(queues, clock))
 
 
-def add_outbox(gathering: Gathering, store: DeliveryStore, clock: Clock) -> None:
+def add_outbox(gathering: Gathering, store: StateStore, clock: Clock) -> None:
     """The notifications of this process that wait to be sent again."""
     gathering.ask("outbox", lambda: read_outbox(store, clock), keep_seconds=OUTBOX_SECONDS)
 
 
-async def read_outbox(store: DeliveryStore, clock: Clock) -> Sequence[Sample]:
+async def read_outbox(store: StateStore, clock: Clock) -> Sequence[Sample]:
     """What lies in the outbox, among the first 20 pages of durable deliveries. Raises StoreError."""
     count, oldest, pages = 0, None, 0
     async for page in read_pages(lambda after: store.deliveries(after, PAGE), lambda _: None):
@@ -184,7 +149,7 @@ async def read_outbox(store: DeliveryStore, clock: Clock) -> Sequence[Sample]:
     return [Sample(families.OUTBOX.name, (), count), Sample(families.OUTBOX_AGE.name, (), age)]
 
 
-async def read_queues(store: QueueStore, clock: Clock) -> Sequence[Sample]:
+async def read_queues(store: PullQueues, clock: Clock) -> Sequence[Sample]:
     """The first 100 queues by name. Raises StoreError."""
     found = await store.figures(QueueQuery(tenant=DEFAULT_TENANT, limit=MOST_QUEUES))
     now = clock.now().wall

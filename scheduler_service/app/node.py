@@ -1,45 +1,50 @@
-"""Builds one node of a cluster over its sidecar and the shared database (`--runtime dapr`)."""
+"""One node of a cluster, over its sidecar and the shared database (`--runtime dapr`)."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
 import uvloop
 
-from scheduler_service.app.alert_jobs import headers_of, made_here, urls_of
-from scheduler_service.app.builders import (
-    judge_of,
-    make_cleanup,
-    make_host_parts,
-    make_sender,
-    open_writer,
-    system_functions,
+from scheduler_service.app.actor_listener import create_actor_app
+from scheduler_service.app.alerts import AlertSurroundings
+from scheduler_service.app.builders import judge_of, make_compiler, make_sender
+from scheduler_service.app.cluster_join import (
+    ClusterView,
+    join_cluster,
+    keep_app_id,
+    node_id,
+    node_wire,
+    shared_url,
 )
-from scheduler_service.app.cluster_join import join_cluster, node_id, shared_url
-from scheduler_service.app.data_folder import history_address, keep_private
-from scheduler_service.app.node_service import LISTENERS, NodeParts, NodeService
-from scheduler_service.app.own_process import process_log
-from scheduler_service.app.server import serve, through_hangups
+from scheduler_service.app.data_folder import format_of, history_address, keep_private
+from scheduler_service.app.listener import listen
+from scheduler_service.app.node_figures import own_status, process_wire, versions_of
+from scheduler_service.app.own_process import current_limit, divide, process_log
+from scheduler_service.app.readiness import Readiness
+from scheduler_service.app.running_service import RunningService, ServiceBase
+from scheduler_service.app.server import LAST_ANSWERS_SECONDS, serve, through_hangups
 from scheduler_service.app.service_registry import ServiceRegistry
-from scheduler_service.app.surroundings import Compiler, Secrets, make_surroundings
+from scheduler_service.app.surroundings import make_surroundings
+from scheduler_service.app.system_jobs import install_patiently
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.engine import parameters  # noqa: F401 - else the first schema's turn would import it
-from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.clock import SystemClock
+from scheduler_service.hosts.dapr.actor import register
 from scheduler_service.hosts.dapr.build import DaprParts, build_dapr_host
 from scheduler_service.hosts.dapr.host import DaprHost
+from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.node import Cluster
 from scheduler_service.hosts.dapr.node_events import NodeEvents
 from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar
 from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
-from scheduler_service.hosts.host_parts import HostParts
-from scheduler_service.pacing.room import Room
-from scheduler_service.pacing.short_turns import short_turns
+from scheduler_service.hosts.processes.shards import OwnShard
+from scheduler_service.http_server.server import Server
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.events import SharedEvents
@@ -47,6 +52,7 @@ from scheduler_service.persistence.sql_cluster.queues import ClusterQueues
 from scheduler_service.persistence.sql_cluster.rates import SqlRates
 from scheduler_service.persistence.sql_cluster.shared_registry import SqlSharedRegistry
 from scheduler_service.persistence.sql_cluster.store import SharedStore
+from scheduler_service.ports.cluster import Node
 from scheduler_service.ports.log import Log
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.pull_queues import PullQueues
@@ -54,15 +60,20 @@ from scheduler_service.services.queue_watch import DOWNTIME_MS, QueueWatch
 from scheduler_service.services.rate_sharing import RateSharing
 from scheduler_service.services.shared_view import SharedView
 from scheduler_service.settings import Loaded, SettingsError
-from scheduler_service.settings.model import Settings
+from scheduler_service.telemetry.event_feed import EventFeed
+from scheduler_service.telemetry.metrics.samples import Source
 from scheduler_service.telemetry.tally import Tally
-from scheduler_service.transport.pool import RESPONSES_BYTES
-from scheduler_service.transport.sender import SystemFunction
 from scheduler_service.transport.service_urls import InvocationDirectory, InvocationSender
 from scheduler_service.transport.topics import TopicSender
 
+# That of the API, and that of daprd.
+LISTENERS = 2
 
-class ClusterJobs:
+# daprd keeps its connections for minutes: one that this side closes before would lose a turn.
+SIDECAR_KEEP_ALIVE_SECONDS = 600
+
+
+class AllClusterJobs:
     """The jobs in the shared database (`hosts.cleanup.DestroyedJobs`)."""
 
     def __init__(self, *, database: SharedDatabase) -> None:
@@ -77,214 +88,269 @@ def run_node(loaded: Loaded) -> None:
         uvloop.run(through_hangups(serving, log=log))
 
 
-async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
+async def open_node(loaded: Loaded, *, served: str, log: Log) -> "NodeService":
     """A node that fires nothing before `start`. Raises SettingsError; StoreError, also if it is running."""
     settings, telemetry = loaded.settings, Telemetry(settings=loaded.settings, log=log)
-    log, stores = telemetry.log, await open_stores(settings, served, telemetry.log)
-    database, clock, own = stores.database, stores.clock, made_here(settings)
-    telemetry.follow(clock)
-    client, watch = _meet_sidecar(settings, clock, log)
-    surroundings, compiler = _make_compiler(loaded, served)
-    # The host is built on the writer, which confirms what it has written to the host's store.
-    writer = open_writer(lambda keys: host.store.written(keys), database, log, own, telemetry.history_watch)
-    jobs, room = ClusterJobs(database=stores.shared), Room(RESPONSES_BYTES)
-    cleaner = make_cleanup(settings, jobs, writer, clock, lambda *turn: host(*turn))
-    services, directory = make_services(settings, stores, log)
-    system = system_functions(cleaner, lambda: host.notifications.resend_outbox(), services)
-    sender = _make_node_sender(loaded, served, directory, system, clock, telemetry, room)
-    host_parts = make_host_parts(
-        settings,
-        compiler,
-        history=writer,
-        sender=sender,
-        room=room,
-        router=services.router,
-        clock=clock,
-        log=log,
-        decorators=telemetry.decorators,
-    )
-    host: DaprHost = _make_host(host_parts, stores.cluster, client, services, loaded.settings.contexts.url)
-    await _attach(services, host, jobs.catalogue, compiler)
-    parts = NodeParts(
-        shared=stores.shared,
-        catalogue=jobs.catalogue,
-        cluster=stores.cluster,
-        database=database,
-        writer=writer,
-        reads=HistoryReads(database=database, system_jobs=own, reading=short_turns),
-        sender=sender,
-        client=client,
-        watch=watch,
-        host=host,
-        compiler=compiler,
-        clock=clock,
-        services=services,
-        cleaner=cleaner,
-        surroundings=surroundings,
-        telemetry=telemetry,
-        events=make_events(stores, telemetry),
-    )
-    return NodeService(loaded=loaded, parts=parts, log=log)
-
-
-def _meet_sidecar(settings: Settings, clock: SystemClock, log: Log) -> tuple[SidecarClient, SidecarWatch]:
-    dapr = settings.dapr
-    client = SidecarClient(http_port=dapr.http_port, grpc_port=dapr.grpc_port, token=dapr.api_token)
-    return client, SidecarWatch(http_port=dapr.http_port, clock=clock, log=log, token=dapr.api_token)
-
-
-def _make_compiler(loaded: Loaded, served: str) -> tuple[Surroundings, Compiler]:
-    settings = loaded.settings
-    surroundings = msgspec.structs.replace(
-        make_surroundings(settings, served, judge_target=judge_of(loaded)), topics=True
-    )
-    compiler = Compiler(
-        defaults=settings.defaults,
-        surroundings=surroundings,
-        history=settings.history,
-        secrets=Secrets(headers=headers_of(settings), urls=urls_of(settings)),
-    )
-    return surroundings, compiler
-
-
-def _make_node_sender(
-    loaded: Loaded,
-    served: str,
-    directory: InvocationDirectory,
-    system: Mapping[str, SystemFunction],
-    clock: SystemClock,
-    telemetry: Telemetry,
-    room: Room,
-) -> InvocationSender:
-    """The sender of a node, which reaches services through its sidecar as well."""
-    sender = make_sender(
-        loaded,
-        served,
-        directory=directory,
-        system=system,
-        clock=clock,
-        log=telemetry.log,
-        room=room,
-        listeners=LISTENERS,
-        sidecar=directory,
-    )
-    telemetry.show("connections", sender.samples)
-    dapr = loaded.settings.dapr
-    topics = TopicSender(sender=sender, http_port=dapr.http_port, token=dapr.api_token)
-    return InvocationSender(sender=topics)
-
-
-def _make_host(
-    parts: HostParts, cluster: Cluster, client: SidecarClient, services: ServiceRegistry, contexts: str | None
-) -> DaprHost:
-    """`contexts`: the setting `contexts.url`, in the actor state store where it names nothing else."""
-    if contexts not in (None, "dapr", "sql"):
+    if settings.contexts.url not in (None, "dapr", "sql"):
         raise SettingsError(
             'contexts.url is "dapr" or "sql" with --runtime dapr: the jobs of all nodes need it'
         )
-    sidecar = Sidecar(client=client)
-    return build_dapr_host(
-        DaprParts(
-            cluster=cluster,
-            sidecar=sidecar,
-            contexts=ActorContexts(sidecar=sidecar),
-            puts_contexts=contexts != "sql",
-            owner_of=services.owner_of,
-            tend_queues=services.tend_queues,
-            **{**msgspec.structs.asdict(parts), "wake_claimers": services.wake_claimers},
-        )
-    )
-
-
-async def _attach(
-    services: ServiceRegistry, host: DaprHost, catalogue: SharedCatalogue, compiler: Compiler
-) -> None:
-    await services.attach(
-        deliver=host,
-        read_job=host.read,
-        catalogue=catalogue,
-        definition=host.store.definition,
-        compile_text=compiler.stored,
-    )
-
-
-class NodeStores(msgspec.Struct, frozen=True):
-    """The shared database and its clock, the cluster in it that the node has joined, and the history."""
-
-    shared: SharedDatabase
-    clock: SystemClock
-    cluster: Cluster
-    database: HistoryDatabase
-
-
-async def open_stores(settings: Settings, served: str, log: Log) -> NodeStores:
-    """Opens the databases, and joins the cluster at the address `served`.
-
-    Raises StoreError where they cannot be used or a node of this name is running, SettingsError.
-    """
     folder = Path(settings.store.data)
     await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
-    await asyncio.to_thread(keep_private, folder, log)
+    await asyncio.to_thread(keep_private, folder, telemetry.log)
     shared = await SharedDatabase.open(url=shared_url(settings.database.url, folder))
     clock = SystemClock(skew=shared.clock_skew, on_step=_ignore_step)
-    cluster = await join_cluster(shared, clock, node_id(settings, served), served, log)
+    cluster = await join_cluster(shared, clock, node_id(settings, served), served, telemetry.log)
     database = await asyncio.to_thread(
         HistoryDatabase, url=history_address(settings, folder), durability=settings.store.durability
     )
-    return NodeStores(shared, clock, cluster, database)
+    surroundings = msgspec.structs.replace(
+        make_surroundings(settings, served, judge_target=judge_of(loaded)), topics=True
+    )
+    base = ServiceBase(
+        loaded=loaded,
+        served=served,
+        surroundings=surroundings,
+        compiler=make_compiler(settings, surroundings),
+        database=database,
+        clock=clock,
+        telemetry=telemetry,
+    )
+    node = NodeService(base, shared=shared, cluster=cluster)
+    await node.attach()
+    return node
 
 
-def make_services(
-    settings: Settings, stores: NodeStores, log: Log
-) -> tuple[ServiceRegistry, InvocationDirectory]:
-    """The services that are known, and their addresses: of one that is not known, that of the sidecar."""
+class NodeService(RunningService):
+    """One node of a cluster; the actors have a listener of their own, which only daprd calls."""
 
-    def share(instances: Instances) -> SharedView:
-        heartbeat = stores.cluster.heartbeat
-        return SharedView(
-            shared=SqlSharedRegistry(database=stores.shared),
-            instances=instances,
-            clock=stores.clock,
-            node=heartbeat.holder.node,
-            others=lambda: heartbeat.others,
-            log=log,
+    kind = "dapr"
+    clock: SystemClock
+
+    def __init__(self, base: ServiceBase, *, shared: SharedDatabase, cluster: Cluster) -> None:
+        super().__init__(base)
+        dapr = self.settings.dapr
+        self.holder = cluster.heartbeat.holder
+        self.node_id = self.holder.node
+        self._all_jobs = AllClusterJobs(database=shared)
+        self._shared = shared
+        self._cluster = cluster
+        self._client = SidecarClient(http_port=dapr.http_port, grpc_port=dapr.grpc_port, token=dapr.api_token)
+        self._watch = SidecarWatch(
+            http_port=dapr.http_port, clock=self.clock, log=self.log, token=dapr.api_token
+        )
+        self._server: Server | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    @property
+    def commits_waiting(self) -> int:
+        """How many commits wait for the shared database."""
+        return self._shared.commits_waiting
+
+    async def start(self) -> None:
+        """Answers daprd, waits until actors can be used, takes turns. Raises StoreError, SettingsError."""
+        self.readiness.watch()
+        await self._answer_sidecar()
+        await self._watch.wait()
+        await keep_app_id(self._cluster.nodes, self._watch.app_id)
+        self._watch.start(self.host.report_missing, self.host.active)
+        self._events.start()
+        self.services.start_sharing()
+        await self.host.start()
+        await self._begin()
+        self.log("ready", node=self.node_id, daprd=self._watch.metadata.get("runtimeVersion"))
+
+    async def list_nodes(self) -> Sequence[Mapping[str, object]]:
+        """`GET /nodes`: each node of the cluster as the shared table has it, and more of this one."""
+        now, skew = self.clock.now().steady, self.clock.skew
+        return [
+            {**node_wire(node, now, skew), **(self._describe_own(node) if node.holder == self.holder else {})}
+            for node in await self._cluster.nodes.list()
+        ]
+
+    def _describe_own(self, node: Node) -> Mapping[str, object]:
+        """What this node alone knows of itself: its process, and the versions of what it stands on."""
+        status = own_status(
+            held=self.host.jobs_held,
+            running=self.host.running,
+            started_at=node.started_at,
+            standstills=self.telemetry.standstills,
+        )
+        daprd = str(self._watch.metadata.get("runtimeVersion") or "unknown")
+        return {
+            "processes": [process_wire(0, status, node.state)],
+            "versions": versions_of([self.database], {"daprd": daprd}),
+            "formats": {"cluster": node.format, "history": format_of("history")},
+        }
+
+    async def _answer_sidecar(self) -> None:
+        """Begins to serve the actors' routes."""
+        settings = self.settings
+        listener = listen("127.0.0.1", settings.dapr.app_port)
+        await register(self.host, self._client)
+        shares = divide(current_limit(), listeners=LISTENERS, connections=settings.limits.connections)
+        self._server = Server(
+            create_actor_app(self.host, token=settings.dapr.app_token),
+            log=self.log,
+            most=shares.api,
+            head_seconds=settings.limits.head_seconds,
+            idle_seconds=SIDECAR_KEEP_ALIVE_SECONDS,
+        )
+        self.telemetry.show_connections("sidecar", self._server.connections)
+        self._serving = asyncio.create_task(self._server.serve([listener]))
+
+    async def _install(self, noted: str) -> None:
+        await install_patiently(
+            self.host, self.compiler, self.settings, noted, clock=self.clock, log=self.log
         )
 
-    holder = stores.cluster.heartbeat.holder
-    table = ClusterQueues(database=stores.shared, downtime=DOWNTIME_MS)
-    queues = PullQueues(table=table, clock=stores.clock, log=log)
-    services = ServiceRegistry(
-        database=stores.database,
-        settings=settings.services,
-        keeps=settings.defaults.on_change == "keep",
-        clock=stores.clock,
-        tenant=DEFAULT_TENANT,
-        log=log,
-        queues=queues,
-        queue_watch=QueueWatch(queues=queues, table=table, clock=stores.clock, log=log),
-        share=share,
-        rates=RateSharing(
-            shared=SqlRates(database=stores.shared),
-            clock=stores.clock,
-            holder=f"{holder.node} {holder.boot}",
-            log=log,
-        ),
-    )
-    dapr = settings.dapr
-    directory = InvocationDirectory(known=services.directory, http_port=dapr.http_port, token=dapr.api_token)
-    services.fall_back_to(directory.base_of)
-    return services, directory
+    async def _stop_jobs(self, grace: int) -> None:
+        await self.host.stop(grace)
+        await self._events.stop()
 
+    async def _leave(self) -> None:
+        await self._watch.stop()
+        if self._server is not None and self._serving is not None:
+            await self._server.end(self._serving, seconds=LAST_ANSWERS_SECONDS)
+        await self._client.close()
 
-def make_events(stores: NodeStores, telemetry: Telemetry) -> NodeEvents:
-    """The events of the cluster, at this node."""
-    return NodeEvents(
-        shared=SharedEvents(database=stores.shared),
-        occurrences=telemetry.occurrences,
-        clock=stores.clock,
-        node=stores.cluster.heartbeat.holder.node,
-        failed=Tally("events_not_shared", log=telemetry.log),
-    )
+    async def _close(self) -> None:
+        await self._shared.close()
+
+    @cached_property
+    def sender(self) -> InvocationSender:
+        """The sender of a node, which reaches services through its sidecar as well."""
+        sender = make_sender(
+            self.loaded,
+            self.served,
+            directory=self._directory,
+            system=self.system,
+            clock=self.clock,
+            log=self.log,
+            room=self.answer_room,
+            listeners=LISTENERS,
+            sidecar=self._directory,
+        )
+        self.telemetry.show("connections", sender.samples)
+        dapr = self.settings.dapr
+        topics = TopicSender(sender=sender, http_port=dapr.http_port, token=dapr.api_token)
+        return InvocationSender(sender=topics)
+
+    @cached_property
+    def host(self) -> DaprHost:
+        """Takes the turns of the jobs whose actors live here."""
+        sidecar = Sidecar(client=self._client)
+        return build_dapr_host(
+            DaprParts(
+                cluster=self._cluster,
+                sidecar=sidecar,
+                contexts=ActorContexts(sidecar=sidecar),
+                puts_contexts=self.settings.contexts.url != "sql",
+                owner_of=self.services.owner_of,
+                tend_queues=self.services.tend_queues,
+                **msgspec.structs.asdict(self.host_parts),
+            )
+        )
+
+    @cached_property
+    def jobs(self) -> OwnShard:
+        """All jobs of the cluster."""
+        return OwnShard(host=self.host, history=self.writer)
+
+    @property
+    def kept_jobs(self) -> AllClusterJobs:
+        """Where the jobs of all nodes lie."""
+        return self._all_jobs
+
+    @property
+    def store(self) -> ClusterJobs:
+        """The jobs as turns of this node use them."""
+        return self.host.store
+
+    @property
+    def service_store(self) -> ClusterJobs:
+        """The same: any node answers requests."""
+        return self.host.store
+
+    @cached_property
+    def readiness(self) -> Readiness:
+        """What a node needs; one that stops is not ready, though what it has begun may need its jobs."""
+        return Readiness(
+            parts={
+                "host": lambda: [] if self.host.is_ready and not self.is_stopping else ["host"],
+                "sidecar": lambda: self._watch.missing,
+                "history": self.telemetry.history_watch.lacks,
+            },
+            clock=self.clock,
+        )
+
+    @cached_property
+    def services(self) -> ServiceRegistry:
+        """The services that are known to all nodes; of one that is not known, the sidecar has the address."""
+        table = ClusterQueues(database=self._shared, downtime=DOWNTIME_MS)
+        queues = PullQueues(table=table, clock=self.clock, log=self.log)
+        return ServiceRegistry(
+            database=self.database,
+            settings=self.settings.services,
+            keeps=self.settings.defaults.on_change == "keep",
+            clock=self.clock,
+            tenant=DEFAULT_TENANT,
+            log=self.log,
+            queues=queues,
+            queue_watch=QueueWatch(queues=queues, table=table, clock=self.clock, log=self.log),
+            share=self._share,
+            rates=RateSharing(
+                shared=SqlRates(database=self._shared),
+                clock=self.clock,
+                holder=f"{self.holder.node} {self.holder.boot}",
+                log=self.log,
+            ),
+        )
+
+    def _share(self, instances: Instances) -> SharedView:
+        return SharedView(
+            shared=SqlSharedRegistry(database=self._shared),
+            instances=instances,
+            clock=self.clock,
+            node=self.node_id,
+            others=lambda: self._cluster.heartbeat.others,
+            log=self.log,
+        )
+
+    @cached_property
+    def _directory(self) -> InvocationDirectory:
+        dapr = self.settings.dapr
+        known = self.services.directory
+        directory = InvocationDirectory(known=known, http_port=dapr.http_port, token=dapr.api_token)
+        self.services.fall_back_to(directory.base_of)
+        return directory
+
+    @cached_property
+    def _events(self) -> NodeEvents:
+        return NodeEvents(
+            shared=SharedEvents(database=self._shared),
+            occurrences=self.telemetry.occurrences,
+            clock=self.clock,
+            node=self.node_id,
+            failed=Tally("events_not_shared", log=self.log),
+        )
+
+    @cached_property
+    def events(self) -> EventFeed:
+        """The events of the cluster, at this node."""
+        return self.telemetry.feed_events(self._events)
+
+    @property
+    def counted(self) -> Mapping[str, Source]:
+        """History and state."""
+        return {"history": self.writer.samples, "state": self._shared.samples}
+
+    def _alert_surroundings(self) -> AlertSurroundings:
+        """In a cluster one node looks and says for all, by a lease in the shared database."""
+        view = ClusterView(cluster=self._cluster, clock=self.clock)
+        return msgspec.structs.replace(
+            super()._alert_surroundings(), leads=view.leads, find_lost=view.find_lost, nodes=view.alive
+        )
 
 
 async def _ignore_step(skew: int) -> None:

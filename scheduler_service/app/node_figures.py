@@ -9,11 +9,11 @@ import msgspec
 
 from scheduler_service import __version__
 from scheduler_service.app.data_folder import format_of
-from scheduler_service.app.metrics import WorkingHost
 from scheduler_service.app.store_opening import StoreWatch
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.hosts.embedded.host import EmbeddedHost
+from scheduler_service.hosts.host import Host
 from scheduler_service.hosts.processes.remote_shard import RemoteShard
 from scheduler_service.hosts.processes.rpc_methods import ShardStatus
 from scheduler_service.persistence.history.database import HistoryDatabase
@@ -59,7 +59,7 @@ def versions_of(databases: Sequence[Database], further: Mapping[str, str] | None
 
 
 def describe_parts(
-    host: WorkingHost, sender: CallingSender, history: HistoryWriter, *, commits_waiting: int
+    host: Host, sender: CallingSender, history: HistoryWriter, *, commits_waiting: int
 ) -> dict[str, Mapping[str, object]]:
     """By part; numbers and names of origins alone."""
     effects = host.effects

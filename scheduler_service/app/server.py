@@ -5,7 +5,7 @@ import contextlib
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,8 +17,8 @@ from scheduler_service.api.pages import CONSOLE
 from scheduler_service.app.builders import log_egress
 from scheduler_service.app.listener import address_of, listen
 from scheduler_service.app.own_process import divide, freeze_memory, process_log, raise_limit
+from scheduler_service.app.running_service import RunningService
 from scheduler_service.app.service import open_service
-from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.pacing.short_turns import short_turns
 from scheduler_service.persistence.common.fault_points import FaultPoints
@@ -37,34 +37,6 @@ LOADED_WITHIN_SECONDS = 10.0
 LAST_ANSWERS_SECONDS = 1.0
 """What callers have to read their last answers where the drain took all of its time."""
 OnListening = Callable[[str], Awaitable[None]]
-
-
-class RunningService(Protocol):
-    """A service that is open; `telemetry` is what its process shows."""
-
-    telemetry: Telemetry
-
-    @property
-    def api(self) -> ASGIApp:
-        """Its ASGI application; made when it is first asked for."""
-
-    async def resumed(self) -> None:
-        """Returns when what was in flight has been sent again."""
-
-    def flush_log(self) -> None:
-        """Writes the lines that the API still sums up, after its last answer."""
-
-    async def start(self) -> None:
-        """Begins to take firings. Raises StoreError."""
-
-    def describe(self) -> Mapping[str, Mapping[str, object]]:
-        """The figures of each part, by number and name."""
-
-    def processes(self) -> Iterable[int]:
-        """The ids of its worker processes; any thread may ask."""
-
-    async def stop(self, grace: int) -> None:
-        """Drains for at most `grace` ms, then closes everything."""
 
 
 class OpenService(Protocol):

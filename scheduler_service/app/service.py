@@ -1,31 +1,50 @@
-"""One service over one store: opened, started, stopped."""
+"""One service over one store: what is built for one machine, how it is opened, started and stopped."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from secrets import token_hex
+from typing import Protocol
 
-from scheduler_service.app.alert_jobs import headers_of, urls_of
-from scheduler_service.app.builders import judge_of
-from scheduler_service.app.container import Container, ContainerBase
+from scheduler_service.app.builders import (
+    holder_of,
+    judge_of,
+    make_compiler,
+    make_embedded_host,
+    make_sender,
+)
 from scheduler_service.app.data_folder import history_address
-from scheduler_service.app.node_figures import describe_parts
-from scheduler_service.app.sharding import check_workers, shard_of
+from scheduler_service.app.node_figures import OwnNode
+from scheduler_service.app.readiness import Readiness
+from scheduler_service.app.running_service import RunningService, ServiceBase
+from scheduler_service.app.service_registry import ServiceRegistry
+from scheduler_service.app.sharding import check_workers, shard_of, worker_configs
 from scheduler_service.app.store_opening import StoreWatch, data_folder, keep_contexts, open_store
-from scheduler_service.app.surroundings import Compiler, Secrets, make_surroundings
+from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.system_jobs import install
 from scheduler_service.app.telemetry import Telemetry
+from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.hosts.clock import SystemClock
-from scheduler_service.hosts.processes.worker_processes import WorkerProcess
+from scheduler_service.hosts.embedded.host import EmbeddedHost
+from scheduler_service.hosts.processes.parent_service import ParentService
+from scheduler_service.hosts.processes.sharding import ShardOf
+from scheduler_service.hosts.processes.shards import OwnShard, Processes, Shards, build_processes
+from scheduler_service.hosts.processes.worker_processes import WorkerContext, WorkerProcess, WorkerProcesses
 from scheduler_service.persistence.common.fault_points import FaultPoints
+from scheduler_service.persistence.contexts.apart_store import WholeStore
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.log import Log
+from scheduler_service.ports.state import ServiceStore
+from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
-
-if TYPE_CHECKING:
-    from fastapi import FastAPI
+from scheduler_service.telemetry.event_feed import EventFeed
+from scheduler_service.telemetry.event_ring import LocalEvents
+from scheduler_service.telemetry.metrics.own_process import process_age
+from scheduler_service.telemetry.metrics.samples import Ask, Source
+from scheduler_service.telemetry.trouble import HISTORY, STORE, WorkerStores
+from scheduler_service.transport.sender import HttpSender
 
 
 class KeepTime(Protocol):
@@ -35,23 +54,42 @@ class KeepTime(Protocol):
         """The clock."""
 
 
-class Service:
-    """One running service; `components` is what it is made of, for tests."""
+class Service(RunningService):
+    """One service on one machine; `launched` are its worker processes, one for each shard but its own."""
 
-    def __init__(self, *, loaded: Loaded, rooms: Container, telemetry: Telemetry) -> None:
+    kind = "embedded"
+
+    def __init__(
+        self,
+        base: ServiceBase,
+        *,
+        store: WholeStore,
+        watch: StoreWatch,
+        job_shard: ShardOf,
+        launched: Sequence[WorkerProcess],
+    ) -> None:
+        super().__init__(base)
+        self._store = store
+        self.node_id = store.node_id
+        self.holder = holder_of(store)
+        self._watch = watch
+        self._job_shard = job_shard
+        self._launched = launched
+        self._worker_stores = WorkerStores()
+        self.telemetry.occurrences.listen(self._worker_stores.take)
+        self._began = self.clock.now().wall - process_age()
         self._resumed = asyncio.Event()
-        self._loaded = loaded
-        self.components = rooms
-        self.telemetry = telemetry
-        self._log = telemetry.log
+        self._has_started = False
 
-    @cached_property
-    def api(self) -> "FastAPI":
-        """Its ASGI application; what that is made of is loaded when it is first asked for."""
-        from scheduler_service.api.application import create_api
-        from scheduler_service.console.application import console_mounts
+    @property
+    def store(self) -> WholeStore:
+        """The store, of which this process has the jobs of its shard."""
+        return self._store
 
-        return create_api(self.components.api_parts, mounts=console_mounts())
+    @property
+    def commits_waiting(self) -> int:
+        """How many commits wait for the store."""
+        return self.store.commits_waiting
 
     async def resumed(self) -> None:
         """Returns when what was in flight has been sent again."""
@@ -59,66 +97,165 @@ class Service:
 
     async def start(self) -> None:
         """Recovers, installs the system jobs, takes firings; is ready at last. Raises StoreError."""
-        rooms = self.components
         # First, for the jobs of this process may want those of the others at once.
-        await rooms.workers.start()
-        await rooms.host.start()
+        await self.workers.start()
+        await self.host.start()
         self._resumed.set()
-        await rooms.services.start_queues(rooms.jobs.deliver)
-        noted = await rooms.review.read_noted()
-        await install(rooms.host, rooms.compiler, self._loaded.settings, noted)
-        await rooms.review.start(noted)
-        await rooms.alerts.start()
-        rooms.trial_rounds.start()
-        rooms.has_started = True
-        self._log("ready", jobsHeld=(await rooms.jobs.status()).held)
+        await self._begin()
+        self._has_started = True
+        self.log("ready", jobsHeld=(await self.jobs.status()).held)
 
     def is_settled(self, *, open_calls: int = 0) -> bool:
         """As `EmbeddedHost.is_settled`, pull queues included: for tests, which move the clock only then."""
-        components = self.components
-        if not (components.alerts.is_idle and components.trial_rounds.is_idle and components.review.is_idle):
+        if not (self.alerts.is_idle and self.trial_rounds.is_idle and self.review.is_idle):
             return False
-        return components.services.is_idle and components.host.is_settled(open_calls=open_calls)
-
-    def describe(self) -> Mapping[str, Mapping[str, object]]:
-        """The figures of each part."""
-        rooms = self.components
-        return describe_parts(
-            rooms.host, rooms.sender, rooms.writer, commits_waiting=rooms.store.commits_waiting
-        )
+        return self.services.is_idle and self.host.is_settled(open_calls=open_calls)
 
     def processes(self) -> Iterable[int]:
         """The ids of the worker processes."""
-        return self.components.workers.pids
+        return self.workers.pids
 
-    async def stop(self, grace: int) -> None:
-        """Drains for at most `grace` ms, then closes everything (SPEC section 14)."""
-        self.components.is_stopping = True
-        self._log("draining", graceMs=grace, running=self.components.host.running)
-        self.components.services.stop_claims()
-        rooms = self.components
-        grace = await self._stop_own_work(grace)
-        await asyncio.gather(rooms.host.stop(grace), rooms.workers.stop(grace), rooms.trial_rounds.stop())
-        await self.telemetry.end_events()
-        await self.components.sender.close()
-        await self.components.reads.close()
-        await self.components.services.close()
-        self.components.database.close()
-        self.components.readiness.stop()
-        self._log("stopped")
-        self.telemetry.close()
+    async def list_nodes(self) -> Sequence[Mapping[str, object]]:
+        """The service as the only node."""
+        return await self._node.list()
 
-    async def _stop_own_work(self, grace: int) -> int:
-        """Ends what needs the jobs; returns what is left of `grace`."""
-        rooms = self.components
-        began = rooms.clock.now().steady
-        await asyncio.gather(rooms.alerts.stop(), rooms.review.stop(), rooms.operations.stop(grace))
-        return max(grace - (rooms.clock.now().steady - began), 0)
+    async def _install(self, noted: str) -> None:
+        await install(self.host, self.compiler, self.settings, noted)
 
-    def flush_log(self) -> None:
-        """Writes the lines that the API still sums up, after its last answer."""
-        if "api" in vars(self):
-            self.components.api_parts.store_faults.flush()
+    async def _stop_jobs(self, grace: int) -> None:
+        await asyncio.gather(self.host.stop(grace), self.workers.stop(grace))
+
+    @cached_property
+    def sender(self) -> HttpSender:
+        """Sends requests, and runs what system jobs name."""
+        return make_sender(
+            self.loaded,
+            self.served,
+            directory=self.services.directory,
+            system=self.system,
+            clock=self.clock,
+            log=self.log,
+            room=self.answer_room,
+        )
+
+    @cached_property
+    def host(self) -> EmbeddedHost:
+        """Takes the turns of the service's own shard."""
+        return make_embedded_host(self.host_parts, self.store, data_folder(self.settings))
+
+    @cached_property
+    def jobs(self) -> OwnShard | Shards:
+        """All jobs, whichever process has them."""
+        return self._shards.jobs(OwnShard(host=self.host, history=self.writer))
+
+    @cached_property
+    def service_store(self) -> ServiceStore:
+        """The store as requests use it, which all processes write."""
+        return self._shards.store
+
+    @property
+    def kept_jobs(self) -> ServiceStore:
+        """Where all jobs lie."""
+        return self.service_store
+
+    @cached_property
+    def workers(self) -> WorkerProcesses:
+        """The worker processes."""
+        context = WorkerContext(
+            config_for=worker_configs(self.loaded, self.surroundings, self.served, self.node_id, self.clock),
+            new_parent=self._new_parent,
+            on_restart=lambda _: self._queues.recover(),
+            log=self.log,
+            follow_interest=self.telemetry.occurrences.follow_interest,
+        )
+        return WorkerProcesses(workers=self._shards.workers, launched=self._launched, context=context)
+
+    @cached_property
+    def readiness(self) -> Readiness:
+        """What the service needs to accept work; without worker processes there is no such part."""
+        remotes, name = self._shards.remotes, self._worker_stores.name
+        history = self.telemetry.history_watch
+        workers = {"workers": lambda: [name for remote in remotes for name in remote.missing]}
+        return Readiness(
+            parts={
+                "host": lambda: [] if self.host.is_ready and not self.is_stopping else ["host"],
+                **(workers if remotes else {}),
+                "store": lambda: [*self._watch.missing, *name(STORE, len(remotes))],
+                "start": lambda: [] if self._has_started else ["start"],
+                "history": lambda: [*history.lacks(), *name(HISTORY, len(remotes))],
+            },
+            clock=self.clock,
+        )
+
+    @cached_property
+    def services(self) -> ServiceRegistry:
+        """Services, their instances and what they declare."""
+        return ServiceRegistry(
+            database=self.database,
+            settings=self.settings.services,
+            keeps=self.settings.defaults.on_change == "keep",
+            clock=self.clock,
+            tenant=DEFAULT_TENANT,
+            log=self.log,
+            queues=self._queues,
+        )
+
+    @cached_property
+    def events(self) -> EventFeed:
+        """The event stream."""
+        # A store in memory counts its starts from 1 each time: ids of another start must not fit.
+        line = token_hex(4) if data_folder(self.settings) is None else str(self.store.boot)
+        return self.telemetry.feed_events(LocalEvents(occurrences=self.telemetry.occurrences, line=line))
+
+    @property
+    def counted(self) -> Mapping[str, Source]:
+        """History, state and connections."""
+        return {
+            "history": self.writer.samples,
+            "state": lambda: self.store.samples(is_away=bool(self._watch.missing)),
+            "connections": self.sender.samples,
+        }
+
+    def _other_figures(self) -> Mapping[str, Ask]:
+        return {str(number): remote.collect for number, remote in enumerate(self._shards.remotes, start=1)}
+
+    @cached_property
+    def _shards(self) -> Processes:
+        """The way to the worker processes."""
+        return build_processes(
+            count=1 + len(self._launched),
+            store=self.store,
+            shard_of=self._job_shard,
+            compiler=self.compiler.stored,
+        )
+
+    @cached_property
+    def _queues(self) -> PullQueues:
+        return PullQueues(table=self.service_store.queues, clock=self.clock, log=self.log)
+
+    @cached_property
+    def _node(self) -> OwnNode:
+        return OwnNode(
+            node_id=self.node_id,
+            address=self.served,
+            began=self._began,
+            kept=("state", "history"),
+            host=self.host,
+            remotes=self._shards.remotes,
+            database=self.database,
+            watch=self._watch,
+            worker_stores=self._worker_stores,
+            telemetry=self.telemetry,
+            clock=self.clock,
+        )
+
+    def _new_parent(self) -> ParentService:
+        return ParentService(
+            router=self.services.router,
+            address_of=self.services.locate,
+            wake_claimers=self._queues.wake,
+            publish=self.telemetry.occurrences.publish,
+        )
 
 
 async def open_service(
@@ -145,59 +282,46 @@ async def open_service(
         while len(launched) < settings.server.workers - 1:
             launched.append(await WorkerProcess.launch())
         telemetry = Telemetry(settings=settings, log=log, decorators=decorators)
-        base = await _open_base(loaded, served, telemetry, faults, keep_time, begins_anew)
-        telemetry.follow(base.clock)
-        rooms = Container(base=base, launched=launched)
-        await rooms.attach()
-        rooms.readiness.watch()
-        await rooms.workers.open()
+        surroundings = make_surroundings(settings, served, judge_target=judge_of(loaded))
+        watch, job_shard = StoreWatch(log=telemetry.log), shard_of(settings.server.workers)
+        store = await _open_store(loaded, telemetry.log, watch, job_shard, faults, begins_anew)
+        database = await asyncio.to_thread(
+            HistoryDatabase,
+            url=history_address(settings, data_folder(settings)),
+            durability=settings.store.durability,
+            faults=faults,
+        )
+        base = ServiceBase(
+            loaded=loaded,
+            served=served,
+            surroundings=surroundings,
+            compiler=make_compiler(settings, surroundings),
+            database=database,
+            clock=keep_time(skew=await store.clock_skew(), on_step=store.save_clock_skew),
+            telemetry=telemetry,
+        )
+        service = Service(base, store=store, watch=watch, job_shard=job_shard, launched=launched)
+        await service.attach()
+        service.readiness.watch()
+        await service.workers.open()
     except BaseException:
         await asyncio.gather(*map(WorkerProcess.end, launched))
         raise
-    return Service(loaded=loaded, rooms=rooms, telemetry=telemetry)
+    return service
 
 
-async def _open_base(
+async def _open_store(
     loaded: Loaded,
-    served: str,
-    telemetry: Telemetry,
+    log: Log,
+    watch: StoreWatch,
+    job_shard: ShardOf,
     faults: FaultPoints | None,
-    keep_time: KeepTime,
     begins_anew: bool,
-) -> ContainerBase:
-    """What has to be opened before anything can be built."""
-    settings, log = loaded.settings, telemetry.log
-    surroundings = make_surroundings(settings, served, judge_target=judge_of(loaded))
-    compiler = Compiler(
-        defaults=settings.defaults,
-        surroundings=surroundings,
-        history=settings.history,
-        secrets=Secrets(headers=headers_of(settings), urls=urls_of(settings)),
-    )
-    watch = StoreWatch(log=log)
-    job_shard = shard_of(settings.server.workers)
+) -> WholeStore:
+    """The store, with contexts where the settings want them."""
     rows = await open_store(
-        settings, watch=watch, faults=faults, shard_of=job_shard, log=log, begins_anew=begins_anew
+        loaded.settings, watch=watch, faults=faults, shard_of=job_shard, log=log, begins_anew=begins_anew
     )
-    store = await keep_contexts(
-        settings, rows, log=log, is_own=lambda job_id: job_shard(job_id) == 0, faults=faults
-    )
-    database = await asyncio.to_thread(
-        HistoryDatabase,
-        url=history_address(settings, data_folder(settings)),
-        durability=settings.store.durability,
-        faults=faults,
-    )
-    return ContainerBase(
-        loaded=loaded,
-        served=served,
-        log=log,
-        surroundings=surroundings,
-        compiler=compiler,
-        watch=watch,
-        shard_of=job_shard,
-        store=store,
-        database=database,
-        clock=keep_time(skew=await store.clock_skew(), on_step=store.save_clock_skew),
-        telemetry=telemetry,
+    return await keep_contexts(
+        loaded.settings, rows, log=log, is_own=lambda job_id: job_shard(job_id) == 0, faults=faults
     )

@@ -55,7 +55,7 @@ class ServiceRegistry:
         clock: Timekeeper,
         tenant: str,
         log: Log,
-        queues: PullQueues | None = None,
+        queues: PullQueues,
         queue_watch: QueueWatch | None = None,
         share: Share | None = None,
         rates: RateSharing | None = None,
@@ -139,8 +139,7 @@ class ServiceRegistry:
     def _go_on(self, key: tuple[str, str]) -> None:
         """A rate limit allows more again: calls of the service, and claims from the queue of its name."""
         self.router.retry(*key)
-        if self.queues is not None:
-            self.queues.wake([key])
+        self.queues.wake([key])
 
     def _follow_pause(self, kind: Kind, tenant: str, name: str) -> None:
         if kind is Kind.SERVICE:
@@ -157,19 +156,17 @@ class ServiceRegistry:
 
     def wake_claimers(self, write: QueueWrite) -> None:
         """A turn has written into the queues."""
-        if self.queues is not None:
-            self.queues.wake_for(write)
+        self.queues.wake_for(write)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing of the queues is on its way to a job."""
-        return self.queues is None or self.queues.is_idle
+        return self.queues.is_idle
 
     async def start_queues(self, deliver: Deliver) -> None:
         """Takes up what an earlier process left in them. Raises StoreError."""
-        if self.queues is not None:
-            rate = ClaimRate(router=self.router, clock=self._clock)
-            await self.queues.start(deliver, self._allowance, rate, self.registry.pauses)
+        rate = ClaimRate(router=self.router, clock=self._clock)
+        await self.queues.start(deliver, self._allowance, rate, self.registry.pauses)
         if self._queue_watch is not None:
             self._queue_watch.start()
 
@@ -185,8 +182,7 @@ class ServiceRegistry:
 
     def stop_claims(self) -> None:
         """The node stops: leases are renewed and completed, but nothing is claimed any more."""
-        if self.queues is not None:
-            self.queues.stop_claims()
+        self.queues.stop_claims()
 
     def fall_back_to(self, address_of: Callable[[str], str | None]) -> None:
         """Where no instance takes work and the service names no address, `address_of` its name is asked."""
@@ -226,8 +222,7 @@ class ServiceRegistry:
             await self._view.stop()
         if self._queue_watch is not None:
             await self._queue_watch.stop()
-        if self.queues is not None:
-            await self.queues.stop()
+        await self.queues.stop()
         await self._table.close()
 
 

@@ -1,13 +1,20 @@
 """What the host of a process is on every placement: its jobs, its effects, how far its start or stop is."""
 
+from collections.abc import Sequence
+
+from scheduler_service.domain.replies import Reply
+from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.hosts.tasks import Tasks
+from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.delivery import Command, Definition
+from scheduler_service.ports.errors import StoreError
 
 
 class Host:
-    """What figures and readiness look at. `tasks` are turns that go on to their end."""
+    """Takes turns on jobs (`ports.Deliver`); `tasks` are turns that go on to their end."""
 
     _is_ready = False
     _is_draining = False
@@ -20,6 +27,22 @@ class Host:
         self._tasks = tasks
         self.effects = effects
         self.notifications = effects.notifications
+
+    async def __call__(self, job_id: str, command: Command) -> Reply:
+        """Takes one turn and returns its reply after its commit. Raises StoreError."""
+        raise NotImplementedError
+
+    async def create_all(self, definitions: Sequence[Definition], owner: str) -> Sequence[Reply | StoreError]:
+        """As `hosts.processes.shards.Shard.create_all`."""
+        raise NotImplementedError
+
+    def peek(self, job_id: str) -> CatalogueEntry | None:
+        """The job's entry after its latest commit, where it is in memory; else the catalogue has it."""
+        raise NotImplementedError
+
+    async def read(self, job_id: str) -> Job | None:
+        """The job after its latest turn, contexts of qos 0 as well. Raises StoreError."""
+        raise NotImplementedError
 
     @property
     def is_ready(self) -> bool:

@@ -57,7 +57,7 @@ async def measure(world: World, api: Listening, jobs: int, fast: int, slow: int)
         await asyncio.gather(*(world.client.post(f"/jobs/{name}/trigger", timeout=60) for name in names))
     await world.settle()
     seconds, used = time.perf_counter() - begun, time.process_time() - cpu
-    ring = world.service.components.events.ring
+    ring = world.service.events.ring
     for one in sockets:
         one.close()
     for task in tasks:

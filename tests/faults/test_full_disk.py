@@ -89,6 +89,6 @@ def _changes(url: str) -> list[tuple[str, str, dict[str, Any]]]:
 
 
 def _pages(inside: Inside, pragma: str) -> int:
-    connection = inside.service.components.store.files.writing
+    connection = inside.service.store.files.writing
     found: int = connection.execute(f"PRAGMA {pragma}").fetchall()[0][0]
     return found

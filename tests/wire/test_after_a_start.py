@@ -29,7 +29,7 @@ async def trigger(world: World) -> str:
 
 async def is_waiting(world: World) -> bool:
     """Whether its step looks for an instance."""
-    host: Any = world.service.components.host
+    host: Any = world.service.host
     return len(host.effects.parts) == 1
 
 

@@ -49,7 +49,7 @@ async def told(
     for _ in range(seconds):
         if holds(world.target.at("/hook")):
             break
-        await world.service.components.jobs.flush()  # it is written at times of its own
+        await world.service.jobs.flush()  # it is written at times of its own
         await world.advance(1)
     found = world.target.at("/hook")
     assert holds(found), (found, world.log)

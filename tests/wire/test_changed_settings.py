@@ -261,7 +261,7 @@ async def test_what_a_newer_program_no_longer_reads_answers_each_command(tmp_pat
     """What an earlier program stored is a job, whatever this one would say of it (SPEC section 2)."""
     given = told(tmp_path / "folder")
     async with running(**given) as world:
-        rooms = world.service.components
+        rooms = world.service
         for job_id, members in UNREAD.items():
             text = json.dumps({"jobId": job_id, **definition(**members)}).encode()
             made = Definition(text, await rooms.compiler.stored(text))

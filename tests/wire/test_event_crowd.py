@@ -26,7 +26,7 @@ async def test_silent_readers_of_a_herd_take_bounded_memory_and_hold_up_nobody()
         # On a busy machine the herd takes longer than those who read nothing are borne.
         listening(world, stall_seconds=3_600) as api,
     ):
-        feed = world.service.components.events
+        feed = world.service.events
         silent = [open_silent(api.url) for _ in range(SLOW)]
 
         async def all_follow() -> bool:

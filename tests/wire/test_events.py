@@ -189,7 +189,7 @@ async def test_head_ends_at_once_on_a_socket() -> None:
 async def test_a_caller_of_http_1_0_gets_a_stream_that_ends_with_its_connection() -> None:
     """Without chunks, which it does not know."""
     async with running() as world, listening(world) as api:
-        feed = world.service.components.events
+        feed = world.service.events
         reading = asyncio.create_task(speak(api, b"GET /events HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n"))
 
         async def follows() -> bool:
@@ -243,7 +243,7 @@ async def test_a_stream_that_nobody_reads_does_not_hold_up_the_end() -> None:
         host, port = api.url.removeprefix("http://").split(":")
         _, writer = await asyncio.open_connection(host, int(port), limit=1)
         writer.write(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-        events, number = world.service.components.events, 0
+        events, number = world.service.events, 0
 
         async def is_stuck() -> bool:
             nonlocal number

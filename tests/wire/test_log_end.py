@@ -6,7 +6,7 @@ from tests.wire.service import running
 async def test_the_last_requests_that_the_store_failed_are_counted() -> None:
     """The first is told at once; those after it with the end of the service, if not before."""
     async with running() as world:
-        faults = world.service.components.api_parts.store_faults
+        faults = world.service.api_parts.store_faults
         for number in range(3):
             faults.count("requests", error=f"full {number}")
         await world.stop()

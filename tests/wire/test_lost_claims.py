@@ -38,7 +38,7 @@ class Late:
 async def one_part(options: dict[str, Any] | None = None) -> AsyncIterator[tuple[World, Late]]:
     """A service in whose queue one part lies."""
     async with running() as world:
-        queues: Any = world.service.components.services.queues
+        queues: Any = world.service.services.queues
         late = queues._table = Late(queues._table)
         posted = definition(request=[STEP | (options or {})], timeoutSeconds=600)
         data_of(await world.client.post("/jobs/j", json=posted), 201)

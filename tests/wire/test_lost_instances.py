@@ -34,7 +34,7 @@ async def begin(world: World, **members: Any) -> str:
 
 async def state(world: World) -> str:
     """That of the latest execution, after the latest turn."""
-    jobs = world.service.components.jobs
+    jobs = world.service.jobs
     await jobs.deliver("j", Command(CancelRequested(0)))  # refused, after the turns that are under way
     job = await jobs.read("j")
     assert job is not None

@@ -109,7 +109,7 @@ async def job_of_calls(world: World) -> str:
 
 async def is_checking(world: World) -> bool:
     """Whether a check is on its way; until then the clock runs."""
-    host: Any = world.service.components.host
+    host: Any = world.service.host
     if any(token.kind is CallKind.CHECK for token in host.effects.calls.tokens()):
         return True
     world.clock.advance(100)

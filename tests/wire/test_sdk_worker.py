@@ -148,7 +148,7 @@ async def test_a_lost_lease_stops_the_work_and_another_one_does_it() -> None:
 
 async def _until(world: World) -> int:
     """Until when the one lease goes."""
-    [part] = await world.service.components.store.queues.held(QueueQuery("default", "work"))
+    [part] = await world.service.store.queues.held(QueueQuery("default", "work"))
     return part.until
 
 
@@ -177,7 +177,7 @@ async def test_a_scheduler_that_stops_is_not_asked_again_and_again() -> None:
         async with at_work(world, worker, line=lambda _: line):
             await world.settle()
             assert line.claims == 1
-            world.service.components.services.stop_claims()
+            world.service.services.stop_claims()
             for _ in range(1_000):
                 await asyncio.sleep(0)
             assert line.claims <= 2

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from scheduler_service.domain.events import Created
 from scheduler_service.domain.replies import Reply
+from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.direct_creation import DirectCreation
 from scheduler_service.hosts.dapr.first_turns import FirstLoads
@@ -21,8 +22,8 @@ from scheduler_service.hosts.host import Host
 from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.tasks import STOPPING, Tasks, close_history, wait_for_rest
 from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.ports.delivery import Command
-from scheduler_service.ports.errors import StoreStopping
+from scheduler_service.ports.delivery import Command, Definition
+from scheduler_service.ports.errors import StoreError, StoreStopping
 
 
 class DaprHost(Host):
@@ -62,15 +63,21 @@ class DaprHost(Host):
         self.heartbeat = node.cluster.heartbeat
         self.store = store
         self.alarms = local.alarms
-        self.create_all = creation.create_all
         self.first_loads = first_loads
-        self.read = client.read
 
     async def __call__(self, job_id: str, command: Command) -> Reply:
         """Takes the turn. Raises StoreError. What is kept under an Idempotency-Key is the reply as JSON."""
         if isinstance(command.event, Created):
             return await self._creation.create(job_id, command)
         return await self._client(job_id, command)
+
+    async def create_all(self, definitions: Sequence[Definition], owner: str) -> Sequence[Reply | StoreError]:
+        """Takes the turn Created for each (`DirectCreation`)."""
+        return await self._creation.create_all(definitions, owner)
+
+    async def read(self, job_id: str) -> Job | None:
+        """The job after its latest turn, at whichever node it lives. Raises StoreError."""
+        return await self._client.read(job_id)
 
     def peek(self, job_id: str) -> CatalogueEntry | None:
         """Nothing: another node may have a newer entry, so the catalogue is read."""

@@ -9,7 +9,7 @@ import msgspec
 
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
-from scheduler_service.hosts.embedded.host import EmbeddedHost
+from scheduler_service.hosts.host import Host
 from scheduler_service.hosts.processes.remote_shard import RemoteShard, WorkerHandle
 from scheduler_service.hosts.processes.rpc_methods import ShardStatus
 from scheduler_service.hosts.processes.sharding import ShardOf, positions_by_shard
@@ -61,9 +61,9 @@ class Shard(Protocol):
 
 
 class OwnShard:
-    """The shard of the service's own process."""
+    """The shard of the service's own process; that of a node has the jobs of its cluster."""
 
-    def __init__(self, *, host: EmbeddedHost, history: History) -> None:
+    def __init__(self, *, host: Host, history: History) -> None:
         self._host = host
         self.deliver = host
         self.peek = host.peek

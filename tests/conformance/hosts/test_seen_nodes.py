@@ -25,6 +25,7 @@ from scheduler_service.settings import Settings
 from scheduler_service.telemetry.metrics.process_metrics import ProcessMetrics
 from scheduler_service.telemetry.occurrences import Occurrences
 from tests.conformance.hosts.houses import DaprHouse, DaprNode
+from tests.unit.api.stores import EmptyQueues
 from tests.unit.services.tables import MemoryTable, tell_nobody
 from tests.wire.metrics_text import Scraped, read_text
 from tests.wire.target import Target
@@ -96,7 +97,7 @@ class Scene:
             counted={},
             catalogue=self.house.catalogue,
             deliveries=self.node.host.store,
-            queues=None,
+            queues=EmptyQueues(),  # type: ignore[arg-type] - no part is published here
             instances=self.house.instances,
             pauses=Pauses(table=MemoryTable(), clock=self.house.clock, tell=tell_nobody),
             clock=self.house.clock,

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from scheduler_service.domain.execution import DeliveryState, ExecutionState
+from scheduler_service.domain.leases import QueueFigures, QueueQuery
 from scheduler_service.domain.moments import DAY, Now, rfc3339
 from scheduler_service.domain.records import Exchange, ExecutionRecord, FiringRecord, Record, StepEnded
 from scheduler_service.persistence.common.pagination import CursorError, cut_page, read_position, value_of
@@ -247,6 +248,13 @@ class MemoryHistory:
 
     async def top(self, query: DayQuery) -> Wire:
         return {"failing": [], "slowest": []}
+
+
+class EmptyQueues:
+    """Pull queues in which nothing waits."""
+
+    async def figures(self, query: QueueQuery) -> list[QueueFigures]:
+        return []
 
 
 class MemoryOutbox:

@@ -70,9 +70,8 @@ async def test_notifications_are_counted(client: httpx.AsyncClient) -> None:
         assert (refused.status_code, pointers(refused)[0][0]) == (422, pointer)
 
 
-async def test_without_queues_nothing_waits(client: httpx.AsyncClient, world: World) -> None:
-    """Where none are open."""
-    assert world.deps.queues is None
+async def test_without_parts_nothing_waits(client: httpx.AsyncClient) -> None:
+    """Where no queue has any."""
     counted = (await client.get("/counts/queues")).json()["data"]
     nothing = {"queues": {"value": 0, "isCapped": False}, "waiting": 0, "held": 0, "oldestAt": None}
     assert counted == nothing

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -76,24 +75,24 @@ async def test_many_reports_read_the_job_once(world: World) -> None:
     """Good ones and bad ones; a new life of the job is read anew, and old tokens fit no more."""
     reads: list[str] = []
 
-    async def read_job(job_id: str) -> Job | None:
+    async def read(job_id: str) -> Job | None:
         reads.append(job_id)
-        return await world.read_job(job_id)
+        return await read_before(job_id)
 
-    jobs, keys = replace(world.deps, read_job=read_job), FeedbackKeys()
+    read_before, world.read, keys = world.read, read, FeedbackKeys()  # type: ignore[method-assign]
     old = feedback_token(KEY, await begin(world), 1)
     for _ in range(3):
-        await keys.check(jobs, "j1", 1, old)
+        await keys.check(world, world.catalogue, "j1", 1, old)
         with pytest.raises(ApiProblem, match="does not belong to requestCounts 1"):
-            await keys.check(jobs, "j1", 1, "wrong")
+            await keys.check(world, world.catalogue, "j1", 1, "wrong")
     assert reads == ["j1"]
     async with world.client() as client:
         await client.delete("/jobs/j1")
-    await keys.check(jobs, "j1", 1, old)  # the turn refuses it
+    await keys.check(world, world.catalogue, "j1", 1, old)  # the turn refuses it
     with pytest.raises(ApiProblem, match="there is no job"):
-        await keys.check(jobs, "j1", 1, "wrong")
+        await keys.check(world, world.catalogue, "j1", 1, "wrong")
     new = feedback_token(KEY, await begin(world), 1)
-    await keys.check(jobs, "j1", 1, new)
+    await keys.check(world, world.catalogue, "j1", 1, new)
     with pytest.raises(ApiProblem, match="does not belong"):
-        await keys.check(jobs, "j1", 1, old)
+        await keys.check(world, world.catalogue, "j1", 1, old)
     assert reads == ["j1", "j1"]

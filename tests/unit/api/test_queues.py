@@ -1,8 +1,6 @@
 """What the API takes from those who work on a queue (SPEC section 13)."""
 
-import httpx
 import msgspec
-import pytest
 
 from scheduler_service.api.queues import RESERVED, show_body
 from scheduler_service.api.responses import ENCODER
@@ -10,7 +8,6 @@ from scheduler_service.engine.retry import NEVER_RETRIED
 from scheduler_service.engine.warnings import CODES
 from scheduler_service.language.values import LARGE_BYTES, as_json, parse_json
 from tests.rows import each_row
-from tests.unit.api.world import pointers
 
 
 def test_no_worker_can_say_what_is_never_retried() -> None:
@@ -22,14 +19,6 @@ def test_no_worker_can_say_what_it_cannot_know() -> None:
     """Of the codes of SPEC section 5 only the limits of a call are its own to report."""
     own = CODES - RESERVED
     assert own == {"timeout", "response_too_large"}
-
-
-@pytest.mark.parametrize("path", ["/queues/work/claim", "/leases/any/renew", "/leases/any/complete"])
-async def test_where_no_queues_are_open_it_is_said(client: httpx.AsyncClient, path: str) -> None:
-    """503 `not_available`, and what to do instead."""
-    answer = await client.post(path, json={"instanceId": "w", "status": "succeed"})
-    assert (answer.status_code, pointers(answer)) == (503, [("", "not_available")])
-    assert "ask a service" in answer.json()["detail"]
 
 
 BLANKS = b" " * LARGE_BYTES

@@ -32,20 +32,28 @@ from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.services.declared import Declarations
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.instances import Instances
+from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.reconcile_inputs import ReconcileInputs
 from scheduler_service.services.registry import Registry
 from scheduler_service.telemetry.trouble import Standstills
-from tests.unit.api.stores import START, MemoryCatalogue, MemoryHistory, MemoryOutbox, MemoryStore
+from tests.unit.api.stores import (
+    START,
+    EmptyQueues,
+    MemoryCatalogue,
+    MemoryHistory,
+    MemoryOutbox,
+    MemoryStore,
+)
 from tests.unit.services.tables import MemoryTable
 
 KEY = b"k" * 32
 
 
-class World:
-    """The API with everything that it uses. `fault` is raised by every turn while it is set.
+class World(MemoryOutbox):
+    """The API with everything that it uses, and all jobs (`hosts.processes.shards.Shard`).
 
-    `faults` are raised by the next turns, one each.
+    `fault` is raised by every turn while it is set. `faults` are raised by the next turns, one each.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -73,7 +81,7 @@ class World:
             table=self.table,
             entries=self.catalogue.some,
             definition=self.store.definition,
-            read_job=self.read_job,
+            read_job=self.read,
             compile_text=_compile_stored,
             clock=self,
         )
@@ -131,7 +139,18 @@ class World:
         """Removes what is left of a destroyed job."""
         return self.catalogue.entries.pop(job_id, None) is not None
 
-    async def read_job(self, job_id: str) -> Job | None:
+    async def flush(self, job_id: str | None = None) -> None:
+        """Returns at once, unless the history does not."""
+        self.flushes += 1
+        if self.is_history_locked:
+            await asyncio.get_running_loop().create_future()
+        if self.is_history_stuck:
+            raise StoreUnavailable("the history cannot be written")
+
+    def peek(self, job_id: str) -> None:
+        """Nothing: the catalogue is read."""
+
+    async def read(self, job_id: str) -> Job | None:
         found = self.documents.get(job_id)
         return None if found is None else Job(*found, Holder("node", "boot"))
 
@@ -201,23 +220,13 @@ class World:
         async def ready() -> tuple[str, ...]:
             return self.missing
 
-        async def flush(job_id: str | None = None) -> None:
-            self.flushes += 1
-            if self.is_history_locked:
-                await asyncio.get_running_loop().create_future()
-            if self.is_history_stuck:
-                raise StoreUnavailable("the history cannot be written")
-
         async def clean(*, destroyed: bool, retain: int) -> Mapping[str, int]:
             self.cleaned.append((destroyed, retain))
             return {"jobs": 1, "executions": 2, "notifications": 3}
 
         return ApiDependencies(
             **{
-                "deliver": self.deliver,
-                "create_all": self.create_all,
-                "peek": lambda _job_id: None,
-                "read_job": self.read_job,
+                "jobs": self,
                 "compile_definition": compile_definition,
                 "compile_stored": _compile_stored,
                 "compile_cache": CompileCache(default_zone="UTC"),
@@ -227,14 +236,13 @@ class World:
                 "operations": self.make_operations(),
                 "trials": Trials(store=self, deliver=self.deliver, clock=self),
                 "history": self.history,
-                "outbox": MemoryOutbox(),
                 "clean": clean,
                 "clock": self,
                 "user": "alice",
                 "registry": self.registry,
                 "reconcile": self.scan,
                 "drift": DriftReport(inputs=self.inputs, apart=work_apart),
-                "flush": flush,
+                "queues": PullQueues(table=EmptyQueues(), clock=self, log=self.log),
                 "ready": ready,
                 "parts": lambda: self.parts,
                 "standstills": self.standstills,
