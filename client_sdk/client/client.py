@@ -1,7 +1,6 @@
 """The async client of the scheduler's API."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from types import TracebackType
 from typing import Self
 
 import httpx
@@ -64,12 +63,7 @@ class Client:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Self
 
 from client_sdk.errors import NotWanted, SdkError
@@ -127,12 +126,7 @@ class Progress:
         blocking.run(self._report())
         return blocking
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             BlockingProgress(self, loop=self._execution.loop).run(self._report())
 
@@ -140,12 +134,7 @@ class Progress:
         await self._report()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, *_: object) -> None:
         if kind is None:
             await self._report()
 

@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Never, ParamSpec, Protocol, Self, TypeVar, Unpack, cast
 from urllib.parse import unquote
 
@@ -200,12 +200,7 @@ class Service:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -35,7 +35,6 @@ th, td { text-align: left; vertical-align: top; padding: 0.35rem 0.75rem 0.35rem
 th { font-weight: 600; color: var(--dim); }
 .skip { position: absolute; left: -100rem; }
 .skip:focus { left: 1rem; top: 1rem; background: var(--paper); padding: 0.5rem; }
-.narrow { max-width: 46rem; margin: 0 auto; padding: 2.5rem 1.25rem; }
 .wide { display: grid; grid-template-columns: minmax(0, 18rem) minmax(0, 1fr); }
 .wide > nav { position: sticky; top: 0; height: 100vh; overflow-y: auto; padding: 1.25rem;
   background: var(--panel); border-right: 1px solid var(--line); font-size: 0.85rem; }
@@ -46,7 +45,6 @@ th { font-weight: 600; color: var(--dim); }
 .method { font: 600 0.8em ui-monospace, Menlo, Consolas, monospace; }
 .get { color: var(--get); } .post { color: var(--post); } .put { color: var(--put); }
 .delete { color: var(--delete); }
-.state { display: inline-block; border: 1px solid var(--line); border-radius: 1rem; padding: 0.1rem 0.7rem; }
 section { scroll-margin-top: 1rem; }
 @media (max-width: 52rem) { .wide { display: block; }
   .wide > nav { position: static; height: auto; max-height: 40vh; border-right: 0;
