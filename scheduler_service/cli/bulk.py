@@ -3,17 +3,23 @@
 import sys
 import time
 from collections.abc import Callable
-from http.client import TOO_MANY_REQUESTS
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from client_sdk.errors import LimitReached
 from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import (
     Commands,
+    Error,
+    Job,
+    JobLabels,
+    Labels,
+    Outcome,
     Output,
     Since,
+    State,
     Timeout,
     Until,
     quote_argument,
@@ -31,10 +37,13 @@ from scheduler_service.cli.output import (
     text_of,
 )
 
+if TYPE_CHECKING:
+    from client_sdk.client.retrying import Patience
+
 app = Commands(no_args_is_help=True, help="Commands for many jobs or executions, while they run.")
 POLL_SECONDS = 0.2
-AWAY_SECONDS = 60.0
-"""A service that went away amid an operation is awaited so long."""
+AWAY_TRIES, LONGEST_PAUSE_SECONDS = 40, 2.0
+"""A service that went away amid an operation is asked again so often: for about a minute."""
 MOST_ROUNDS = 10
 """An operation that is interrupted is gone on with so often."""
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count them.")]
@@ -75,9 +84,7 @@ def bulk_jobs(
     everything: All = False,
     state: Annotated[str | None, typer.Option(help="Only those in this state.")] = None,
     kind: Annotated[str | None, typer.Option(help="Only with a timer of this kind.")] = None,
-    label: Annotated[
-        list[str] | None, typer.Option(help="Only with this label, KEY:VALUE; may be given again.")
-    ] = None,
+    label: Labels = None,
     creator: Annotated[str | None, typer.Option(help="Only of this creator.")] = None,
     text: Annotated[str | None, typer.Option(help="Part of an id or a name.")] = None,
     drain: Annotated[bool, typer.Option("--drain", help="pause: let running executions finish.")] = False,
@@ -125,15 +132,11 @@ def bulk_executions(
     output: Output = Format.TABLE,
     dry_run: DryRun = False,
     everything: All = False,
-    job: Annotated[str | None, typer.Option(help="Only of this job.")] = None,
-    state: Annotated[str | None, typer.Option(help="Only in this state.")] = None,
-    outcome: Annotated[
-        str | None, typer.Option(help="Only those that ended so: succeeded, failed, cancelled, skipped.")
-    ] = None,
-    error: Annotated[str | None, typer.Option(help="Only with this error code.")] = None,
-    label: Annotated[
-        list[str] | None, typer.Option(help="Only of jobs with this label, KEY:VALUE; may be given again.")
-    ] = None,
+    job: Job = None,
+    state: State = None,
+    outcome: Outcome = None,
+    error: Error = None,
+    label: JobLabels = None,
     since: Since = None,
     until: Until = None,
     reason: Annotated[str | None, typer.Option(help="cancel: why; kept in the history.")] = None,
@@ -227,7 +230,7 @@ class _Asked:
     def begin(self) -> dict[str, Any]:
         """The answer; where one was lost it is asked for again. Raises CommandError."""
         try:
-            return self._send()
+            return self._send(None)
         except CommandError as error:
             if error.code is not Exit.UNREACHABLE or not getattr(error.__cause__, "was_sent", True):
                 raise
@@ -237,18 +240,21 @@ class _Asked:
         """The answer once the service is there, or there again. Raises CommandError."""
         return self.patiently(self._send)
 
-    def patiently(self, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def look(self, operation_id: str) -> dict[str, Any]:
+        """The operation as it is now. Raises CommandError."""
+        path = _path(operation_id)
+        return self.patiently(lambda patience: self.connection.exchange("GET", path, patience=patience).data)
+
+    def patiently(self, ask: Callable[["Patience"], dict[str, Any]]) -> dict[str, Any]:
         """What `ask` gives, asked again while no service answers. Raises CommandError: how to go on."""
-        deadline = time.monotonic() + AWAY_SECONDS
-        while True:
-            try:
-                return ask()
-            except CommandError as error:
-                if not _is_passing(error):
-                    raise
-                if time.monotonic() >= deadline:
-                    raise CommandError(f"{error.message}; {self.advice()}", error.code) from error
-            time.sleep(POLL_SECONDS)
+        from client_sdk.client.retrying import Patience
+
+        try:
+            return ask(Patience(retries=AWAY_TRIES, longest_wait=LONGEST_PAUSE_SECONDS))
+        except CommandError as error:
+            if error.code is not Exit.UNREACHABLE and not isinstance(error.__cause__, LimitReached):
+                raise
+            raise CommandError(f"{error.message}; {self.advice()}", error.code) from error
 
     def advice(self) -> str:
         """How a person goes on: moments that the command counted from its start have to be the same."""
@@ -257,18 +263,15 @@ class _Asked:
         options += [f"{option} {given[name]}" for name, option in SPAN.items() if name in given]
         return f"to go on with it give the same command with {' '.join(options)}"
 
-    def _send(self) -> dict[str, Any]:
+    def _send(self, patience: "Patience | None") -> dict[str, Any]:
         headers = {"Idempotency-Key": self._key}
-        answer = self.connection.exchange("POST", self._path, body=self._body, headers=headers)
+        answer = self.connection.exchange(
+            "POST", self._path, body=self._body, headers=headers, patience=patience
+        )
         if self._body["dryRun"]:
             note_warnings(answer.warnings)
         data: dict[str, Any] = answer.data
         return data
-
-
-def _is_passing(error: CommandError) -> bool:
-    """Whether no service answered, or it had no time or no store now."""
-    return error.code is Exit.UNREACHABLE or getattr(error.__cause__, "status", None) == TOO_MANY_REQUESTS
 
 
 def _carry_out(asked: _Asked, output: Format, timeout: float) -> None:
@@ -304,7 +307,7 @@ def _wait(asked: _Asked, operation: dict[str, Any], deadline: float) -> dict[str
         if sys.stderr.isatty():
             note(f"… {operation['done']} of {operation['total']}")
         time.sleep(POLL_SECONDS)
-        operation = asked.patiently(lambda: asked.connection.get(_path(name)))
+        operation = asked.look(name)
     return operation
 
 

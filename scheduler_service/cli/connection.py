@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from client_sdk.client.answering import Envelope
     from client_sdk.client.connection import Connection
+    from client_sdk.client.retrying import Patience
     from client_sdk.errors import Problem, Unreachable
     from client_sdk.models.answers import Event
 
@@ -60,8 +61,11 @@ class ApiConnection:
         headers: Mapping[str, str] | None = None,
         part: Part | None = None,
         options: Mapping[str, str] = OPTIONS,
+        patience: "Patience | None" = None,
     ) -> "Envelope":
-        """The `data` of an answer and its warnings. Raises CommandError, its cause that of the SDK.
+        """The `data` of an answer and its warnings; asked once, or as `patience` says.
+
+        Raises CommandError, its cause that of the SDK.
 
         `part` says from which file the body is: its errors are shown with their places in it. `options` has
         the names of parameters that are others here than in `cli.wording.OPTIONS`.
@@ -69,7 +73,9 @@ class ApiConnection:
         from client_sdk.errors import Problem, Unreachable, Unreadable
 
         try:
-            sending = self._connection.send(method, path, query=query, body=body, headers=headers)
+            sending = self._connection.send(
+                method, path, query=query, body=body, headers=headers, patience=patience
+            )
             envelope = self._runner.run(sending)
         except Problem as problem:
             raise _refusal(problem, part, options) from problem

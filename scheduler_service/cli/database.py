@@ -11,7 +11,6 @@ from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Commands, Config
 from scheduler_service.cli.output import note
 from scheduler_service.cli.serving import read_settings
-from scheduler_service.domain.errors import PunctualError
 
 if TYPE_CHECKING:
     from scheduler_service.settings import Loaded, Settings
@@ -29,10 +28,7 @@ def migrate(data: Data = None, config: Config = None) -> None:
     settings, folder = _settings(data, config)
     from scheduler_service.app.data_folder import history_address, migrate_folder
 
-    try:
-        migrate_folder(folder, history_address(settings, folder))
-    except PunctualError as error:
-        raise CommandError(str(error), Exit.UNREACHABLE) from error
+    migrate_folder(folder, history_address(settings, folder))
     note(f"{folder} is up to date")
 
 
@@ -47,15 +43,13 @@ def check(data: Data = None, config: Config = None) -> None:
     """
     loaded, folder = _load(data, config)
     from scheduler_service.app.data_folder import check_folder, history_address
+    from scheduler_service.app.folder_repair import find_folder_damage
 
     history = history_address(loaded.settings, folder)
-    try:
-        wrong = check_folder(folder, history)
-    except PunctualError as error:
-        raise CommandError(str(error), Exit.UNREACHABLE) from error
+    wrong = check_folder(folder, history)
     if wrong:
         raise CommandError("; ".join(wrong))
-    if damage := _find_damage(folder, history):
+    if damage := find_folder_damage(folder, history):
         remedy = "restore a backup ('punctual db restore'), or save what can be read ('punctual db repair')"
         raise CommandError("; ".join(damage) + f"; {remedy}")
     import asyncio
@@ -76,10 +70,7 @@ def repair(data: Data = None, config: Config = None) -> None:
     from scheduler_service.app.data_folder import history_address
     from scheduler_service.app.folder_repair import repair_folder
 
-    try:
-        repairs = repair_folder(folder, history_address(settings, folder), now=round(time.time() * 1000))
-    except PunctualError as error:
-        raise CommandError(str(error), Exit.UNREACHABLE) from error
+    repairs = repair_folder(folder, history_address(settings, folder), now=round(time.time() * 1000))
     for one in repairs:
         for line in one.lines():
             note(line)
@@ -103,10 +94,7 @@ def backup(
 
     history = history_address(settings, source)
     now = round(time.time() * 1000)
-    try:
-        made = back_up(source, history, folder, now=now, on_progress=Progress())
-    except PunctualError as error:
-        raise CommandError(str(error), Exit.UNREACHABLE) from error
+    made = back_up(source, history, folder, now=now, on_progress=Progress())
     note(f"{source} is copied to {folder} ({_megabytes(sum(made.files.values()))})")
     if not history.startswith("sqlite:"):
         program = "pg_dump" if history.startswith("postgresql:") else "mariadb-dump or mysqldump"
@@ -126,10 +114,7 @@ def restore(
     from scheduler_service.app.data_folder import history_address
 
     history = history_address(settings, target)
-    try:
-        found = restore_backup(folder, target, history, on_progress=Progress())
-    except PunctualError as error:
-        raise CommandError(str(error), Exit.UNREACHABLE) from error
+    found = restore_backup(folder, target, history, on_progress=Progress())
     note(f"{folder} is restored to {target}: the state of {found.made_at}")
 
 
@@ -146,12 +131,6 @@ class Progress:
             note(f"{name}: {_megabytes(done)} of {_megabytes(size)}")
 
 
-def _find_damage(folder: Path, history: str) -> list[str]:
-    from scheduler_service.app.folder_repair import find_folder_damage
-
-    return find_folder_damage(folder, history)
-
-
 def _megabytes(size: int) -> str:
     return f"{size / 1_000_000:.1f} MB"
 
@@ -159,12 +138,9 @@ def _megabytes(size: int) -> str:
 async def _name_unfit(loaded: "Loaded", folder: Path) -> None:
     from scheduler_service.app.doctor.jobs import REMEDY, find_unfit
 
-    try:
-        async for job_id, problem in find_unfit(loaded, folder):
-            if problem is not None:
-                note(f"job {job_id} cannot run: {problem}; {REMEDY}")
-    except PunctualError as error:
-        raise CommandError(str(error), Exit.UNREACHABLE) from error
+    async for job_id, problem in find_unfit(loaded, folder):
+        if problem is not None:
+            note(f"job {job_id} cannot run: {problem}; {REMEDY}")
 
 
 def _settings(data: str | None, config: Path | None) -> tuple["Settings", Path]:

@@ -6,7 +6,7 @@ import typer
 
 from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.execution_page import last_try, reference_by_id
-from scheduler_service.cli.options import Commands, Cursor, Limit, Output, quote_argument
+from scheduler_service.cli.options import Commands, Cursor, Job, Limit, Output, quote_argument
 from scheduler_service.cli.output import (
     Column,
     FieldsPage,
@@ -35,7 +35,6 @@ COLUMNS = (
 )
 
 
-Job = Annotated[str | None, typer.Option(help="Only of this job.")]
 State = Annotated[
     str | None, typer.Option(help="pending, delivered, failed, outbox, superseded or dismissed.")
 ]

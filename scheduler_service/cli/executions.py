@@ -17,10 +17,16 @@ from scheduler_service.cli.job_reads import path_of as path_of_job
 from scheduler_service.cli.options import (
     Commands,
     Cursor,
+    Error,
+    ExecutionId,
+    Job,
+    JobLabels,
     Limit,
+    Outcome,
     Output,
     Parameters,
     Since,
+    State,
     Timeout,
     Until,
     Wait,
@@ -45,14 +51,6 @@ from scheduler_service.cli.output import (
 )
 from scheduler_service.engine.states import TERMINAL
 
-Job = Annotated[str | None, typer.Option(help="Only of this job.")]
-Labels = Annotated[
-    list[str] | None,
-    typer.Option("--label", help="Only of jobs with this label, KEY:VALUE; may be given again."),
-]
-Outcome = Annotated[
-    str | None, typer.Option(help="Only those that ended so: succeeded, failed, cancelled, skipped.")
-]
 ERRORS = (
     Column("error", free=True),
     "failureType",
@@ -62,9 +60,6 @@ ERRORS = (
     Column("latestExecutionId", spare=True),
 )
 app = Commands(no_args_is_help=True, help="List, watch, cancel and replay executions.")
-ExecutionId = Annotated[
-    str, typer.Argument(help="The execution: JOB_ID#NUMBER, or its executionId.", metavar="EXECUTION")
-]
 LOG = (
     Column("at", lambda row: row["at"].replace("T", " ")),
     Column("kind", lambda row: row["kind"] if row["step"] is None else f"{row['kind']} {row['step']}"),
@@ -82,9 +77,9 @@ RECORDED_SECONDS = 2.0
 def count_executions(
     api: ApiConnection,
     job: Job = None,
-    label: Labels = None,
+    label: JobLabels = None,
     outcome: Outcome = None,
-    error: Annotated[str | None, typer.Option(help="Only with this error code.")] = None,
+    error: Error = None,
     since: Since = None,
     until: Until = None,
 ) -> Any:
@@ -130,7 +125,7 @@ BUCKETS = (
 def list_series(
     api: ApiConnection,
     job: Job = None,
-    label: Labels = None,
+    label: JobLabels = None,
     outcome: Outcome = None,
     since: Since = None,
     until: Until = None,
@@ -167,12 +162,10 @@ def list_executions(
     output: Output = Format.TABLE,
     limit: Limit = 50,
     cursor: Cursor = None,
-    job: Annotated[str | None, typer.Option(help="Only of this job.")] = None,
-    state: Annotated[str | None, typer.Option(help="Only in this state.")] = None,
-    outcome: Annotated[
-        str | None, typer.Option(help="Only those that ended so: succeeded, failed, cancelled, skipped.")
-    ] = None,
-    error: Annotated[str | None, typer.Option(help="Only with this error code.")] = None,
+    job: Job = None,
+    state: State = None,
+    outcome: Outcome = None,
+    error: Error = None,
     since: Since = None,
     until: Until = None,
 ) -> None:

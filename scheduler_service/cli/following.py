@@ -10,7 +10,7 @@ import typer
 
 from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import CommandError
-from scheduler_service.cli.options import Output, read_seconds
+from scheduler_service.cli.options import End, JobLabels, Output, SomeJobs
 from scheduler_service.cli.output import Format, moment_text, text_of
 
 if TYPE_CHECKING:
@@ -23,21 +23,16 @@ LONGEST_WAIT_SECONDS = 15.0
 def show_events(
     api: ApiConnection,
     output: Output = Format.TABLE,
-    job: Annotated[list[str] | None, typer.Option(help="Only of this job; may be given again.")] = None,
+    job: SomeJobs = None,
     event: Annotated[
         list[str] | None, typer.Option(help="Only of this kind, as finalFailed; may be given again.")
     ] = None,
     execution: Annotated[
         str | None, typer.Option(help="Only of this execution: its executionId.", metavar="EXECUTION")
     ] = None,
-    label: Annotated[
-        list[str] | None, typer.Option(help="Only of jobs with this label, KEY:VALUE; may be given again.")
-    ] = None,
+    label: JobLabels = None,
     after: Annotated[str | None, typer.Option(help="What came after the event with this id.")] = None,
-    timeout: Annotated[
-        float | None,
-        typer.Option(help="Stop after this time: 90, 90s, 5m, 1h.", parser=read_seconds, metavar="DURATION"),
-    ] = None,
+    timeout: End = None,
 ) -> None:
     """Print what happens as it happens, a line for each event; stop with Ctrl-C.
 

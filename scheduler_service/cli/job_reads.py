@@ -8,6 +8,7 @@ from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.job_page import show_job
 from scheduler_service.cli.options import (
     Cursor,
+    Labels,
     Limit,
     Output,
     Since,
@@ -32,9 +33,6 @@ from scheduler_service.cli.output import (
 
 JobId = Annotated[str, typer.Argument(help="The job's id.", metavar="JOB_ID")]
 Text = Annotated[str | None, typer.Option(help="Part of an id, a name, a creator or a label's value.")]
-Labels = Annotated[
-    list[str] | None, typer.Option("--label", help="Only with this label, KEY:VALUE; may be given again.")
-]
 LastOutcome = Annotated[
     str | None,
     typer.Option(

@@ -27,6 +27,7 @@ from scheduler_service.cli.job_page import show_job
 from scheduler_service.cli.job_reads import JobId, path_of
 from scheduler_service.cli.options import (
     Commands,
+    End,
     Output,
     Parameters,
     Source,
@@ -221,10 +222,7 @@ def trigger_job(
 def watch_job(
     api: ApiConnection,
     job_id: JobId,
-    timeout: Annotated[
-        float | None,
-        typer.Option(help="Stop after this time: 90, 90s, 5m, 1h.", parser=read_seconds, metavar="DURATION"),
-    ] = None,
+    timeout: End = None,
 ) -> None:
     """Print a line for each of a job's executions as it ends; stop with Ctrl-C.
 

@@ -31,6 +31,7 @@ from scheduler_service.cli.output import Format, note, show, spell_out_what_stre
 from scheduler_service.cli.serving import demo, serve, show_settings
 from scheduler_service.cli.top import top
 from scheduler_service.cli.working import work
+from scheduler_service.domain.errors import PunctualError
 
 EXTRAS = {
     "alembic": "service",
@@ -128,6 +129,8 @@ def run(arguments: list[str]) -> int:
         return _finish(end.code if isinstance(end.code, int) else Exit.DONE)
     except CommandError as error:
         return _end(error.message, error.code)
+    except PunctualError as error:  # as of a service that cannot start
+        return _end(str(error), Exit.UNREACHABLE)
     except BrokenPipeError:
         return _finish(Exit.REFUSED)
     except ModuleNotFoundError as error:

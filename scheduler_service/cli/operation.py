@@ -9,7 +9,7 @@ import typer
 
 from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.day_page import FirstDay, LastDay, get_days, show_days
-from scheduler_service.cli.options import Cursor, Limit, Output, read_ahead, read_seconds
+from scheduler_service.cli.options import Cursor, Limit, Output, SomeJobs, read_ahead, read_seconds
 from scheduler_service.cli.output import (
     Column,
     Format,
@@ -107,7 +107,7 @@ def list_upcoming(
         str | None,
         typer.Option(help="Up to here: a time from now, as 2h, or a moment; default 1d.", metavar="MOMENT"),
     ] = None,
-    job: Annotated[list[str] | None, typer.Option(help="Only of this job; may be given again.")] = None,
+    job: SomeJobs = None,
     per_job: Annotated[
         int | None, typer.Option(help="How many firings of a job at most; default: all.", min=1, max=1000)
     ] = None,

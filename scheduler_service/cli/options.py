@@ -153,6 +153,30 @@ Until = Annotated[
     str | None,
     typer.Option("--until", help="Only up to here: a duration ago, as 1h, or a moment.", metavar="MOMENT"),
 ]
+Job = Annotated[str | None, typer.Option("--job", help="Only of this job.")]
+SomeJobs = Annotated[list[str] | None, typer.Option("--job", help="Only of this job; may be given again.")]
+State = Annotated[str | None, typer.Option("--state", help="Only in this state.")]
+Outcome = Annotated[
+    str | None,
+    typer.Option("--outcome", help="Only those that ended so: succeeded, failed, cancelled, skipped."),
+]
+Error = Annotated[str | None, typer.Option("--error", help="Only with this error code.")]
+Labels = Annotated[
+    list[str] | None, typer.Option("--label", help="Only with this label, KEY:VALUE; may be given again.")
+]
+JobLabels = Annotated[
+    list[str] | None,
+    typer.Option("--label", help="Only of jobs with this label, KEY:VALUE; may be given again."),
+]
+ExecutionId = Annotated[
+    str, typer.Argument(help="The execution: JOB_ID#NUMBER, or its executionId.", metavar="EXECUTION")
+]
+End = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout", help="Stop after this time: 90, 90s, 5m, 1h.", parser=read_seconds, metavar="DURATION"
+    ),
+]
 Cursor = Annotated[str | None, typer.Option("--cursor", help="nextCursor of the previous page.")]
 Config = Annotated[Path | None, typer.Option(help="A TOML file with settings; else PUNCTUAL_CONFIG.")]
 Limit = Annotated[int, typer.Option("--limit", help="The greatest number of items.", min=1, max=500)]

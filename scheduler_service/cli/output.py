@@ -115,7 +115,7 @@ class FieldsPage:
 
     def __call__(self, data: Row) -> None:
         """Prints it."""
-        show_fields((one.name, one.value(data)) for one in _named(self.columns))
+        show_fields((one.name, one.value(data)) for one in named(self.columns))
 
 
 def show_as(data: Any, form: Format, page: Callable[[Any], None]) -> None:
@@ -128,7 +128,7 @@ def show_as(data: Any, form: Format, page: Callable[[Any], None]) -> None:
 
 def show_rows(rows: Iterable[Row], columns: Sequence[str | Column], *, indent: int = 0) -> None:
     """A line per item, below the headings."""
-    listed = _named(columns)
+    listed = named(columns)
     _print_table(listed, [[column.text(row) for column in listed] for row in rows], indent=indent)
 
 
@@ -208,7 +208,8 @@ def between(start: str | None, end: str | None) -> float | None:
     return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds() * 1000
 
 
-def _named(columns: Sequence[str | Column]) -> list[Column]:
+def named(columns: Sequence[str | Column]) -> list[Column]:
+    """The columns; a text is one that shows the member of this name."""
     return [Column(column) if isinstance(column, str) else column for column in columns]
 
 

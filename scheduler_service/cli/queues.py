@@ -7,7 +7,7 @@ import typer
 from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.execution_page import reference_by_id
 from scheduler_service.cli.executions import find_id
-from scheduler_service.cli.options import Commands, Cursor, Limit, quote_argument
+from scheduler_service.cli.options import Commands, Cursor, ExecutionId, Limit, quote_argument
 from scheduler_service.cli.output import (
     Column,
     FieldsPage,
@@ -54,9 +54,7 @@ def list_queues(api: ApiConnection, limit: Limit = 50, cursor: Cursor = None) ->
     return api.get("/queues", limit=limit, cursor=cursor)
 
 
-@app.command(
-    "count", page=FieldsPage((total("queues", "queues"), "waiting", at("oldestAt", "oldest"), "held"))
-)
+@app.command("count", page=COUNTS)
 def count_parts(api: ApiConnection) -> Any:
     """Count the parts that wait and those that are held, in all queues together.
 
@@ -69,9 +67,7 @@ def count_parts(api: ApiConnection) -> Any:
 def free_part(
     api: ApiConnection,
     name: Name,
-    execution: Annotated[
-        str, typer.Argument(help="The execution: JOB_ID#NUMBER, or its executionId.", metavar="EXECUTION")
-    ],
+    execution: ExecutionId,
     requests: Annotated[int, typer.Option("--request-counts", help="The attempt.", min=1)],
     step: Annotated[int, typer.Option(help="The step, from 0.", min=0)] = 0,
     shard: Annotated[int, typer.Option(help="The part, from 0.", min=0)] = 0,

@@ -11,7 +11,6 @@ from scheduler_service import how_to_install
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Config, Output
 from scheduler_service.cli.output import Format, note, show
-from scheduler_service.domain.errors import PunctualError
 
 if TYPE_CHECKING:
     from scheduler_service.settings import Loaded
@@ -64,11 +63,11 @@ def serve(
     loaded = load_own(given, config)
     _check_runtime(loaded, runtime)
     if runtime == "dapr":
-        _run(_find_node_runner(loaded))
+        _find_node_runner()(loaded)
         return
     from scheduler_service.app.server import run_service
 
-    _run(lambda: run_service(loaded, begins_anew=new_state))
+    run_service(loaded, begins_anew=new_state)
 
 
 def _check_runtime(loaded: "Loaded", runtime: str) -> None:
@@ -80,7 +79,7 @@ def _check_runtime(loaded: "Loaded", runtime: str) -> None:
         )
 
 
-def _find_node_runner(loaded: "Loaded") -> Callable[[], None]:
+def _find_node_runner() -> Callable[["Loaded"], None]:
     try:
         from scheduler_service.app.node import run_node
     except ModuleNotFoundError as error:
@@ -88,7 +87,7 @@ def _find_node_runner(loaded: "Loaded") -> Callable[[], None]:
             f"--runtime dapr needs the package {error.name}; {how_to_install('service', 'dapr', 'postgres')}",
             Exit.USAGE,
         ) from error
-    return lambda: run_node(loaded)
+    return run_node
 
 
 def demo(
@@ -112,7 +111,7 @@ def demo(
         raise CommandError("the demo runs in one process; leave server.workers out", Exit.USAGE)
     from scheduler_service.demo.running import run_demo
 
-    _run(lambda: run_demo(loaded, shows_crash=crash))
+    run_demo(loaded, shows_crash=crash)
 
 
 def show_settings(config: Config = None, output: Output = Format.TABLE) -> None:
@@ -149,10 +148,3 @@ def load_own(arguments: Mapping[str, object], config: Path | None) -> "Loaded":
         return loaded
     except SettingsError as error:
         raise CommandError(str(error), Exit.USAGE) from error
-
-
-def _run(work: Callable[[], None]) -> None:
-    try:
-        work()
-    except PunctualError as error:
-        raise CommandError(str(error), Exit.UNREACHABLE) from error

@@ -13,7 +13,17 @@ import typer
 from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Output, read_ago, read_seconds
-from scheduler_service.cli.output import Format, between, length_text, moment_text, show, text_of
+from scheduler_service.cli.output import (
+    Column,
+    Format,
+    at,
+    between,
+    length_text,
+    moment_text,
+    named,
+    show,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console, Group, RenderableType
@@ -35,6 +45,23 @@ SHOWN = 8
 BARS = "▁▂▃▄▅▆▇█"
 MINUTES = 30
 Item = Mapping[str, Any]
+JOB = Column("job", lambda row: row["jobId"])
+NODES = (
+    Column("node", lambda row: row.get("nodeId")),
+    "state",
+    "address",
+    "version",
+    Column("held", lambda row: row.get("jobsHeld")),
+    "running",
+    at("lastHeartbeat", "heartbeat"),
+)
+SLOWEST = (
+    JOB,
+    Column("longest", lambda row: length_text(row["longestMs"])),
+    Column("mean", lambda row: length_text(row["meanMs"])),
+    "executions",
+)
+FAILING = (JOB, "failed", "error", at("lastAt", "last"))
 
 
 def top(
@@ -174,13 +201,11 @@ def render(frame: Mapping[str, Any], width: int) -> "Group":
         Text(),
         *(Text(line, no_wrap=True, overflow="ellipsis") for line in describe_figures(frame["stats"])),
         Text(),
-        _table(
-            "nodes", ("node", "state", "address", "version", "held", "running", "heartbeat"), _nodes(frame)
-        ),
+        _table("nodes", NODES, frame["nodes"][:SHOWN]),
         Text(),
-        _table("slowest of the last minutes", ("job", "longest", "mean", "executions"), _slowest(frame)),
+        _table("slowest of the last minutes", SLOWEST, frame["slowest"]),
         Text(),
-        _table("failing in the last minutes", ("job", "failed", "error", "last"), _failing(frame)),
+        _table("failing in the last minutes", FAILING, frame["failing"]),
     )
 
 
@@ -214,36 +239,16 @@ def _headline(frame: Mapping[str, Any]) -> "Text":
     return Text(f"Punctual {text_of(version)}   {moment_text(frame['at'])}   Ctrl-C ends", style="bold")
 
 
-def _nodes(frame: Mapping[str, Any]) -> list[list[Any]]:
-    names = ("nodeId", "state", "address", "version", "jobsHeld", "running")
-    return [
-        [*(node.get(name) for name in names), moment_text(node.get("lastHeartbeat"))]
-        for node in frame["nodes"][:SHOWN]
-    ]
-
-
-def _slowest(frame: Mapping[str, Any]) -> list[list[Any]]:
-    return [
-        [one["jobId"], length_text(one["longestMs"]), length_text(one["meanMs"]), one["executions"]]
-        for one in frame["slowest"]
-    ]
-
-
-def _failing(frame: Mapping[str, Any]) -> list[list[Any]]:
-    return [
-        [one["jobId"], one["failed"], one["error"], moment_text(one["lastAt"])] for one in frame["failing"]
-    ]
-
-
-def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> "Table":
+def _table(title: str, columns: Sequence[str | Column], rows: Sequence[Item]) -> "Table":
     from rich.table import Table
 
     table = Table(
         box=None, pad_edge=False, title=f"{title}{'' if rows else ': none'}", title_justify="left",
         title_style="bold", header_style="dim", show_header=bool(rows),
     )  # fmt: skip
-    for heading in headings:
-        table.add_column(heading, no_wrap=True, overflow="ellipsis")
+    listed = named(columns)
+    for column in listed:
+        table.add_column(column.name, no_wrap=True, overflow="ellipsis")
     for row in rows:
-        table.add_row(*map(text_of, row))
+        table.add_row(*(column.text(row) for column in listed))
     return table
