@@ -16,7 +16,7 @@ JOB = {"jobName": "large", "creator": "bench", "creatorName": "bench", "timer": 
 
 
 def _array(number: int) -> bytes:
-    """1,000 definitions of 15 KiB of jobs that wait."""
+    """1,000 definitions of 3 KiB of jobs that wait."""
     request = [{"url": "http://127.0.0.1:9/"}]
     jobs = [
         {**JOB, "jobId": f"many-{number}-{place}", "labels": {"a": TEXT}, "request": request}
