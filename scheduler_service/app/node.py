@@ -45,15 +45,14 @@ from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
 from scheduler_service.hosts.processes.shards import OwnShard
 from scheduler_service.http_server.server import Server
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.events import SharedEvents
 from scheduler_service.persistence.sql_cluster.queues import ClusterQueues
 from scheduler_service.persistence.sql_cluster.rates import SqlRates
 from scheduler_service.persistence.sql_cluster.shared_registry import SqlSharedRegistry
-from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import Node
 from scheduler_service.ports.log import Log
+from scheduler_service.ports.state import JobStore
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.queue_watch import DOWNTIME_MS, QueueWatch
@@ -71,14 +70,6 @@ LISTENERS = 2
 
 # daprd keeps its connections for minutes: one that this side closes before would lose a turn.
 SIDECAR_KEEP_ALIVE_SECONDS = 600
-
-
-class AllClusterJobs:
-    """The jobs in the shared database (`hosts.cleanup.DestroyedJobs`)."""
-
-    def __init__(self, *, database: SharedDatabase) -> None:
-        self.catalogue = SharedCatalogue(database=database)
-        self.forget = SharedStore(database=database).forget
 
 
 def run_node(loaded: Loaded) -> None:
@@ -132,7 +123,6 @@ class NodeService(RunningService):
         dapr = self.settings.dapr
         self.holder = cluster.heartbeat.holder
         self.node_id = self.holder.node
-        self._all_jobs = AllClusterJobs(database=shared)
         self._shared = shared
         self._cluster = cluster
         self._client = SidecarClient(http_port=dapr.http_port, grpc_port=dapr.grpc_port, token=dapr.api_token)
@@ -258,9 +248,9 @@ class NodeService(RunningService):
         return OwnShard(host=self.host, history=self.writer)
 
     @property
-    def kept_jobs(self) -> AllClusterJobs:
+    def kept_jobs(self) -> JobStore:
         """Where the jobs of all nodes lie."""
-        return self._all_jobs
+        return self._cluster.store
 
     @property
     def store(self) -> ClusterJobs:

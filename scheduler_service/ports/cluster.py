@@ -15,7 +15,7 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.state import NoteDamaged, Remembered, Settlement
+from scheduler_service.ports.state import Commit, JobStore, NoteDamaged, Remembered, Settlement
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -47,26 +47,16 @@ TURNS_IN_ROWS = "0009"
 
 
 class TurnClaim(msgspec.Struct, frozen=True):
-    """One turn, whole: `sequence` follows `expected`, the one that was read (NOTHING: no such job).
+    """A turn that `holder` claims at `at` (steady ms): all of `commit`, over the sequence that it expects.
 
-    `at` is the steady moment of the claim, `state` what the row keeps of the job after it. `definition`: the
-    text, where the turn brings a revision. `may_wait`: nothing is sent after the turn, so it may be claimed
-    some milliseconds later, together with others. `is_first`: the job is created without its actor, and no
-    reminder guards it.
+    `state` is what the row keeps of the job after it: its document, and what the history may not have yet.
+    `is_first`: the job is created without its actor, and no reminder guards it.
     """
 
-    entry: CatalogueEntry
-    due: Due
-    expected: int
-    sequence: int
+    commit: Commit
     holder: Holder
     at: int
-    definition: bytes | None = None
     state: bytes = b""
-    deliveries: tuple[Delivery, ...] = ()
-    queued: tuple[QueueWrite, ...] = ()
-    remembered: Remembered | None = None
-    may_wait: bool = False
     is_first: bool = False
 
 
@@ -113,7 +103,7 @@ class PendingBatches(Protocol):
         """Assigns to `holder` those of nodes that are not among `alive`; at most `limit`."""
 
 
-class ClusterStore(Protocol):
+class ClusterStore(JobStore, Protocol):
     """The shared tables but for the nodes'."""
 
     @property
@@ -141,9 +131,6 @@ class ClusterStore(Protocol):
     async def old_copy(self, job_id: str, sequence: int) -> bytes | None:
         """The state that a node of 0.1.0 has written beside its claim of this turn, if it has."""
 
-    async def definition(self, uid: str, revision: int) -> bytes | None:
-        """A definition as posted, or None."""
-
     async def keep(
         self, deliveries: Sequence[Delivery], answers: Sequence[Remembered], holder: Holder
     ) -> None:
@@ -158,14 +145,8 @@ class ClusterStore(Protocol):
     async def settle(self, settlements: Sequence[Settlement], now: int, holder: Holder) -> None:
         """Writes the state of deliveries; done ones are removed after an hour (`now` steady ms)."""
 
-    async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
-        """The answer kept under this Idempotency-Key since `since` (wall ms)."""
-
-    async def remember_first(self, answer: Remembered, since: int) -> bool:
-        """Keeps the answer; False: one of its key was kept at `since` (wall ms) or later, and stays."""
-
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
-        """Durable deliveries that are not done, in order of id."""
+        """As `ports.state.StateStore.deliveries`: those of all nodes that are not done."""
 
     async def adopt(
         self, alive: Iterable[Holder], holder: Holder, limit: int, note_damaged: NoteDamaged
@@ -192,9 +173,6 @@ class ClusterStore(Protocol):
         Those with live executions, and those of whose records the history may lack some: claimed since
         `since` (steady ms). Of each node those with live executions come first, then the latest claims.
         """
-
-    async def forget(self, job_id: str) -> bool:
-        """Removes a destroyed job, its counters, definitions and kept answers; False: there is none."""
 
     async def prune(self, now: Now) -> None:
         """Removes kept answers after 24 h, and deliveries that are done after one."""

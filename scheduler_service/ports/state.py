@@ -116,19 +116,26 @@ class RequestStore(Protocol):
         """
 
 
-class ServiceStore(RequestStore, Protocol):
-    """What the service uses of a store outside of turns."""
+class JobStore(RequestStore, Protocol):
+    """Jobs as they are listed and forgotten, whoever takes their turns."""
 
     @property
     def catalogue(self) -> Catalogue:
         """Reads for lists."""
 
+    def forget(self, job_id: str) -> Awaitable[bool]:
+        """Deletes a destroyed job, its counters, definitions and kept answers; False: there is none.
+
+        Raises StoreError.
+        """
+
+
+class ServiceStore(JobStore, Protocol):
+    """What the service uses of a store outside of turns."""
+
     @property
     def queues(self) -> Queues:
         """The parts of queues."""
-
-    def forget(self, job_id: str) -> Awaitable[bool]:
-        """Deletes a destroyed job, its counters and definitions; False: there is none. Raises StoreError."""
 
 
 class StateStore(RequestStore, Protocol):

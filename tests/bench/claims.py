@@ -7,12 +7,11 @@ import time
 from collections.abc import Iterator
 
 from scheduler_service.domain.moments import Due
-from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import TurnClaim
 from tests.bench.stage import show
-from tests.unit.persistence.samples import entry
+from tests.unit.persistence.samples import claim
 from tests.unit.persistence.servers import PostgresServer
 
 
@@ -52,8 +51,7 @@ async def _measure(name: str, url: str, jobs: int, rounds: int) -> None:
 
 def _claim(job_id: str, expected: int) -> TurnClaim:
     text = b"{}" if expected == 0 else None
-    due = Due(wall=10_000 + expected)
-    return TurnClaim(entry(job_id), due, expected, expected + 1, Holder("node", "1"), expected, text)
+    return claim(job_id, due=Due(wall=10_000 + expected), expected=expected, at=expected, definition=text)
 
 
 if __name__ == "__main__":

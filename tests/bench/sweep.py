@@ -13,10 +13,9 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.sql import job_tables as tables
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
-from scheduler_service.ports.cluster import TurnClaim
 from tests.bench.stage import show
 from tests.unit.persistence.damaged_deliveries import raise_damaged
-from tests.unit.persistence.samples import delivery, entry
+from tests.unit.persistence.samples import claim, delivery
 from tests.unit.persistence.servers import PostgresServer
 
 ALIVE = (Holder("one", "1"), Holder("two", "1"))
@@ -44,7 +43,7 @@ async def _measure(url: str, jobs: int, starts: int, claims: int) -> None:
     store, engine = SharedStore(database=database), database.dialect.engine
     try:
         state = b"s" * 1_100
-        await store.claim(TurnClaim(entry("seed"), Due(wall=1), 0, 1, ALIVE[0], NOW, state=state))
+        await store.claim(claim("seed", due=Due(wall=1), holder=ALIVE[0], at=NOW, state=state))
         await store.keep([delivery(1)], [], ALIVE[0])
         _run(engine, "ALTER TABLE jobs SET (autovacuum_enabled = off)", *_fill(jobs), "VACUUM ANALYZE")
         await _ask(store, f"{jobs} jobs of living nodes")

@@ -13,7 +13,6 @@ from dapr.actor import ActorId
 from dapr.actor.runtime.manager import ActorManager
 from dapr.clients.exceptions import DaprInternalError
 
-from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.dapr.build import DaprParts, build_dapr_host
@@ -26,7 +25,7 @@ from scheduler_service.persistence.sql_cluster.nodes import Nodes
 from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node, TurnClaim
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
-from scheduler_service.ports.state import Commit, StoredJob
+from scheduler_service.ports.state import StoredJob
 from scheduler_service.security.masking import Masking
 from tests.conformance.hosts.process import Process, ProcessDatabase, ProcessStore
 from tests.conformance.hosts.standin import TIMEOUT_FACTOR, StandIn, StandInClient
@@ -180,9 +179,7 @@ class ClusterLife(Life):
         self._around.note(self.process.name, f"log {event} {keys}")
 
     def _note(self, claim: TurnClaim) -> None:
-        document = None if claim.entry.state is JobState.DESTROYED else b""
-        commit = Commit(claim.entry, claim.expected, claim.sequence, document, claim.due)
-        self._around.disk.note(self.process.name, commit, self._around.loop)
+        self._around.disk.note(self.process.name, claim.commit, self._around.loop)
 
 
 class SharedWorld:

@@ -200,7 +200,7 @@ class DirectCreation:
             reply = pending.decision.reply
             remembered = remember_reply(commit.entry.job_id, remembered, reply, command.answer)
             commit = msgspec.structs.replace(commit, remembered=remembered)
-        return claim_of(commit, holder=self._holder, at=at, expected=commit.expected, is_first=True)
+        return claim_of(commit, holder=self._holder, at=at, is_first=True)
 
     def _finish(self, commit: Commit, error: StoreError | None) -> None:
         """The database has the job; after an error it may, and the alarm makes its actor look."""

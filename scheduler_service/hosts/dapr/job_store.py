@@ -5,8 +5,7 @@ the turn's own, in one transaction with all that the turn writes. A turn over an
 A turn older than 2 s, or of a node that is past its heartbeat, never commits.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import msgspec
 
@@ -42,10 +41,9 @@ TakeOver = Callable[[Sequence[Batch], Sequence[Delivery]], None]
 
 
 class DoubtfulClaim(msgspec.Struct, frozen=True):
-    """A claim of which nobody said whether it was taken. `is_given_up`: it was not there when one looked."""
+    """A turn of which nobody said whether it was claimed. `is_given_up`: it was not there when one looked."""
 
-    claim: TurnClaim
-    batch: Batch | None
+    commit: Commit
     is_given_up: bool = False
 
 
@@ -62,7 +60,9 @@ class ClusterJobs:
     def __init__(
         self, *, node: NodeContext, take_over: TakeOver, contexts: Contexts | None = None, puts: bool = True
     ) -> None:
-        self._store = node.cluster.store
+        store = self._store = node.cluster.store
+        self.definition, self.deliveries = store.definition, store.deliveries
+        self.remember, self.remember_first = store.remember, store.remember_first
         self._clock = node.clock
         self._holder = node.holder
         self._epoch = node.cluster.epoch
@@ -151,23 +151,20 @@ class ClusterJobs:
         if state is None:
             raise StoreConflict(f"the job {job_id!r} left the memory of this node; ask again", is_public=True)
         self._check_age(state)
+        if commit.expected != state.sequence:  # a life after a destroyed one follows what that has left
+            commit = msgspec.structs.replace(commit, expected=state.sequence)
         kept = await self._put_contexts(commit)
         messages = state.messages_after(commit)
         claim = claim_of(
             kept.commit,
             holder=self._holder,
             at=self._clock.now().steady,
-            expected=state.sequence,
             batches=state.batches.values(),
             messages=tuple(message for _, message in messages),
         )
         await self._claim(state, claim, kept)
-        await self._check_lead(state, claim, commit.batch)
-        state.sequence, state.messages, state.checked_at = claim.sequence, messages, claim.at
-
-    async def definition(self, uid: str, revision: int) -> bytes | None:
-        """A definition as posted, or None. Raises StoreUnavailable."""
-        return await self._store.definition(uid, revision)
+        await self._check_lead(state, commit)
+        state.sequence, state.messages, state.checked_at = commit.sequence, messages, claim.at
 
     def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
         """Writes the results of deliveries. Raises StoreError."""
@@ -183,18 +180,6 @@ class ClusterJobs:
         if scope == OF_MESSAGE:
             return None
         return await self._store.recall(scope, key, since)
-
-    async def remember(self, remembered: Remembered) -> None:
-        """Keeps an answer that belongs to no single job. Raises StoreError."""
-        await self._store.keep((), (remembered,), self._holder)
-
-    def remember_first(self, remembered: Remembered, since: int) -> Coroutine[Any, Any, bool]:
-        """As the port says. Raises StoreError."""
-        return self._store.remember_first(remembered, since)
-
-    def deliveries(self, after: str, limit: int) -> Coroutine[Any, Any, list[Delivery]]:
-        """Durable deliveries of all nodes in order of id. Raises StoreUnavailable."""
-        return self._store.deliveries(after, limit)
 
     async def written(self, keys: Sequence[tuple[str, int]]) -> None:
         """The history has these batches: the job's next commit removes them from its state.
@@ -247,17 +232,18 @@ class ClusterJobs:
         doubtful = self._uncertain.get(job_id)
         if doubtful is None:
             return
-        claim, is_latest = doubtful.claim, row.sequence == doubtful.claim.sequence
-        if row.sequence == claim.expected:
+        commit, batch = doubtful.commit, doubtful.commit.batch
+        is_latest = row.sequence == commit.sequence
+        if row.sequence == commit.expected:
             self._uncertain[job_id] = msgspec.structs.replace(doubtful, is_given_up=True)
             return
-        if claim.deliveries and (doubtful.is_given_up or not is_latest):
+        if commit.deliveries and (doubtful.is_given_up or not is_latest):
             # Before the doubt is over: an error here leaves it to the next load.
-            self._take_over((), await self._store.unsent(claim.deliveries, self._holder))
+            self._take_over((), await self._store.unsent(commit.deliveries, self._holder))
         del self._uncertain[job_id]
-        if is_latest and doubtful.is_given_up and doubtful.batch is not None:
-            self._states.await_history(state, doubtful.batch)
-            self._take_over((doubtful.batch,), ())
+        if is_latest and doubtful.is_given_up and batch is not None:
+            self._states.await_history(state, batch)
+            self._take_over((batch,), ())
 
     async def _put_contexts(self, commit: Commit) -> ApartCommit:
         """What is to be claimed: `commit`, or the same with its contexts put elsewhere."""
@@ -275,32 +261,33 @@ class ClusterJobs:
         return ApartCommit(commit)
 
     async def _claim(self, state: CachedState, claim: TurnClaim, kept: ApartCommit) -> None:
-        job_id, batch = claim.entry.job_id, kept.commit.batch
+        commit = kept.commit
+        job_id = commit.entry.job_id
         error = await _error_of(self._store.claim(claim))
         if self._keeper is not None:
             self._keeper.settle(kept, error)
         if isinstance(error, StoreConflict):
             self._states.drop(job_id)
         elif error is None or isinstance(error, StoreUncertain):
-            self._states.await_history(state, batch)
+            self._states.await_history(state, commit.batch)
         if isinstance(error, StoreUncertain):
-            self._uncertain[job_id] = DoubtfulClaim(claim, batch)
+            self._uncertain[job_id] = DoubtfulClaim(commit)
         if error is not None:
             raise error
 
-    async def _check_lead(self, state: CachedState, claim: TurnClaim, batch: Batch | None) -> None:
+    async def _check_lead(self, state: CachedState, commit: Commit) -> None:
         """Raises StoreUncertain where this process stood still meanwhile and another node went on."""
         if self._liveness.lasts(state.period):
             return
-        job_id = claim.entry.job_id
-        self._uncertain[job_id] = DoubtfulClaim(claim, batch)
+        job_id = commit.entry.job_id
+        self._uncertain[job_id] = DoubtfulClaim(commit)
         try:
             latest = await self._store.sequence(job_id)
         except StoreError as error:
             raise StoreUncertain(
                 f"the turn is written; whether others went on is unknown: {error}"
             ) from error
-        if latest != claim.sequence:
+        if latest != commit.sequence:
             self._states.drop(job_id)
             raise StoreUncertain(
                 f"another node went on with the job {job_id!r}; read it before you repeat", is_public=True
@@ -320,32 +307,14 @@ def claim_of(
     *,
     holder: Holder,
     at: int,
-    expected: int,
     batches: Iterable[Batch] = (),
     messages: tuple[Remembered, ...] = (),
     is_first: bool = False,
 ) -> TurnClaim:
-    """The claim of a turn over the sequence `expected`, with all that it writes.
-
-    `batches` are earlier ones that the history has not confirmed.
-    """
+    """The claim of a turn; `batches` are earlier ones that the history has not confirmed."""
     own = () if commit.batch is None else (commit.batch,)
-    answer = commit.remembered
-    return TurnClaim(
-        entry=commit.entry,
-        due=commit.due,
-        expected=expected,
-        sequence=commit.sequence,
-        holder=holder,
-        at=at,
-        state=write_row_state(RowState(commit.document, (*batches, *own), messages)),
-        definition=commit.definition,
-        deliveries=commit.deliveries,
-        queued=commit.queued,
-        remembered=None if answer is None or answer.is_of_message else answer,
-        may_wait=commit.may_wait,
-        is_first=is_first,
-    )
+    state = write_row_state(RowState(commit.document, (*batches, *own), messages))
+    return TurnClaim(commit, holder, at, state, is_first)
 
 
 async def _error_of(work: Awaitable[None]) -> StoreError | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -39,16 +39,7 @@ from scheduler_service.persistence.queues.reads import (
     read_figures,
     read_held,
 )
-from scheduler_service.persistence.sql.dialect import Dialect
-
-T = TypeVar("T")
-
-
-class Run(Protocol):
-    """Runs work on a connection, in a transaction of its own or of a group."""
-
-    def __call__(self, work: Callable[[sa.Connection], T], /) -> Awaitable[T]:
-        """What `work` returns. Raises StoreError."""
+from scheduler_service.persistence.sql.dialect import Dialect, Run
 
 
 class SqlQueues:

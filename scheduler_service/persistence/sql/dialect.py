@@ -1,14 +1,15 @@
 """What differs between SQL databases."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import sqlalchemy as sa
 
 from scheduler_service.persistence.sql.expressions import GuardedUpsert, Row, Upsert
 from scheduler_service.ports.errors import StoreError
 
+Found = TypeVar("Found")
 Durability = Literal["full", "process"]
 # An insert of SQLAlchemy that has `on_conflict_do_update`: each database has a class of its own for it.
 Insert = Any
@@ -19,6 +20,13 @@ Single = Callable[[sa.Connection, type[StoreError]], AbstractContextManager[None
 
 Raises the error given where it may be durable, and nobody has said so.
 """
+
+
+class Run(Protocol):
+    """Runs work on a connection, in a transaction of its own or of a group."""
+
+    def __call__(self, work: Callable[[sa.Connection], Found], /) -> Awaitable[Found]:
+        """What `work` returns. Raises StoreError."""
 
 
 class Dialect(Protocol):
@@ -99,6 +107,11 @@ class Dialect(Protocol):
 
         An index leads to the first column; of the rows behind the last one none is sorted.
         """
+
+    def fetch(
+        self, connection: sa.Connection, query: sa.Select[Any], values: Mapping[str, Any]
+    ) -> Sequence[Sequence[Any]]:
+        """All rows of `query`; none of their bytes may be NULL."""
 
     def row_order(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
         """The columns in whose order a walk over all rows of `table` reads fastest; unique together."""

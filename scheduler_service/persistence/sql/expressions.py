@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 
@@ -55,6 +57,20 @@ class StoredSize(FunctionElement[int]):
 
     type = sa.BigInteger()
     inherit_cache = True
+
+
+class SumBefore(FunctionElement[int]):
+    """`SumBefore(number, *order)`: its sum over the rows before, of a subquery that is in this order."""
+
+    type = sa.BigInteger()
+    inherit_cache = True
+
+
+@compiles(SumBefore)
+def _sum_before(element: SumBefore, compiler: SQLCompiler, **options: Any) -> str:
+    """The rows are not sorted again: that would take all of them at once."""
+    number = compiler.process(next(iter(element.clauses)), **options)
+    return f"sum({number}) OVER (ROWS UNBOUNDED PRECEDING) - {number}"
 
 
 class JsonLists(FunctionElement[str]):

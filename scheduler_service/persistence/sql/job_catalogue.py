@@ -1,6 +1,5 @@
-"""The catalogue of jobs over SQL: one set of statements for `state.db` and the database of a cluster."""
+"""The catalogue of jobs over SQL, the same for `state.db` and the database of a cluster."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -11,6 +10,7 @@ import sqlalchemy as sa
 from scheduler_service.domain.execution import ExecutionState, JobState
 from scheduler_service.domain.moments import Now
 from scheduler_service.persistence.common.pagination import LABELS_BYTES, cut_page
+from scheduler_service.persistence.sql.dialect import Dialect, Run
 from scheduler_service.persistence.sql.expressions import IsIn, Unindexed
 from scheduler_service.persistence.sql.job_selections import (
     FORMS_KEPT,
@@ -20,7 +20,7 @@ from scheduler_service.persistence.sql.job_selections import (
     page_reads,
     tally_read,
 )
-from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, jobs
+from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, jobs, read_entry
 from scheduler_service.ports.catalogue import (
     LAST_OUTCOMES,
     LONGEST_READ,
@@ -60,21 +60,40 @@ _REVISIONS = (
 )
 
 
-class JobCatalogue(ABC):
-    """ports.Catalogue; a back end adds how statements run."""
+_LABELS = CatalogueEntry.__struct_fields__.index("labels")
 
-    @abstractmethod
-    async def read_entries(
-        self, reads: Sequence[Read], most: int, room: int | None = None, *, with_labels: bool = True
-    ) -> list[CatalogueEntry]:
+
+class JobCatalogue:
+    """ports.Catalogue over the tables of jobs and definitions."""
+
+    def __init__(self, *, dialect: Dialect, read: Run) -> None:
+        self._fetch = dialect.fetch
+        self._read = read
+
+    async def read_entries(self, reads: Sequence[Read], most: int) -> list[CatalogueEntry]:
         """What `reads` find one after the other, until there are `most` entries; sets their `limit`.
 
-        `room`: it may end behind an entry where their labels have so many characters as JSON.
+        Those that bound their labels end behind an entry where these have LABELS_BYTES characters as JSON.
         """
 
-    @abstractmethod
+        def work(connection: sa.Connection) -> list[Sequence[Any]]:
+            rows: list[Sequence[Any]] = []
+            left = LABELS_BYTES
+            for statement, values in reads:
+                if len(rows) < most and left > 0:
+                    bounds = {"limit": most - len(rows), "room": left}
+                    found = self._fetch(connection, statement, {**values, **bounds})
+                    left -= sum(len(row[_LABELS]) for row in found)
+                    rows += found
+            return rows
+
+        return [read_entry(row) for row in await self._read(work)]
+
     async def read_rows(self, reads: Sequence[Read]) -> list[Sequence[Any]]:
         """The rows of each of `reads`, all of one moment."""
+        return await self._read(
+            lambda connection: [self._fetch(connection, statement, values) for statement, values in reads]
+        )
 
     async def get(self, job_id: str) -> CatalogueEntry | None:
         return next(iter(await self.read_entries([(_BY_ID, {"job_id": job_id})], 1)), None)
@@ -92,7 +111,7 @@ class JobCatalogue(ABC):
 
     async def list(self, query: JobQuery) -> JobPage:
         reads = page_reads(query)
-        return cut_page(query, await self.read_entries(reads, query.limit + 1, LABELS_BYTES))
+        return cut_page(query, await self.read_entries(reads, query.limit + 1))
 
     async def tally(self, query: JobQuery) -> JobTally:
         (rows,) = await self.read_rows([tally_read(query)])
@@ -114,7 +133,7 @@ class JobCatalogue(ABC):
     ) -> Sequence[CatalogueEntry]:
         values = {"parent_job": parent_job, "parent_execution": parent_execution, "after": after}
         statement = _select_children(parent_execution is not None)
-        return await self.read_entries([(statement, values)], limit, with_labels=False)
+        return await self.read_entries([(_without_labels(statement), values)], limit)
 
     async def upcoming(
         self,
@@ -127,7 +146,8 @@ class JobCatalogue(ABC):
     ) -> Sequence[CatalogueEntry]:
         values = {"start": start, "end": end, "tenant": tenant}
         statement = _select_upcoming(tenant is not None)
-        return await self.read_entries([(statement, values)], limit, with_labels=with_labels)
+        wanted = statement if with_labels else _without_labels(statement)
+        return await self.read_entries([(wanted, values)], limit)
 
     async def counts(self, now: Now, *, tenant: str | None = "default") -> JobCounts:
         values = {"now": now.wall, "tenant": tenant}
@@ -137,6 +157,12 @@ class JobCatalogue(ABC):
             by_state[JobState(state)] = by_state.get(JobState(state), 0) + count
         due, waiting, running = (int(rows[0][0]) for rows in sums)
         return JobCounts(due=due, waiting=waiting, running=running, by_state=by_state)
+
+
+@lru_cache(FORMS_KEPT)
+def _without_labels(statement: Statement) -> Statement:
+    none: sa.ColumnElement[Any] = sa.literal_column("'{}'").label("labels")
+    return statement.with_only_columns(*(none if one.name == "labels" else one for one in ENTRY))
 
 
 def write_ids(job_ids: Sequence[str]) -> str:

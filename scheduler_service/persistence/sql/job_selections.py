@@ -4,7 +4,7 @@ A statement is made once for each form of a question and takes the values as par
 and SQLAlchemy can keep its text.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +18,7 @@ from scheduler_service.persistence.sql.expressions import (
     Like,
     Member,
     NewestState,
+    SumBefore,
     Unindexed,
 )
 from scheduler_service.persistence.sql.job_tables import ENTRY, jobs
@@ -31,6 +32,7 @@ Values = Mapping[str, Any]
 # A statement with its values.
 Read = tuple[Statement, Values]
 Condition = sa.ColumnElement[bool]
+Way = Callable[[sa.ColumnElement[Any]], sa.UnaryExpression[Any]]
 
 _bind = sa.bindparam
 _entries = sa.select(*ENTRY)
@@ -39,6 +41,8 @@ _LIMIT: sa.BindParameter[int] = _bind("limit", type_=sa.Integer)
 
 def page_reads(query: JobQuery) -> list[Read]:
     """What finds a page, and one job more where the list goes on. Raises CursorError.
+
+    `limit` and `room` are to be set: the jobs, and the characters that their labels may have as JSON.
 
     Jobs that have no value in the order of the list come last, by a statement of their own: so each of the
     two reads its rows in the order of an index.
@@ -128,22 +132,33 @@ def _containing(text: str) -> str:
 
 @lru_cache(FORMS_KEPT)
 def _select_page(form: _Form) -> tuple[Statement, ...]:
+    """Each ends early where the labels of the rows before have `room` characters."""
     conditions = _conditions(form)
     column, last = jobs.c[MEMBERS[form.sort]], jobs.c.job_id
     way = sa.desc if form.descending else sa.asc
     last_id, last_value = _bind("last_id", type_=last.type), _bind("last_value", type_=column.type)
     behind = [last < last_id if form.descending else last > last_id] if form.is_behind else []
-    base = _entries.where(*conditions).limit(_LIMIT)
+    base = _entries.where(*conditions)
     if form.sort is JobSort.JOB_ID:
-        return (base.where(*behind).order_by(way(last)),)
-    without = base.where(column.is_(None), *(behind if not form.has_value else [])).order_by(way(last))
+        return (_until_full(base.where(*behind), last, way=way),)
+    without = base.where(column.is_(None), *(behind if not form.has_value else []))
     if form.is_behind and not form.has_value:
-        return (without,)
-    having = base.where(column.is_not(None)).order_by(way(column), way(last))
+        return (_until_full(without, last, way=way),)
+    having = base.where(column.is_not(None))
     if form.is_behind:
         pair, place = sa.tuple_(column, last), sa.tuple_(last_value, last_id)
         having = having.where(pair < place if form.descending else pair > place)
-    return (having, without) if column.nullable else (having,)
+    first = _until_full(having, column, last, way=way)
+    return (first, _until_full(without, last, way=way)) if column.nullable else (first,)
+
+
+def _until_full(statement: Statement, *order: sa.Column[Any], way: Way) -> Statement:
+    page = statement.order_by(*map(way, order)).limit(_LIMIT).subquery("page")
+    size = sa.func.length(page.c.labels)
+    before = SumBefore(size, *(way(page.c[one.name]) for one in order)).label("before")
+    weighed = sa.select(*page.c, before).subquery("weighed")
+    columns = [weighed.c[one.name] for one in ENTRY]
+    return sa.select(*columns).where(weighed.c.before < _bind("room", type_=sa.BigInteger))
 
 
 def _conditions(form: _Form) -> Iterable[Condition]:

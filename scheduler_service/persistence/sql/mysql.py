@@ -26,6 +26,7 @@ from scheduler_service.persistence.sql.expressions import (
     NewestState,
     Row,
     StoredSize,
+    SumBefore,
     Unindexed,
     Upsert,
 )
@@ -460,6 +461,13 @@ def _is_in(element: IsIn, compiler: SQLCompiler, **options: Any) -> str:
 @compiles(StoredSize, *_BOTH)
 def _stored_size(element: StoredSize, compiler: SQLCompiler, **options: Any) -> str:
     return f"LENGTH({compiler.process(element.clauses, **options)})"
+
+
+@compiles(SumBefore, *_BOTH)
+def _sum_before(element: SumBefore, compiler: SQLCompiler, **options: Any) -> str:
+    """A subquery's order is lost here where it is not said again."""
+    number, *order = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"sum({number}) OVER (ORDER BY {', '.join(order)} ROWS UNBOUNDED PRECEDING) - {number}"
 
 
 @compiles(JsonLists, *_BOTH)

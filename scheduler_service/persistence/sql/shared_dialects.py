@@ -1,6 +1,6 @@
 """What two of the databases have in common: ON CONFLICT and RETURNING, or a server to connect to."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 from urllib.parse import unquote
@@ -47,6 +47,11 @@ class OnServer:
     """The part of dialect.Dialect that PostgreSQL and MariaDB share. `subject` has the server's address."""
 
     subject: str
+
+    def fetch(
+        self, connection: sa.Connection, query: sa.Select[Any], values: Mapping[str, Any]
+    ) -> Sequence[Sequence[Any]]:
+        return connection.execute(query, values).all()
 
     def row_order(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
         """The order of the primary key: there is no other that stays."""

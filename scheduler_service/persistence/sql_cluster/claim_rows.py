@@ -1,6 +1,6 @@
 """What a claim leaves in the shared database: the statements and their rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
 from scheduler_service.domain.effects import Delivery
@@ -10,8 +10,10 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.packing import pack
 from scheduler_service.persistence.sql.expressions import GuardedUpsert, Row, Upsert, overwrite
 from scheduler_service.persistence.sql.job_tables import definitions, entry_values, jobs
+from scheduler_service.persistence.sql.kept_answers import answer_of
 from scheduler_service.persistence.sql_cluster.schema import outbox, queue_turns
 from scheduler_service.ports.cluster import TurnClaim
+from scheduler_service.ports.state import Commit
 
 _JOBS = tuple(column.name for column in jobs.c)
 _values_of = itemgetter(*_JOBS)
@@ -44,39 +46,44 @@ QUEUE_TURNS = Upsert(
 
 def is_single_statement(claims: Sequence[TurnClaim]) -> bool:
     """Whether `claims` are one statement: each of another job, and none brings or removes anything else."""
-    if len({claim.entry.job_id for claim in claims}) < len(claims):
+    if len({claim.commit.entry.job_id for claim in claims}) < len(claims):
         return False
-    return not any(map(_brings_more, claims))
+    return not any(_brings_more(claim.commit) for claim in claims)
 
 
-def _brings_more(claim: TurnClaim) -> bool:
-    if claim.definition is not None or claim.remembered is not None or claim.deliveries or claim.queued:
+def _brings_more(commit: Commit) -> bool:
+    if commit.definition is not None or commit.deliveries or commit.queued or answers_of([commit]):
         return True
-    return claim.entry.state is JobState.DESTROYED
+    return commit.entry.state is JobState.DESTROYED
 
 
 def row_of(claim: TurnClaim) -> Row:
     """The row of `jobs` that a claim leaves, and the sequence that it expects to be there."""
-    entry, due = claim.entry, claim.due
-    if entry.state is JobState.DESTROYED:
-        due = Due()
-    row = entry_values(entry) | {
+    commit = claim.commit
+    due = Due() if commit.entry.state is JobState.DESTROYED else commit.due
+    row = entry_values(commit.entry) | {
         "due_wall": due.wall,
         "due_steady": due.steady,
-        "sequence": claim.sequence,
+        "sequence": commit.sequence,
         "node": claim.holder.node,
         "boot": claim.holder.boot,
         "claimed_at": claim.at,
         "turn_state": claim.state,
         "is_first": int(claim.is_first),
     }
-    return (*_values_of(row), claim.expected)
+    return (*_values_of(row), commit.expected)
 
 
-def definition_of(claim: TurnClaim) -> Row:
-    """The row of `definitions` that a claim brings."""
-    entry = claim.entry
-    return entry.uid, entry.revision, entry.job_id, entry.updated_at, claim.definition
+def definition_of(commit: Commit) -> Row:
+    """The row of `definitions` that a turn brings."""
+    entry = commit.entry
+    return entry.uid, entry.revision, entry.job_id, entry.updated_at, commit.definition
+
+
+def answers_of(commits: Iterable[Commit]) -> list[Row]:
+    """The rows of `remembered` that turns bring: answers to messages are in the states of their jobs."""
+    kept = [commit.remembered for commit in commits if commit.remembered is not None]
+    return [answer_of(one) for one in kept if not one.is_of_message]
 
 
 def delivery_of(delivery: Delivery, holder: Holder) -> Row:

@@ -12,8 +12,8 @@ from scheduler_service.domain.moments import HOUR, Due, Now
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.packing import pack, read_deliveries
 from scheduler_service.persistence.queues.writes import write_parts
-from scheduler_service.persistence.sql.expressions import IsIn
-from scheduler_service.persistence.sql.job_catalogue import write_ids
+from scheduler_service.persistence.sql.expressions import IsIn, Row, Upsert
+from scheduler_service.persistence.sql.job_catalogue import BY_IDS, JobCatalogue, write_ids
 from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, jobs, read_entry
 from scheduler_service.persistence.sql.kept_answers import (
     ANSWERS,
@@ -27,6 +27,7 @@ from scheduler_service.persistence.sql_cluster.claim_rows import (
     DEFINITIONS,
     DELIVERIES,
     QUEUE_TURNS,
+    answers_of,
     definition_of,
     delivery_of,
     is_single_statement,
@@ -44,6 +45,7 @@ from scheduler_service.persistence.sql_cluster.sweep_statements import (
     UNBEGUN,
     read_dead,
 )
+from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.cluster import ClaimedJob, QueueTurn, TurnClaim, Unbegun
 from scheduler_service.ports.errors import DeliveryUnreadable, StoreConflict, StoreError
 from scheduler_service.ports.state import NoteDamaged, Remembered, Settlement
@@ -68,9 +70,10 @@ class SharedStore:
     def __init__(self, *, database: SharedDatabase) -> None:
         self._database = database
         self.pending_history = PendingHistory(database=database)
+        self.catalogue = SharedCatalogue(database=database)
 
     async def claim(self, claim: TurnClaim) -> None:
-        work, may_wait = self._claim_all, claim.may_wait
+        work, may_wait = self._claim_all, claim.commit.may_wait
         await self._database.write_together(work, claim, is_single_statement, may_wait=may_wait)
 
     async def claim_all(self, claims: Sequence[TurnClaim]) -> Sequence[StoreError | None]:
@@ -96,15 +99,8 @@ class SharedStore:
     async def keep(
         self, deliveries: Sequence[Delivery], answers: Sequence[Remembered], holder: Holder
     ) -> None:
-        dialect = self._database.dialect
         kept, sent = [answer_of(one) for one in answers], [delivery_of(one, holder) for one in deliveries]
-
-        def work(connection: sa.Connection) -> None:
-            for upsert, rows in ((ANSWERS, kept), (DELIVERIES, sent)):
-                if rows:
-                    dialect.insert_many(connection, upsert, rows)
-
-        await self._database.write(work)
+        await self._database.write(lambda one: self._insert(one, (ANSWERS, kept), (DELIVERIES, sent)))
 
     async def enqueue(self, turn: QueueTurn) -> None:
         dialect = self._database.dialect
@@ -143,9 +139,12 @@ class SharedStore:
     async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
         return await self._database.read(partial(recall, scope=scope, key=key, since=since))
 
-    async def remember_first(self, answer: Remembered, since: int) -> bool:
-        dialect = self._database.dialect
-        return await self._database.write(partial(remember_first, dialect=dialect, kept=answer, since=since))
+    async def remember(self, remembered: Remembered) -> None:
+        await self._database.write(lambda one: self._insert(one, (ANSWERS, [answer_of(remembered)])))
+
+    async def remember_first(self, remembered: Remembered, since: int) -> bool:
+        work = partial(remember_first, dialect=self._database.dialect, kept=remembered, since=since)
+        return await self._database.write(work)
 
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
         table = outbox.c
@@ -226,7 +225,7 @@ class SharedStore:
         verdicts: list[StoreConflict | None] = [None] * len(claims)
         waiting = dict(enumerate(claims))
         while waiting:
-            latest = {claim.entry.job_id: place for place, claim in reversed(waiting.items())}
+            latest = {claim.commit.entry.job_id: place for place, claim in reversed(waiting.items())}
             taken = self._take(connection, [waiting[place] for place in latest.values()])
             for job_id, place in latest.items():
                 verdicts[place] = None if job_id in taken else _other_was_first(job_id)
@@ -237,20 +236,44 @@ class SharedStore:
         """The jobs that were claimed, with all that their turns write."""
         dialect = self._database.dialect
         taken = dialect.write_guarded(connection, CLAIMS, [row_of(claim) for claim in claims])
-        won = [claim for claim in claims if claim.entry.job_id in taken]
-        texts = [definition_of(claim) for claim in won if claim.definition is not None]
-        answers = [answer_of(claim.remembered) for claim in won if claim.remembered is not None]
-        sent = [delivery_of(one, claim.holder) for claim in won for one in claim.deliveries]
-        for claim in won:
-            if claim.entry.state is JobState.DESTROYED:  # the answers of its life go with it
-                is_its = remembered.c.job_id == claim.entry.job_id
+        won = [claim for claim in claims if claim.commit.entry.job_id in taken]
+        commits = [claim.commit for claim in won]
+        texts = [definition_of(commit) for commit in commits if commit.definition is not None]
+        sent = [delivery_of(one, claim.holder) for claim in won for one in claim.commit.deliveries]
+        for commit in commits:
+            if commit.entry.state is JobState.DESTROYED:  # the answers of its life go with it
+                is_its = remembered.c.job_id == commit.entry.job_id
                 connection.execute(sa.delete(remembered).where(is_its))
-        for upsert, rows in ((DEFINITIONS, texts), (ANSWERS, answers), (DELIVERIES, sent)):
-            if rows:
-                dialect.insert_many(connection, upsert, rows)
-        for claim in won:
-            write_parts(connection, dialect, claim.queued)
+        brought = ((DEFINITIONS, texts), (ANSWERS, answers_of(commits)), (DELIVERIES, sent))
+        self._insert(connection, *brought)
+        for commit in commits:
+            write_parts(connection, dialect, commit.queued)
         return taken
+
+    def _insert(self, connection: sa.Connection, *tables: tuple[Upsert, Sequence[Row]]) -> None:
+        for upsert, rows in tables:
+            if rows:
+                self._database.dialect.insert_many(connection, upsert, rows)
+
+
+class SharedCatalogue(JobCatalogue):
+    """ports.Catalogue over the shared database."""
+
+    def __init__(self, *, database: SharedDatabase) -> None:
+        super().__init__(dialect=database.dialect, read=database.read)
+        self._database = database
+
+    async def get(self, job_id: str) -> CatalogueEntry | None:
+        """Reads that wait at one moment are one statement: each creation and update is answered by one."""
+        found: CatalogueEntry | None = await self._database.read_together(_entries_all, job_id)
+        return found
+
+
+def _entries_all(connection: sa.Connection, job_ids: Sequence[str]) -> list[CatalogueEntry | None]:
+    """The entry of each job, None where there is none."""
+    rows = connection.execute(BY_IDS, {"job_ids": write_ids(job_ids)})
+    found = {entry.job_id: entry for entry in map(read_entry, rows)}
+    return [found.get(job_id) for job_id in job_ids]
 
 
 def _load_all(connection: sa.Connection, job_ids: Sequence[str]) -> list[ClaimedJob | None]:

@@ -14,8 +14,8 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.common.packing import read_deliveries
 from scheduler_service.persistence.queues.sql_queues import SqlQueues
+from scheduler_service.persistence.sql.job_catalogue import JobCatalogue
 from scheduler_service.persistence.sql.kept_answers import recall, remember_first
-from scheduler_service.persistence.sqlite.catalogue import SqliteCatalogue
 from scheduler_service.persistence.sqlite.commit_group import Forget, Keep, Settle, Step, Written
 from scheduler_service.persistence.sqlite.files import Files, open_files, open_memory
 from scheduler_service.persistence.sqlite.folder import FolderLock
@@ -67,7 +67,7 @@ class SqliteStateStore:
         self._reader = Reader(files=files, connection=files.reading, name="state-reader", loop=loop)
         # Lists may search all jobs: the load of a turn must not wait for one.
         self._lister = Reader(files=files, connection=files.listing, name="state-lister", loop=loop)
-        self.catalogue = SqliteCatalogue(reader=self._lister)
+        self.catalogue = JobCatalogue(dialect=self.writer.dialect, read=self._lister.select)
         self.queues = SqlQueues(dialect=self.writer.dialect, write=self._run, read=self._reader.select)
         self._closing: asyncio.Future[None] | None = None
 

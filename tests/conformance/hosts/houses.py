@@ -18,7 +18,6 @@ from scheduler_service.hosts.dapr.node import Cluster
 from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar
 from scheduler_service.persistence.contexts.apart_store import ApartTurns
 from scheduler_service.persistence.contexts.keeper import ContextKeeper
-from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
 from scheduler_service.persistence.sql_cluster.store import SharedStore
@@ -89,7 +88,7 @@ class DaprHouse(Handles):
         """Opens the shared database and starts one node."""
         asyncio.get_running_loop().set_default_executor(AtOnce())
         self.database = await SharedDatabase.open(url="sqlite://")
-        self.catalogue = SharedCatalogue(database=self.database)
+        self.catalogue = SharedStore(database=self.database).catalogue
         self.node = await self.add("one")
         await self.settle()
         return self

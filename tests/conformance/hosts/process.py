@@ -135,6 +135,11 @@ class ProcessStore(SharedStore):
         async with self._process.doing("outbox"):
             await super().keep(deliveries, answers, holder)
 
+    async def remember(self, remembered: Remembered) -> None:
+        """Keeps an answer that belongs to no turn."""
+        async with self._process.doing("outbox"):
+            await super().remember(remembered)
+
     async def enqueue(self, turn: QueueTurn) -> None:
         """Writes into the queues what an old state wants."""
         async with self._process.doing("queues"):

@@ -29,8 +29,9 @@ from scheduler_service.domain.records import (
     Record,
     StepEnded,
 )
-from scheduler_service.domain.wire import OutboundRequest
+from scheduler_service.domain.wire import Holder, OutboundRequest
 from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit
 
@@ -51,6 +52,16 @@ def commit(job_id: str = "job", *, expected: int = 0, **changes: object) -> Comm
     parts.update({name: changes.pop(name) for name in names & set(changes)})
     chosen = changes.pop("entry", None) or entry(job_id, **changes)
     return Commit(entry=chosen, expected=expected, **parts)  # type: ignore[arg-type]
+
+
+ONE, TWO = Holder("one", "1"), Holder("two", "2")
+
+
+def claim(
+    job_id: str = "job", *, holder: Holder = ONE, at: int = 100, state: bytes = b"", **changes: object
+) -> TurnClaim:
+    is_first = bool(changes.pop("is_first", False))
+    return TurnClaim(commit(job_id, **changes), holder, at, state, is_first)  # type: ignore[arg-type]
 
 
 def delivery(number: int, **changes: object) -> Delivery:

@@ -1,32 +1,39 @@
-"""What every ports.StateStore promises of turns, alarms, deliveries and records."""
+"""What every store promises of turns, deliveries and answers, and an embedded one of alarms and records."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from scheduler_service.domain.effects import PublishParts
 from scheduler_service.domain.execution import DeliveryState, JobState
+from scheduler_service.domain.leases import QueueQuery
 from scheduler_service.domain.moments import DAY, Due
+from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.records import Noted, Record
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.hosts.tasks import LightTasks
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable
-from scheduler_service.ports.state import NOTHING, OpenStore, Remembered, Settlement
+from scheduler_service.ports.state import NOTHING, Commit, OpenStore, Remembered, Settlement
 from tests.unit.persistence.conftest import OPENERS, PARTIAL_OPENERS
+from tests.unit.persistence.queue_bench import REQUEST
 from tests.unit.persistence.samples import RECORDS, batch, commit, delivery
 
 pytestmark = pytest.mark.anyio
-
+every_store = pytest.mark.parametrize("store", [*OPENERS, *PARTIAL_OPENERS], indirect=True)
+NEW, LOST = Due(wall=9), Due(wall=7)
 MIB = 1 << 20
 
 
+@every_store
 async def test_a_committed_turn_is_loaded_as_it_was(store: OpenStore) -> None:
     """Entry, document, sequence and both due times come back as they were written."""
     written = commit(
         document=b"\x00\x01\xfe", due=Due(wall=10, steady=20), labels={"a": "ü\x00'", "b": '"'},
-        object_id="o", parent_job="p", parent_execution=3, live=1, waiting=2, system=True, job_name="名\x00x",
+        object_id="o", parent_job="p", parent_execution=3, live=1, waiting=2, system=True, job_name="名x",
     )  # fmt: skip
     await store.commit(written)
     stored = await store.load("job")
@@ -35,6 +42,7 @@ async def test_a_committed_turn_is_loaded_as_it_was(store: OpenStore) -> None:
     assert stored.due == Due(wall=10, steady=20)
 
 
+@every_store
 async def test_an_unknown_job_is_none(store: OpenStore) -> None:
     """Nothing is loaded, and no definition, of a job that never was."""
     assert await store.load("nobody") is None
@@ -42,60 +50,98 @@ async def test_an_unknown_job_is_none(store: OpenStore) -> None:
     assert await store.catalogue.get("nobody") is None
 
 
-async def test_a_turn_over_an_old_sequence_is_refused(store: OpenStore) -> None:
-    """A commit counts only over the sequence that was read; refused, no part of it is written."""
+@every_store
+async def test_all_that_a_turn_writes_is_one_transaction(store: OpenStore) -> None:
+    """A turn counts only over the sequence that was read: refused, it writes nothing; taken, all of it.
+
+    Who holds a living job for none is refused, too.
+    """
+    part = QueuedPart(PartName("uid", 1, 1, 0, 0), "work", 1, REQUEST, QueueOptions(), 0, 1, "job", "default")
+    kept = Remembered("trigger/job", "key", b"d", b"answer", 5, "job")
+    whole = commit(
+        expected=4, document=b"late", deliveries=(delivery(1),), definition=b"{}", batch=batch(),
+        remembered=kept, queued=(PublishParts((part,)),),
+    )  # fmt: skip
+
+    async def written() -> tuple[object, ...]:
+        stored = await store.load("job")
+        assert stored is not None
+        return (
+            stored.document,
+            await store.definition("uid-job", 1),
+            await store.deliveries("", 10),
+            await store.recall("trigger/job", "key", 0),
+            sum(one.depth for one in await store.queues.figures(QueueQuery("default"))),
+        )
+
     await store.commit(commit(sequence=5))
-    late = commit(expected=4, document=b"late", deliveries=(delivery(1),), batch=batch(), definition=b"{}")
-    with pytest.raises(StoreConflict):
-        await store.commit(late)
-    stored = await store.load("job")
-    assert stored is not None
-    assert stored.document == b"doc"
-    assert await store.deliveries("", 10) == []
-    assert await store.unwritten(("", 0), 10) == []
-    assert await store.definition("uid-job", 1) is None
+    for expected in (0, 4, NOTHING):
+        with pytest.raises(StoreConflict):
+            await store.commit(replace(whole, expected=expected))
+    assert await written() == (b"doc", None, [], None, 0)
+    await store.commit(replace(whole, expected=5, sequence=6))
+    assert await written() == (b"late", b"{}", [delivery(1)], kept, 1)
 
 
+@every_store
 async def test_an_id_is_taken_once(store: OpenStore) -> None:
     """Of two creations of one id the first one wins, in one group of writes too (SPEC section 10)."""
-    first, second = store.commit(commit(document=b"1")), store.commit(commit(document=b"2"))
-    await first
-    with pytest.raises(StoreConflict):
-        await second
+    ends = await commit_together(store, [commit(document=b"1"), commit(document=b"2")])
+    assert [type(end) for end in ends] == [type(None), StoreConflict]
     stored = await store.load("job")
     assert stored is not None
     assert stored.document == b"1"
 
 
-async def test_a_turn_of_a_job_that_never_was_is_refused(store: OpenStore) -> None:
-    """A turn that expects a sequence finds no job."""
+async def commit_together(store: OpenStore, commits: Sequence[Commit]) -> list[object]:
+    """At one moment: what became of each."""
+    return await asyncio.gather(*(store.commit(one) for one in commits), return_exceptions=True)
+
+
+@every_store
+async def test_a_turn_of_a_job_that_is_not_there_is_refused(store: OpenStore) -> None:
+    """One that never was, or that was destroyed and forgotten meanwhile: it is not brought back."""
     with pytest.raises(StoreConflict):
         await store.commit(commit(expected=3))
+    await store.commit(commit())
+    await store.commit(commit(expected=1, document=None, state=JobState.DESTROYED))
+    assert await store.forget("job")
+    with pytest.raises(StoreConflict):
+        await store.commit(commit(expected=2))
+    assert await store.load("job") is None
 
 
-async def test_a_conflict_fails_alone(store: OpenStore) -> None:
-    """Writes handed in together fail each on its own."""
-    waiting = [store.commit(commit(f"job-{i}", expected=i % 2)) for i in range(100)]
-    for number, answer in enumerate(waiting):
-        if number % 2:
-            with pytest.raises(StoreConflict):
-                await answer
-        else:
-            await answer
-    page = await store.catalogue.list(JobQuery(limit=500))
-    assert len(page.items) == 50
+@every_store
+async def test_each_turn_of_a_group_has_its_own_verdict(store: OpenStore) -> None:
+    """New jobs, known ones and those that went on, 300 at once; what loses writes nothing."""
+    await commit_together(store, [commit(f"known{n}") for n in range(100)])
+    await commit_together(store, [commit(f"moved{n}", sequence=5) for n in range(50)])
+    lost = [commit(f"moved{n}", expected=1, due=LOST, document=b"lost", definition=b"{}") for n in range(50)]
+    new = [commit(f"new{n}", due=NEW, definition=b"{2}") for n in range(150)]
+    taken = [commit(f"known{n}", expected=1, due=NEW, definition=b"{1}") for n in range(100)]
+    turns = [one for pair in zip(lost * 3, new, strict=True) for one in pair] + taken
+    ends = await commit_together(store, turns)
+    refused = [
+        turn.entry.job_id for turn, end in zip(turns, ends, strict=True) if isinstance(end, StoreConflict)
+    ]
+    assert sorted(refused) == sorted(one.entry.job_id for one in lost * 3)
+    stored = [await store.load(name) for name in ("moved49", "known99", "new149")]
+    assert [one and (one.sequence, one.due) for one in stored] == [(5, Due()), (2, NEW), (1, NEW)]
+    texts = [await store.definition(f"uid-{name}", 1) for name in ("moved0", "known0", "new0")]
+    assert texts == [None, b"{1}", b"{2}"]
 
 
+@every_store
 async def test_writes_take_effect_in_their_order(store: OpenStore) -> None:
     """Turns of one job that are handed in without waiting build on each other."""
-    answers = [store.commit(commit(expected=n, document=str(n).encode(), live=n % 2)) for n in range(300)]
-    for answer in answers:
-        await answer
+    turns = [commit(expected=n, document=str(n).encode(), live=n % 2) for n in range(100)]
+    assert await commit_together(store, turns) == [None] * 100
     stored = await store.load("job")
     assert stored is not None
-    assert (stored.document, stored.sequence) == (b"299", 300)
+    assert (stored.document, stored.sequence) == (b"99", 100)
 
 
+@every_store
 async def test_a_change_of_the_face_and_of_the_turn_are_both_kept(store: OpenStore) -> None:
     """Every member of the entry is written by every turn, whether or not it comes from the definition."""
     await store.commit(commit())
@@ -115,23 +161,17 @@ async def test_a_change_of_the_face_and_of_the_turn_are_both_kept(store: OpenSto
     )  # fmt: skip
 
 
+@every_store
 async def test_a_destroyed_job_keeps_counters_and_definitions_and_rings_no_more(
     store: OpenStore,
 ) -> None:
     """History and counters outlive a destruction; alarms do not (SPEC section 10, DELETE)."""
     await store.commit(commit(definition=b"{1}", due=Due(wall=1, steady=1)))
-    gone: dict[str, Any] = {
-        "state": JobState.DESTROYED,
-        "document": None,
-        "execute_number": 7,
-        "due": Due(wall=1, steady=1),
-    }
-    await store.commit(commit(expected=1, **gone))
+    gone: dict[str, Any] = {"state": JobState.DESTROYED, "document": None, "due": Due(wall=1, steady=1)}
+    await store.commit(commit(expected=1, execute_number=7, **gone))
     stored = await store.load("job")
     assert stored is not None
     assert (stored.document, stored.entry.execute_number, stored.due) == (None, 7, Due())
-    assert await store.due_wall(10, 10) == []
-    assert await store.due_steady(10, 10) == []
     assert await store.definition("uid-job", 1) == b"{1}"
 
 
@@ -155,6 +195,7 @@ async def test_a_turn_of_an_earlier_life_is_refused(store: OpenStore) -> None:
         await store.commit(commit(expected=1, uid="old"))
 
 
+@every_store
 async def test_forgetting_removes_destroyed_jobs_alone(store: OpenStore) -> None:
     """`clean` removes the traces of destroyed jobs; afterwards counters start from 1 (SPEC section 10)."""
     await store.commit(commit("living", definition=b"{}"))
@@ -196,6 +237,9 @@ async def test_alarms_come_earliest_first_up_to_the_moment(store: OpenStore) -> 
     await store.commit(commit("job-1", expected=1, due=Due(wall=15)))
     assert await store.due_wall(15, 10) == [(15, "job-1")]
     assert await store.due_steady(150, 10) == []
+    gone: dict[str, Any] = {"state": JobState.DESTROYED, "document": None, "due": Due(wall=1, steady=1)}
+    await store.commit(commit("job-1", expected=2, **gone))
+    assert (await store.due_wall(15, 10), await store.due_steady(150, 10)) == ([], [])
 
 
 async def test_open_jobs_are_those_with_live_executions(store: OpenStore) -> None:
@@ -246,6 +290,7 @@ async def test_large_rows_come_a_few_at_a_time(store: OpenStore) -> None:
     assert [one.sequence for one in await store.unwritten(("u", 1), 10)] == [2]
 
 
+@every_store
 async def test_deliveries_are_kept_until_they_are_done(store: OpenStore) -> None:
     """A delivery is written with its turn, changed by settlements and deleted by the last one."""
     await store.commit(commit(deliveries=(delivery(1), delivery(2), delivery(3))))
@@ -284,6 +329,9 @@ async def test_records_wait_until_the_history_has_them(store: OpenStore) -> None
     assert await store.unwritten(("u", 1), 10) == [batch(2), batch(1, uid="v")]
     await store.written([("u", 1), ("v", 1), ("never", 1)])
     assert await store.unwritten(("", 0), 10) == [batch(2)]
+    with pytest.raises(StoreConflict):
+        await store.commit(commit(expected=1, batch=batch(3)))
+    assert await store.unwritten(("", 0), 10) == [batch(2)]
 
 
 def test_every_kind_of_record_is_tried_above() -> None:
@@ -306,7 +354,7 @@ async def test_an_answer_is_recalled_for_a_day(store: OpenStore) -> None:
     assert await store.recall("trigger", "key", 0) == of_turn
 
 
-@pytest.mark.parametrize("store", [*OPENERS, *PARTIAL_OPENERS], indirect=True)
+@every_store
 async def test_the_first_of_a_key_stays(store: OpenStore) -> None:
     """Until it is older than is asked for; of several at one moment one is kept (SPEC section 10)."""
     some = [Remembered("operations/a", "key", b"", b"%d" % n, created_at=1_000) for n in range(5)]
@@ -320,6 +368,7 @@ async def test_the_first_of_a_key_stays(store: OpenStore) -> None:
     assert await store.remember_first(Remembered("operations/a", "other", b"", b"", created_at=1), 0)
 
 
+@every_store
 async def test_a_life_takes_its_answers_along(store: OpenStore) -> None:
     """What was answered in a life that has ended fits no later one (SPEC section 1, uid)."""
     of_job = Remembered("jobs/job/trigger", "key", b"", b"{}", created_at=1_000, job_id="job")
@@ -372,19 +421,19 @@ async def test_who_asks_need_not_be_a_task(store: OpenStore) -> None:
     assert asked[1] == b"{}"
 
 
-async def test_a_value_that_cannot_be_stored_fails_alone(store: OpenStore) -> None:
+@every_store
+@pytest.mark.parametrize("bad", [{"job_name": None}, {"missed": 2**70}, {"job_name": object()}])
+async def test_a_value_that_cannot_be_stored_fails_alone(store: OpenStore, bad: dict[str, Any]) -> None:
     """A write whose values no database takes is refused; the others of its group are written."""
-    names = [f"job-{i}" for i in range(20)]
-    answers = [store.commit(commit(name, missed=2**70 if name == "job-7" else 0)) for name in names]
-    for name, answer in zip(names, answers, strict=True):
-        if name == "job-7":
-            with pytest.raises(StoreUnavailable):
-                await answer
-        else:
-            await answer
+    names = [f"job-{number}" for number in range(20)]
+    turns = [commit(name, **(bad if name == "job-7" else {})) for name in names]
+    ends = await commit_together(store, turns)
+    assert isinstance(ends.pop(7), Exception)
+    assert ends == [None] * 19
     assert len((await store.catalogue.list(JobQuery())).items) == 19
 
 
+@every_store
 async def test_turns_of_many_jobs_are_one_group(store: OpenStore) -> None:
     """Each has its own verdict, in order; what conflicts fails alone."""
     await store.commit(commit("taken"))
@@ -394,6 +443,7 @@ async def test_turns_of_many_jobs_are_one_group(store: OpenStore) -> None:
     assert await store.load("b") is not None
 
 
+@every_store
 async def test_over_nothing_means_not_even_a_destroyed_job(store: OpenStore) -> None:
     """A first life may be written unread; the counters of one before it are not lost (SPEC section 2)."""
     await store.commit(commit(expected=NOTHING, sequence=1))
@@ -404,6 +454,7 @@ async def test_over_nothing_means_not_even_a_destroyed_job(store: OpenStore) -> 
         await store.commit(commit(expected=NOTHING, sequence=3))
 
 
+@every_store
 async def test_nothing_in_a_group_is_nothing_done(store: OpenStore) -> None:
     """An empty group is answered."""
     assert await store.commit_all([]) == []

@@ -4,16 +4,14 @@ import pytest
 
 from scheduler_service.domain.events import Activated, Paused
 from scheduler_service.domain.execution import ExecutionState as State
-from scheduler_service.domain.moments import Due
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.first_turns import FirstRings
 from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.hosts.dapr.sidecar import ALARM, Sidecar
 from scheduler_service.hosts.dapr.sweep import Sweep
-from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.errors import StoreError
 from tests.conformance.hosts.houses import DaprHouse, moved
-from tests.unit.persistence.samples import entry
+from tests.unit.persistence.samples import claim
 
 pytestmark = pytest.mark.anyio
 
@@ -92,10 +90,7 @@ async def test_what_comes_late_but_comes_is_not_rung_a_second_time(cluster: Dapr
 async def test_all_that_dead_nodes_left_is_rung_and_none_twice_in_a_minute(cluster: DaprHouse) -> None:
     """200 in each round, those that run first: a ring that changes nothing leaves its job in the list."""
     now = cluster.clock.now().steady
-    left = [
-        TurnClaim(entry(f"job{n}", live=n % 3 == 0), Due(), 0, 1, Holder(f"gone{n % 2}", "1"), now)
-        for n in range(450)
-    ]
+    left = [claim(f"job{n}", live=n % 3 == 0, holder=Holder(f"gone{n % 2}", "1"), at=now) for n in range(450)]
     await cluster.node.shared.claim_all(left)
     rung: list[str] = []
     sweep = make_sweep(cluster, rung)
@@ -116,13 +111,13 @@ async def test_a_job_is_rung_again_for_another_claim(cluster: DaprHouse) -> None
     """One whose node was not known yet when it was rung, and stopped within the minute."""
     now = cluster.clock.now().steady
     new = Holder("new", "1")
-    await cluster.node.shared.claim_all([TurnClaim(entry("job", live=1), Due(), 0, 1, new, now)])
+    await cluster.node.shared.claim_all([claim(live=1, holder=new, at=now)])
     rung: list[str] = []
     sweep = make_sweep(cluster, rung)
     await sweep.sweep()
     await sweep.sweep()
     assert rung == ["job"]
-    await cluster.node.shared.claim_all([TurnClaim(entry("job", live=1), Due(), 1, 2, new, now + 1_000)])
+    await cluster.node.shared.claim_all([claim(live=1, expected=1, holder=new, at=now + 1_000)])
     await sweep.sweep()
     assert rung == ["job", "job"]
 

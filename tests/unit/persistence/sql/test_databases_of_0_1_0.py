@@ -15,7 +15,6 @@ from scheduler_service.app.data_folder import check_folder, history_address, mig
 from scheduler_service.domain.leases import Claim, EndedPart
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.parts import PartEnd
-from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from scheduler_service.persistence.history.reads import HistoryReads
@@ -25,7 +24,6 @@ from scheduler_service.persistence.queues.tables import queue_completions, queue
 from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.persistence.sql.dialects import open_dialect
 from scheduler_service.persistence.sql.migrations import check, upgrade
-from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
 from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS as CLUSTER
@@ -33,11 +31,10 @@ from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.persistence.sqlite.schema import upgrade as migrate_state
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.catalogue import JobQuery
-from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.settings import Settings
 from tests.unit.persistence.history.samples import START, batch, execution
 from tests.unit.persistence.queue_bench import DONE
-from tests.unit.persistence.samples import commit, entry
+from tests.unit.persistence.samples import claim, commit
 
 pytestmark = pytest.mark.anyio
 DUMPS = Path(__file__).parent.parent / "of_0_1_0"
@@ -129,7 +126,8 @@ async def test_a_cluster_goes_on(old: Old) -> None:
     url = old("cluster")
     for _ in range(2):
         database = await SharedDatabase.open(url=url)
-        shared, catalogue = SharedStore(database=database), SharedCatalogue(database=database)
+        shared = SharedStore(database=database)
+        catalogue = shared.catalogue
         assert [one.job_id for one in (await catalogue.list(JobQuery())).items] == ["job"]
         assert [one.text for one in await catalogue.revisions("uid-job")] == [b"{}"]
         assert [one.delivery_id for one in await shared.deliveries("", 10)] == ["d1"]
@@ -142,7 +140,7 @@ async def test_a_cluster_goes_on(old: Old) -> None:
     assert [(one.node_id, one.format) for one in await nodes.list()] == [("one", "")]
     assert await nodes.next_epoch() == 2
     assert await nodes.keep_app_id("another") == "punctual"
-    await shared.claim(TurnClaim(entry(missed=3), Due(), 1, 2, Holder("one", "1"), 20))
+    await shared.claim(claim(missed=3, expected=1))
     found = await shared.load("job")
     assert found is not None
     assert (found.sequence, found.entry.missed) == (2, 3)

@@ -6,19 +6,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 import pytest
+import sqlalchemy as sa
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.moments import Due, Now
+from scheduler_service.domain.moments import Now
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
+from scheduler_service.persistence.sql.job_catalogue import JobCatalogue
+from scheduler_service.persistence.sql.sqlite import SqliteDialect
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
-from scheduler_service.persistence.sqlite.catalogue import SqliteCatalogue
 from scheduler_service.persistence.sqlite.schema import upgrade
 from scheduler_service.ports.catalogue import Catalogue, JobQuery, JobSort, LastOutcome
-from scheduler_service.ports.cluster import TurnClaim
 from tests.unit.persistence.hearing import heard
-from tests.unit.persistence.samples import entry
+from tests.unit.persistence.samples import claim
 
 pytestmark = pytest.mark.anyio
 Found = TypeVar("Found")
@@ -27,14 +27,15 @@ JOB_ID = "jobs USING INDEX sqlite_autoindex_jobs_1"
 SORTED = "USE TEMP B-TREE FOR ORDER BY"
 
 
-class Reader:
-    """Runs reads of the catalogue at once, on one connection."""
+def open_catalogue(connection: sqlite3.Connection) -> JobCatalogue:
+    """Its reads are run at once, on one connection."""
+    dialect = SqliteDialect.over(connection, subject="a test")
+    statements = dialect.engine.connect()
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    async def read(work: Callable[[sa.Connection], Found]) -> Found:
+        return work(statements)
 
-    async def read(self, call: Callable[[sqlite3.Connection], Found]) -> Found:
-        return call(self._connection)
+    return JobCatalogue(dialect=dialect, read=read)
 
 
 @pytest.fixture
@@ -143,13 +144,13 @@ async def test_a_read_of_a_file_uses_its_index(
     connection: sqlite3.Connection, ask: Ask, plan: list[str]
 ) -> None:
     """`EXPLAIN QUERY PLAN` of the last statement that the driver gets."""
-    catalogue = SqliteCatalogue(reader=Reader(connection))  # type: ignore[arg-type]
+    catalogue = open_catalogue(connection)
     assert explain(connection, await trace(connection, catalogue, ask))[-1] == plan
 
 
 async def test_the_figures_are_read_from_indexes(connection: sqlite3.Connection) -> None:
     """None of them looks at all jobs."""
-    catalogue = SqliteCatalogue(reader=Reader(connection))  # type: ignore[arg-type]
+    catalogue = open_catalogue(connection)
     texts = await trace(connection, catalogue, lambda one: one.counts(Now(5, 5), tenant="default"))
     assert explain(connection, texts) == [
         ["SEARCH jobs USING COVERING INDEX jobs_state (tenant=?)"],
@@ -181,8 +182,7 @@ def explain(connection: sqlite3.Connection, texts: list[str]) -> list[list[str]]
 async def shared(bare_postgres_url: str) -> AsyncIterator[SharedDatabase]:
     """A shared database in PostgreSQL with 5,000 jobs: fewer are read as a whole."""
     database = await SharedDatabase.open(url=bare_postgres_url)
-    claim = TurnClaim(entry(), Due(), 0, 1, Holder("one", "1"), 1)
-    await SharedStore(database=database).claim(claim)
+    await SharedStore(database=database).claim(claim(at=1))
     with database.dialect.engine.begin() as connection:
         names = connection.exec_driver_sql("SELECT * FROM jobs").keys()
         own = {
@@ -219,7 +219,7 @@ async def shared(bare_postgres_url: str) -> AsyncIterator[SharedDatabase]:
 )
 async def test_a_read_of_a_server_uses_its_index(shared: SharedDatabase, ask: Ask, index: str) -> None:
     """`EXPLAIN` of the first statement that PostgreSQL gets."""
-    plan = await plan_of(shared, lambda: ask(SharedCatalogue(database=shared)))
+    plan = await plan_of(shared, lambda: ask(SharedStore(database=shared).catalogue))
     names = {name for name in index.split("|") if f'"{name}"' in plan}
     assert names, plan
 

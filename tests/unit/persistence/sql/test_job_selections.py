@@ -1,8 +1,8 @@
 """Lists and figures of jobs are the same in every database that has their tables."""
 
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import pytest
 import sqlalchemy as sa
@@ -12,13 +12,13 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.persistence.sql.database import Database
 from scheduler_service.persistence.sql.expressions import replacing
 from scheduler_service.persistence.sql.job_catalogue import JobCatalogue
-from scheduler_service.persistence.sql.job_selections import Read
-from scheduler_service.persistence.sql.job_tables import definitions, entry_values, jobs, read_entry
+from scheduler_service.persistence.sql.job_tables import definitions, entry_values, jobs
 from scheduler_service.persistence.sql.migrations import Migrations
-from scheduler_service.ports.catalogue import CatalogueEntry, JobQuery, JobSort, LastOutcome
+from scheduler_service.ports.catalogue import JobQuery, JobSort, LastOutcome
 from tests.unit.persistence.samples import entry
 
 pytestmark = pytest.mark.anyio
+Found = TypeVar("Found")
 metadata = sa.MetaData()
 for table in (jobs, definitions):  # without what a cluster keeps beside them
     table.to_metadata(metadata)
@@ -57,25 +57,7 @@ QUERIES: tuple[dict[str, Any], ...] = (
 )
 
 
-class TableCatalogue(JobCatalogue):
-    """A catalogue over nothing but the tables."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def read_entries(
-        self, reads: Sequence[Read], most: int, room: int | None = None, *, with_labels: bool = True
-    ) -> list[CatalogueEntry]:
-        with self._database.reading() as connection:
-            found = (connection.execute(one, {**values, "limit": most}).all() for one, values in reads)
-            return [read_entry(row) for row in itertools.chain.from_iterable(found)][:most]
-
-    async def read_rows(self, reads: Sequence[Read]) -> list[Sequence[Any]]:
-        with self._database.reading() as connection:
-            return [connection.execute(statement, values).all() for statement, values in reads]
-
-
-def opened(url: str) -> Iterator[TableCatalogue]:
+def opened(url: str) -> Iterator[JobCatalogue]:
     database = Database(url=url, migrations=TABLES)
     upsert, texts = replacing(jobs), replacing(definitions)
 
@@ -88,8 +70,12 @@ def opened(url: str) -> Iterator[TableCatalogue]:
         known = [("uid-a", number, "a", number, f"text {number}".encode()) for number in (1, 2)]
         database.dialect.insert_many(connection, texts, known)
 
+    async def read(work: Callable[[sa.Connection], Found]) -> Found:
+        with database.reading() as connection:
+            return work(connection)
+
     database.write(fill)
-    yield TableCatalogue(database)
+    yield JobCatalogue(dialect=database.dialect, read=read)
     database.close()
 
 
@@ -100,17 +86,17 @@ def _nothing(column: sa.Column[Any]) -> object:
 
 
 @pytest.fixture
-def catalogue(bare_url: str) -> Iterator[TableCatalogue]:
+def catalogue(bare_url: str) -> Iterator[JobCatalogue]:
     yield from opened(bare_url)
 
 
 @pytest.fixture
-def known() -> Iterator[TableCatalogue]:
+def known() -> Iterator[JobCatalogue]:
     """What the others are compared with: SQLite, which `test_catalogue_suite` judges."""
     yield from opened("sqlite://")
 
 
-async def test_each_list_is_the_same_over_its_pages(catalogue: TableCatalogue, known: TableCatalogue) -> None:
+async def test_each_list_is_the_same_over_its_pages(catalogue: JobCatalogue, known: JobCatalogue) -> None:
     """Each filter in each order, up and down; and what is counted of it."""
     for given in QUERIES:
         for sort, descending in itertools.product(JobSort, (False, True)):
@@ -123,7 +109,7 @@ async def test_each_list_is_the_same_over_its_pages(catalogue: TableCatalogue, k
     assert await listed(catalogue) == ["A", "a", "a ", "b", "c"]
 
 
-async def listed(catalogue: TableCatalogue, **query: Any) -> list[str]:
+async def listed(catalogue: JobCatalogue, **query: Any) -> list[str]:
     found: list[str] = []
     cursor = None
     while True:
@@ -133,7 +119,7 @@ async def listed(catalogue: TableCatalogue, **query: Any) -> list[str]:
             return found
 
 
-async def test_single_reads_are_the_same(catalogue: TableCatalogue, known: TableCatalogue) -> None:
+async def test_single_reads_are_the_same(catalogue: JobCatalogue, known: JobCatalogue) -> None:
     """Of one job, of some, of children, of what fires soon, and of revisions."""
     for one in (catalogue, known):
         assert await one.get("a ") == ENTRIES[2]

@@ -8,7 +8,8 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.sql_cluster.schema import nodes
 from scheduler_service.ports.cluster import Node
 from scheduler_service.ports.errors import StoreUnavailable
-from tests.unit.persistence.sql_cluster.cluster_store import ONE, TWO, ClusterStore
+from tests.unit.persistence.samples import ONE, TWO
+from tests.unit.persistence.sql_cluster.cluster_store import ClusterStore
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.records import DeliveryRecord
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Settlement
-from tests.unit.persistence.samples import delivery
-from tests.unit.persistence.sql_cluster.cluster_store import ONE, TWO, ClusterStore
+from tests.unit.persistence.samples import ONE, TWO, delivery
+from tests.unit.persistence.sql_cluster.cluster_store import ClusterStore
 
 pytestmark = pytest.mark.anyio
 

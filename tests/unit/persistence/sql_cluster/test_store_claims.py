@@ -5,7 +5,6 @@ import contextlib
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -19,20 +18,13 @@ from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import ClaimedJob, TurnClaim, Unbegun
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import NOTHING, Remembered
-from tests.unit.persistence.samples import entry
-from tests.unit.persistence.sql_cluster.cluster_store import ONE, TWO, ClusterStore
+from tests.unit.persistence.samples import ONE, TWO, claim, entry
+from tests.unit.persistence.sql_cluster.cluster_store import ClusterStore
 
 pytestmark = pytest.mark.anyio
 NOW = 100_000
 COUNT = 60
 GONE = JobState.DESTROYED
-
-
-def claim(job_id: str, expected: int, sequence: int, **changes: Any) -> TurnClaim:
-    """A claim of ONE, now."""
-    parts = {"holder": ONE, "at": NOW, "due": Due(), **changes}
-    given = parts.pop("entry", None) or entry(job_id)
-    return TurnClaim(given, parts.pop("due"), expected, sequence, **parts)
 
 
 async def take_all(store: ClusterStore, claims: Sequence[TurnClaim]) -> list[object]:
@@ -43,15 +35,18 @@ async def take_all(store: ClusterStore, claims: Sequence[TurnClaim]) -> list[obj
 
 async def test_claims_of_one_creation_are_one_transaction(store: ClusterStore) -> None:
     """Those that find no row are taken with all that they bring; of others nothing is written."""
-    await take_all(store, [claim("there", 0, 7, definition=b"old", state=b"state")])
-    await take_all(store, [claim("buried", 0, 7, entry=entry("buried", state=JobState.DESTROYED))])
+    await take_all(store, [claim("there", sequence=7, definition=b"old", state=b"state")])
+    await take_all(store, [claim("buried", sequence=7, entry=entry("buried", state=JobState.DESTROYED))])
     brought = {"definition": b"{}", "state": b"first"}
     names = ("new", "there", "buried", *(f"n{number}" for number in range(300)))
     sizes, *_ = store.database.samples()
-    verdicts = await store.shared.claim_all([claim(name, NOTHING, 8, **brought) for name in names])
+    verdicts = await store.shared.claim_all(
+        [claim(name, expected=NOTHING, sequence=8, **brought) for name in names]
+    )
     later, *_ = store.database.samples()
     assert (sum(later.buckets), later.value) == (sum(sizes.buckets) + 1, sizes.value + len(names))
     assert [type(one) for one in verdicts[:3]] == [type(None), StoreConflict, StoreConflict]
+    assert "'there'" in str(verdicts[1])
     assert set(verdicts[3:]) == {None}
     rows = [await store.shared.load(name) for name in names[:3]]
     assert [row.state for row in rows if row is not None] == [b"first", b"state", b""]
@@ -61,11 +56,13 @@ async def test_claims_of_one_creation_are_one_transaction(store: ClusterStore) -
 
 async def test_creations_that_wait_together_are_one_transaction(store: ClusterStore) -> None:
     """With the answers under their Idempotency-Keys; one that finds a row leaves none."""
-    await take_all(store, [claim("there", 0, 7)])
+    await take_all(store, [claim("there", sequence=7)])
     names = ("there", *(f"n{number}" for number in range(COUNT)))
     answers = {name: Remembered(f"jobs/{name}", "key", b"digest", b"created", NOW, name) for name in names}
     brought = {"definition": b"{}", "state": b"first"}
-    claims = [claim(name, NOTHING, 8, remembered=answers[name], **brought) for name in names]
+    claims = [
+        claim(name, expected=NOTHING, sequence=8, remembered=answers[name], **brought) for name in names
+    ]
     sizes, *_ = store.database.samples()
     verdicts = await asyncio.gather(*(store.shared.claim_all([one]) for one in claims))
     later, *_ = store.database.samples()
@@ -89,8 +86,8 @@ async def test_jobs_whose_actor_has_taken_no_turn_are_found(store: ClusterStore)
     claims = [
         claim(
             name,
-            NOTHING,
-            8,
+            expected=NOTHING,
+            sequence=8,
             due=Due(due),
             is_first=name != "alone",
             entry=entry(name, created_at=7),
@@ -98,7 +95,7 @@ async def test_jobs_whose_actor_has_taken_no_turn_are_found(store: ClusterStore)
         for name, due in dues.items()
     ]
     assert set(await store.shared.claim_all(claims)) == {None}
-    await store.shared.claim(claim("begun", 8, 9, due=Due(250)))
+    await store.shared.claim(claim("begun", expected=8, sequence=9, due=Due(250)))
     find = store.shared.unbegun
     assert await find((0, ""), 300, 10) == [Unbegun(name, dues[name] or 0, 7, ONE) for name in "abc"]
     assert [one.job_id for one in await find((0, ""), 300, 2)] == ["a", "b"]
@@ -111,7 +108,9 @@ async def test_two_creations_of_the_same_jobs_share_them(postgres_url: str) -> N
     stores = [await ClusterStore.open(postgres_url), await ClusterStore.open(postgres_url)]
     try:
         first = uuid.uuid4()
-        claims = [claim(f"{first}-{number}", NOTHING, 1, state=b"state") for number in range(200)]
+        claims = [
+            claim(f"{first}-{number}", expected=NOTHING, sequence=1, state=b"state") for number in range(200)
+        ]
         ends = await asyncio.gather(
             stores[0].shared.claim_all(claims), stores[1].shared.claim_all(claims[::-1])
         )
@@ -122,50 +121,9 @@ async def test_two_creations_of_the_same_jobs_share_them(postgres_url: str) -> N
             await store.close()
 
 
-async def test_all_that_an_entry_says_is_written(store: ClusterStore) -> None:
-    """As it was given, when it is new and when it has changed."""
-    given = entry("a", labels={"k": "ü"}, object_id="o", parent_job="p", parent_execution=3, system=True)
-    changed = entry("a", labels={}, state=JobState.PAUSED, next_fire=None, live=2, latest=b"\x01")
-    for sequence, one in ((1, given), (2, changed)):
-        due = Due(wall=sequence, steady=5)
-        assert await take_all(store, [claim("a", sequence - 1, sequence, entry=one, due=due)]) == [None]
-        row = await store.shared.load("a")
-        assert row is not None
-        assert (row.entry, row.due) == (one, due)
-
-
-async def test_a_job_that_is_destroyed_rings_no_more(store: ClusterStore) -> None:
-    """Its due times go, and the answers that were kept for it; those of others in the group stay."""
-    await take_all(store, [claim("gone", 0, 1), claim("stays", 0, 1)])
-    kept = [Remembered("scope", name, b"d", b"a", 5, name) for name in ("gone", "stays")]
-    await store.shared.keep([], kept, ONE)
-    gone = entry("gone", state=JobState.DESTROYED)
-    claims = [claim("gone", 1, 2, entry=gone, due=Due(wall=5)), claim("stays", 1, 2, due=Due(wall=6))]
-    assert await take_all(store, claims) == [None, None]
-    row = await store.shared.load("gone")
-    assert row is not None
-    assert row.due == Due()
-    assert [await store.shared.recall("scope", one.key, 0) for one in kept] == [None, kept[1]]
-
-
-@pytest.mark.parametrize(
-    ("bad", "error"), [({"job_name": None}, StoreUnavailable), ({"job_name": object()}, Exception)]
-)
-async def test_a_claim_that_cannot_be_stored_fails_alone(
-    store: ClusterStore, bad: dict[str, Any], error: type[Exception]
-) -> None:
-    """With an error of the store, whatever the driver calls it; a defect is told to its caller, too."""
-    claims = [claim(f"j{number}", 0, 1) for number in range(5)]
-    claims[2] = claim("j2", 0, 1, entry=entry("j2", **bad))
-    verdicts = await take_all(store, claims)
-    assert isinstance(verdicts[2], error)
-    assert verdicts[:2] + verdicts[3:] == [None] * 4
-    assert await store.catalogue.get("j2") is None
-
-
 async def test_a_row_that_cannot_be_read_is_told_to_who_asked_for_it(store: ClusterStore) -> None:
     """Others that are loaded at the same moment are found, and so is what is asked for later."""
-    await take_all(store, [claim("damaged", 0, 1), claim("sound", 0, 1)])
+    await take_all(store, [claim("damaged"), claim("sound")])
     damage = sa.update(jobs).where(jobs.c.job_id == "damaged").values(labels="{")
     await store.database.write(lambda connection: connection.execute(damage))
     async with asyncio.timeout(10):
@@ -181,7 +139,7 @@ async def test_a_group_that_cannot_be_written_fails_for_each(tmp_path: Path) -> 
     """Nobody is told that a claim is taken; a repetition, when the table is there again, takes all."""
     store = await ClusterStore.open(f"sqlite:///{tmp_path}/cluster.db")
     try:
-        claims = [claim(f"j{number}", 0, 1) for number in range(5)]
+        claims = [claim(f"j{number}") for number in range(5)]
         await store.database.write(lambda connection: connection.exec_driver_sql(AWAY))
         verdicts = await take_all(store, claims)
         assert [type(one) for one in verdicts] == [StoreUnavailable] * 5
@@ -194,7 +152,7 @@ async def test_a_group_that_cannot_be_written_fails_for_each(tmp_path: Path) -> 
 async def test_a_commit_without_an_end_is_uncertain_for_each(postgres_url: str) -> None:
     """The database refuses at the commit itself: no claim of the group is reported as taken."""
     async with refusing(postgres_url, "RAISE 'refused'") as store:
-        claims = [claim(f"j{number}", 0, 1, definition=b"{}") for number in range(5)]
+        claims = [claim(f"j{number}", definition=b"{}") for number in range(5)]
         assert [type(one) for one in await take_all(store, claims)] == [StoreUncertain] * 5
 
 
@@ -210,7 +168,7 @@ async def test_a_claim_that_is_one_statement_is_certain_where_the_server_says_so
 ) -> None:
     """A refusal is certain; where the connection ends instead, nobody knows. The next one is taken."""
     async with refusing(postgres_url, answer) as store:
-        claims = [claim(f"j{number}", 0, 1, state=b"state") for number in range(5)]
+        claims = [claim(f"j{number}", state=b"state") for number in range(5)]
         assert [type(one) for one in await take_all(store, claims)] == [error] * 5
         await store.database.write(
             lambda connection: connection.exec_driver_sql("DROP TRIGGER at_commit ON jobs")
@@ -237,7 +195,7 @@ async def test_a_claim_is_durable_before_it_is_reported(tmp_path: Path) -> None:
     elsewhere = SharedStore(database=other)
 
     async def take(number: int) -> int:
-        await store.shared.claim(claim(f"j{number}", 0, 1))
+        await store.shared.claim(claim(f"j{number}"))
         row = await elsewhere.load(f"j{number}")
         assert row is not None
         return row.sequence
@@ -271,8 +229,8 @@ async def share(url: str) -> None:
     stores = [await ClusterStore.open(url), await ClusterStore.open(url)]
     try:
         first = uuid.uuid4()
-        mine = [claim(f"{first}-{number}", 0, 1) for number in range(COUNT)]
-        theirs = [claim(f"{first}-{number}", 0, 2, holder=TWO) for number in reversed(range(COUNT))]
+        mine = [claim(f"{first}-{number}") for number in range(COUNT)]
+        theirs = [claim(f"{first}-{number}", sequence=2, holder=TWO) for number in reversed(range(COUNT))]
         ends = await asyncio.gather(take_all(stores[0], mine), take_all(stores[1], theirs))
         ends[1].reverse()
         for one, two in zip(*ends, strict=True):

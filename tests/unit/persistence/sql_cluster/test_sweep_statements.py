@@ -10,12 +10,11 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
-from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.state import Settlement
 from tests.unit.persistence.damaged_deliveries import raise_damaged
 from tests.unit.persistence.hearing import heard
-from tests.unit.persistence.samples import batch, delivery, entry
-from tests.unit.persistence.sql_cluster.cluster_store import ONE, TWO, ClusterStore
+from tests.unit.persistence.samples import ONE, TWO, batch, claim, delivery
+from tests.unit.persistence.sql_cluster.cluster_store import ClusterStore
 
 pytestmark = pytest.mark.anyio
 ALIVE = (ONE, TWO)
@@ -31,17 +30,17 @@ SELECT job_id, latest, 1, node, '0' FROM jobs WHERE job_id <> 'seed' ON CONFLICT
 """
 
 
-async def claim(store: SharedStore, job_id: str, holder: Holder, at: int, *, live: int = 0) -> None:
-    await store.claim(TurnClaim(entry(job_id, live=live), Due(wall=1_000), 0, 1, holder, at))
+async def take(store: SharedStore, job_id: str, holder: Holder, at: int, *, live: int = 0) -> None:
+    await store.claim(claim(job_id, live=live, due=Due(wall=1_000), holder=holder, at=at))
 
 
 async def test_jobs_of_every_node_that_is_not_alive_are_found(store: ClusterStore) -> None:
     """Whether its row is there or not: silent ones, those removed long ago, earlier starts of living ones."""
     shared = store.shared
     for place, holder in enumerate((*ALIVE, GONE, EARLIER, Holder("two", "3"), Holder("", ""))):
-        await claim(shared, f"runs{place}", holder, 5, live=1)
-        await claim(shared, f"fresh{place}", holder, 70 + place)
-        await claim(shared, f"rests{place}", holder, 69)
+        await take(shared, f"runs{place}", holder, 5, live=1)
+        await take(shared, f"fresh{place}", holder, 70 + place)
+        await take(shared, f"rests{place}", holder, 69)
     found = await shared.abandoned(ALIVE, 70, 100)
     assert sorted(found) == [f"{name}{place}" for name in ("fresh", "runs") for place in range(2, 6)]
     assert sorted(await shared.abandoned(ALIVE, 76, 100)) == [f"runs{place}" for place in range(2, 6)]
@@ -52,8 +51,8 @@ async def test_jobs_of_every_node_that_is_not_alive_are_found(store: ClusterStor
 async def test_what_runs_is_found_first(store: ClusterStore) -> None:
     """Then what was claimed last; a limit holds over all nodes."""
     for number in range(6):
-        await claim(store.shared, f"job{number}", GONE, 100 + number, live=number == 2)
-        await claim(store.shared, f"earlier{number}", EARLIER, 100 + number)
+        await take(store.shared, f"job{number}", GONE, 100 + number, live=number == 2)
+        await take(store.shared, f"earlier{number}", EARLIER, 100 + number)
     assert list(await store.shared.abandoned((*ALIVE, EARLIER), 0, 3)) == ["job2", "job5", "job4"]
     assert len(await store.shared.abandoned(ALIVE, 0, 8)) == 8
     assert len(set(await store.shared.abandoned(ALIVE, 0, 20))) == 12
@@ -61,10 +60,10 @@ async def test_what_runs_is_found_first(store: ClusterStore) -> None:
 
 async def test_a_job_is_no_dead_nodes_any_more_once_another_has_claimed_it(store: ClusterStore) -> None:
     """Nor when it has come to rest, and its latest claim is old."""
-    await claim(store.shared, "moves", GONE, 100, live=1)
-    await claim(store.shared, "ends", GONE, 100, live=1)
-    await store.shared.claim(TurnClaim(entry("moves", live=1), Due(), 1, 2, ONE, 200))
-    await store.shared.claim(TurnClaim(entry("ends"), Due(), 1, 2, GONE, 200))
+    await take(store.shared, "moves", GONE, 100, live=1)
+    await take(store.shared, "ends", GONE, 100, live=1)
+    await store.shared.claim(claim("moves", live=1, expected=1, at=200))
+    await store.shared.claim(claim("ends", expected=1, holder=GONE, at=200))
     assert list(await store.shared.abandoned(ALIVE, 200, 10)) == ["ends"]
     assert list(await store.shared.abandoned(ALIVE, 201, 10)) == []
 
@@ -100,7 +99,7 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[SharedDataba
 async def test_its_cost_does_not_grow_with_the_jobs_of_living_nodes(database: SharedDatabase) -> None:
     """Nor with jobs that rest since an earlier start, nor with what has been delivered."""
     store = SharedStore(database=database)
-    await claim(store, "seed", ONE, 1)
+    await take(store, "seed", ONE, 1)
     await store.keep([delivery(1)], [], ONE)
     await store.settle([Settlement(delivery(1), done=False, batch=batch())], 1, ONE)
     fill(database, 2_000)
@@ -114,7 +113,7 @@ async def test_its_cost_does_not_grow_with_the_jobs_of_living_nodes(database: Sh
 async def test_what_a_dead_node_left_is_read_by_its_index(database: SharedDatabase) -> None:
     """Of 300 jobs that it left among thousands a few are asked for, and a few are read."""
     store = SharedStore(database=database)
-    await claim(store, "seed", ONE, 1)
+    await take(store, "seed", ONE, 1)
     fill(database, 2_000)
     fill(database, 300, holder=GONE)
     ask = asks_of(store)[0]
