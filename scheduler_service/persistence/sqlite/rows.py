@@ -14,6 +14,7 @@ import msgspec
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.common.packing import pack, unpack_records
+from scheduler_service.persistence.sql.job_tables import read_entry
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import StoredJob
@@ -40,11 +41,7 @@ UNINDEXED = (
 TURN = (*MOMENTS, *UNINDEXED)
 
 # The members of a CatalogueEntry in their order, as arguments of json_array.
-ENTRY = (
-    "job_id, uid, tenant, job_name, object_id, creator, kind, state, revision, json(labels), parent_job, "
-    "parent_execution, next_fire, execute_number, request_counts, missed, hex(latest), created_at, "
-    "updated_at, live, waiting, system"
-)
+ENTRY = ", ".join("hex(latest)" if name == "latest" else name for name in CatalogueEntry.__struct_fields__)
 
 LARGE_BYTES = 64 << 10
 """A longer document is read alone: as a text of digits it takes ten times as much for a moment."""
@@ -63,6 +60,7 @@ _TURN_OF_ENTRY = f"{ENTRY}, sequence, due_wall, due_steady"
 _SMALL_DOCUMENT = f"iif(document IS NULL, NULL, iif(length(document) > {LARGE_BYTES}, '', hex(document)))"
 _STATE = FACE.index("state")
 _ENTRY_WIDTH = len(CatalogueEntry.__struct_fields__)
+_LATEST = CatalogueEntry.__struct_fields__.index("latest")
 
 _encode_json = msgspec.json.Encoder().encode
 
@@ -124,14 +122,6 @@ def turn_columns(entry: CatalogueEntry, sequence: int, due: Due, document: bytes
     )  # fmt: skip
 
 
-def read_entry(row: list[Any]) -> CatalogueEntry:
-    """A catalogue entry from the arguments named by ENTRY."""
-    row[7] = JobState(row[7])
-    row[16] = bytes.fromhex(row[16])
-    row[21] = bool(row[21])
-    return CatalogueEntry(*row)
-
-
 class Loaded(msgspec.Struct, frozen=True, gc=False):
     """A job and its current definition as posted; None: too long, missing, or the job is destroyed."""
 
@@ -183,6 +173,7 @@ def _read_large_job(connection: sqlite3.Connection, job_id: str) -> Loaded | Non
 
 def _make_job(row: list[Any], document: bytes | None) -> StoredJob:
     sequence, wall, steady = row[_ENTRY_WIDTH : _ENTRY_WIDTH + 3]
+    row[_LATEST] = bytes.fromhex(row[_LATEST])
     return StoredJob(read_entry(row[:_ENTRY_WIDTH]), sequence, document, Due(wall=wall, steady=steady))
 
 
