@@ -24,7 +24,7 @@ from scheduler_service.engine.program import Surroundings
 from scheduler_service.engine.snapshot import decode, encode, needs_commit
 from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.begun_mark import open_begun_mark
-from scheduler_service.hosts.cleanup import Cleanup, DestroyedJobs, Trials
+from scheduler_service.hosts.cleanup import Cleanup, Trials
 from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST_LEAD_MS, EARLY_COMMIT_MS
 from scheduler_service.hosts.embedded.host import EmbeddedHost, EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.host_parts import Core, HostLimits, HostParts
@@ -39,7 +39,7 @@ from scheduler_service.ports.history import History
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import Sender
 from scheduler_service.ports.services import Router
-from scheduler_service.ports.state import OpenStore
+from scheduler_service.ports.state import JobStore, OpenStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
@@ -155,7 +155,7 @@ def limits_of(settings: Settings) -> HostLimits:
 
 def make_cleanup(
     settings: Settings,
-    store: DestroyedJobs,
+    store: JobStore,
     writer: HistoryWriter,
     clock: Timekeeper,
     deliver: Deliver,

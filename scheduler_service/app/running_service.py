@@ -31,7 +31,7 @@ from scheduler_service.app.system_jobs import install
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.hosts.cleanup import Cleanup, DestroyedJobs, TrialRounds
+from scheduler_service.hosts.cleanup import Cleanup, TrialRounds
 from scheduler_service.hosts.host import Host
 from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.operations.operations import Operations
@@ -44,7 +44,7 @@ from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.sending import CallingSender
-from scheduler_service.ports.state import RequestStore, StateStore
+from scheduler_service.ports.state import JobStore, RequestStore, StateStore
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.metrics.exposition import Exposition
@@ -116,7 +116,7 @@ class RunningService(ABC):
 
     @property
     @abstractmethod
-    def kept_jobs(self) -> DestroyedJobs:
+    def kept_jobs(self) -> JobStore:
         """Where all jobs lie, and are forgotten."""
 
     @property

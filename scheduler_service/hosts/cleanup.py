@@ -1,33 +1,23 @@
 """What clears up: destroyed jobs, old history, trials that are over."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from scheduler_service.domain.events import Destroyed
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.trials import KEPT_MS, TRIALS, is_trial
-from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry, JobQuery
+from scheduler_service.ports.catalogue import CatalogueEntry, JobQuery
 from scheduler_service.ports.clock import Alarm, Clock, Timekeeper
 from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StateUnreadable, StoreUnavailable, StoreUncertain, explain
 from scheduler_service.ports.log import Log
+from scheduler_service.ports.state import JobStore
 from scheduler_service.telemetry.tally import Outage
 
 TRIALS_READ = 200
 ROUND = MINUTE
-
-
-class DestroyedJobs(Protocol):
-    """Where the jobs lie."""
-
-    @property
-    def catalogue(self) -> Catalogue:
-        """Lists them."""
-
-    def forget(self, job_id: str) -> Awaitable[bool]:
-        """Removes what is left of a destroyed one; False: there is none. Raises StoreError."""
 
 
 class Trials:
@@ -36,7 +26,7 @@ class Trials:
     `beginning` is held from the count of those that live to the creation of one more.
     """
 
-    def __init__(self, *, store: DestroyedJobs, deliver: Deliver, clock: Clock) -> None:
+    def __init__(self, *, store: JobStore, deliver: Deliver, clock: Clock) -> None:
         self._store = store
         self._deliver = deliver
         self._clock = clock
@@ -151,7 +141,7 @@ class Cleanup:
     def __init__(
         self,
         *,
-        store: DestroyedJobs,
+        store: JobStore,
         retention: HistoryRetention,
         trials: Trials,
         clock: Clock,

@@ -15,7 +15,14 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.state import Commit, JobStore, NoteDamaged, Remembered, Settlement
+from scheduler_service.ports.state import (
+    Commit,
+    JobStore,
+    NoteDamaged,
+    Remembered,
+    RequestStore,
+    Settlement,
+)
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -103,7 +110,7 @@ class PendingBatches(Protocol):
         """Assigns to `holder` those of nodes that are not among `alive`; at most `limit`."""
 
 
-class ClusterStore(JobStore, Protocol):
+class ClusterStore(RequestStore, JobStore, Protocol):
     """The shared tables but for the nodes'."""
 
     @property

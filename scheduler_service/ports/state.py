@@ -116,8 +116,8 @@ class RequestStore(Protocol):
         """
 
 
-class JobStore(RequestStore, Protocol):
-    """Jobs as they are listed and forgotten, whoever takes their turns."""
+class JobStore(Protocol):
+    """Where jobs lie, whoever takes their turns."""
 
     @property
     def catalogue(self) -> Catalogue:
@@ -130,7 +130,7 @@ class JobStore(RequestStore, Protocol):
         """
 
 
-class ServiceStore(JobStore, Protocol):
+class ServiceStore(RequestStore, JobStore, Protocol):
     """What the service uses of a store outside of turns."""
 
     @property
