@@ -27,17 +27,6 @@ JOB_ID = "jobs USING INDEX sqlite_autoindex_jobs_1"
 SORTED = "USE TEMP B-TREE FOR ORDER BY"
 
 
-def open_catalogue(connection: sqlite3.Connection) -> JobCatalogue:
-    """Its reads are run at once, on one connection."""
-    dialect = SqliteDialect.over(connection, subject="a test")
-    statements = dialect.engine.connect()
-
-    async def read(work: Callable[[sa.Connection], Found]) -> Found:
-        return work(statements)
-
-    return JobCatalogue(dialect=dialect, read=read)
-
-
 @pytest.fixture
 def connection() -> Iterator[sqlite3.Connection]:
     """The tables of `state.db` with 20 jobs."""
@@ -54,6 +43,18 @@ def connection() -> Iterator[sqlite3.Connection]:
         connection.execute(f"INSERT INTO jobs ({names}) VALUES ({marks})", list(row.values()))
     yield connection
     connection.close()
+
+
+@pytest.fixture
+def catalogue(connection: sqlite3.Connection) -> Iterator[JobCatalogue]:
+    """Its reads are run at once, on the one connection."""
+    dialect = SqliteDialect.over(connection, subject="a test")
+    with dialect.engine.connect() as statements:
+
+        async def read(work: Callable[[sa.Connection], Found]) -> Found:
+            return work(statements)
+
+        yield JobCatalogue(dialect=dialect, read=read)
 
 
 def listed(**query: Any) -> Ask:
@@ -141,16 +142,16 @@ def continued(**query: Any) -> Ask:
     ],
 )
 async def test_a_read_of_a_file_uses_its_index(
-    connection: sqlite3.Connection, ask: Ask, plan: list[str]
+    connection: sqlite3.Connection, catalogue: JobCatalogue, ask: Ask, plan: list[str]
 ) -> None:
     """`EXPLAIN QUERY PLAN` of the last statement that the driver gets."""
-    catalogue = open_catalogue(connection)
     assert explain(connection, await trace(connection, catalogue, ask))[-1] == plan
 
 
-async def test_the_figures_are_read_from_indexes(connection: sqlite3.Connection) -> None:
+async def test_the_figures_are_read_from_indexes(
+    connection: sqlite3.Connection, catalogue: JobCatalogue
+) -> None:
     """None of them looks at all jobs."""
-    catalogue = open_catalogue(connection)
     texts = await trace(connection, catalogue, lambda one: one.counts(Now(5, 5), tenant="default"))
     assert explain(connection, texts) == [
         ["SEARCH jobs USING COVERING INDEX jobs_state (tenant=?)"],
