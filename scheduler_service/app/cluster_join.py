@@ -19,7 +19,7 @@ from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS
 from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.cluster import ClusterNodes, Node
-from scheduler_service.ports.errors import StoreRefused, StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
 from scheduler_service.telemetry.metrics.own_process import process_age
@@ -52,15 +52,7 @@ async def join_cluster(
 
 
 def shared_url(url: str | None, folder: Path) -> str:
-    """The shared database: the server that the settings name, else a file in the data folder.
-
-    Raises StoreRefused for a server that cannot keep it.
-    """
-    if url is not None and url.startswith(("mysql:", "mariadb:")):
-        raise StoreRefused(
-            "MariaDB and MySQL keep the history of one service, not what the nodes of a cluster share: "
-            "give database.url a postgresql:// address"
-        )
+    """The shared database: the server that the settings name, else a file in the data folder."""
     return address_of(folder / SHARED_FILE) if url is None or url.startswith("sqlite") else url
 
 

@@ -236,7 +236,9 @@ def _keep_completion(
 ) -> None:
     """Keeps how a lease was completed, to recognise a repetition; at most about `limit`, for a day."""
     dialect.insert_many(connection, _COMPLETION, [(lease, digest_said(end), end.at)])
-    connection.execute(_PRUNE, {"before": end.at - COMPLETION_KEPT_MS, "limit": limit})
+    found = connection.scalars(_OLD, {"before": end.at - COMPLETION_KEPT_MS, "limit": limit}).all()
+    if found:
+        connection.execute(sa.delete(queue_completions).where(_known.place.in_(found)))
 
 
 def _is_known(connection: sa.Connection, lease: str, end: PartEnd) -> bool:
@@ -245,14 +247,19 @@ def _is_known(connection: sa.Connection, lease: str, end: PartEnd) -> bool:
     return known is not None and bytes(known) == digest_said(end)
 
 
-def _prune() -> sa.Delete:
+def _find_old() -> sa.Select[tuple[int]]:
     """Some of the oldest completions, if they are old or too many."""
-    newest = sa.select(sa.func.max(_known.place)).scalar_subquery()
-    oldest = sa.select(_known.place).order_by(_known.place).limit(PRUNE_BATCH_SIZE)
+    other = queue_completions.alias("other")
+    newest = sa.select(sa.func.max(other.c.place)).scalar_subquery()
+    oldest = sa.select(other.c.place).order_by(other.c.place).limit(PRUNE_BATCH_SIZE).subquery("oldest")
     is_too_many = _known.place <= newest - sa.bindparam("limit", type_=sa.BigInteger)
     # Those that another node removes at the moment are left to it.
-    some = _known.place.in_(oldest.with_for_update(skip_locked=True))
-    return sa.delete(queue_completions).where(some, (_known.at < sa.bindparam("before")) | is_too_many)
+    return (
+        sa.select(_known.place)
+        .where(_known.place.in_(sa.select(oldest.c.place)))
+        .where((_known.at < sa.bindparam("before")) | is_too_many)
+        .with_for_update(skip_locked=True)
+    )
 
 
-_PRUNE = _prune()
+_OLD = _find_old()

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.sql.expressions import WHERE, text
+from scheduler_service.persistence.sql.expressions import WHERE, indexed_text, text
 from scheduler_service.persistence.sql.job_tables import metadata
 
 FREE, LEASED, ENDED, CANCELLED = 0, 1, 2, 3
@@ -33,7 +33,7 @@ queue_parts = sa.Table(
     sa.Column("created_at", sa.BigInteger, nullable=False),
     sa.Column("state", sa.SmallInteger, nullable=False),
     sa.Column("free_at", sa.BigInteger, nullable=False),
-    sa.Column("instance", sa.Text),
+    sa.Column("instance", indexed_text(128)),
     sa.Column("lease", text(64)),
     sa.Column("until", sa.BigInteger),
     sa.Column("retries", sa.BigInteger, nullable=False),

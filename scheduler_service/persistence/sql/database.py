@@ -82,12 +82,16 @@ class Database:
                 self.dialect.rollback(connection)
                 raise
 
-    def write(self, work: Callable[[sa.Connection], T]) -> T:
-        """The same for `work`, which is done again where it collides with others. Raises as `writing`."""
+    def write(self, work: Callable[[sa.Connection], T], *, is_single: bool = False) -> T:
+        """The same for `work`, which is done again where it collides with others. Raises as `writing`.
+
+        `is_single`: it makes one statement (`writing_once`).
+        """
+        begin = self.writing_once if is_single else self.writing
         for _ in range(TRIES - 1):
-            with contextlib.suppress(Collision), self.writing() as connection:
+            with contextlib.suppress(Collision), begin() as connection:
                 return work(connection)
-        with self.writing() as connection:
+        with begin() as connection:
             return work(connection)
 
     def write_valid(self, work: Callable[[sa.Connection], T]) -> T:
@@ -160,6 +164,8 @@ class Database:
         try:
             self.dialect.commit(connection)
         except self.dialect.errors as error:
+            if self.dialect.is_collision(error):  # the server says so: nothing was written
+                raise _translate(self.dialect, error) from error
             raise self._unconfirmed(self.dialect.explain(error)) from error
         if self._faults is not None:
             self._faults.after(COMMIT)

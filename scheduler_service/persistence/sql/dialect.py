@@ -11,8 +11,6 @@ from scheduler_service.ports.errors import StoreError
 
 Found = TypeVar("Found")
 Durability = Literal["full", "process"]
-# An insert of SQLAlchemy that has `on_conflict_do_update`: each database has a class of its own for it.
-Insert = Any
 Columns = Iterable[sa.ColumnElement[Any]]
 
 Single = Callable[[sa.Connection, type[StoreError]], AbstractContextManager[None]]
@@ -76,9 +74,6 @@ class Dialect(Protocol):
 
     def is_replica(self, connection: sa.Connection) -> bool:
         """Whether it follows another server, and refuses to be written to."""
-
-    def insert(self, table: sa.Table) -> Insert:
-        """An insert that can say what it does with a row that is there already."""
 
     def insert_many(self, connection: sa.Connection, upsert: Upsert, rows: Sequence[Row]) -> int:
         """Writes `rows` in the open transaction through the driver: hot rows do not pass SQLAlchemy.

@@ -86,6 +86,16 @@ class JsonRows(FunctionElement[Any]):
     inherit_cache = True
 
 
+class IndexSteps(FunctionElement[Any]):
+    """`IndexSteps(steps, distinct)`: a subquery with the different values of the first columns of an index.
+
+    `distinct` asks for them, as databases do that go from one to the next by themselves; `steps` is a query
+    that does so, for the others.
+    """
+
+    inherit_cache = True
+
+
 def json_rows(rows: sa.ColumnElement[str]) -> sa.TableValuedAlias:
     """The rows of the JSON text `rows` as a table with the columns `name`, `number` and `other`."""
     return JsonRows(rows).table_valued(
@@ -93,14 +103,27 @@ def json_rows(rows: sa.ColumnElement[str]) -> sa.TableValuedAlias:
     )
 
 
+SHORT_INDEXES = ("mysql", "mariadb")
+"""Databases whose indexes take no text of any length, and of a key at most 768 characters."""
+
+
 def text(length: int) -> sa.types.TypeEngine[str]:
     """A text in the order of its bytes and of any length, as SQLite has it, whatever the server's locale."""
     return sa.String(length).with_variant(sa.VARCHAR(collation="C"), "postgresql")
 
 
-def bounded_text(length: int) -> sa.types.TypeEngine[str]:
-    """The same, of at most `length` characters where the database checks that."""
-    return sa.String(length).with_variant(sa.VARCHAR(length, collation="C"), "postgresql")
+def bounded_text(length: int, at_least: int = 0) -> sa.types.TypeEngine[str]:
+    """The same, of at most `length` characters where the database checks that.
+
+    Of `at_least` where an index takes no more.
+    """
+    bounded = sa.String(length).with_variant(sa.VARCHAR(length, collation="C"), "postgresql")
+    return bounded.with_variant(sa.String(at_least), *SHORT_INDEXES) if at_least else bounded
+
+
+def indexed_text(at_least: int) -> sa.types.TypeEngine[str]:
+    """A text without a limit, but that of an index: there it has `at_least` so many characters."""
+    return sa.Text().with_variant(sa.String(at_least), *SHORT_INDEXES)
 
 
 Row = tuple[object, ...]

@@ -147,9 +147,12 @@ def _select_page(form: _Form) -> tuple[Statement, ...]:
     having = base.where(column.is_not(None))
     if form.is_behind:
         pair, place = sa.tuple_(column, last), sa.tuple_(last_value, last_id)
-        having = having.where(pair < place if form.descending else pair > place)
-    first = _until_full(having, column, last, way=way)
-    return (first, _until_full(without, last, way=way)) if column.nullable else (first,)
+        # Not all databases make a range of an index of a comparison of rows; SQLite does without this.
+        first = Unindexed(column)
+        bound = first <= last_value if form.descending else first >= last_value
+        having = having.where(bound, pair < place if form.descending else pair > place)
+    page = _until_full(having, column, last, way=way)
+    return (page, _until_full(without, last, way=way)) if column.nullable else (page,)
 
 
 def _until_full(statement: Statement, *order: sa.Column[Any], way: Way) -> Statement:

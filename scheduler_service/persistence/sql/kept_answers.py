@@ -12,7 +12,7 @@ remembered = sa.Table(
     "remembered",
     metadata,
     sa.Column("scope", bounded_text(300), primary_key=True),
-    sa.Column("key", bounded_text(1_000), primary_key=True),
+    sa.Column("key", bounded_text(1_000, at_least=460), primary_key=True),
     sa.Column("created_at", sa.BigInteger, nullable=False),
     sa.Column("digest", sa.LargeBinary, nullable=False),
     sa.Column("answer", sa.LargeBinary, nullable=False),
@@ -29,6 +29,8 @@ ANSWERS = Upsert(
 )
 _row = remembered.c
 _OF_KEY = (_row.scope == sa.bindparam("scope"), _row.key == sa.bindparam("key"))
+_FIRST = msgspec.structs.replace(ANSWERS, changes=())
+_FORGET_OLD = sa.delete(remembered).where(*_OF_KEY, _row.created_at < sa.bindparam("since"))
 _RECALL = sa.select(*(_row[name] for name in Remembered.__struct_fields__)).where(
     *_OF_KEY, _row.created_at >= sa.bindparam("since")
 )
@@ -42,13 +44,8 @@ def recall(connection: sa.Connection, scope: str, key: str, since: int) -> Remem
 
 def remember_first(connection: sa.Connection, dialect: Dialect, kept: Remembered, since: int) -> bool:
     """Writes it in the open transaction; False: one of its key was kept at `since` or later, and stays."""
-    row = msgspec.structs.asdict(kept)
-    is_older = _row.created_at < since
-    insert = dialect.insert(remembered).values(row)
-    statement = insert.on_conflict_do_update(
-        index_elements=list(remembered.primary_key), set_=row, where=is_older
-    )
-    return connection.execute(statement.returning(_row.key)).first() is not None
+    connection.execute(_FORGET_OLD, {"scope": kept.scope, "key": kept.key, "since": since})
+    return dialect.insert_many(connection, _FIRST, [answer_of(kept)]) == 1
 
 
 def answer_of(kept: Remembered) -> Row:

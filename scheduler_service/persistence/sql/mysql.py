@@ -5,7 +5,7 @@ import socket
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import msgspec
 import pymysql
@@ -18,6 +18,7 @@ from scheduler_service.persistence.sql.expressions import (
     AnyMemberLike,
     Changes,
     GuardedUpsert,
+    IndexSteps,
     IsIn,
     JsonLists,
     JsonRows,
@@ -52,6 +53,8 @@ OLDEST_MARIADB, OLDEST_MYSQL = (10, 6), (8, 0, 17)
 # Whatever the server's own modes are: values are refused, never cut; a backslash is a character.
 MODES = "STRICT_ALL_TABLES,ANSI_QUOTES,NO_BACKSLASH_ESCAPES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO"
 LOCK_WAIT_SECONDS = 10
+# A server that stands still, or a proxy before it, keeps a connection open and says nothing.
+ANSWER_SECONDS = 300
 MIGRATION_SECONDS = 3_600
 # MariaDB cuts an array of rows here without a word; an answer has to fit into `max_allowed_packet` anyway.
 JSON_BYTES = 1 << 30
@@ -133,6 +136,7 @@ class MysqlDialect(OnServer):
     @contextlib.contextmanager
     def locked(self, connection: sa.Connection, number: int) -> Iterator[None]:
         """Changes of tables end the transaction: the lock is the connection's, and ends with it."""
+        _wait_for_answers(_driver(connection), None)
         self.take_turns(connection, number, MIGRATION_SECONDS)
         _driver(connection).commit()  # what was read before is of an older moment
         try:
@@ -140,6 +144,7 @@ class MysqlDialect(OnServer):
         finally:
             with contextlib.suppress(pymysql.Error):
                 _end_turns(connection)
+                _wait_for_answers(_driver(connection), ANSWER_SECONDS)
 
     def take_turns(self, connection: sa.Connection, number: int, seconds: int = LOCK_WAIT_SECONDS) -> None:
         # Such names hold for all databases of the server.
@@ -161,9 +166,6 @@ class MysqlDialect(OnServer):
     def is_replica(self, connection: sa.Connection) -> bool:
         return bool(connection.exec_driver_sql("SELECT @@read_only").scalar_one())
 
-    def insert(self, table: sa.Table) -> NoReturn:
-        raise StoreUnavailable(f"{table.name} cannot be kept in MariaDB or MySQL yet: use PostgreSQL")
-
     def insert_many(self, connection: sa.Connection, upsert: Upsert, rows: Sequence[Row]) -> int:
         """By one statement for many rows, which come as one JSON text."""
         return len(rows) - len(_merge(connection, _compose(upsert), in_chunks(upsert, rows)))
@@ -171,8 +173,9 @@ class MysqlDialect(OnServer):
     def write_guarded(
         self, connection: sa.Connection, upsert: GuardedUpsert, rows: Sequence[Row]
     ) -> set[object]:
-        refused = _merge(connection, _compose_guarded(upsert), in_chunks(upsert, rows))
-        return {row[0] for row in rows} - {row[0] for row in refused}
+        admitted = [row for some in in_chunks(upsert, rows) for row in _admit(connection, upsert, some)]
+        refused = _merge(connection, _compose_guarded(upsert), [admitted])
+        return {row[0] for row in admitted} - {row[0] for row in refused}
 
     def among(self, columns: Columns, keys: Columns) -> sa.ColumnElement[bool]:
         """As a join: of IN and a subquery an UPDATE or DELETE would look at the whole table."""
@@ -242,7 +245,16 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 def _connect(_: object, __: object, ___: object, given: dict[str, Any]) -> pymysql.Connection:
-    """A connection of which the kernel notices that its server has vanished; a file needs none of it."""
+    """A connection of which the kernel notices that its server has vanished; a file needs none of it.
+
+    Of one that stands still it notices nothing: there each answer has a limit, the first one a short one.
+    """
+    connection = _open(given | {"read_timeout": CONNECT_SECONDS})
+    _wait_for_answers(connection, ANSWER_SECONDS)
+    return connection
+
+
+def _open(given: dict[str, Any]) -> pymysql.Connection:
     if "unix_socket" in given:
         return pymysql.connect(**given)
     connection = pymysql.connect(**given, defer_connect=True)
@@ -263,6 +275,11 @@ def _connect(_: object, __: object, ___: object, given: dict[str, Any]) -> pymys
             opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     connection.connect(opened)
     return connection
+
+
+def _wait_for_answers(raw: pymysql.Connection, seconds: int | None) -> None:
+    """How long each answer is waited for from now on; the driver has no public way to change it."""
+    raw._read_timeout = seconds
 
 
 def _driver(connection: sa.Connection) -> pymysql.Connection:
@@ -300,6 +317,23 @@ def _compose_guarded(upsert: GuardedUpsert) -> _Statement:
     source = _source(upsert.table, upsert.columns, upsert.given, "given")
     changes = tuple((name, f'given."{name}"') for name in upsert.columns[1:])
     return _write(upsert.table, upsert.columns, source, "given", (upsert.key,), changes, upsert.guard)
+
+
+def _admit(connection: sa.Connection, upsert: GuardedUpsert, rows: Sequence[Row]) -> Sequence[Row]:
+    """The rows that may be added, and those whose key is there, which are locked."""
+    if not upsert.adds:
+        return rows
+    width = len(upsert.columns)
+    text = _encode([(row[0], *row[width:]) for row in rows]).decode()
+    return [rows[place - 1] for (place,) in sorted(_run(connection, _compose_admission(upsert), text))]
+
+
+@cache
+def _compose_admission(upsert: GuardedUpsert) -> str:
+    own = f'{upsert.table.name}."{upsert.key}"'
+    source = _source(upsert.table, (upsert.key,), upsert.given, "given")
+    joined = f'{source} LEFT JOIN {upsert.table.name} ON {own}=given."{upsert.key}"'
+    return f"SELECT given.of_row FROM {joined} WHERE ({upsert.adds}) OR {own} IS NOT NULL FOR UPDATE"  # noqa: S608
 
 
 def _write(
@@ -468,6 +502,12 @@ def _sum_before(element: SumBefore, compiler: SQLCompiler, **options: Any) -> st
     """A subquery's order is lost here where it is not said again."""
     number, *order = (compiler.process(clause, **options) for clause in element.clauses)
     return f"sum({number}) OVER (ORDER BY {', '.join(order)} ROWS UNBOUNDED PRECEDING) - {number}"
+
+
+@compiles(IndexSteps, *_BOTH)
+def _index_steps(element: IndexSteps, compiler: SQLCompiler, **options: Any) -> str:
+    _, distinct = element.clauses
+    return compiler.process(distinct, **options)
 
 
 @compiles(JsonLists, *_BOTH)

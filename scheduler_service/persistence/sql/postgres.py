@@ -7,7 +7,6 @@ from typing import Any
 
 import psycopg
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import DDLCompiler, SQLCompiler
 
@@ -15,6 +14,7 @@ from scheduler_service.persistence.sql.expressions import (
     WHERE,
     AnyMemberLike,
     GuardedUpsert,
+    IndexSteps,
     IsIn,
     JsonLists,
     JsonRows,
@@ -141,9 +141,6 @@ class PostgresDialect(OnConflict, OnServer):
     def is_replica(self, connection: sa.Connection) -> bool:
         return bool(connection.exec_driver_sql("SELECT pg_is_in_recovery()").scalar_one())
 
-    def insert(self, table: sa.Table) -> postgresql.Insert:
-        return postgresql.insert(table)
-
     def insert_many(self, connection: sa.Connection, upsert: Upsert, rows: Sequence[Row]) -> int:
         """Writes `rows` in the open transaction: one statement, each column an array, however many."""
         raw = driver_of(connection)
@@ -269,6 +266,12 @@ def _is_in(element: IsIn, compiler: SQLCompiler, **options: Any) -> str:
 @compiles(StoredSize, "postgresql")
 def _stored_size(element: StoredSize, compiler: SQLCompiler, **options: Any) -> str:
     return f"pg_column_size({compiler.process(element.clauses, **options)})"
+
+
+@compiles(IndexSteps, "postgresql")
+def _index_steps(element: IndexSteps, compiler: SQLCompiler, **options: Any) -> str:
+    steps, _ = element.clauses
+    return compiler.process(steps, **options)
 
 
 @compiles(JsonLists, "postgresql")

@@ -14,7 +14,6 @@ from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import QueuePool, StaticPool
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -23,6 +22,7 @@ from scheduler_service.persistence.sql.dialect import Durability
 from scheduler_service.persistence.sql.expressions import (
     AnyMemberLike,
     GuardedUpsert,
+    IndexSteps,
     IsIn,
     JsonLists,
     JsonRows,
@@ -168,9 +168,6 @@ class SqliteDialect(OnConflict):
     def is_replica(self, connection: sa.Connection) -> bool:
         """False: a file follows nobody."""
         return False
-
-    def insert(self, table: sa.Table) -> sqlite.Insert:
-        return sqlite.insert(table)
 
     def insert_many(self, connection: sa.Connection, upsert: Upsert, rows: Sequence[Row]) -> int:
         return insert_many(_driver(connection), upsert, rows)
@@ -396,6 +393,12 @@ def _is_in(element: IsIn, compiler: SQLCompiler, **options: Any) -> str:
 @compiles(StoredSize, "sqlite")
 def _stored_size(element: StoredSize, compiler: SQLCompiler, **options: Any) -> str:
     return f"length({compiler.process(element.clauses, **options)})"
+
+
+@compiles(IndexSteps, "sqlite")
+def _index_steps(element: IndexSteps, compiler: SQLCompiler, **options: Any) -> str:
+    steps, _ = element.clauses
+    return compiler.process(steps, **options)
 
 
 @compiles(JsonLists, "sqlite")

@@ -158,8 +158,7 @@ class SharedDatabase:
             return work(connection)
 
     def _write_apart(self, work: Callable[[sa.Connection], T]) -> T:
-        with self._database.writing() as connection:
-            return work(connection)
+        return self._database.write(work)
 
     def _serve_reads(self, items: list[Part]) -> list[Verdict]:
         try:
@@ -174,9 +173,7 @@ class SharedDatabase:
 
     def _serve(self, items: list[Work | Part]) -> list[Verdict]:
         try:
-            opened = self._database.writing_once() if _is_single(items) else self._database.writing()
-            with opened as connection:
-                return _run(connection, items)
+            return self._database.write(lambda one: _run(one, items), is_single=_is_single(items))
         except StoreUncertain as error:
             return [error] * len(items)
         except StoreError as error:

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.occurrences import Occurrence
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
+from scheduler_service.persistence.sql_cluster.marks import count_wanted, read_number, renew
 from scheduler_service.persistence.sql_cluster.schema import event_groups, marks
 from scheduler_service.ports.cluster import EventGroup
 
@@ -25,19 +26,15 @@ class SharedEvents:
 
     def __init__(self, *, database: SharedDatabase) -> None:
         self._database = database
-        self._insert = database.dialect.insert
 
     async def want(self, now: int, until: int) -> int:
-        insert = self._insert(marks).values(name=MARK, value=1, holder="", until=until)
-        renew = insert.on_conflict_do_update(index_elements=[marks.c.name], set_={"until": until})
         lapse = sa.update(marks).where(_OF_EVENTS, marks.c.until < now).values(value=marks.c.value + 1)
-        number = sa.select(marks.c.value).where(_OF_EVENTS)
 
         def work(connection: sa.Connection) -> int:
             if connection.execute(lapse).rowcount:  # what happened meanwhile is in no group
                 connection.execute(sa.delete(event_groups))
-            connection.execute(renew)
-            return int(connection.execute(number).scalar_one())
+            renew(connection, self._database.dialect, MARK, until, first=1)
+            return read_number(connection, MARK)
 
         return await self._database.write(work)
 
@@ -47,10 +44,9 @@ class SharedEvents:
 
     async def put(self, occurrences: Sequence[Occurrence], now: int) -> bool:
         content = _encode(list(occurrences))
-        count = sa.update(marks).where(_OF_EVENTS, marks.c.until >= now).values(value=marks.c.value + 1)
 
         def work(connection: sa.Connection) -> bool:
-            number = connection.execute(count.returning(marks.c.value)).scalar()
+            number = count_wanted(connection, MARK, now)
             if number is None:
                 return False
             connection.execute(sa.insert(event_groups).values(number=number, at=now, content=content))

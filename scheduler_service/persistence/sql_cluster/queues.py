@@ -9,15 +9,12 @@ from scheduler_service.domain.leases import EndedPart, Renewed, Swept
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.persistence.queues.leases import extend_leases, renew_lease, sweep_leases
 from scheduler_service.persistence.queues.sql_queues import SqlQueues
-from scheduler_service.persistence.sql.expressions import Upsert, overwrite
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
+from scheduler_service.persistence.sql_cluster.marks import renew
 from scheduler_service.persistence.sql_cluster.schema import marks
 
 MARK = "queues"
 _SEEN = sa.select(marks.c.until).where(marks.c.name == MARK).with_for_update()
-_MARKS = Upsert(
-    table=marks, columns=("name", "value", "holder", "until"), key=("name",), changes=overwrite("until")
-)
 T = TypeVar("T")
 
 
@@ -70,5 +67,5 @@ class ClusterQueues(SqlQueues):
         was_down = found is None or abs(now - found) > self._downtime
         if was_down:
             extend_leases(connection, now)
-        self._dialect.insert_many(connection, _MARKS, [(MARK, 0, "", now)])
+        renew(connection, self._dialect, MARK, now)
         return was_down

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from scheduler_service.domain.services import InstancePlace
 from scheduler_service.persistence.sql.expressions import replacing
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
+from scheduler_service.persistence.sql_cluster.marks import count, read_number
 from scheduler_service.persistence.sql_cluster.schema import (
-    marks,
     node_reports,
     service_notices,
     shared_instances,
@@ -25,7 +25,6 @@ from scheduler_service.ports.shared_registry import (
 )
 
 MARK = "registry"
-_OF_REGISTRY = marks.c.name == MARK
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(NodeReport).decode
 
@@ -72,7 +71,7 @@ class SqlSharedRegistry:
 
     async def after(self, number: int, node: str) -> Changes:
         def read(connection: sa.Connection) -> Changes:
-            latest = int(connection.execute(sa.select(marks.c.value).where(_OF_REGISTRY)).scalar() or 0)
+            latest = read_number(connection, MARK)
             if latest == number:
                 return Changes(number)
             reports = [_read_report(row) for row in _rows(connection, node_reports, number, node)]
@@ -103,13 +102,8 @@ class SqlSharedRegistry:
         await self._database.write_apart(write)
 
     async def _write(self, write: Callable[[sa.Connection, int], None]) -> int:
-        insert = self._database.dialect.insert(marks).values(name=MARK, value=1, holder="", until=0)
-        count = insert.on_conflict_do_update(
-            index_elements=[marks.c.name], set_={"value": marks.c.value + 1}
-        ).returning(marks.c.value)
-
         def work(connection: sa.Connection) -> int:
-            number = int(connection.execute(count).scalar_one())
+            number = count(connection, self._database.dialect, MARK)
             write(connection, number)
             return number
 

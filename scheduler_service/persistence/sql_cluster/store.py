@@ -38,7 +38,8 @@ from scheduler_service.persistence.sql_cluster.pending_history import PendingHis
 from scheduler_service.persistence.sql_cluster.schema import copies, outbox, queue_turns
 from scheduler_service.persistence.sql_cluster.sweep_statements import (
     ABANDONED,
-    ADOPTED_DELIVERIES,
+    ABANDONED_DELIVERIES,
+    ADOPT_DELIVERIES,
     DEAD_HOLDERS,
     DEAD_SENDERS,
     OVERDUE,
@@ -164,8 +165,11 @@ class SharedStore:
         def work(connection: sa.Connection) -> list[sa.Row[Any]]:
             found: list[sa.Row[Any]] = []
             for one in dead:
-                values = {"most": limit - len(found), "new_node": holder.node, "new_boot": holder.boot}
-                found += connection.execute(ADOPTED_DELIVERIES, {**one, **values})
+                found += connection.execute(ABANDONED_DELIVERIES, {**one, "most": limit - len(found)})
+            if found:
+                values = {"new_node": holder.node, "new_boot": holder.boot}
+                ids = [row.delivery_id for row in found]
+                connection.execute(ADOPT_DELIVERIES, {"ids": ids, **values})
             return found
 
         found: list[Delivery] = []
@@ -192,8 +196,9 @@ class SharedStore:
         def work(connection: sa.Connection) -> dict[str, int]:
             found: dict[str, int] = {}
             for one in read_dead(connection, DEAD_HOLDERS, alive, since=since):
-                values = {**one, "since": since, "most": limit - len(found)}
-                found |= {row.job_id: row.claimed_at for row in connection.execute(ABANDONED, values)}
+                for statement in ABANDONED:
+                    values = {**one, "since": since, "most": limit - len(found)}
+                    found |= {row.job_id: row.claimed_at for row in connection.execute(statement, values)}
             return found
 
         return await self._database.read(work)

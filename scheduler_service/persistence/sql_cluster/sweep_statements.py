@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from scheduler_service.domain.wire import Holder
+from scheduler_service.persistence.sql.expressions import IndexSteps
 from scheduler_service.persistence.sql.job_tables import jobs
 from scheduler_service.persistence.sql_cluster.schema import outbox, untold
 
@@ -19,12 +20,12 @@ _MOST = sa.bindparam("most", type_=sa.Integer)
 _SINCE = sa.bindparam("since", type_=sa.BigInteger)
 
 
-def _holders(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.CTE:
-    """The holders of rows of `table` that meet `conditions`, from the last to the first; then a row of NULL.
+def _holders(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.FromClause:
+    """The holders of rows of `table` that meet `conditions`, and perhaps a row of NULL.
 
-    Each step goes to the latest entry of the next holder. The other way round it would land where the entries
-    lie that claims have left behind, and pass all of those that are not yet removed. Not by a comparison of
-    rows, for which SQLite passes all entries of the holder that it comes from.
+    From the last to the first, each step to the latest entry of the next holder: the other way round it would
+    land where the entries lie that claims have left behind, and pass all of those that are not yet removed.
+    Not by a comparison of rows, for which SQLite passes all entries of the holder that it comes from.
     """
     node, boot = table.c.node, table.c.boot
 
@@ -39,10 +40,14 @@ def _holders(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.CTE:
         sa.case((of_same_node.is_not(None), found.c.node), else_=last(node, is_before)),
         sa.func.coalesce(of_same_node, last(boot, is_before)),
     )
-    return found.union_all(step.where(found.c.node.is_not(None)))
+    steps = found.union_all(step.where(found.c.node.is_not(None)))
+    each = sa.select(node, boot).where(*conditions).distinct()
+    return IndexSteps(
+        sa.select(steps.c.node, steps.c.boot).scalar_subquery(), each.scalar_subquery()
+    ).table_valued(sa.column("node", node.type), sa.column("boot", boot.type))
 
 
-def _dead(holders: sa.CTE) -> sa.Select[Any]:
+def _dead(holders: sa.FromClause) -> sa.Select[Any]:
     """Those among `holders` that are not among `alive`."""
     node, boot = holders.c.node, holders.c.boot
     is_dead = sa.tuple_(node, boot).not_in(sa.bindparam("alive", expanding=True))
@@ -70,28 +75,27 @@ OVERDUE = (
 )
 """`wall`, `steady`, `most`: ids of jobs that were due by then."""
 
-_is_at_work = sa.tuple_(jobs.c.live, jobs.c.claimed_at) >= sa.tuple_(_ZERO, _SINCE)
 _first_those_that_run = (jobs.c.live.desc(), jobs.c.claimed_at.desc())
 _held = _holders(jobs)
-_any = (
-    sa.select(jobs.c.live)
-    .where(jobs.c.node == _held.c.node, jobs.c.boot == _held.c.boot, _is_at_work)
-    .order_by(*_first_those_that_run)
-    .limit(_ONE)
-    .correlate(_held)
-    .scalar_subquery()
-)
-DEAD_HOLDERS = _dead(_held).where(_any.is_not(None))
+
+
+def _first(column: sa.Column[int]) -> sa.ScalarSelect[int]:
+    """What the first of the holder's jobs has; where it is neither at work nor claimed lately, none is."""
+    its = sa.select(column).where(jobs.c.node == _held.c.node, jobs.c.boot == _held.c.boot)
+    return its.order_by(*_first_those_that_run).limit(_ONE).correlate(_held).scalar_subquery()
+
+
+DEAD_HOLDERS = _dead(_held).where((_first(jobs.c.live) > _ZERO) | (_first(jobs.c.claimed_at) >= _SINCE))
 """`alive`, `since`: nodes that left work of jobs. Most that are gone have rows still, of jobs at rest."""
 
+_left = sa.select(jobs.c.job_id, jobs.c.claimed_at).where(_is_of_holder(jobs))
+_in_order = _left.order_by(*_first_those_that_run).limit(_MOST)
 ABANDONED = (
-    sa.select(jobs.c.job_id, jobs.c.claimed_at)
-    .where(_is_of_holder(jobs), _is_at_work)
-    .order_by(*_first_those_that_run)
-    .limit(_MOST)
+    _in_order.where(jobs.c.live > _ZERO),
+    _in_order.where(jobs.c.live == _ZERO, jobs.c.claimed_at >= _SINCE),
 )
-"""`its_node`, `its_boot`, `since`, `most`: jobs that the node left work of, with the moment of their claim,
-those that run first.
+"""`its_node`, `its_boot`, `since`, `most`: jobs that the node left work of, with the moment of their claim:
+those that run, then the others.
 
 The order is that of the index: whatever the database believes of the rows, there is no other cheap way.
 """
@@ -110,20 +114,20 @@ _is_open = outbox.c.done_at.is_(None)
 DEAD_SENDERS = _dead(_holders(outbox, _is_open))
 """`alive`: nodes that left deliveries."""
 
-ADOPTED_DELIVERIES = (
-    sa.update(outbox)
-    .where(
-        outbox.c.delivery_id.in_(
-            sa.select(outbox.c.delivery_id)
-            .where(_is_of_holder(outbox), _is_open)
-            .limit(_MOST)
-            .scalar_subquery()
-        )
-    )
-    .values(node=sa.bindparam("new_node"), boot=sa.bindparam("new_boot"))
-    .returning(outbox.c.delivery_id, outbox.c.content)
+ABANDONED_DELIVERIES = (
+    sa.select(outbox.c.delivery_id, outbox.c.content)
+    .where(_is_of_holder(outbox), _is_open)
+    .limit(_MOST)
+    .with_for_update(skip_locked=True)
 )
-"""`its_node`, `its_boot`, `most`, `new_node`, `new_boot`: ids and contents of what is now the new one's."""
+"""`its_node`, `its_boot`, `most`: deliveries that the node left, but those that another one takes."""
+
+ADOPT_DELIVERIES = (
+    sa.update(outbox)
+    .where(outbox.c.delivery_id.in_(sa.bindparam("ids", expanding=True)))
+    .values(node=sa.bindparam("new_node"), boot=sa.bindparam("new_boot"))
+)
+"""`ids`, `new_node`, `new_boot`: these are the new one's."""
 
 DEAD_TELLERS = _dead(_holders(untold))
 """`alive`: nodes that left records untold."""

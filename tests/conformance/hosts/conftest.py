@@ -4,7 +4,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.conformance.hosts.houses import HOUSES, AnyHouse, DaprHouse
+from tests.conformance.hosts.houses import HOUSES, ON_SERVERS, AnyHouse, DaprHouse
+from tests.unit.persistence.servers import (
+    mariadb_cluster,
+    mariadb_cluster_url,
+    mariadb_server,
+    postgres_server,
+    shared_urls,
+)
+
+FIXTURES = (mariadb_cluster, mariadb_cluster_url, mariadb_server, postgres_server)
+postgres_cluster_url = shared_urls
 
 
 @pytest.fixture
@@ -13,10 +23,22 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
     return ("asyncio", {"use_uvloop": True})
 
 
-@pytest.fixture(params=HOUSES)
+@pytest.fixture(params=[*HOUSES, *(pytest.param(name, marks=pytest.mark.long) for name in ON_SERVERS)])
 async def house(request: pytest.FixtureRequest) -> AsyncIterator[AnyHouse]:
     """A started host, closed after the test."""
-    opened = await HOUSES[request.param]().start()
+    if request.param in ON_SERVERS:
+        opened: AnyHouse = DaprHouse(shared=request.getfixturevalue(ON_SERVERS[request.param]))
+    else:
+        opened = HOUSES[request.param]()
+    await opened.start()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture(params=ON_SERVERS)
+async def served(request: pytest.FixtureRequest) -> AsyncIterator[DaprHouse]:
+    """A cluster of one node over the stand-in, with its tables on each server."""
+    opened = await DaprHouse(shared=request.getfixturevalue(ON_SERVERS[request.param])).start()
     yield opened
     await opened.close()
 

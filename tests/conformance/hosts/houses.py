@@ -73,10 +73,11 @@ class DaprNode:
 
 
 class DaprHouse(Handles):
-    """A cluster over the stand-in; `host` is the node that a test speaks to."""
+    """A cluster over the stand-in; `host` is the node that a test speaks to, `shared` their database."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, shared: str = "sqlite://", **options: Any) -> None:
         super().__init__(**options)
+        self._shared = shared
         self.core = CORE
         self.world = StandIn(self.clock)
         self.points = Points(self.freeze)
@@ -87,7 +88,7 @@ class DaprHouse(Handles):
     async def start(self) -> "DaprHouse":
         """Opens the shared database and starts one node."""
         asyncio.get_running_loop().set_default_executor(AtOnce())
-        self.database = await SharedDatabase.open(url="sqlite://")
+        self.database = await SharedDatabase.open(url=self._shared)
         self.catalogue = SharedStore(database=self.database).catalogue
         self.node = await self.add("one")
         await self.settle()
@@ -305,6 +306,11 @@ HOUSES: dict[str, type[EmbeddedHouse] | type[DaprHouse]] = {
     "contexts apart": ApartHouse,
     "dapr stand-in": DaprHouse,
 }
+ON_SERVERS = {
+    "dapr stand-in, postgresql": "postgres_cluster_url",
+    "dapr stand-in, mariadb": "mariadb_cluster_url",
+}
+"""The same cluster with its tables on a server, and the fixture of its address."""
 
 
 def moved(cluster: DaprHouse, names: tuple[str, str] = ("one", "two")) -> str:

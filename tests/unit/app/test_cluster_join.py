@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import httpx
-import pytest
 
 from scheduler_service.app.cluster_join import ClusterView, node_wire, shared_url
 from scheduler_service.app.node import open_node
@@ -14,7 +13,6 @@ from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
 from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node
-from scheduler_service.ports.errors import StoreRefused
 from scheduler_service.settings import load_settings
 from tests.manual_clock import ManualClock
 from tests.rows import each_row
@@ -22,12 +20,12 @@ from tests.rows import each_row
 SERVED = "http://127.0.0.1:8000"
 
 
-@pytest.mark.parametrize("scheme", ["mysql", "mariadb"])
-def test_a_server_that_cannot_keep_what_nodes_share_is_refused(scheme: str) -> None:
-    """Before anything is made there; the message names the remedy, not the password."""
-    with pytest.raises(StoreRefused, match=r"give database\.url a postgresql:// address") as found:
-        shared_url(f"{scheme}://me:hidden@127.0.0.1/x", Path("data"))
-    assert "hidden" not in str(found.value)
+@each_row("url", ["postgresql://me:hidden@db/x", "mysql://me:hidden@db/x", "mariadb://me:hidden@db/x"])
+def test_what_nodes_share_lies_beside_the_history_on_a_server(url: str) -> None:
+    """On whichever; without one, or with a history in a file, in a file of its own."""
+    assert shared_url(url, Path("/data")) == url
+    assert shared_url(None, Path("/data")) == shared_url("sqlite:///h.db", Path("/data"))
+    assert shared_url(None, Path("/data")) == "sqlite:////data/cluster.db"
 
 
 def test_a_node_that_was_not_heard_of_for_ten_seconds_is_offline() -> None:

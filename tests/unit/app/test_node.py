@@ -15,18 +15,17 @@ from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import QueueTurn
 from scheduler_service.settings import load_settings
-from tests.unit.persistence.servers import postgres_server, shared_urls
+from tests.unit.persistence.servers import each_server, mariadb_server, postgres_server
 from tests.wire.metrics_text import read_text
 
 SERVED = "http://127.0.0.1:8000"
-assert postgres_server is not None
-postgres_url = shared_urls
+FIXTURES = (each_server, mariadb_server, postgres_server)
 
 
-async def test_every_node_shows_the_queues_of_the_cluster(tmp_path: Path, postgres_url: str) -> None:
+async def test_every_node_shows_the_queues_of_the_cluster(tmp_path: Path, each_server: str) -> None:
     """What one has published, in `GET /queues` and in the figures of each; claims wait for its start."""
-    given = {"store.data": str(tmp_path / "one"), "database.url": postgres_url}
-    shared = await SharedDatabase.open(url=postgres_url)
+    given = {"store.data": str(tmp_path / "one"), "database.url": each_server}
+    shared = await SharedDatabase.open(url=each_server)
     request = OutboundRequest("POST", "queue://work", ())
     part = QueuedPart(PartName("u", 1, 1, 0, 0), "work", 1, request, QueueOptions(), 0, 1, "job", "default")
     await SharedStore(database=shared).enqueue(QueueTurn("u", 1, 0, (PublishParts((part,)),)))
@@ -68,9 +67,9 @@ async def test_a_node_gives_its_figures(tmp_path: Path) -> None:
     assert set(parts.values()) == {0}, parts
 
 
-async def test_nodes_share_all_they_share_in_one_database(tmp_path: Path, postgres_url: str) -> None:
+async def test_nodes_share_all_they_share_in_one_database(tmp_path: Path, each_server: str) -> None:
     """Catalogue, claims and the history: nothing lies in a folder that another machine does not have."""
-    given = {"store.data": str(tmp_path / "one"), "database.url": postgres_url}
+    given = {"store.data": str(tmp_path / "one"), "database.url": each_server}
     one = await open_node(load_settings(given, {}), served=SERVED, log=_ignore)
     other = {**given, "store.data": str(tmp_path / "two"), "node.id": "two"}
     two = await open_node(load_settings(other, {}), served=SERVED, log=_ignore)
@@ -80,13 +79,13 @@ async def test_nodes_share_all_they_share_in_one_database(tmp_path: Path, postgr
             found.append((await client.get("/executions")).json()["data"]["items"])
         await node.stop(0)
     assert found == [[], []]
-    assert inspect(url=postgres_url).up_to_date
+    assert inspect(url=each_server).up_to_date
     assert list(tmp_path.rglob("*.db")) == []
 
 
-async def test_what_registers_at_one_node_is_there_at_the_other(tmp_path: Path, postgres_url: str) -> None:
+async def test_what_registers_at_one_node_is_there_at_the_other(tmp_path: Path, each_server: str) -> None:
     """Through the API: service, instance, heartbeat, leaving."""
-    given = {"store.data": str(tmp_path / "one"), "database.url": postgres_url}
+    given = {"store.data": str(tmp_path / "one"), "database.url": each_server}
     nodes = [
         await open_node(load_settings({**given, "node.id": name}, {}), served=SERVED, log=_ignore)
         for name in ("one", "two")

@@ -15,11 +15,17 @@ from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.state import OpenStore
 from tests.redis_server import APPENDING, RedisServer
 from tests.unit.persistence.queue_bench import Bench
-from tests.unit.persistence.servers import command, make_database, mariadb_server, postgres_server
+from tests.unit.persistence.servers import (
+    command,
+    make_database,
+    mariadb_cluster,
+    mariadb_cluster_url,
+    mariadb_server,
+    postgres_server,
+)
 from tests.unit.persistence.sql_cluster.cluster_store import ClusterStore
 
-assert postgres_server is not None
-assert mariadb_server is not None
+FIXTURES = (mariadb_cluster, mariadb_cluster_url, mariadb_server, postgres_server)
 
 Opener = Callable[[pytest.FixtureRequest, Path], Awaitable[OpenStore]]
 
@@ -36,6 +42,9 @@ PARTIAL_OPENERS: dict[str, Callable[[pytest.FixtureRequest, Path], Awaitable[Any
     "sql cluster, sqlite": lambda _, __: ClusterStore.open("sqlite://"),
     "sql cluster, postgresql": lambda request, _: ClusterStore.open(
         make_database(request.getfixturevalue("postgres_server"))
+    ),
+    "sql cluster, mariadb": lambda request, _: ClusterStore.open(
+        request.getfixturevalue("mariadb_cluster_url")
     ),
 }
 
@@ -77,7 +86,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield store
 
 
-@pytest.fixture(params=["sqlite file", "sqlite memory", "sql cluster, postgresql"])
+@pytest.fixture(params=["sqlite file", "sqlite memory", "sql cluster, postgresql", "sql cluster, mariadb"])
 async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
     """Queues over each way in which a store runs their statements."""
     async with opened(request, tmp_path) as store:

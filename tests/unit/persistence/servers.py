@@ -13,6 +13,9 @@ from typing import Protocol
 
 import pytest
 
+from scheduler_service.persistence.sql.database import Database
+from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS as CLUSTER
+
 _BIN = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 USER = "postgres"
 MARIADB_USER = "mysql"
@@ -146,6 +149,21 @@ def each_server(request: pytest.FixtureRequest) -> str:
 def shared_urls(postgres_server: str) -> str:
     """A database of its own for one test."""
     return make_database(postgres_server)
+
+
+@pytest.fixture(scope="session")
+def mariadb_cluster(mariadb_server: str) -> str:
+    """A database with the tables of a cluster, for one test after the other."""
+    url = make_database(mariadb_server)
+    Database(url=url, migrations=CLUSTER).close()
+    return url
+
+
+@pytest.fixture
+def mariadb_cluster_url(mariadb_cluster: str) -> str:
+    """The same, emptied."""
+    command(mariadb_cluster, *(f"DELETE FROM {table}" for table in CLUSTER.tables))
+    return mariadb_cluster
 
 
 def make_database(server: str, like: str = "") -> str:

@@ -49,10 +49,10 @@ class Nodes:
 
 
 @pytest.fixture
-async def nodes(postgres_url: str) -> AsyncIterator[Nodes]:
-    """Three over PostgreSQL, as processes that know nothing of each other."""
+async def nodes(cluster_url: str) -> AsyncIterator[Nodes]:
+    """Three over each server, as processes that know nothing of each other."""
     async with AsyncExitStack() as stack:
-        databases = [await SharedDatabase.open(url=postgres_url) for _ in range(3)]
+        databases = [await SharedDatabase.open(url=cluster_url) for _ in range(3)]
         for database in databases:
             stack.push_async_callback(database.close)
         yield Nodes(databases)

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.persistence.sql_cluster.schema import outbox
-from scheduler_service.ports.state import Settlement
+from scheduler_service.ports.state import NOTHING, Remembered, Settlement
 from tests.unit.persistence import damaged_deliveries
 from tests.unit.persistence.damaged_deliveries import raise_damaged
 from tests.unit.persistence.hearing import heard
@@ -15,6 +15,31 @@ from tests.unit.persistence.samples import ONE, TWO, claim, delivery, entry
 from tests.unit.persistence.sql_cluster.cluster_store import ClusterStore
 
 pytestmark = pytest.mark.anyio
+
+
+async def test_ids_that_differ_by_little_are_of_two_jobs(store: ClusterStore) -> None:
+    """By case, a blank at the end or an accent; texts come back as they went, also outside of Unicode's first
+    plane.
+    """
+    names = ["job", "JOB", "job ", "jöb", "\N{ROCKET}"]
+    claims = [claim(name, labels={"l": name}, expected=NOTHING, sequence=1) for name in names]
+    assert set(await store.shared.claim_all(claims)) == {None}
+    loaded = [await store.shared.load(name) for name in names]
+    assert [row.entry.labels for row in loaded if row is not None] == [{"l": name} for name in names]
+    answers = [Remembered("s", name, b"d", name.encode(), 5, "job") for name in names]
+    assert [await store.shared.remember_first(one, 0) for one in answers] == [True] * len(names)
+    assert [await store.shared.recall("s", name, 0) for name in names] == answers
+
+
+async def test_the_longest_keys_have_room(store: ClusterStore) -> None:
+    """Of an Idempotency-Key, of its scope, which names a job, and of an instance that holds a part."""
+    kept = Remembered("jobs/" + "j" * 260 + "/trigger", "k" * 255, b"d", b"a", 5, "j" * 260)
+    assert await store.shared.remember_first(kept, 0)
+    assert await store.shared.recall(kept.scope, kept.key, 0) == kept
+    names = {"job_id": "j" * 260, "uid": "u" * 64, "tenant": "t" * 128, "job_name": "n" * 4_000}
+    most = entry(**names, parent_job="p" * 260, parent_execution=1)
+    await store.shared.claim(claim(entry=most))
+    assert await store.catalogue.get(most.job_id) == most
 
 
 async def test_a_damaged_delivery_holds_up_none_behind_it(store: ClusterStore) -> None:

@@ -1,0 +1,56 @@
+"""Counters and leases by name: the statements for the table `marks`.
+
+Whoever has written a row keeps the others from it to the end of the transaction.
+"""
+
+import sqlalchemy as sa
+
+from scheduler_service.persistence.sql.dialect import Dialect
+from scheduler_service.persistence.sql.expressions import GuardedUpsert, Upsert, overwrite
+from scheduler_service.persistence.sql_cluster.schema import marks
+
+_COLUMNS, _KEY = ("name", "value", "holder", "until"), ("name",)
+_ADD = Upsert(marks, _COLUMNS, _KEY)
+_COUNT = Upsert(marks, _COLUMNS, _KEY, (("value", "marks.value + 1"),))
+_RENEW = Upsert(marks, _COLUMNS, _KEY, overwrite("until"))
+_LEASE = GuardedUpsert(
+    marks, _COLUMNS, ("now",), guard="marks.holder = given.holder OR marks.until < given.now"
+)
+_IS_IT = marks.c.name == sa.bindparam("mark")
+_VALUE, _HOLDER = (sa.select(column).where(_IS_IT) for column in (marks.c.value, marks.c.holder))
+_COUNT_WANTED = (
+    sa.update(marks).where(_IS_IT, marks.c.until >= sa.bindparam("now")).values(value=marks.c.value + 1)
+)
+
+
+def count(connection: sa.Connection, dialect: Dialect, mark: str) -> int:
+    """The next number of a counter, 1 at first."""
+    dialect.insert_many(connection, _COUNT, [(mark, 1, "", 0)])
+    return read_number(connection, mark)
+
+
+def count_wanted(connection: sa.Connection, mark: str, now: int) -> int | None:
+    """The next number of a counter; None where it is there for nobody at `now`."""
+    is_wanted = connection.execute(_COUNT_WANTED, {"mark": mark, "now": now}).rowcount
+    return read_number(connection, mark) if is_wanted else None
+
+
+def read_number(connection: sa.Connection, mark: str) -> int:
+    """The latest number of a counter, 0 where there is none."""
+    return int(connection.execute(_VALUE, {"mark": mark}).scalar() or 0)
+
+
+def renew(connection: sa.Connection, dialect: Dialect, mark: str, until: int, first: int = 0) -> None:
+    """Sets until when a mark holds; one that is not there yet gets the number `first`."""
+    dialect.insert_many(connection, _RENEW, [(mark, first, "", until)])
+
+
+def keep_holder(connection: sa.Connection, dialect: Dialect, mark: str, holder: str) -> str:
+    """The holder of a mark, which is the one that was named first."""
+    dialect.insert_many(connection, _ADD, [(mark, 0, holder, 0)])
+    return str(connection.execute(_HOLDER, {"mark": mark}).scalar_one())
+
+
+def lease(connection: sa.Connection, dialect: Dialect, mark: str, holder: str, now: int, until: int) -> bool:
+    """Whether `holder` has the mark until then: it had it, or nobody has it at `now`."""
+    return bool(dialect.write_guarded(connection, _LEASE, [(mark, 0, holder, until, now)]))
