@@ -286,6 +286,6 @@ async def test_the_role_is_that_of_the_action(client: httpx.AsyncClient, world: 
 
 async def test_a_job_called_bulk_is_a_job(client: httpx.AsyncClient) -> None:
     """The routes are beside those of jobs: any id stays reachable."""
-    for name in ("bulk", "operations", "executions", "jobs"):
+    for name in ("bulk", "operations", "executions", "jobs", "outcomes", "counts", "series"):
         assert (await client.post(f"/jobs/{name}", json=definition())).status_code == 201
         assert (await client.get(f"/jobs/{name}")).json()["data"]["jobId"] == name

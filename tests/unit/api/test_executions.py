@@ -274,13 +274,6 @@ async def test_a_page_of_jobs_has_its_outcomes(client: httpx.AsyncClient, world:
     assert [[run["state"] for run in one["executions"]] for one in items] == [[], ["succeeded"], []]
 
 
-async def test_a_job_of_any_name_stays_reachable(client: httpx.AsyncClient) -> None:
-    """No job's address is that of another read."""
-    for name in ("outcomes", "counts", "jobs", "executions", "series"):
-        await client.post(f"/jobs/{name}", json=definition())
-        assert (await client.get(f"/jobs/{name}")).json()["data"]["jobId"] == name
-
-
 @pytest.mark.parametrize(
     ("query", "pointer", "code"),
     [

@@ -1,10 +1,23 @@
 """How long lists are, and how they are sorted (SPEC section 10)."""
 
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
 import httpx
 import pytest
 
+from scheduler_service.api.filters import JOB_FILTERS
+from scheduler_service.api.parameters import MOST_REPEATED, Parameter
+from scheduler_service.api.request import LONGEST_IN_PATH, Operation
+from scheduler_service.api.responses import HIDDEN_FAULT, ApiProblem
+from scheduler_service.api.routes import OPERATIONS
+from scheduler_service.api.selection import read_filter
 from scheduler_service.domain.execution import ExecutionState
-from tests.unit.api.world import definition, pointers
+from scheduler_service.ports.errors import StoreError, StoreStopping, StoreUnavailable, StoreUncertain
+from tests.rows import each_row
+from tests.unit.api.world import World, definition, pointers
 
 
 async def test_a_list_has_fifty_unless_more_is_asked(client: httpx.AsyncClient) -> None:
@@ -61,3 +74,164 @@ async def test_what_is_no_moment_is_told_once_with_its_remedy(
     assert detail.startswith(f"from {given!r} is not a time; write it like ")
     assert detail.endswith(said)
     assert detail.count(given) == (2 if given in said else 1)
+
+
+IN_QUERY = [(one, parameter) for one in OPERATIONS for parameter in one.query]
+IN_PATH = [(one, name) for one in OPERATIONS for name in re.findall(r"\{(\w+)\}", one.path)]
+KNOWN = {"requestCounts": "1"}
+
+
+def fill(operation: Operation, **given: str) -> str:
+    """The path of an operation, with something for each of its parameters."""
+    return re.sub(r"\{(\w+)\}", lambda found: given.get(found[1], KNOWN.get(found[1], "j1")), operation.path)
+
+
+@each_row(("operation", "parameter"), IN_QUERY, ids=lambda one: one.name)
+async def test_each_query_parameter_has_a_length(operation: Operation, parameter: Parameter) -> None:
+    """One more letter is 422, with the name and the limit."""
+    async with World().client() as client:
+        query = f"?{parameter.name}={'a' * (parameter.longest + 1)}"
+        refused = await client.request(operation.method, fill(operation) + query)
+    assert (refused.status_code, pointers(refused)) == (422, [(f"/{parameter.name}", "too_long")])
+    assert f"at most {parameter.longest:,}" in refused.json()["detail"]
+
+
+@each_row(("operation", "name"), IN_PATH, ids=lambda one: getattr(one, "name", one))
+async def test_each_path_parameter_has_a_length(operation: Operation, name: str) -> None:
+    async with World().client() as client:
+        path = fill(operation, **{name: "a" * (LONGEST_IN_PATH + 1)})
+        refused = await client.request(operation.method, path, json={})
+    assert (refused.status_code, pointers(refused)) == (422, [(f"/{name}", "too_long")])
+
+
+@each_row("name", ["If-Match", "X-Service", "Idempotency-Key"])
+async def test_each_header_has_a_length(name: str) -> None:
+    async with World().client() as client:
+        refused = await client.post("/jobs/j1/update", json=definition(), headers={name: '"' + "1" * 1_024})
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["pointer"] == f"/{name}"
+
+
+async def test_a_parameter_is_repeated_so_often_and_no_more() -> None:
+    label = "label=" + quote("a:b")
+    async with World().client() as client:
+        read = await client.get("/jobs?" + "&".join([label] * MOST_REPEATED))
+        refused = await client.get("/jobs?" + "&".join([label] * (MOST_REPEATED + 1)))
+    assert read.status_code == 200
+    assert (refused.status_code, pointers(refused)) == (422, [("/label", "too_many")])
+
+
+async def test_the_description_names_each_length() -> None:
+    """In OpenAPI every text has `maxLength`, every number a maximum."""
+    async with World().client() as client:
+        paths = (await client.get("/openapi.json")).json()["paths"]
+    described = [
+        one for path in paths.values() for operation in path.values() for one in operation["parameters"]
+    ]
+    assert len(described) > len(IN_QUERY)
+    assert [one["name"] for one in described if not _is_bounded(one["schema"])] == []
+
+
+def _is_bounded(schema: dict[str, Any]) -> bool:
+    match schema["type"]:
+        case "array":
+            return "maxItems" in schema and _is_bounded(schema["items"])
+        case "string":
+            return "maxLength" in schema
+        case _:
+            return "maximum" in schema
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        StoreUnavailable("The store /srv/data/state.db cannot be read: disk I/O error."),
+        StoreUnavailable("Nothing was written to data/state.db: database or disk is full."),
+        StoreUncertain("Whether redis://store:6379/0 holds the write is unknown: reset."),
+        StoreUnavailable(
+            "the history in PostgreSQL at store.corp:6379 cannot be reached: connection failed: "
+            'password authentication failed for user "punctual"'
+        ),
+    ],
+)
+async def test_no_answer_names_a_file(world: World, fault: StoreError) -> None:
+    """Where the store is, and what it said, is in the log alone."""
+    world.fault = fault
+    async with world.client() as client:
+        one = await client.post("/jobs/j1", json=definition())
+        many = await client.post("/jobs", json=[{"jobId": "a", **definition()}])
+    for answer in (one, many):
+        assert HIDDEN_FAULT in answer.text
+        assert "state.db" not in answer.text
+        assert "6379" not in answer.text
+        assert "punctual" not in answer.text
+    assert ("store_failed", {"requests": 1, "error": str(fault)}) in world.logged
+
+
+async def test_an_array_that_the_store_failed_is_one_request(world: World) -> None:
+    """However many items it has."""
+    world.fault = StoreUnavailable("full")
+    async with world.client() as client:
+        answer = await client.post("/jobs", json=[{"jobId": name, **definition()} for name in "abc"])
+    assert [item["problem"]["status"] for item in answer.json()["data"]["items"]] == [503] * 3
+    assert world.deps.store_faults.counts == {"requests": 1}
+
+
+@pytest.mark.parametrize("order", [(0, 1, 1), (1, 0, 1), (1, 1, 0)])
+async def test_an_array_that_a_stop_cuts_off_tells_of_the_store_all_the_same(
+    world: World, order: tuple[int, ...]
+) -> None:
+    """What failed some of its items is counted, whatever became of the others."""
+    faults = (StoreUnavailable("full"), StoreStopping("this node is stopping"))
+    world.faults = [faults[one] for one in order]
+    async with world.client() as client:
+        await client.post("/jobs", json=[{"jobId": name, **definition()} for name in "abc"])
+    assert ("store_failed", {"requests": 1, "error": "full"}) in world.logged
+
+
+async def test_a_process_that_stops_is_no_fault_of_the_store(world: World) -> None:
+    """Callers hear when to ask again; the log has no line of it."""
+    world.fault = StoreStopping("this node is stopping; ask again in a moment")
+    async with world.client() as client:
+        one = await client.post("/jobs/j1", json=definition())
+        many = await client.post("/jobs", json=[{"jobId": "a", **definition()}])
+    assert one.status_code == many.json()["data"]["items"][0]["problem"]["status"] == 503
+    assert one.json()["detail"] == "nothing was done: this node is stopping; ask again in a moment"
+    assert [event for event, _ in world.logged if event == "store_failed"] == []
+
+
+async def test_an_answer_has_the_text_of_a_public_fault(world: World) -> None:
+    """What the service words for callers says when to ask again."""
+    world.fault = StoreUnavailable("worker process 1 does not answer; ask again", is_public=True)
+    async with world.client() as client:
+        answer = await client.post("/jobs/j1", json=definition())
+    assert answer.json()["detail"] == "nothing was done: worker process 1 does not answer; ask again"
+
+
+class Counted(list[str]):
+    """A list that counts how many of its items are given out."""
+
+    given = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for item in super().__iter__():
+            self.given += 1
+            yield item
+
+
+def test_of_a_long_list_no_more_is_read_than_may_be() -> None:
+    """A filter of a hundred thousand labels held the event loop for half a second before it was refused."""
+    labels = Counted(["team:ops"] * 1_000)
+    with pytest.raises(ApiProblem, match="more than 50 times"):
+        read_filter({"label": labels}, JOB_FILTERS)
+    looked_at = 1_000  # whether each is a text
+    assert labels.given == looked_at + MOST_REPEATED + 1
+
+
+async def test_a_long_list_in_a_filter_is_refused() -> None:
+    """With its place in the request, as one that is too long by one; a long text too."""
+    async with World().client() as client:
+        for label, code in ((["a:b"] * 100_000, "too_many"), (["a" * 1_025], "too_long")):
+            body = {"action": "trigger", "select": {"filter": {"label": label}}, "dryRun": True}
+            refused = await client.post("/bulk/jobs", json=body)
+            assert (refused.status_code, pointers(refused)) == (422, [("/select/filter/label", code)])

@@ -6,6 +6,7 @@ import httpx
 import jsonschema
 import pytest
 
+from scheduler_service.api.counts import MOST_READ
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.large_work import large_work_samples
 from tests.rows import each_row
@@ -289,3 +290,174 @@ async def test_many_firings_are_computed_beside_the_loop(count: int, pieces: int
         answer = await client.get("/jobs/one/next", params={"count": count})
         assert len(answer.json()["data"]["firings"]) == count
         assert done() - before == 2 * pieces
+
+
+NIGHTLY = {"period": "0 30 2 * * ?", "timezone": "Europe/Berlin"}
+
+
+async def look(client: httpx.AsyncClient, **body: Any) -> dict[str, Any]:
+    """`data` of an outlook."""
+    answer = await client.post("/timers/outlook", json=body)
+    assert answer.is_success, answer.text
+    data: dict[str, Any] = answer.json()["data"]
+    return data
+
+
+async def test_a_year_of_a_timer(client: httpx.AsyncClient) -> None:
+    """Per local day and hour; the days of a clock change are marked."""
+    data = await look(client, timer=NIGHTLY, **{"from": "2026-03-01"}, days=366)
+    assert (data["timezone"], data["total"], len(data["days"])) == ("Europe/Berlin", 366, 366)
+    assert sum(data["byHour"]) == 366
+    marked = {day["date"]: day for day in data["days"] if day["note"]}
+    assert {date: day["note"] for date, day in marked.items()} == {
+        "2026-03-29": "gap",
+        "2026-10-25": "overlap",
+    }
+    assert marked["2026-03-29"]["first"] == marked["2026-03-29"]["last"] == "2026-03-29T01:00:00.000Z"
+    assert "forward by 1 h" in marked["2026-03-29"]["noteText"]
+    assert data["until"] == "2027-03-01T23:00:00.000Z"
+    every_second = await look(client, timer={"period": "* * * * * ?"}, days=2)
+    assert every_second["nextDay"][1]["count"] == 3_600
+
+
+async def test_notes_are_in_the_language_that_the_caller_prefers(client: httpx.AsyncClient) -> None:
+    """As the description of a timer is."""
+    body = {"timer": NIGHTLY, "from": "2026-03-29", "days": 1}
+    answer = await client.post("/timers/outlook", json=body, headers={"Accept-Language": "zh-CN"})
+    (day,) = answer.json()["data"]["days"]
+    assert (day["note"], day["noteText"]) == ("gap", "当天时钟拨快 1 小时")
+
+
+@pytest.mark.parametrize(
+    ("timer", "codes"),
+    [({}, []), ({"dueTime": "2h"}, ["due_time_ignored"]), ({"startAt": "2026-01-03T00:00:00Z"}, [])],
+)
+async def test_the_day_of_a_single_firing_has_its_moment(
+    client: httpx.AsyncClient, timer: dict[str, str], codes: list[str]
+) -> None:
+    """First and last are the same; what is ignored is said as by `POST /timers/preview`."""
+    answer = (await client.post("/timers/outlook", json={"timer": timer, "days": 5})).json()
+    shown = (await client.post("/timers/preview", json={"timer": timer})).json()
+    (day,) = answer["data"]["days"]
+    at = shown["data"]["firings"][0]["utc"]
+    assert (day["count"], day["first"], day["last"]) == (1, at, at)
+    assert [one["code"] for one in answer["warnings"]] == codes
+    assert answer["warnings"] == shown["warnings"]
+
+
+async def test_other_jobs_are_counted_hour_by_hour(client: httpx.AsyncClient) -> None:
+    """From the next firing of each on; the job itself is left out."""
+    await client.post("/jobs/often", json=definition(timer={"dueTime": "30m", "period": "10m"}))
+    await client.post("/jobs/own", json=definition(timer={"dueTime": "1h", "period": "1h"}))
+    data = await look(client, timer={"period": "1h", "dueTime": "1h"}, jobId="own")
+    assert [hour["others"] for hour in data["nextDay"]] == [3] + [6] * 23
+    assert [hour["count"] for hour in data["nextDay"]] == [0] + [1] * 23
+    both = await look(client, timer={"period": "external"})
+    assert [hour["others"] for hour in both["nextDay"]] == [3] + [7] * 23
+    assert not both["othersAreCapped"]
+
+
+async def test_of_many_jobs_the_next_firing_is_counted(client: httpx.AsyncClient, world: World) -> None:
+    """Beyond those that fire soonest; the answer says so."""
+    timer = {"dueTime": "90m", "period": "1h"}
+    body = [{"jobId": f"j{number}", **definition(timer=timer)} for number in range(MOST_READ + 5)]
+    await client.post("/jobs", json=body)
+    data = await look(client, timer={"period": "external"})
+    assert data["othersAreCapped"]
+    assert [hour["others"] for hour in data["nextDay"]] == [0, MOST_READ + 5] + [MOST_READ] * 22
+
+
+async def test_a_wrong_outlook_is_refused(client: httpx.AsyncClient) -> None:
+    """With its place."""
+    for body, pointer in (
+        ({"timer": {"period": "often"}}, "/timer/period"),
+        ({"timer": NIGHTLY, "days": 367}, "/days"),
+        ({"timer": NIGHTLY, "from": "2026-02-30"}, "/from"),
+        ({"timer": NIGHTLY, "from": "9999-12-31", "days": 1}, "/from"),
+    ):
+        refused = await client.post("/timers/outlook", json=body)
+        assert [place for place, _ in pointers(refused)] == [pointer]
+
+
+POLICIES_CHECKS = [
+    {"errorEquals": ["5xx", "timeout"], "maxAttempts": 2, "intervalSeconds": 1},
+    {"errorEquals": "*", "maxAttempts": 1, "intervalSeconds": 5},
+]
+
+
+async def check(client: httpx.AsyncClient, **members: Any) -> dict[str, Any]:
+    """`data` of a definition that is right."""
+    answer = await client.post("/definitions/check", json=definition(jobId="a", **members))
+    assert answer.is_success, answer.text
+    data: dict[str, Any] = answer.json()["data"]
+    return data
+
+
+async def test_a_definition_is_tried_without_a_job(client: httpx.AsyncClient, world: World) -> None:
+    """Its timer in words and in its normal form, the retries of each policy; nothing is created."""
+    data = await check(client, timer={"period": "@daily", "timezone": "Europe/Berlin"}, retry=POLICIES_CHECKS)
+    assert (data["jobId"], data["kind"], data["existing"]) == ("a", "cron", None)
+    preview = await client.post(
+        "/timers/preview", json={"timer": {"period": "@daily", "timezone": "Europe/Berlin"}, "count": 5}
+    )
+    assert data["timer"] == preview.json()["data"]
+    first, second = data["retryPlans"]
+    assert (first["policy"], first["errors"], first["error"]) == (0, ["5xx", "timeout"], "500")
+    assert [item["waitMs"] for item in first["items"]] == [1_000, 2_000]
+    assert (second["policy"], second["errors"]) == (1, ["*"])
+    assert (world.turns, world.documents) == (0, {})
+    disabled = await check(client, timer={"period": "@daily"}, disabled=True)
+    assert (disabled["kind"], disabled["timer"]["firings"]) == ("cron", [])
+
+
+async def test_plans_of_many_policies_are_short(client: httpx.AsyncClient) -> None:
+    """A hundred of a thousand retries were 7.6 MB, and held the loop for a second; one alone is whole."""
+    endless = [{"errorEquals": str(400 + n), "maxAttempts": 10**9, "backoffRate": 1.01} for n in range(100)]
+    data = await check(client, retry=endless, maxRetries=10**9)
+    plans = [(len(plan["items"]), plan["reason"]) for plan in data["retryPlans"]]
+    assert plans == [(10, None)] * 100
+    assert [plan["items"][9]["policy"] for plan in data["retryPlans"]] == list(range(100))
+    ten = [{**one, "maxAttempts": 10} for one in endless]
+    ended = (await check(client, retry=ten, maxRetries=10**9))["retryPlans"]
+    assert [(len(plan["items"]), plan["reason"]) for plan in ended] == [(10, "policy_spent")] * 100
+    (alone,) = (await check(client, retry=endless[:1], maxRetries=10**9))["retryPlans"]
+    assert (len(alone["items"]), alone["reason"]) == (1_000, None)
+
+
+async def test_of_too_many_headers_nothing_else_is_read(client: httpx.AsyncClient) -> None:
+    """To read them would hold the interpreter; of as many as may be all that is wrong is told."""
+    many = {f"a{n}": "1" for n in range(1_001)}
+    step = {"url": "http://target.test/", "headers": many}
+    refused = await client.post("/definitions/check", json=definition(jobId="a", qos=7, request=[step]))
+    assert (refused.status_code, pointers(refused)) == (422, [("/request/0/headers", "too_many")])
+    many.popitem()
+    refused = await client.post("/definitions/check", json=definition(jobId="a", qos=7, request=[step]))
+    assert [pointer for pointer, _ in pointers(refused)] == ["/qos"]
+
+
+async def test_all_that_is_wrong_is_told(client: httpx.AsyncClient) -> None:
+    """As the creation would, with pointers; warnings too."""
+    wrong = definition(jobId="a", qos=7, overlapPolicy="never")
+    refused = await client.post("/definitions/check", json=wrong)
+    created = await client.post("/jobs/a", json=wrong)
+    assert refused.json() == created.json()
+    nameless = await client.post("/definitions/check", json=definition())
+    assert pointers(nameless) == [("/jobId", "required")]
+    body = definition(jobId="a", retry=POLICIES_CHECKS, timer={"dueTime": "1s", "period": "0 0 * * * ?"})
+    warned = await client.post("/definitions/check", json=body)
+    made = await client.post("/jobs/a", json=body)
+    assert warned.json()["warnings"] == made.json()["warnings"] != []
+
+
+async def test_the_job_that_is_there_is_told(client: httpx.AsyncClient) -> None:
+    """With its revision, and whether it would change."""
+    await client.post("/jobs/a", json=definition())
+    assert (await check(client))["existing"] == {"revision": 1, "isSame": True}
+    assert (await check(client, jobName="other"))["existing"] == {"revision": 1, "isSame": False}
+
+
+async def test_the_schema_is_served(client: httpx.AsyncClient) -> None:
+    """For forms and editors."""
+    schema = (await client.get("/schemas/job")).json()["data"]
+    assert schema["required"] == ["jobName", "request"]
+    assert schema["properties"]["overlapPolicy"]["enum"] == ["skip", "queue", "cancel_running", "allow"]

@@ -5,8 +5,12 @@ from typing import Any
 import httpx
 import pytest
 
+from scheduler_service.domain.events import Activated, Paused
+from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.transport.errors import RefusedTarget
 from tests.unit.api.declaring import PATH, declared, put
-from tests.unit.api.world import definition, pointers
+from tests.unit.api.world import World, definition, pointers
 
 
 async def test_a_service_is_registered_read_listed_and_removed(client: httpx.AsyncClient) -> None:
@@ -114,3 +118,132 @@ async def test_a_page_of_services_ends_early_where_they_are_large(client: httpx.
     rest = (await client.get(f"/services?limit=500&cursor={first['nextCursor']}")).json()["data"]
     assert [one["name"] for one in first["items"] + rest["items"]] == names
     assert rest["nextCursor"] is None
+
+
+SAID = {"timers": [declared("a")]}
+
+
+async def state(client: httpx.AsyncClient) -> str:
+    return str((await client.get("/jobs/a")).json()["data"]["state"])
+
+
+async def test_a_new_instance_starts_a_job_that_was_gone(world: World, client: httpx.AsyncClient) -> None:
+    """The next scan does; a repeated registration starts nothing, and a pause by a person stays."""
+    await client.put(f"{PATH}/instances/old", json=SAID)
+    await world.deliver("a", Command(Paused(drain=True, reason="gone")))
+    await client.put(f"{PATH}/instances/old", json=SAID)
+    await world.scan()
+    assert await state(client) == "paused"
+    await client.put(f"{PATH}/instances/other", json={})
+    await world.scan()
+    assert await state(client) == "paused"
+    await client.put(f"{PATH}/instances/new", json=SAID)
+    await world.scan()
+    assert await state(client) == "active"
+    await world.deliver("a", Command(Paused(drain=True, reason="gone")))
+    await world.scan()
+    assert await state(client) == "paused"
+    await world.deliver("a", Command(Activated()))
+    await client.put("/jobs/a?active=0")
+    await client.put(f"{PATH}/instances/newer", json=SAID)
+    await world.scan()
+    assert await state(client) == "paused"
+
+
+@pytest.mark.parametrize("path", [PATH, f"{PATH}/instances/old"])
+async def test_a_changed_declaration_starts_it(path: str, world: World, client: httpx.AsyncClient) -> None:
+    """At once: the registration is scanned before it is answered."""
+    await client.put(path, json=SAID)
+    await world.deliver("a", Command(Paused(drain=True, reason="gone")))
+    await client.put(path, json={"timers": [declared("a"), declared("b")]})
+    assert await state(client) == "active"
+
+
+async def test_a_failed_scan_is_made_up_for(world: World, client: httpx.AsyncClient) -> None:
+    """The store did not take it: the next scan starts the job."""
+    await client.put(f"{PATH}/instances/old", json=SAID)
+    await world.deliver("a", Command(Paused(drain=True, reason="gone")))
+    await client.put(f"{PATH}/instances/new", json=SAID)
+    world.fault = StoreUnavailable("the disk is full")
+    with pytest.raises(StoreUnavailable):
+        await world.scan()
+    world.fault = None
+    await world.scan()
+    assert await state(client) == "active"
+
+
+async def test_instances_register_live_and_leave(world: World, client: httpx.AsyncClient) -> None:
+    """Heartbeat every 3 s, offline after 10 s, deregistration before it stops (SPEC section 13)."""
+    path = f"{PATH}/instances/i:1"
+    said = {"address": "http://10.0.0.7:81/", "tags": ["eu"], "capacity": 2, "description": "first"}
+    response = await client.put(path, json=said)
+    assert response.status_code == 201
+    shown = response.json()["data"]
+    assert {name: shown[name] for name in said} == said | {"address": "http://10.0.0.7:81"}
+    assert (shown["state"], shown["heartbeatSeconds"], shown["offlineSeconds"]) == ("online", 3, 10)
+    assert (await client.put(path, json=said)).status_code == 200
+    beat = await client.post(f"{path}/heartbeat", json={"load": 1.5, "draining": True})
+    assert beat.json()["data"] == {"instanceId": "i:1", "state": "draining"}
+    service = (await client.get(PATH)).json()["data"]
+    assert (service["instanceCount"], service["onlineCount"]) == (1, 0)
+    assert [(one["state"], one["load"]) for one in service["instances"]] == [("draining", 1.5)]
+    again = await client.put(path, json=said)
+    assert (again.status_code, again.json()["data"]["state"]) == (200, "draining")
+    assert (await client.post(f"{path}/heartbeat", json={"draining": False})).json()["data"][
+        "state"
+    ] == "online"
+    world.wall += 10_000
+    service = (await client.get(PATH)).json()["data"]
+    assert [one["state"] for one in service["instances"]] == ["offline"]
+    assert (await client.post(f"{path}/heartbeat")).status_code == 200
+    assert (await client.delete(path)).json()["data"] == {"instanceId": "i:1"}
+    for gone in (await client.delete(path), await client.post(f"{path}/heartbeat", json={})):
+        assert (gone.status_code, pointers(gone)) == (404, [("/instanceId", "absent")])
+
+
+async def test_instances_at_one_address_are_warned_of(world: World, client: httpx.AsyncClient) -> None:
+    """As processes that one server starts on one port: a call reaches either of them (SPEC section 13)."""
+    said = {"address": "http://10.0.0.7:81"}
+    assert (await client.put(f"{PATH}/instances/a", json=said)).json()["warnings"] == []
+    for _ in range(2):
+        (warning,) = (await client.put(f"{PATH}/instances/b", json=said)).json()["warnings"]
+        assert (warning["pointer"], warning["code"]) == ("/address", "address_shared")
+        assert "'a'" in warning["message"]
+    for path, body in (("b", {"address": "http://10.0.0.7:82"}), ("c", {}), ("d", {})):
+        assert (await client.put(f"{PATH}/instances/{path}", json=body)).json()["warnings"] == []
+    world.wall += 10_000
+    assert (await client.put(f"{PATH}/instances/e", json=said)).json()["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ({"load": -1}, [("/load", "range")]),
+        ({"draining": "no"}, [("/draining", "type")]),
+        ({"state": "fine"}, [("/state", "unknown_field")]),
+    ],
+)
+async def test_a_heartbeat_is_read_strictly(
+    client: httpx.AsyncClient, body: dict[str, Any], found: list[tuple[str, str]]
+) -> None:
+    """Unknown fields are refused, so that a typo is never silently ignored (SPEC section 2)."""
+    await client.put(f"{PATH}/instances/a", json={})
+    response = await client.post(f"{PATH}/instances/a/heartbeat", json=body)
+    assert (response.status_code, pointers(response)) == (422, found)
+
+
+async def test_without_a_key_an_address_is_checked() -> None:
+    """As a job's own target is (SPEC section 9); nothing is kept of what is refused."""
+
+    async def admit(address: str) -> None:
+        if "10.0.0.7" in address:
+            raise RefusedTarget("10.0.0.7 is private")
+
+    world = World(admit=admit)
+    async with world.client() as client:
+        for path in (PATH, f"{PATH}/instances/a"):
+            response = await client.put(path, json={"address": "http://10.0.0.7"})
+            assert (response.status_code, pointers(response)) == (422, [("/address", "invalid")])
+            assert "is private" in response.json()["detail"]
+            assert (await client.get(PATH)).status_code == 404
+        assert (await client.put(f"{PATH}/instances/a", json={"address": "http://x.test"})).status_code == 201

@@ -2,23 +2,40 @@
 
 import re
 import tomllib
+from collections import Counter
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
-from client_sdk.models import JobDefinition, parse_definition
+from client_sdk.models import JobDefinition, answers, parse_definition
 from scheduler_service.api.openapi import describe
 from scheduler_service.api.routes import OPERATIONS
 from scheduler_service.cli.errors import Exit
 from scheduler_service.cli.main import commands
+from scheduler_service.domain.occurrences import OccurrenceKind
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.language.expression import SYSTEM_VARIABLES
+from scheduler_service.persistence.history import schema as history
+from scheduler_service.persistence.sql_cluster import schema as cluster
+from scheduler_service.persistence.sqlite.schema import MIGRATIONS
 from scheduler_service.settings import Settings, load_settings
 from tests.rows import each_row
-from tests.unit.docs.pages import PAGES, ROOT, anchors, definitions, fenced, fences, prose, read, rows
+from tests.unit.docs.pages import (
+    NAMED_TEST,
+    PAGES,
+    ROOT,
+    anchors,
+    definitions,
+    fenced,
+    fences,
+    functions_of,
+    prose,
+    read,
+    rows,
+)
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 NOT_DESCRIBED = {("GET", "/openapi.json"), ("GET", "/docs"), ("GET", "/")}
@@ -225,3 +242,117 @@ def test_the_contract_names_every_command() -> None:
         group, _, words = span.partition(" ")
         named |= {group, *(f"{group} {word}" for word in re.split(r"[| ]", words))}
     assert {name.removeprefix("punctual ") for name, _ in _commands()} - named == set()
+
+
+def test_every_kind_has_a_row() -> None:
+    """And there is no row of a kind that is gone."""
+    _, _, section = read("docs/events.md").partition("\n## Kinds\n")
+    named = {cells[0].strip("`") for cells in rows(section.partition("\n## ")[0]) if "`" in cells[0]}
+    assert named == {kind.value for kind in OccurrenceKind}
+
+
+def test_the_sdk_knows_every_kind() -> None:
+    """Its words are those of the service."""
+    (words, *_) = get_args(answers.EventKind)
+    assert set(get_args(words)) == {kind.value for kind in OccurrenceKind}
+
+
+def test_every_member_is_named() -> None:
+    """On the page, in camelCase."""
+    page = read("docs/events.md")
+    members = [field.alias or name for name, field in answers.Event.model_fields.items()]
+    assert [name for name in members if f"`{name}`" not in page] == []
+
+
+TRACES = "docs/traces.md"
+ATTRIBUTE = re.compile(r"(?:punctual|http|server|error)\.[a-z_.]+[a-z_]")
+
+
+def source(path: str) -> str:
+    """A module's text."""
+    return (ROOT / "scheduler_service" / path).read_text(encoding="utf-8")
+
+
+def test_every_attribute_is_documented() -> None:
+    """In the table of spans."""
+    used = {name.strip('"') for name in re.findall(rf'"{ATTRIBUTE.pattern}"', source("telemetry/spans.py"))}
+    table = read(TRACES).partition("\n| span |")[2].partition("\n\n")[0]
+    assert used == set(ATTRIBUTE.findall(table))
+    assert len(used) > 15
+
+
+def test_every_variable_is_documented() -> None:
+    """With the setting that it gives."""
+    known = set(re.findall(r'"(OTEL_[A-Z_]+[A-Z])"', source("settings/otel_variables.py")))
+    table = read(TRACES).partition("\n| variable |")[2].partition("\n\n")[0]
+    assert known <= set(re.findall(r"OTEL_[A-Z_]+[A-Z]", table))
+    members = set(re.findall(r'"(\w+)"\), ', source("settings/otel_variables.py")))
+    assert {f"traces.{name}" for name in members if name != "traces"} <= set(
+        re.findall(r"traces\.\w+", table)
+    )
+
+
+SECURITY = "docs/security.md"
+
+
+def attacks() -> list[list[str]]:
+    """The rows of the tables below "What is defended"."""
+    _, _, part = read(SECURITY).partition("\n## What is defended\n")
+    found = rows(part.partition("\n## ")[0])
+    return [cells for cells in found if cells[0] not in ("attack", "---")]
+
+
+@each_row("cells", attacks(), ids=lambda cells: str(cells[0]))
+def test_every_attack_has_a_test(cells: list[str]) -> None:
+    """In the last of three cells, in the form that is checked."""
+    assert len(cells) == 3
+    named = [NAMED_TEST.fullmatch(one.strip()) for one in cells[2].split("<br>")]
+    assert all(named), cells[2]
+    assert [one[0] for one in named if one and one[2] not in functions_of(one[1])] == []
+
+
+def test_every_page_of_attacks_is_named() -> None:
+    """An attack that the tests carry out has a row."""
+    named = {path for path, _ in NAMED_TEST.findall(read(SECURITY))}
+    pages = {str(path.relative_to(ROOT)) for path in (ROOT / "tests/attack").glob("test_*.py")}
+    assert pages - named == set()
+
+
+def test_the_formats_are_those_of_the_code() -> None:
+    """As the newest section that names them says. Whoever adds a migration says what an upgrade needs."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    said = {
+        name: re.findall(pattern, text)[:1]
+        for name, pattern in {
+            "state": r"`state\.db` has format (\d+)",
+            "history": r"history version (\d+)",
+            "cluster": r"cluster are at migration (\d+)",
+        }.items()
+    }
+    assert said == {
+        "state": [str(len(MIGRATIONS))],
+        "history": [history.MIGRATIONS.head],
+        "cluster": [cluster.MIGRATIONS.head],
+    }
+
+
+DECISIONS = sorted((Path(__file__).parents[3] / "docs" / "decisions").glob("[0-9]*.md"))
+
+
+def test_each_decision_has_a_number_of_its_own() -> None:
+    """The number of the file is that of its title, and no other page's."""
+    numbers = [int(page.name[:4]) for page in DECISIONS]
+    titles = [re.match(r"# (\d+)\. \S", page.read_text()) for page in DECISIONS]
+    assert [int(title[1]) for title in titles if title] == numbers
+    assert len(set(numbers)) == len(numbers) > 0
+
+
+def test_the_index_has_each_decision_once() -> None:
+    """By its number and its title, in the words of its page."""
+    rows = re.findall(
+        r"^\| (\d+) \| \[(.+)\]\((.+)\) \|$", (DECISIONS[0].parent / "README.md").read_text(), re.MULTILINE
+    )
+    titled = [re.match(r"# (\d+)\. (.+)", page.read_text()) for page in DECISIONS]
+    assert Counter(rows) == Counter(
+        (title[1], title[2], page.name) for page, title in zip(DECISIONS, titled, strict=True) if title
+    )

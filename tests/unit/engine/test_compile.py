@@ -6,7 +6,7 @@ import pytest
 
 from client_sdk.models import parse_definition
 from scheduler_service.domain.errors import DefinitionError
-from scheduler_service.engine.compile import compile_definition, compile_stored
+from scheduler_service.engine.compile import compile_definition, compile_stored, fingerprint
 from scheduler_service.engine.program import Policy, Surroundings
 from tests.rows import each_row
 from tests.unit.engine.rig import definition, program
@@ -269,3 +269,28 @@ def test_a_limit_of_expressions_is_for_definitions_that_are_posted() -> None:
     with pytest.raises(DefinitionError, match="more than 1000 expressions"):
         compile_definition(posted, Surroundings())
     assert compile_stored(posted, Surroundings()).program.problems == ()
+
+
+def test_equal_definitions() -> None:
+    """Compared with defaults filled in, without `active` and `jobId`; a null body is not an absent one."""
+
+    def mark(**members: Any) -> bytes:
+        return fingerprint(parse_definition(definition(**members)))
+
+    base = mark()
+    same: list[dict[str, Any]] = [
+        {"active": 0},
+        {"jobId": "other"},
+        {"retry": []},
+        {"leadSeconds": 0},
+        {"timer": '{"period":"external"}'},
+        {"request": [{"url": "http://target.test/run", "method": "post", "successCodes": ["2XX"]}]},
+    ]
+    assert {mark(**members) for members in same} == {base}
+    other: list[dict[str, Any]] = [
+        {"qos": 1},
+        {"request": [{"url": "http://target.test/run", "body": None}]},
+        {"notification": [{"url": URL}]},
+    ]
+    assert base not in {mark(**members) for members in other}
+    assert mark(notification=[{"url": URL}]) != mark(notification=[{"url": URL, "body": None}])

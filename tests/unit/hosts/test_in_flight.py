@@ -15,6 +15,7 @@ from scheduler_service.hosts.in_flight import (
     CallsInFlight,
     OpenSendGuard,
     PartsInFlight,
+    SendGuard,
     SureSender,
     wake_no_claimers,
 )
@@ -259,21 +260,31 @@ async def test_a_call_that_may_not_leave_is_alive_no_more() -> None:
     assert (bridge.sender.urls(), bridge.taken) == ([], [])
 
 
-async def test_a_part_of_who_has_left_is_not_sent() -> None:
-    """It comes back as if the instance had answered that it drains: so it goes to another one."""
-    bridge = Bridge()
-    instances = Instances()
-    instances.register(Instance("shop", "default", "a", "http://a.test", seen=0))
-    instances.remove("default", "shop", "a", left_at=0)
-    router = MemoryRouter(instances=instances, terms=lambda _, __: Terms(), clock=bridge.clock)
-    parts = PartsInFlight(
+def parts_of(bridge: Bridge, instances: Instances, gate: SendGuard | None = None) -> PartsInFlight:
+    """Calls of the parts of a step, over the bridge's sender."""
+    return PartsInFlight(
         sender=bridge.sender,
-        send_guard=OpenSendGuard(),
-        router=router,
+        send_guard=gate or OpenSendGuard(),
+        router=MemoryRouter(instances=instances, terms=lambda _, __: Terms(), clock=bridge.clock),
         redelivery=Redelivery(take=bridge.take, clock=bridge.clock),
         log=bridge.write,
         wake_claimers=wake_no_claimers,
+        answer_room=bridge.room,
     )
+
+
+def shop(**members: int) -> Instances:
+    """A service with one instance."""
+    instances = Instances()
+    instances.register(Instance("shop", "default", "a", "http://a.test", seen=0, **members))
+    return instances
+
+
+async def test_a_part_of_who_has_left_is_not_sent() -> None:
+    """It comes back as if the instance had answered that it drains: so it goes to another one."""
+    bridge, instances = Bridge(), shop()
+    instances.remove("default", "shop", "a", left_at=0)
+    parts = parts_of(bridge, instances)
     token = Token("uid", 1, 1, CallKind.PART, 0)
     parts.start("job", CallPart(token, "default", "shop", "a", REQUEST))
     await bridge.settle()
@@ -286,21 +297,11 @@ async def test_a_large_answer_of_a_part_is_counted_until_its_job_has_taken_it() 
     """As that of a step."""
     bridge = Bridge()
     bridge.is_away = True
-    address = "http://a.test"
-    bridge.sender.answers(address, Answer(200, body=bytes(65_537)))
-    instances = Instances()
-    instances.register(Instance("shop", "default", "a", address, seen=0))
-    parts = PartsInFlight(
-        sender=bridge.sender,
-        send_guard=OpenSendGuard(),
-        router=MemoryRouter(instances=instances, terms=lambda _, __: Terms(), clock=bridge.clock),
-        redelivery=Redelivery(take=bridge.take, clock=bridge.clock),
-        log=bridge.write,
-        wake_claimers=wake_no_claimers,
-        answer_room=bridge.room,
-    )
-    request = msgspec.structs.replace(REQUEST, url=address)
-    parts.start("job", CallPart(Token("uid", 1, 1, CallKind.PART, 0), "default", "shop", "a", request))
+    bridge.sender.answers("http://a.test", Answer(200, body=bytes(65_537)))
+    request = msgspec.structs.replace(REQUEST, url="http://a.test")
+    part = CallPart(Token("uid", 1, 1, CallKind.PART, 0), "default", "shop", "a", request)
+    parts = parts_of(bridge, shop())
+    parts.start("job", part)
     await bridge.settle()
     assert bridge.room.sizes == [65_537]
     bridge.is_away = False
@@ -310,25 +311,14 @@ async def test_a_large_answer_of_a_part_is_counted_until_its_job_has_taken_it() 
 
 async def test_a_part_that_may_not_leave_is_alive_no_more() -> None:
     """And it holds no place at its instance: the next call gets it."""
-    bridge, send_guard = Bridge(), ClosedGate()
-    instances = Instances()
-    instances.register(Instance("shop", "default", "a", "http://a.test", seen=0, capacity=1))
-    router = MemoryRouter(instances=instances, terms=lambda _, __: Terms(), clock=bridge.clock)
-    redelivery = Redelivery(take=bridge.take, clock=bridge.clock)
-    parts = PartsInFlight(
-        sender=bridge.sender,
-        send_guard=send_guard,
-        router=router,
-        redelivery=redelivery,
-        log=bridge.write,
-        wake_claimers=wake_no_claimers,
-    )
+    bridge, gate = Bridge(), ClosedGate()
+    parts = parts_of(bridge, shop(capacity=1), gate)
     tokens = [Token("uid", number, number, CallKind.PART, 0) for number in (1, 2)]
     for token in tokens:
         parts.start("job", CallPart(token, "default", "shop", "a", REQUEST))
         await bridge.settle()
         assert parts.alive("uid") == ()
-    assert send_guard.turned_back == [("job", token) for token in tokens]
+    assert gate.turned_back == [("job", token) for token in tokens]
     assert (bridge.sender.urls(), bridge.taken) == ([], [])
 
 

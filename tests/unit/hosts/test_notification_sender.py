@@ -1,6 +1,5 @@
 """Notifications reach their targets, in order, and delay nobody (SPEC section 7)."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -13,12 +12,11 @@ from scheduler_service.domain.wire import Answer, OutboundRequest
 from scheduler_service.hosts.host_parts import HostLimits
 from scheduler_service.hosts.notification_sender import LOADED_AT_ONCE
 from scheduler_service.hosts.pending_notifications import FAILED_BODY_BYTES
-from tests.unit.hosts.house import House, asynchronous
+from tests.unit.hosts.house import House
 
 pytestmark = pytest.mark.anyio
 
 TOLD = "http://told.test/"
-CHECK = "http://a.test/check"
 
 
 def notice(**members: Any) -> dict[str, Any]:
@@ -195,23 +193,6 @@ async def test_a_retry_keeps_its_moment_over_a_crash() -> None:
     assert events(house) == ["finalSucceed"]
 
 
-async def test_what_could_not_be_settled_is_settled_later_and_not_sent_twice() -> None:
-    """A store that is away costs no second notification."""
-    house = await House().start()
-    await house.create(qos=1, notification=[notice(stateEquals="finalSucceed")])
-    house.sender.hold(TOLD)
-    await house.trigger()
-    await house.settle()
-    house.store.is_down = True
-    house.sender.release(TOLD)
-    await house.advance(3_000)
-    assert len(house.disk.deliveries) == 1
-    house.store.is_down = False
-    await house.advance(1_000)
-    assert house.disk.deliveries == {}
-    assert events(house) == ["finalSucceed"]
-
-
 async def test_of_more_than_100_pending_the_oldest_intermediate_are_dropped() -> None:
     """Never a final or a guaranteed one (SPEC section 7)."""
     house = await House().start()
@@ -288,53 +269,6 @@ async def test_a_dead_target_of_one_execution_does_not_delay_another_one() -> No
     await house.trigger("slow")
     await house.trigger("quick")
     await house.settle()
-    assert events(house) == ["finalSucceed"]
-
-
-async def test_a_crash_between_try_and_settlement_sends_again_and_nothing_else() -> None:
-    """At least once, and the receiver can tell by the key."""
-    house = await House().start()
-    await house.create(qos=1, notification=[notice(stateEquals="finalSucceed")])
-    house.sender.hold(TOLD)
-    await house.trigger()
-    await house.settle()
-    house.store.is_down = True
-    house.sender.release(TOLD)
-    await house.settle()
-    sent = house.sender.requests[-1]
-    await house.crash()
-    await house.start()
-    assert house.sender.requests == [sent]
-
-
-async def test_intermediate_and_final_events_of_checks_are_told() -> None:
-    """Every check notifies; the job's own request is not held up by it."""
-    house = await House().start()
-    check = {"method": "GET", "url": CHECK}
-    await house.create(**asynchronous(checkUrl=check, notification=[notice()]))
-    house.sender.answers(
-        CHECK,
-        Answer(200, body=b'{"status": "", "progress": "1/2"}'),
-        Answer(200, body=b'{"status": "succeed"}'),
-    )
-    await house.trigger()
-    await house.advance(3_000)
-    assert events(house) == ["", "succeed", "finalSucceed"]
-
-
-async def test_stopping_leaves_durable_deliveries_in_the_store() -> None:
-    """After the next start they go on."""
-    house = await House().start()
-    await house.create(qos=1, notification=[notice(stateEquals="finalSucceed")])
-    house.sender.answers(TOLD, 500)
-    await house.trigger()
-    await house.settle()
-    stop = asyncio.create_task(house.host.stop(1_000))
-    await house.advance(1_100)
-    await asyncio.wait_for(stop, 30)
-    house.open()
-    await house.start()
-    await house.advance(20_000)
     assert events(house) == ["finalSucceed"]
 
 

@@ -218,20 +218,6 @@ def test_sigterm_ends_it_where_sigint_is_ignored(tmp_path: Path) -> None:
     assert sorted(ended) == sorted(f".{name}.ended" for name in SERVERS)
 
 
-@ON_LINUX
-def test_a_second_sigterm_ends_it_at_once(tmp_path: Path) -> None:
-    """As a second Ctrl-C."""
-    with starting(tmp_path) as (script, processes):
-        assert script.stdout is not None
-        for process in processes:
-            os.kill(process, signal.SIGSTOP)  # ends by SIGKILL alone
-        script.terminate()
-        assert any("stopping ..." in line for line in script.stdout)
-        script.terminate()
-        assert script.wait(20) == 0
-        assert not any(map(is_running, processes))
-
-
 def until(condition: Callable[[], bool]) -> bool:
     """Whether it came true within 30 s."""
     end = time.monotonic() + 30

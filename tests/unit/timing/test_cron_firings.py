@@ -2,15 +2,19 @@
 
 from bisect import bisect_right
 from calendar import monthrange
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.errors import ExpressionError
-from scheduler_service.domain.moments import DAY, SECOND, as_moment
+from scheduler_service.domain.moments import DAY, HOUR, SECOND, as_moment
 from scheduler_service.timing.cron import Cron, parse_cron
-from scheduler_service.timing.zones import Zone, load_zone
+from scheduler_service.timing.occurrences import following
+from scheduler_service.timing.timer import TimerText, compile_timer
+from scheduler_service.timing.zones import load_zone
+from tests.rows import each_row
 
 ZONES = ["UTC", "Europe/Paris", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "Pacific/Apia"]
 
@@ -153,43 +157,6 @@ def test_every_local_time_is_that_of_a_plain_walk(expression: str, start: date, 
         assert back is None or back < low * SECOND
 
 
-def meant(cron: Cron, local: list[int], zone: Zone) -> list[int]:
-    """The moments of local times by the words of SPEC section 3."""
-    moments: set[int] = set()
-    for second in local:
-        instants = zone.instants(second * SECOND)
-        if not instants:
-            moments.add(zone.after_gap(second * SECOND))
-        else:
-            moments.update(instants if cron.recurring else instants[:1])
-    return sorted(moments)
-
-
-@given(
-    st.tuples(st.sampled_from(["0", "30"]), field(0, 59, 59), field(0, 23, 23)).map(" ".join),
-    st.sampled_from(ZONES[1:]),
-    st.data(),
-)
-def test_clock_changes_follow_the_words_of_the_specification(clock: str, name: str, data: st.DataObject):
-    """Skipped times become one at the end of the gap; repeated ones fire once, or in both passes."""
-    cron, zone = parse_cron(f"{clock} * * ?"), load_zone(name)
-    changes = [start for start in zone.starts if 730 * DAY < start < LATEST]
-    change = data.draw(st.sampled_from(changes or [730 * DAY]))
-    start = date(1970, 1, 1) + timedelta(max(change // DAY - 2, 2))
-    expected = meant(cron, walk(f"{clock} * * ?", start, 6), zone)
-    low, high = (change // DAY - 1) * DAY, (change // DAY + 2) * DAY
-    assume(low > 2 * DAY)
-    expected = [moment for moment in expected if low < moment < high]
-    found, moment = [], low
-    while (moment := cron.next(moment, zone)) < high:
-        found.append(moment)
-    assert found == expected
-    back, moment = [], high
-    while (moment := cron.previous(moment, zone)) > low:
-        back.append(moment)
-    assert back == expected[::-1]
-
-
 @given(QUARTZ | UNIX, st.sampled_from(ZONES), MOMENTS)
 def test_next_and_previous_agree(expression: str, name: str, moment: int):
     """`next` and `previous` are strict, walk the same firings, and never skip one."""
@@ -220,3 +187,75 @@ def test_a_firing_that_is_known_is_no_other() -> None:
             assert asked.next(exact, zone) == parse_cron("0 30 2 * * ?").next(exact, zone)
     assert asked == parse_cron("0 30 2 * * ?")
     assert hash(asked) == hash(parse_cron("0 30 2 * * ?"))
+
+
+def fires(expression: str, start: str, count: int, zone: str = "UTC") -> list[str]:
+    cron, rules = parse_cron(expression), load_zone(zone)
+    found, moment = [], at(start)
+    while len(found) < count and (moment := cron.next(moment, rules)) is not None:
+        found.append(datetime.fromtimestamp(moment / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S"))
+    return found
+
+
+def test_a_gap_fires_once_at_its_end():
+    """02:30 does not exist on 29 March 2026 in Paris; all that is skipped becomes one firing."""
+    assert fires("0 10,40 2 * * ?", "2026-03-28T12:00:00+00:00", 2, "Europe/Paris") == [
+        "2026-03-29T01:00:00",
+        "2026-03-30T00:10:00",
+    ]
+
+
+def test_an_overlap_fires_once_or_twice():
+    """A fixed time fires at its first occurrence; a pattern with a step fires in both passes."""
+    assert fires("0 30 2 * * ?", "2026-10-24T12:00:00+00:00", 2, "Europe/Paris") == [
+        "2026-10-25T00:30:00",
+        "2026-10-26T01:30:00",
+    ]
+    assert fires("0 0/30 2 * * ?", "2026-10-24T12:00:00+00:00", 4, "Europe/Paris") == [
+        "2026-10-25T00:00:00",
+        "2026-10-25T00:30:00",
+        "2026-10-25T01:00:00",
+        "2026-10-25T01:30:00",
+    ]
+
+
+def test_a_list_does_not_recur():
+    """Only `*` and steps fire in both passes, a list of the same minutes does not."""
+    listed = fires("0 0,30 2 * * ?", "2026-10-24T12:00:00+00:00", 3, "Europe/Paris")
+    assert listed == ["2026-10-25T00:00:00", "2026-10-25T00:30:00", "2026-10-26T01:00:00"]
+    assert parse_cron("0 0-30 2 * * ?").recurring is False
+    assert parse_cron("0 30 1-3/2 * * ?").recurring is True
+
+
+def mid_year(year: int) -> int:
+    return as_moment(datetime(year, 6, 1, tzinfo=UTC))
+
+
+@each_row(
+    ("expression", "year"),
+    [("0 0 0 1 1 ? 2030", 2030), ("0 0 0 1 1 ?", 2199), ("0 0 0 1 1 ?", 2205)],
+)
+def test_there_is_an_end(expression: str, year: int) -> None:
+    """After the last year of the expression, or of the calendar, nothing follows."""
+    assert parse_cron(expression).next(mid_year(year), load_zone("UTC")) is None
+
+
+@each_row(("expression", "year"), [("0 0 0 1 1 ? 2030", 2029), ("0 0 0 1 7 ?", 1970)])
+def test_there_is_a_beginning(expression: str, year: int) -> None:
+    """Before the first year of the expression, or of the calendar, nothing was."""
+    assert parse_cron(expression).previous(mid_year(year), load_zone("UTC")) is None
+
+
+def test_a_day_that_a_zone_left_out() -> None:
+    """Samoa had no 30 December 2011: what it held fires at the first instant after it, then all goes on."""
+    text = TimerText(due_time="2005-06-01 12:00:00", period="P1D", timezone="Pacific/Apia")
+    timer = compile_timer(text, default_zone="UTC")
+    moment = as_moment(datetime(2011, 12, 25, tzinfo=UTC))
+    found = []
+    while len(found) < 2_000:
+        after = following(timer, Cursor(0, moment))
+        assert after is not None
+        found.append(after - moment)
+        moment = after
+    assert set(found[1:]) == {DAY, DAY - HOUR, DAY + HOUR, 12 * HOUR}
+    assert found.count(12 * HOUR) == 2

@@ -40,22 +40,6 @@ def planned(firings: tuple[Firing, ...]) -> list[int]:
 
 
 @each_row("period", [MINUTELY, EVERY_MINUTE])
-def test_before_its_moment_nothing_is_due(period: str) -> None:
-    """SPEC section 3: firings are computed; looking too early changes nothing."""
-    cursor = Cursor(NOON, NOON)
-    found = plan(make(period), cursor, "", now=NOON + MINUTE - 1)
-    assert found == DueFirings(None, (), (), cursor, Firing(NOON + MINUTE, NOON + MINUTE))
-
-
-@each_row("period", [MINUTELY, EVERY_MINUTE])
-def test_a_punctual_firing_is_due_alone(period: str) -> None:
-    """SPEC section 3: at its moment a firing is due, and used up by the look."""
-    found = plan(make(period), Cursor(NOON, NOON), "", now=NOON + MINUTE)
-    assert (found.missed, found.caught_up, planned(found.late)) == (None, (), minutes(1))
-    assert plan(make(period), found.cursor, "", now=NOON + MINUTE).late == ()
-
-
-@each_row("period", [MINUTELY, EVERY_MINUTE])
 @each_row(
     ("policy", "missed", "caught_up"),
     [
@@ -86,20 +70,6 @@ def test_exactly_the_grace_is_late_and_a_millisecond_more_is_missed(period: str)
     assert (missed.missed, missed.late) == (MissedRun(NOON + MINUTE, NOON + MINUTE, 1), ())
 
 
-def test_a_single_missed_firing_leaves_no_run_under_fire_once() -> None:
-    """SPEC section 3: it becomes the one that carries the latest missed moment."""
-    found = plan(make("0s", "1m"), Cursor(NOON), "", now=NOON + HOUR)
-    assert (found.missed, planned(found.caught_up), found.late) == (None, minutes(1), ())
-    assert upcoming(make("0s", "1m"), found.cursor, "") is None
-
-
-def test_fewer_missed_than_the_limit_are_all_caught_up() -> None:
-    """SPEC section 3, fire_all."""
-    found = plan(make("1h", misfire_policy="fire_all"), Cursor(NOON), "", now=NOON + 3 * HOUR + 2 * MINUTE)
-    assert found.missed is None
-    assert planned(found.caught_up) == [NOON + hour * HOUR for hour in range(4)]
-
-
 def test_missed_repeats_are_used_up() -> None:
     """SPEC section 3: repeats count from the first moment; missed firings use them up."""
     timer = make("R10/PT1M", misfire_policy="skip")
@@ -118,23 +88,6 @@ def test_nothing_is_missed_after_the_end() -> None:
     for timer in (make(MINUTELY, ttl="5m"), make(EVERY_MINUTE, "1m", ttl="5m")):
         found = plan(timer, Cursor(NOON), "", now=NOON + DAY, policy="skip")
         assert found.missed == MissedRun(NOON + MINUTE, NOON + 5 * MINUTE, 5)
-
-
-def test_lead_hands_out_early() -> None:
-    """SPEC section 2, leadSeconds: work may be handed out this early."""
-    found = plan(make(MINUTELY), Cursor(NOON), "", now=NOON + MINUTE - 3 * SECOND, lead=3 * SECOND)
-    assert planned(found.late) == minutes(1)
-    assert plan(make(MINUTELY), Cursor(NOON), "", now=NOON + MINUTE - 3 * SECOND - 1, lead=3_000).late == ()
-
-
-def test_late_firings_come_in_portions() -> None:
-    """What one look leaves, the next one finds."""
-    timer, cursor, found = make("10s"), Cursor(NOON), []
-    for _ in range(3):
-        portion = plan(timer, cursor, "", now=NOON + MINUTE, most=3)
-        found += planned(portion.late)
-        cursor = portion.cursor
-    assert found == [NOON + ten * 10 * SECOND for ten in range(7)]
 
 
 def test_long_runs_are_counted_by_arithmetic_or_left_to_count_outside() -> None:

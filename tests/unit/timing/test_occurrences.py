@@ -1,19 +1,28 @@
 """The bare moments of a timer in order (SPEC section 3)."""
 
-from itertools import islice
+from itertools import islice, pairwise
 
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.domain.document import Cursor
-from scheduler_service.domain.moments import DAY
+from scheduler_service.domain.moments import DAY, HOUR, MINUTE, SECOND, rfc3339
 from scheduler_service.timing.durations import LATEST
 from scheduler_service.timing.misfire import resume
-from scheduler_service.timing.occurrences import advance, between, latest, preceding, tally
+from scheduler_service.timing.occurrences import (
+    advance,
+    between,
+    latest,
+    preceding,
+    tally,
+    upcoming,
+    warnings_at,
+)
 from scheduler_service.timing.outlook import FiringCounts
 from scheduler_service.timing.preview import describe
 from scheduler_service.timing.timer import Timer, TimerText, stand_still
+from tests.rows import each_row
 from tests.unit.timing.timers import NOON, anchors, make, timers
 
 
@@ -59,3 +68,132 @@ def test_a_timer_that_stands_still_has_no_moment(timer: Timer, anchor: int) -> N
         assert resume(one, cursor, now=anchor + DAY, seed="seed").count == 0
         assert FiringCounts(one, anchor).within(anchor, anchor + DAY) == 0
         assert describe(one) == "no such zone"
+
+
+def moments(timer: Timer, anchor: int = NOON, count: int = 5, seed: str = "") -> list[str]:
+    coming = between(timer, Cursor(anchor), seed, LATEST)
+    return [rfc3339(firing.planned_at)[:19] for firing in islice(coming, count)]
+
+
+@each_row(
+    ("due_time", "period", "expected"),
+    [
+        (None, None, ["2024-05-15T12:00:00"]),
+        ("1h", "0s", ["2024-05-15T13:00:00"]),
+        ("10s", "R4/PT3S", [f"2024-05-15T12:00:{second}" for second in (10, 13, 16, 19)]),
+        ("0s", "R2/PT1H", ["2024-05-15T12:00:00", "2024-05-15T13:00:00"]),
+        ("2024-05-15 12:00:00", "0s", ["2024-05-15T12:00:00"]),
+        ("2024-05-15 11:59:59", "0s", []),
+        ("2024-05-15 11:00:30", "R3/PT1M", [f"2024-05-15T12:0{minute}:30" for minute in (0, 1, 2)]),
+        ("2024-05-15 11:00:00", "R2/PT1H", ["2024-05-15T12:00:00", "2024-05-15T13:00:00"]),
+        ("0s", "external", []),
+        ("0s", "0 0 12 15 5 ? 2024/2", [f"20{year}-05-15T12:00:00" for year in (26, 28, 30, 32, 34)]),
+        ("0s", "1 0 9 1 10 ? 2023", []),
+        (
+            "2024-01-31 08:00:00",
+            "P1M",
+            [f"2024-{day}T08:00:00" for day in ("05-31", "06-30", "07-31", "08-31", "09-30")],
+        ),
+    ],
+)
+def test_each_kind_fires_when_it_says(due_time: str | None, period: str | None, expected: list[str]) -> None:
+    """SPEC section 3, kinds: cron strictly after the creation; a past phase goes on; repeats in all."""
+    assert moments(make(due_time, period)) == expected
+
+
+def test_start_and_end_are_included() -> None:
+    """SPEC section 3: none before startAt, none after endAt; the moments themselves are included."""
+    window = {"start_at": "2024-05-15 13:00:00", "end_at": "2024-05-15 15:00:00"}
+    hours = [f"2024-05-15T{hour}:00:00" for hour in (13, 14, 15)]
+    assert moments(make("0s", "0 0 * * * ?", **window)) == hours
+    assert moments(make("0s", "1h", **window)) == hours
+    assert moments(make("0s", "R2/PT1H", **window)) == hours[:2]
+    assert moments(make(**window)) == hours[:1]
+    assert moments(make(start_at="2024-05-15 11:00:00")) == ["2024-05-15T12:00:00"]
+    assert moments(make(end_at="2024-05-15 11:59:59")) == []
+
+
+def test_ttl_is_a_duration_from_creation_or_a_moment() -> None:
+    """SPEC section 3: no firing after it; the moment itself is included. By the calendar where it says so."""
+    assert len(moments(make("0s", "1h", ttl="2h"))) == 3
+    assert len(moments(make("0s", "1h", ttl="2024-05-15 13:30:00"))) == 2
+    assert moments(make("P1M", "0s", ttl="P1M")) == ["2024-06-15T12:00:00"]
+    assert len(moments(make("0s", "1h", ttl="9h", end_at="2024-05-15 13:00:00"))) == 2
+
+
+def test_a_cursor_goes_on_where_it_stands() -> None:
+    """SPEC section 3, clock: the next firing is later than the last planned one; repeats are counted."""
+    timer = make("10s", "R4/PT3S")
+    cursor = Cursor(NOON)
+    for used in range(4):
+        firing = upcoming(timer, cursor, "")
+        assert firing is not None
+        assert firing.base == NOON + 10 * SECOND + used * 3 * SECOND
+        cursor = advance(cursor, firing)
+    assert cursor.used == 4
+    assert upcoming(timer, cursor, "") is None
+    assert upcoming(make(), Cursor(NOON, NOON, 1), "") is None
+
+
+def test_an_anchor_after_the_last_moment_lets_nothing_come_earlier() -> None:
+    """SPEC section 10: a restart counts from now, with the used repeats used."""
+    timer = make("2024-05-15 09:00:00", "R9/PT1H")
+    firing = upcoming(timer, Cursor(NOON + 1, NOON - 3 * HOUR, 5), "")
+    assert firing is not None
+    assert firing.base == NOON + HOUR
+    assert tally(timer, Cursor(NOON + 1, NOON - 3 * HOUR, 5), NOON + DAY, 0) == 4
+
+
+def test_jitter_is_stable_within_bounds_and_differs_by_job() -> None:
+    """SPEC section 3: jitter is part of the plan."""
+    timer = make("0s", "0 * * * * ?", jitter=30_000)
+    first = list(islice(between(timer, Cursor(NOON), "a", LATEST), 200))
+    assert first == list(islice(between(timer, Cursor(NOON), "a", LATEST), 200))
+    assert first != list(islice(between(timer, Cursor(NOON), "b", LATEST), 200))
+    waits = [firing.planned_at - firing.base for firing in first]
+    assert min(waits) < 3_000
+    assert 27_000 < max(waits) <= 30_000
+
+
+@given(timers, anchors, st.integers(0, 40))
+@settings(deadline=None, max_examples=60)
+def test_firings_rise_and_jitter_keeps_its_place(timer: Timer, anchor: int, count: int) -> None:
+    """SPEC section 3: in order, each before the next moment, none before the anchor or after the end."""
+    firings = list(islice(between(timer, Cursor(anchor), "seed", LATEST), count + 1))
+    for firing in firings:
+        assert anchor <= firing.base <= firing.planned_at <= firing.base + timer.jitter
+        if isinstance(timer.ttl, int):
+            assert firing.planned_at <= timer.ttl
+    for earlier, later in pairwise(firings):
+        assert earlier.planned_at < later.base
+
+
+@each_row(
+    ("members", "codes"),
+    [
+        ({"due_time": "2024-05-15 11:59:59", "period": "0s"}, ["in_the_past"]),
+        ({"due_time": "2024-05-15 11:59:59", "period": "5m"}, []),
+        ({"due_time": "0s", "period": "1 0 9 1 10 ? 2023"}, ["in_the_past"]),
+        ({"due_time": "0s", "period": "0 0 9 * * ?"}, []),
+        ({"end_at": "2024-05-15 11:00:00"}, ["in_the_past"]),
+        ({"due_time": "2h", "period": "5m", "ttl": "1h"}, ["never_fires"]),
+        ({"due_time": "P9000Y", "period": "0s"}, ["never_fires"]),
+        ({"due_time": "P9000Y", "period": "1h"}, ["never_fires"]),
+        ({"due_time": "9999-01-01 00:00:00", "period": "1h"}, []),
+        ({"due_time": "0s", "period": "external"}, []),
+        ({}, []),
+    ],
+)
+def test_what_can_no_longer_fire_is_said(members: dict[str, str], codes: list[str]) -> None:
+    """`in_the_past` needs the moment of creation; `never_fires` is for no moment at all (SPEC section 3)."""
+    assert [warning.code for warning in warnings_at(make(**members), NOON)] == codes
+
+
+def test_moments_at_the_end_of_time_do_no_harm() -> None:
+    """Nothing fires beyond the year 9999, and nothing fails because of it."""
+    timer = make("9999-12-31 23:59:59", "P1Y")
+    assert upcoming(timer, Cursor(NOON), "") is None
+    assert upcoming(make("P9000Y", "1s"), Cursor(NOON), "") is None
+    assert upcoming(make("0s", "P9000Y"), Cursor(NOON, NOON, 1), "") is None
+    assert latest(make("0s", "P5000Y"), Cursor(NOON), "", LATEST + 1) is not None
+    assert upcoming(make("0s", "10s", ttl="P9999Y", jitter=MINUTE), Cursor(NOON), "") is not None

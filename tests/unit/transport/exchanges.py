@@ -7,9 +7,6 @@ from scheduler_service.domain.wire import OutboundRequest
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
-
 def request(url: str, method: str = "POST", **changes: Any) -> OutboundRequest:
     given: dict[str, Any] = {"headers": (), "timeout": 5000}
     return OutboundRequest(method, url, **(given | changes))

@@ -179,14 +179,6 @@ async def test_the_next_address_is_tried(stage: Stage) -> None:
     assert isinstance(await sender.send(request(f"http://two.test:{server.port}/")), Answer)
 
 
-async def test_the_machines_own_resolver(stage: Stage) -> None:
-    """`localhost` is looked up as the machine does."""
-    server = await stage.server(repeating(OK))
-    policy = EgressPolicy(allow=["127.0.0.0/8", "::1"], deny=[])
-    outcome = await stage.sender(policy=policy).send(request(f"http://localhost:{server.port}/"))
-    assert isinstance(outcome, Answer)
-
-
 async def test_an_unknown_name_is_a_failed_connection(stage: Stage) -> None:
     """A name without an address is `connect`, also when the answer is empty (SPEC section 9)."""
     sender = stage.sender(resolver=TableResolver({"empty.test": [[]]}))

@@ -35,23 +35,6 @@ async def test_a_connection_closed_while_idle_is_not_used(stage: Stage) -> None:
     assert len(server.requests) == 3
 
 
-async def test_a_close_that_crosses_the_request_is_not_sent_again(stage: Stage) -> None:
-    """The rest of that race: the peer has read the second request, so nobody may send it again."""
-
-    async def handle(peer: Peer) -> None:
-        await peer.read()
-        await peer.say(OK)
-        await peer.read()
-
-    server = await stage.server(handle)
-    sender = stage.sender()
-    assert isinstance(await sender.send(request(server.url)), Answer)
-    outcome = await sender.send(request(server.url))
-    assert isinstance(outcome, Fault)
-    assert outcome.kind is FaultKind.CONNECT
-    assert len(server.requests) == 2
-
-
 async def test_noise_on_an_idle_connection(stage: Stage) -> None:
     """An answer that nobody asked for never becomes the answer to the next request."""
     spoke = asyncio.Event()
@@ -219,15 +202,6 @@ async def test_many_at_once(stage: Stage) -> None:
     outcomes = await asyncio.gather(*[sender.send(request(server.url, body=body)) for body in bodies])
     assert [outcome.body for outcome in outcomes if isinstance(outcome, Answer)] == bodies
     assert server.connections <= 20
-
-
-async def test_a_burst_opens_few_connections(stage: Stage) -> None:
-    """Who answers at once is served over the connections that stand: few need to be opened."""
-    server = await stage.server(repeating(OK))
-    sender = stage.sender()
-    outcomes = await asyncio.gather(*[sender.send(request(server.url)) for _ in range(300)])
-    assert all(isinstance(outcome, Answer) for outcome in outcomes)
-    assert server.connections < 150
 
 
 async def test_calls_that_last_get_a_connection_each(stage: Stage) -> None:

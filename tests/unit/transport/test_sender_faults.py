@@ -7,8 +7,8 @@ import pytest
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.transport.addresses import Address
-from tests.unit.transport.exchanges import OK, request
-from tests.unit.transport.servers import Handler, Peer, Stage, answering
+from tests.unit.transport.exchanges import request
+from tests.unit.transport.servers import Handler, Peer, Stage
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"
@@ -200,31 +200,3 @@ async def test_cancellation_closes_the_connection(stage: Stage) -> None:
     with pytest.raises(asyncio.CancelledError):
         await call
     await server.ended.wait()
-
-
-async def test_close_fails_what_is_in_flight(stage: Stage) -> None:
-    """`close` ends open calls with a Fault, and later ones at once."""
-    came = asyncio.Event()
-
-    async def handle(peer: Peer) -> None:
-        await peer.read()
-        came.set()
-        await peer.reader.read()
-
-    server = await stage.server(handle)
-    sender = stage.sender()
-    call = asyncio.create_task(sender.send(request(server.url)))
-    await came.wait()
-    await sender.close()
-    for outcome in (await call, await sender.send(request(server.url))):
-        assert isinstance(outcome, Fault)
-        assert "stopping" in outcome.message
-    assert server.connections == 1
-
-
-async def test_answering_handler_is_used_up(stage: Stage) -> None:
-    """Two answers over one connection, in order."""
-    server = await stage.server(answering(OK, OK.replace(b"200", b"503")))
-    sender = stage.sender()
-    outcomes = [await sender.send(request(server.url)) for _ in range(2)]
-    assert [outcome.status for outcome in outcomes if isinstance(outcome, Answer)] == [200, 503]

@@ -76,38 +76,6 @@ async def test_the_claims_have_all_of_the_job(cluster: DaprHouse, qos: int) -> N
     assert cluster.world.reads == 0
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
-async def test_jobs_fire_at_their_moment_wherever_they_live(cluster: DaprHouse, nodes: int) -> None:
-    """Near ones are loaded by the node that created them, far ones by the one that sweeps; no reminder rings.
-
-    daprd is asked to load each, and for nothing else.
-    """
-    if nodes == 2:
-        await cluster.add("two")
-    names = [f"job{number}" for number in range(20)]
-    # 40 s are nearer than the creator hands over, and farther than the sweep looks.
-    moments = [5, 40, 46, 90]
-    turns = cluster.world.turns
-    for start, pause in enumerate(moments):
-        await create(cluster, array(*names[start::4], timer={"period": "0s", "dueTime": f"{pause}s"}))
-    await cluster.advance(95_000)
-    assert cluster.world.turns - turns == len(names)
-    for number, name in enumerate(names):
-        (ended,) = cluster.finished(name)
-        assert ended.started_at is not None
-        assert ended.started_at - ended.planned_at < 100, number
-    assert cluster.world.registrations == 0
-
-
-async def test_what_acts_at_once_is_created_by_its_actor(cluster: DaprHouse) -> None:
-    """It fires before the answer, as a single creation does."""
-    now = {"timer": {"period": "0s"}}
-    assert await create(cluster, [*array("now", **now), *array("later")]) == [Taken(), Taken()]
-    assert cluster.world.turns == 1
-    await cluster.settle()
-    assert cluster.executions("now") == {1: State.SUCCEEDED}
-
-
 async def test_an_existing_job_is_answered_as_a_single_creation_is(cluster: DaprHouse) -> None:
     """Equal, another definition, and one that is listed twice."""
     await create(cluster, array("a", "b"))
@@ -125,18 +93,6 @@ async def test_a_job_that_is_listed_twice_is_created_as_its_first(cluster: DaprH
     assert [type(one) for one in replies] == [Taken, Refusal, Taken]
     await cluster.settle()
     assert cluster.executions("a") == {1: State.SUCCEEDED}
-
-
-async def test_counters_go_on_after_a_destruction(cluster: DaprHouse) -> None:
-    """The row of the buried job is there, so its actor creates the next life."""
-    await create(cluster, array("a"))
-    await cluster.trigger("a")
-    await cluster.settle()
-    await cluster.deliver(Destroyed(), "a")
-    assert await create(cluster, array("a")) == [Taken()]
-    await cluster.trigger("a")
-    await cluster.settle()
-    assert cluster.executions("a") == {1: State.SUCCEEDED, 2: State.SUCCEEDED}
 
 
 async def test_a_refusal_is_the_actors(cluster: DaprHouse) -> None:
@@ -304,22 +260,6 @@ async def test_a_claim_is_all_that_is_done(cluster: DaprHouse) -> None:
     entry = await cluster.catalogue.get("job")
     assert entry is not None
     assert (entry.state, entry.uid, entry.revision) == (JobState.ACTIVE, "uid1", 1)
-
-
-async def test_an_existing_job_is_answered_by_its_actor(cluster: DaprHouse) -> None:
-    """Equal, another definition, and after a destruction, when its counters go on."""
-    assert await create_alone(cluster.host) == Taken()
-    assert await create_alone(cluster.host) == Unchanged()
-    refused = await create_alone(cluster.host, jobName="another")
-    assert isinstance(refused, Refusal)
-    assert refused.code is RefusalCode.CONFLICT
-    await cluster.trigger()
-    await cluster.settle()
-    assert await cluster.deliver(Destroyed()) == Taken()
-    assert await create_alone(cluster.host) == Taken()
-    await cluster.trigger()
-    await cluster.settle()
-    assert cluster.executions() == {1: State.SUCCEEDED, 2: State.SUCCEEDED}
 
 
 @pytest.mark.parametrize("members", [NOW, AT_ONCE, due_in(SOON_MS - 1), {"timer": {"period": "* * * * * ?"}}])

@@ -171,20 +171,6 @@ async def create(cluster: DaprHouse, delay: str) -> None:
     await cluster.host.create_all([describe(jobId=name, timer=timer) for name in NAMES], "")
 
 
-async def test_what_is_due_is_in_memory_already(cluster: DaprHouse) -> None:
-    """So at its moment no job needs daprd or reads anything, and none fires before."""
-    await create(cluster, "120s")
-    await cluster.advance(80_000)
-    assert cluster.host.jobs_held == 0
-    await cluster.advance(39_000)
-    assert cluster.host.jobs_held == len(NAMES)
-    assert cluster.sender.urls() == []
-    turns = cluster.world.turns
-    await cluster.advance(2_000)
-    assert len(cluster.sender.urls()) == len(NAMES)
-    assert cluster.world.turns == turns
-
-
 async def test_what_cannot_be_loaded_keeps_no_other_back(cluster: DaprHouse) -> None:
     """Its ring loads it later. What is due within a second is left to its ring at once."""
     client, tasks = Client(), Tasks()

@@ -35,20 +35,6 @@ async def test_an_execution_of_qos_0_moves_with_its_job(cluster: DaprHouse) -> N
     assert cluster.executions(job) == {1: State.SUCCEEDED}
 
 
-async def test_feedback_finds_the_node_to_which_its_job_moved(cluster: DaprHouse) -> None:
-    """An asynchronous execution of qos 0 waits on, on the other node."""
-    job = moved(cluster)
-    await cluster.create(job, **asynchronous(timeoutSeconds=600))
-    await cluster.trigger(job)
-    await cluster.settle()
-    await cluster.add("two")
-    await cluster.advance(1_000)
-    report = FeedbackArrived(1, feedback_token(KEY, "uid1", 1), {"status": "succeed"})
-    assert await cluster.deliver(report, job) == Taken()
-    await cluster.settle()
-    assert cluster.executions(job) == {1: State.SUCCEEDED}
-
-
 async def test_a_node_that_leaves_hands_over_what_it_runs(cluster: DaprHouse) -> None:
     """A rolling restart loses and doubles nothing, at qos 0 too (SPEC section 14)."""
     two = await cluster.add("two")

@@ -3,40 +3,19 @@
 import pytest
 
 from scheduler_service.domain.events import Activated, Paused
-from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.first_turns import FirstRings
 from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.hosts.dapr.sidecar import ALARM, Sidecar
 from scheduler_service.hosts.dapr.sweep import Sweep
 from scheduler_service.ports.errors import StoreError
-from tests.conformance.hosts.houses import DaprHouse, moved
+from tests.conformance.hosts.houses import DaprHouse
 from tests.unit.persistence.samples import claim
 
 pytestmark = pytest.mark.anyio
 
 
-URL = "http://target.test/run"
 HERD = 20
-
-
-async def test_a_call_that_flies_on_a_node_that_dies_is_sent_again(cluster: DaprHouse) -> None:
-    """The job had moved, its call had not: qos 1 sends it again, byte for byte (SPEC section 8)."""
-    job = moved(cluster)
-    cluster.sender.hold(URL)
-    await cluster.create(job, qos=1)
-    await cluster.trigger(job)
-    await cluster.settle()
-    await cluster.add("two")
-    await cluster.advance(1_000)
-    assert len(cluster.sender.requests) == 1
-    await cluster.crash("one")
-    await cluster.recover()
-    first, again = cluster.sender.requests
-    assert (first.url, first.headers, first.body) == (again.url, again.headers, again.body)
-    cluster.sender.release(URL)
-    await cluster.settle()
-    assert cluster.executions(job) == {1: State.SUCCEEDED}
 
 
 async def test_the_jobs_of_a_dead_node_go_on_elsewhere(cluster: DaprHouse) -> None:

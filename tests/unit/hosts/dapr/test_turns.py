@@ -9,12 +9,11 @@ import pytest
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.events import Destroyed, Triggered
 from scheduler_service.domain.execution import ExecutionState as State
-from scheduler_service.domain.replies import Recalled, Started
+from scheduler_service.domain.replies import Started
 from scheduler_service.domain.wire import Holder
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.delivery import Command
-from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
-from scheduler_service.ports.state import Remembered
+from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from tests.conformance.hosts.houses import DaprHouse, freeze
 
 pytestmark = pytest.mark.anyio
@@ -54,18 +53,6 @@ async def test_a_claim_of_which_nobody_heard_is_looked_up(cluster: DaprHouse, is
     await cluster.advance(60_000)
     assert cluster.executions() == dict.fromkeys((1, 2), State.SUCCEEDED)
     assert cluster.sender.urls().count(HOOK) == 2
-
-
-async def test_an_answer_of_which_nobody_heard_is_known(cluster: DaprHouse) -> None:
-    """Asked again under its key, nothing is done twice (SPEC section 10)."""
-    await cluster.create(qos=1)
-    remembered = Remembered("trigger/job", "key", b"digest", b"", cluster.clock.now().wall)
-    lose_next_claim(cluster, is_written=True)
-    with pytest.raises(StoreError):
-        await cluster.host("job", Command(Triggered(), remembered=remembered))
-    await cluster.advance(3_000)
-    assert isinstance(await cluster.host("job", Command(Triggered(), remembered=remembered)), Recalled)
-    assert cluster.executions() == {1: State.SUCCEEDED}
 
 
 @pytest.mark.parametrize("is_away", [False, True], ids=["at once", "after an error"])
@@ -114,20 +101,6 @@ async def test_a_claim_that_lands_late_brings_what_belongs_to_it(cluster: DaprHo
     assert cluster.sender.urls() == [URL, HOOK]
     assert cluster.executions() == {1: State.SUCCEEDED}
     assert await shared.deliveries("", 10) == []
-
-
-async def test_a_turn_over_an_older_state_is_taken_anew(cluster: DaprHouse) -> None:
-    """The job was at another node and came back without a word: it is read again, and goes on from there."""
-    await cluster.create()
-    one = cluster.world.nodes.pop("one")
-    second = await cluster.add("two")
-    reply = await second.host("job", Command(Triggered()))
-    await cluster.settle()
-    cluster.world.nodes = {"one": one}
-    again = await cluster.nodes["one"].host("job", Command(Triggered()))
-    assert isinstance(reply, Started)
-    assert isinstance(again, Started)
-    assert (reply.execute_number, again.execute_number) == (1, 2)
 
 
 @pytest.mark.parametrize("qos", [0, 1])

@@ -11,7 +11,6 @@ from scheduler_service.domain.records import StepEnded
 from scheduler_service.hosts.dapr.turns import LOCAL_TURNS_AT_ONCE
 from scheduler_service.ports.cluster import TurnClaim
 from tests.conformance.hosts.houses import DaprHouse, moved
-from tests.unit.hosts.house import asynchronous
 
 pytestmark = pytest.mark.anyio
 
@@ -150,17 +149,6 @@ async def test_daprd_acts_during_the_turn(cluster: DaprHouse, doing: Doing) -> N
 
 
 @pytest.mark.parametrize("qos", [0, 1])
-async def test_the_job_moves_before_the_turn(cluster: DaprHouse, qos: int) -> None:
-    """The answer follows it."""
-    job_id = moved(cluster)
-    await begun(cluster, job_id, qos)
-    await cluster.add("two")
-    cluster.sender.release(FIRST)
-    await cluster.advance(10_000)
-    assert_done_once(cluster, job_id)
-
-
-@pytest.mark.parametrize("qos", [0, 1])
 @pytest.mark.parametrize("is_held", [False, True], ids=["the claim comes first", "the move comes first"])
 async def test_the_job_moves_during_the_turn(cluster: DaprHouse, is_held: bool, qos: int) -> None:
     """The turn of an answer is durable at qos 0 too where it ends the execution: it has ended before the job
@@ -259,13 +247,3 @@ async def test_so_many_are_under_way_at_most(cluster: DaprHouse) -> None:
     await cluster.settle()
     assert all(cluster.executions(f"job{number}") == {1: State.SUCCEEDED} for number in range(count))
     assert cluster.world.turns == before
-
-
-async def test_an_actor_that_rests_loses_nothing(cluster: DaprHouse) -> None:
-    """daprd sees no turn of it for a day and lets it go in the middle of an execution of qos 0."""
-    await cluster.create(**asynchronous(timeoutSeconds=600))
-    await cluster.trigger()
-    await cluster.settle()
-    await leave_alone(cluster)
-    await cluster.advance(3_000)
-    assert cluster.host.running == 1

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler_service.domain.events import Created, Destroyed, Event, Paused, Updated
+from scheduler_service.domain.events import Created, Destroyed, Event, Paused
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Refusal, Reply, Taken, Unchanged
@@ -36,21 +36,12 @@ async def create(house: House, *job_ids: str, **members: Any) -> list[Reply | St
     return list(await house.host.create_all(definitions(*job_ids, **members), ""))
 
 
-async def test_each_is_created_and_durable() -> None:
-    """All are in the store when the answer comes."""
-    house = await House().start()
-    assert await create(house, "a", "b", "c") == [Taken(), Taken(), Taken()]
-    assert sorted(house.disk.jobs) == ["a", "b", "c"]
-    assert len({job.entry.uid for job in house.disk.jobs.values()}) == 3
-    assert house.store.loads == 0
-
-
 async def test_large_jobs_are_written_in_several_groups() -> None:
     """Firings that are due meanwhile are written between two; usual jobs are one group, however many."""
     house = await House().start()
     half = "x" * (GROUP_BYTES * 2 // 5)
     assert await create(house, "a", "b", "c", "d", "e", jobDescription=half) == [Taken()] * 5
-    assert house.store.groups == [2, 2, 1]
+    assert (house.store.groups, house.store.loads) == ([2, 2, 1], 0)
     assert sorted(house.disk.jobs) == ["a", "b", "c", "d", "e"]
     assert await create(house, *map(str, range(1_000))) == [Taken()] * 1_000
     assert house.store.groups == [2, 2, 1, 1_000]
@@ -106,25 +97,6 @@ async def test_a_crash_between_two_groups_keeps_the_first() -> None:
     again = await create(house, "a", "b", "c", jobDescription=large)
     assert again == [Unchanged(), Taken(), Taken()]
     assert house.disk.jobs["a"].entry.uid == uid
-
-
-async def test_who_declares_a_job_is_its_owner() -> None:
-    """Also after a start, an update and where the creation meets a job that is gone (SPEC sections 9, 11)."""
-    house = await House().start()
-    declared = describe(jobId="a", request=[{"url": "service:/run"}])
-    born = Created(uid="", key=b"", owner="billing")
-    assert await house.host("a", Command(born, definition=declared)) == Taken()
-    assert await owner_of(house, "a") == "billing"
-    await house.crash()
-    await house.start()
-    assert await owner_of(house, "a") == "billing"
-    await house.host("a", Command(Updated(0), definition=describe(jobId="a", maxRetries=9)))
-    assert await owner_of(house, "a") == "billing"
-    await house.deliver(Destroyed(), "a")
-    assert await house.host("a", Command(born, definition=declared)) == Taken()
-    assert await owner_of(house, "a") == "billing"
-    assert await create(house, "b") == [Taken()]
-    assert await owner_of(house, "b") == ""
 
 
 async def test_an_array_of_a_service_has_its_owner() -> None:
@@ -193,16 +165,6 @@ async def test_in_doubt_the_store_is_asked() -> None:
     replies = await create(house, "a", "b")
     assert all(isinstance(reply, StoreUncertain) for reply in replies)
     assert await create(house, "a", "b") == [Unchanged(), Taken()]
-
-
-async def test_without_a_store_nothing_is_created() -> None:
-    """Each gets the error; later they can be created."""
-    house = await House().start()
-    house.store.is_down = True
-    replies = await create(house, "a", "b")
-    assert all(isinstance(reply, StoreUnavailable) for reply in replies)
-    house.store.is_down = False
-    assert await create(house, "a", "b") == [Taken(), Taken()]
 
 
 async def test_an_event_waits_for_the_creation() -> None:

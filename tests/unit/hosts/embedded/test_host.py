@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.domain.events import CancelRequested, Created, Destroyed, Triggered
+from scheduler_service.domain.events import Created, Destroyed, Triggered
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.records import FiringRecord
@@ -23,37 +23,6 @@ pytestmark = pytest.mark.anyio
 
 URL = "http://target.test/run"
 SECONDLY = {"dueTime": "1s", "period": "1s"}
-
-
-async def test_a_request_is_sent_only_after_its_commit() -> None:
-    """Between commit and written nothing leaves the house."""
-    house = await House().start()
-    await house.create()
-    house.store.hold()
-    turn = asyncio.create_task(house.trigger())
-    await house.settle()
-    assert house.sender.requests == []
-    house.store.release()
-    await turn
-    await house.settle()
-    order = [entry[0] for entry in house.order("commit", "written", "send")]
-    assert order[-5:] == ["commit", "written", "send", "commit", "written"]
-
-
-async def test_an_answer_is_delivered_again_while_the_store_is_away() -> None:
-    """With growing pauses, until the store is there again."""
-    house = await House().start()
-    await house.create()
-    house.sender.hold(URL)
-    await house.trigger()
-    house.store.is_down = True
-    house.sender.release(URL)
-    await house.advance(3_000)
-    assert house.executions() == {1: State.PROCESSING}
-    house.store.is_down = False
-    await house.advance(6_000)
-    assert house.executions() == {1: State.SUCCEEDED}
-    assert house.sender.urls() == [URL]
 
 
 async def test_a_firing_that_could_not_be_written_is_looked_at_in_a_second() -> None:
@@ -82,18 +51,6 @@ async def test_failures_of_many_jobs_are_counted_in_one_line() -> None:
     await house.host.stop(0)
     assert [line["times"] for line in lines()] == [1, 59]
     assert all(line["jobId"] for line in lines())
-
-
-@pytest.mark.parametrize("fate", [Fate.SILENT, Fate.VANISHED])
-async def test_an_unknown_outcome_is_found_out_by_itself(fate: Fate) -> None:
-    """Nobody needs to ask: in a second the job is looked at."""
-    house = await House().start()
-    await house.create()
-    house.store.fates.append(fate)
-    with pytest.raises(StoreUncertain):
-        await house.trigger()
-    await house.advance(2_000)
-    assert house.executions() == ({1: State.SUCCEEDED} if fate is Fate.SILENT else {})
 
 
 async def number_of_latest(house: House, job_id: str = "job") -> int:
@@ -209,21 +166,6 @@ async def test_only_an_end_that_nothing_follows_is_patient(qos: int) -> None:
     assert last.may_wait
 
 
-async def test_a_cancelled_execution_abandons_its_call() -> None:
-    """Nobody awaits the answer any more; a late one changes nothing."""
-    house = await House().start()
-    await house.create(cancelUrl={"url": "http://a.test/cancel"})
-    house.sender.hold(URL)
-    await house.trigger()
-    await house.deliver(CancelRequested(1))
-    await house.settle()
-    house.sender.release(URL)
-    await house.settle()
-    assert house.executions() == {1: State.CANCELLED}
-    assert house.sender.urls() == [URL, "http://a.test/cancel"]
-    assert house.host.running == 0
-
-
 async def test_a_destroyed_job_leaves_memory_and_rings_no_more() -> None:
     """Timers, state and live executions end (SPEC section 10)."""
     house = await House().start()
@@ -235,23 +177,6 @@ async def test_a_destroyed_job_leaves_memory_and_rings_no_more() -> None:
     assert len(house.sender.requests) == 1
     assert house.disk.jobs["job"].due == Due()
     assert await house.host.read("job") is None
-
-
-async def test_an_attempt_runs_out_of_time_in_a_later_step() -> None:
-    """An answer in between leaves the limit where it was."""
-    house = await House().start()
-    await house.create(timeoutSeconds=5, request=[{"url": f"{URL}/first"}, {"url": URL}])
-    house.sender.hold(f"{URL}/first")
-    house.sender.hold(URL)
-    await house.trigger()
-    await house.advance(3_000)
-    house.sender.release(f"{URL}/first")
-    await house.settle()
-    assert len(house.sender.requests) == 2
-    await house.advance(1_900)
-    assert house.executions() == {1: State.PROCESSING}
-    await house.advance(200)
-    assert house.executions() == {1: State.TERMINATED}
 
 
 async def test_draining_lets_what_runs_end_and_starts_nothing() -> None:

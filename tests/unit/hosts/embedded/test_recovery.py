@@ -1,18 +1,12 @@
 """After a start: what an earlier process left undone (SPEC section 8)."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
-from scheduler_service.domain.events import Created, Triggered
 from scheduler_service.domain.execution import ExecutionState as State
-from scheduler_service.domain.records import ExecutionRecord
-from scheduler_service.domain.wire import Answer, Holder, OutboundRequest, Outcome
 from scheduler_service.engine.snapshot import decode
-from scheduler_service.hosts.embedded.host import EmbeddedHost, EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.embedded.recovery import (
     GROUP,
     GROUP_BYTES,
@@ -22,51 +16,15 @@ from scheduler_service.hosts.embedded.recovery import (
 )
 from scheduler_service.hosts.host_parts import HostLimits
 from scheduler_service.hosts.job_cache import LoadedJob
-from scheduler_service.persistence.sqlite.store import SqliteStateStore
-from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import DeliveryUnreadable, StateUnreadable, StoreError, StoreUnavailable
-from scheduler_service.ports.sending import MayGo, always
 from scheduler_service.ports.state import OpenJob, StoredJob
-from scheduler_service.security.masking import Masking
-from scheduler_service.services.instances import Instances
-from scheduler_service.services.router import MemoryRouter, Terms
-from tests.manual_clock import ManualClock
-from tests.unit.hosts.house import CORE, SKEW, START, House, MemoryHistory, asynchronous, describe, until
+from tests.unit.hosts.house import House, asynchronous, until
 from tests.unit.hosts.memory_store import Disk, MemoryStore
 
 pytestmark = pytest.mark.anyio
 
 
 URL = "http://target.test/run"
-
-
-async def test_at_qos_1_a_crash_sends_the_step_in_flight_again_as_it_was() -> None:
-    """Byte by byte, with the same Idempotency-Key; what was recorded is not sent again (SPEC section 8)."""
-    house = await House().start()
-    await house.create(qos=1, request=[{"url": "http://a.test/1"}, {"url": "http://a.test/2"}])
-    house.sender.hold("http://a.test/2")
-    await house.trigger()
-    await house.settle()
-    before = house.sender.requests[-1]
-    await house.crash()
-    await house.start()
-    assert house.sender.requests == [before]
-    assert house.executions() == {1: State.SUCCEEDED}
-
-
-async def test_at_qos_0_a_crash_closes_the_execution_whether_or_not_it_is_touched() -> None:
-    """Processing, failed, terminated, error `lost`; the timer goes on (SPEC section 8)."""
-    house = await House().start()
-    await house.create(timer={"dueTime": "10s", "period": "10s"})
-    house.sender.hold(URL)
-    await house.trigger()
-    await house.settle()
-    await house.crash()
-    await house.start()
-    assert house.executions() == {1: State.TERMINATED}
-    assert house.sender.requests == []
-    await house.advance(10_000)
-    assert house.executions() == {1: State.TERMINATED, 2: State.SUCCEEDED}
 
 
 async def test_an_accepted_trigger_survives_a_crash_in_the_queue() -> None:
@@ -434,23 +392,6 @@ async def test_a_job_that_cannot_be_loaded_does_not_end_the_start() -> None:
     assert woken.ids[2:] == ["job00000", "job00003"]
 
 
-async def test_batches_without_confirmation_reach_the_history_after_a_crash() -> None:
-    """What became of every execution reaches the history even if the process dies before the writing."""
-    house = await House().start()
-    await house.create()
-    await house.trigger()
-    await house.settle()
-    await house.crash()
-    await house.start()
-    assert {one.state for one in house.history.records() if isinstance(one, ExecutionRecord)} == {
-        State.PROCESSING,
-        State.SUCCEEDED,
-    }
-    assert all(durable for _, durable in house.history.batches)
-    await house.history.flush()
-    assert house.disk.unwritten == {}
-
-
 HOUR = 3_600_000
 
 
@@ -486,75 +427,3 @@ async def test_a_clock_that_was_set_back_before_the_start_lengthens_no_wait() ->
     assert house.sender.requests == []
     await house.advance(20_000)
     assert {one.url for one in house.sender.requests} == {URL, "http://caller.test/"}
-
-
-JOBS = 50
-
-
-class CountedStore(SqliteStateStore):
-    """Counts how often each job is loaded."""
-
-    loaded: Counter[str]
-
-    async def load(self, job_id: str) -> StoredJob | None:
-        """The job, or None."""
-        self.loaded[job_id] += 1
-        return await super().load(job_id)
-
-
-class HoldingSender:
-    """A target that does not answer until it is told to."""
-
-    def __init__(self) -> None:
-        self.sent = 0
-        self.gate = asyncio.Event()
-
-    async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
-        """200, later."""
-        self.sent += 1
-        await self.gate.wait()
-        return Answer(200, (), b"{}", False, 1, request.url)
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-
-async def open_host(folder: Path) -> tuple[EmbeddedHost, CountedStore, HoldingSender]:
-    """A process over the files."""
-    store = await CountedStore.open(folder=folder, durability="process")
-    store.loaded = Counter()
-    clock, sender = ManualClock(wall=START, skew=SKEW), HoldingSender()
-    parts = EmbeddedParts(
-        core=CORE,
-        store=store,
-        history=MemoryHistory(store, []),
-        sender=sender,
-        router=MemoryRouter(instances=Instances(), terms=lambda _, __: Terms(), clock=clock),
-        clock=clock,
-        redact=Masking().redact_all,
-        log=lambda event, /, **keys: None,
-        holder=Holder("node", str(store.boot)),
-        boot=store.boot,
-    )
-    return build_embedded_host(parts), store, sender
-
-
-async def test_each_job_in_flight_is_read_once(tmp_path: Path) -> None:
-    """To see whether it has calls, and to send them again: from the files, in one read."""
-    host, store, sender = await open_host(tmp_path)
-    await host.start()
-    names = [f"job-{number}" for number in range(JOBS)]
-    for name in names:
-        definition = describe(jobId=name, qos=1)
-        await host(name, Command(Created("", b""), definition=definition))
-        await host(name, Command(Triggered()))
-    await until(lambda: sender.sent == JOBS)
-    host.abort()
-    await store.close()
-    host, store, sender = await open_host(tmp_path)
-    await host.start()
-    await until(lambda: sender.sent == JOBS)
-    assert store.loaded == dict.fromkeys(names, 1)
-    sender.gate.set()
-    await until(lambda: host.running == 0)
-    await host.stop(0)
