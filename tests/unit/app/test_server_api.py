@@ -2,8 +2,6 @@
 
 import asyncio
 import socket
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -15,12 +13,6 @@ from scheduler_service.settings import Settings
 
 PATIENCE = 30
 ROUNDS = 5
-OF_THE_API = (
-    "fastapi",
-    "scheduler_service.http_server.server",
-    "scheduler_service.api.application",
-    "scheduler_service.console",
-)
 
 
 def _ignore(event: str, /, **keys: object) -> None:
@@ -103,10 +95,3 @@ async def test_an_end_before_it_was_loaded_closes_the_listener() -> None:
         await server.end(seconds=1)
     assert not service.asked
     assert listener.fileno() == -1
-
-
-def test_what_sends_calls_again_imports_nothing_of_the_api() -> None:
-    """A third of the start, which the calls in flight would wait for."""
-    script = f"import sys, scheduler_service.app.server; print([m for m in {OF_THE_API} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -166,31 +166,22 @@ async def at_work(folder: Path, *, qos: int, steps: int = 1) -> AsyncIterator[Wo
         database.close()
 
 
-@pytest.mark.parametrize("qos", [0, 1])
-async def test_an_execution_is_two_turns_and_two_commits(tmp_path: Path, qos: int) -> None:
-    """The head before the call, the end after its answer; nothing else is waited for."""
-    async with at_work(tmp_path, qos=qos) as works:
-        await works.fire(COUNT)
-        assert works.turns == 2 * COUNT
-        assert len(works.commits) == 2 * COUNT
-        assert works.sender.sent == 2 * COUNT
-
-
 @pytest.mark.parametrize(("qos", "most"), [(0, 1_900), (1, 2_300)])
-async def test_an_execution_writes_few_bytes(tmp_path: Path, qos: int, most: int) -> None:
-    """Both documents and both batches of records together."""
+async def test_an_execution_is_two_turns_and_two_commits_of_few_bytes(
+    tmp_path: Path, qos: int, most: int
+) -> None:
+    """The head before the call, the end after its answer; nothing else is waited for.
+
+    The bytes are those of both documents and of both batches of records together. A transaction over many
+    turns has a handful of statements, so few enough for a busy interpreter.
+    """
     async with at_work(tmp_path, qos=qos) as works:
         await works.fire(COUNT)
+        assert (works.turns, len(works.commits), works.sender.sent) == (2 * COUNT,) * 3
         written = sum(len(commit.document or b"") for commit in works.commits)
         batches = [commit.batch for commit in works.commits if commit.batch is not None]
         written += sum(len(batch_row(batch)[-1]) for batch in batches)
         assert most / 2 < written / COUNT < most
-
-
-async def test_statements_are_counted_by_the_group_and_not_by_the_execution(tmp_path: Path) -> None:
-    """A transaction over many turns has a handful of statements, so few enough for a busy interpreter."""
-    async with at_work(tmp_path, qos=0) as works:
-        await works.fire(COUNT)
         groups = sum(statement.startswith("BEGIN") for statement in works.statements)
         # A group of n rows goes in statements of 256, 128, 64 … rows: at most 8 of each of two kinds.
         assert 0 < len(works.statements) <= groups * 20
