@@ -1,16 +1,10 @@
 """JSONPath under limits: nothing from outside hangs (SPEC section 4, RFC 9535)."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.language.jsonpath import Stopped, compile_path, evaluate
 from tests.rows import each_row
-
-ALPHABET = st.sampled_from(
-    [*"$@.[]()?*,:'\"!=<>&|-01e ab\\", "match(", "count(", "$.a", "@.b", "..", "&&", "1e400"]
-)
 
 
 def find(path: str, root: object) -> object:
@@ -56,16 +50,6 @@ def test_a_result_that_multiplies_a_large_value_is_given_up() -> None:
     """A path may name one large value many times."""
     path = "$[" + ",".join(["'a'"] * 100) + "]"
     assert isinstance(find(path, {"a": "x" * 1_000_000}), Stopped)
-
-
-@given(st.lists(ALPHABET, max_size=30).map("".join))
-def test_any_text_is_a_path_or_an_expression_error(text: str) -> None:
-    """Parsers raise only their error, and a compiled path can be evaluated."""
-    try:
-        path = compile_path("$" + text)
-    except ExpressionError:
-        return
-    evaluate(path, {"a": [1, {"b": "x"}], "b": None})
 
 
 @each_row(
