@@ -101,8 +101,7 @@ class Fleet:
         self.workers = processes.workers
         jobs = processes.jobs(OwnShard(host=own.host, history=own.history))
         self.world = World(
-            deliver=jobs.deliver,
-            create_all=jobs.create_all,
+            jobs=jobs,
             compile_definition=own.compiler.posted,
             compile_stored=own.compiler.stored,
             compile_cache=own.compiler.compile_cache,
