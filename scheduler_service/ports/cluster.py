@@ -100,22 +100,8 @@ class ClaimedJob(msgspec.Struct, frozen=True):
     at: int = 0
 
 
-class PendingBatches(Protocol):
-    """Records of deliveries that the history may not have yet."""
-
-    async def forget(self, keys: Sequence[tuple[str, int]]) -> None:
-        """The history has these, by (uid, sequence)."""
-
-    async def adopt(self, alive: Iterable[Holder], holder: Holder, limit: int) -> list[Batch]:
-        """Assigns to `holder` those of nodes that are not among `alive`; at most `limit`."""
-
-
 class ClusterStore(RequestStore, JobStore, Protocol):
     """The shared tables but for the nodes'."""
-
-    @property
-    def pending_history(self) -> PendingBatches:
-        """Records of deliveries that the history may not have yet."""
 
     async def claim(self, claim: TurnClaim) -> None:
         """Makes a turn durable: the job's row and all that the turn writes, in one transaction.
@@ -162,6 +148,12 @@ class ClusterStore(RequestStore, JobStore, Protocol):
 
         `note_damaged` is told of those that cannot be read.
         """
+
+    async def adopt_records(self, alive: Iterable[Holder], holder: Holder, limit: int) -> list[Batch]:
+        """The same for records of deliveries, which the history may not have yet."""
+
+    async def written(self, keys: Sequence[tuple[str, int]]) -> None:
+        """The history has these records of deliveries, by (uid, sequence)."""
 
     async def overdue(self, now: Now, limit: int) -> list[str]:
         """Jobs whose alarm should have rung by `now`, the longest overdue first."""

@@ -189,7 +189,7 @@ class ClusterJobs:
         tries = [key for key in keys if key[1] < 0]
         if tries:
             try:
-                await self._store.pending_history.forget(tries)
+                await self._store.written(tries)
             except StoreError as error:
                 self._log("confirmation_not_written", error=str(error))
         for key in keys:

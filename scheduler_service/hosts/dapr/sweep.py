@@ -126,7 +126,7 @@ class Sweep:
         job_ids |= dict.fromkeys(await self._abandoned(frozenset(alive) - self._heartbeat.stopping, now))
         await self._ring_all(list(job_ids))
         # Each at once: what is this node's by now, and not in its hands, nobody adopts while it lives.
-        self._take_over(await self._store.pending_history.adopt(alive, self._holder, BATCH_SIZE), ())
+        self._take_over(await self._store.adopt_records(alive, self._holder, BATCH_SIZE), ())
         self._take_over((), await self._store.adopt(alive, self._holder, BATCH_SIZE, self._note_damaged))
         await self._tend()
         if now.steady >= self._prune_at:

@@ -1,4 +1,4 @@
-"""What a claim leaves in the shared database: the statements and their rows."""
+"""What turns and settlements leave in the shared database: the statements and their rows."""
 
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
@@ -8,11 +8,13 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.packing import pack
+from scheduler_service.persistence.common.row_state import pack_batches
 from scheduler_service.persistence.sql.expressions import GuardedUpsert, Row, Upsert, overwrite
 from scheduler_service.persistence.sql.job_tables import definitions, entry_values, jobs
 from scheduler_service.persistence.sql.kept_answers import answer_of
-from scheduler_service.persistence.sql_cluster.schema import outbox, queue_turns
+from scheduler_service.persistence.sql_cluster.schema import outbox, queue_turns, untold
 from scheduler_service.ports.cluster import TurnClaim
+from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit
 
 _JOBS = tuple(column.name for column in jobs.c)
@@ -34,6 +36,12 @@ DELIVERIES = Upsert(
     table=outbox,
     columns=("delivery_id", "content", "done_at", "node", "boot"),
     key=("delivery_id",),
+)
+RECORDS = Upsert(
+    table=untold,
+    columns=("uid", "sequence", "content", "node", "boot"),
+    key=("uid", "sequence"),
+    changes=overwrite("content", "node", "boot"),
 )
 QUEUE_TURNS = Upsert(
     table=queue_turns,
@@ -89,3 +97,8 @@ def answers_of(commits: Iterable[Commit]) -> list[Row]:
 def delivery_of(delivery: Delivery, holder: Holder) -> Row:
     """The row of `outbox` of a delivery that `holder` sends."""
     return delivery.delivery_id, pack(delivery), None, holder.node, holder.boot
+
+
+def records_of(batches: Iterable[Batch], holder: Holder) -> list[Row]:
+    """The rows of `untold` of records that `holder` brings to the history."""
+    return [(one.uid, one.sequence, pack(one), holder.node, holder.boot) for one in pack_batches(batches)]

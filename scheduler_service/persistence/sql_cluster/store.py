@@ -4,13 +4,15 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import HOUR, Due, Now
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.common.packing import pack, read_deliveries
+from scheduler_service.persistence.common.packing import PackedBatch, pack, read_deliveries
+from scheduler_service.persistence.common.row_state import unpack_batches
 from scheduler_service.persistence.queues.writes import write_parts
 from scheduler_service.persistence.sql.expressions import IsIn, Row, Upsert
 from scheduler_service.persistence.sql.job_catalogue import BY_IDS, JobCatalogue, write_ids
@@ -27,21 +29,23 @@ from scheduler_service.persistence.sql_cluster.claim_rows import (
     DEFINITIONS,
     DELIVERIES,
     QUEUE_TURNS,
+    RECORDS,
     answers_of,
     definition_of,
     delivery_of,
     is_single_statement,
+    records_of,
     row_of,
 )
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
-from scheduler_service.persistence.sql_cluster.pending_history import PendingHistory
-from scheduler_service.persistence.sql_cluster.schema import copies, outbox, queue_turns
+from scheduler_service.persistence.sql_cluster.schema import copies, outbox, queue_turns, untold
 from scheduler_service.persistence.sql_cluster.sweep_statements import (
     ABANDONED,
     ABANDONED_DELIVERIES,
-    ADOPT_DELIVERIES,
+    ABANDONED_RECORDS,
     DEAD_HOLDERS,
     DEAD_SENDERS,
+    DEAD_TELLERS,
     OVERDUE,
     UNBEGUN,
     read_dead,
@@ -49,6 +53,7 @@ from scheduler_service.persistence.sql_cluster.sweep_statements import (
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.cluster import ClaimedJob, QueueTurn, TurnClaim, Unbegun
 from scheduler_service.ports.errors import DeliveryUnreadable, StoreConflict, StoreError
+from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import NoteDamaged, Remembered, Settlement
 
 ANSWER_KEPT_MS = 24 * HOUR
@@ -63,6 +68,7 @@ _TEXTS = sa.select(definitions.c.uid, definitions.c.revision, definitions.c.text
 
 _lives = sa.select(jobs.c.uid).where(jobs.c.uid == queue_turns.c.uid, jobs.c.state != "destroyed")
 _IS_GONE = ~_lives.exists()
+_decode_batch = msgspec.msgpack.Decoder(PackedBatch).decode
 
 
 class SharedStore:
@@ -70,7 +76,6 @@ class SharedStore:
 
     def __init__(self, *, database: SharedDatabase) -> None:
         self._database = database
-        self.pending_history = PendingHistory(database=database)
         self.catalogue = SharedCatalogue(database=database)
 
     async def claim(self, claim: TurnClaim) -> None:
@@ -123,10 +128,10 @@ class SharedStore:
         return [one for one in deliveries if one.delivery_id in set(known)]
 
     async def settle(self, settlements: Sequence[Settlement], now: int, holder: Holder) -> None:
-        batches = [one.batch for one in settlements if one.batch is not None]
+        records = records_of((one.batch for one in settlements if one.batch is not None), holder)
 
         def work(connection: sa.Connection) -> None:
-            self.pending_history.put(connection, batches, holder)
+            self._insert(connection, (RECORDS, records))
             for one in settlements:
                 is_done = one.done or one.delivery.state not in ("pending", "outbox")
                 connection.execute(
@@ -158,27 +163,21 @@ class SharedStore:
     async def adopt(
         self, alive: Iterable[Holder], holder: Holder, limit: int, note_damaged: NoteDamaged
     ) -> list[Delivery]:
-        dead = await self._database.read(lambda connection: read_dead(connection, DEAD_SENDERS, alive))
-        if not dead:
-            return []
-
-        def work(connection: sa.Connection) -> list[sa.Row[Any]]:
-            found: list[sa.Row[Any]] = []
-            for one in dead:
-                found += connection.execute(ABANDONED_DELIVERIES, {**one, "most": limit - len(found)})
-            if found:
-                values = {"new_node": holder.node, "new_boot": holder.boot}
-                ids = [row.delivery_id for row in found]
-                connection.execute(ADOPT_DELIVERIES, {"ids": ids, **values})
-            return found
-
         found: list[Delivery] = []
-        for row in await self._database.write(work):
+        for row in await self._adopt(DEAD_SENDERS, ABANDONED_DELIVERIES, outbox, alive, holder, limit):
             try:
                 found += read_deliveries([(row.delivery_id.encode(), row.content)])
             except DeliveryUnreadable as error:
                 note_damaged(error)
         return found
+
+    async def adopt_records(self, alive: Iterable[Holder], holder: Holder, limit: int) -> list[Batch]:
+        rows = await self._adopt(DEAD_TELLERS, ABANDONED_RECORDS, untold, alive, holder, limit)
+        return unpack_batches(_decode_batch(row.content) for row in rows)
+
+    async def written(self, keys: Sequence[tuple[str, int]]) -> None:
+        is_its = sa.tuple_(untold.c.uid, untold.c.sequence).in_(keys)
+        await self._database.write(lambda one: one.execute(sa.delete(untold).where(is_its)))
 
     async def overdue(self, now: Now, limit: int) -> list[str]:
         values = {"wall": now.wall, "steady": now.steady, "most": limit}
@@ -222,6 +221,34 @@ class SharedStore:
             connection.execute(sa.delete(queue_turns).where(queue_turns.c.at < now.steady - HOUR, _IS_GONE))
 
         await self._database.write(work)
+
+    async def _adopt(
+        self,
+        dead: sa.Select[Any],
+        left: sa.Select[Any],
+        table: sa.Table,
+        alive: Iterable[Holder],
+        holder: Holder,
+        limit: int,
+    ) -> Sequence[sa.Row[Any]]:
+        """What nodes that are not `alive` left in `table`; from now on it is the `holder`'s."""
+        holders = await self._database.read(lambda connection: read_dead(connection, dead, alive))
+        if not holders:
+            return []
+        key = tuple(table.primary_key)
+        is_its = (column == sa.bindparam(f"its_{column.name}") for column in key)
+        adopt = sa.update(table).where(*is_its).values(node=holder.node, boot=holder.boot)
+
+        def work(connection: sa.Connection) -> list[sa.Row[Any]]:
+            found: list[sa.Row[Any]] = []
+            for one in holders:
+                found += connection.execute(left, {**one, "most": limit - len(found)})
+            if found:
+                keys = [{f"its_{one.name}": row._mapping[one.name] for one in key} for row in found]
+                connection.execute(adopt, keys)
+            return found
+
+        return await self._database.write(work)
 
     def _claim_all(
         self, connection: sa.Connection, claims: Sequence[TurnClaim]

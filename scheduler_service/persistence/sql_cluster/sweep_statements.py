@@ -122,17 +122,10 @@ ABANDONED_DELIVERIES = (
 )
 """`its_node`, `its_boot`, `most`: deliveries that the node left, but those that another one takes."""
 
-ADOPT_DELIVERIES = (
-    sa.update(outbox)
-    .where(outbox.c.delivery_id.in_(sa.bindparam("ids", expanding=True)))
-    .values(node=sa.bindparam("new_node"), boot=sa.bindparam("new_boot"))
-)
-"""`ids`, `new_node`, `new_boot`: these are the new one's."""
-
 DEAD_TELLERS = _dead(_holders(untold))
 """`alive`: nodes that left records untold."""
 
-ABANDONED_HISTORY = (
+ABANDONED_RECORDS = (
     sa.select(untold.c.uid, untold.c.sequence, untold.c.content).where(_is_of_holder(untold)).limit(_MOST)
 )
 """`its_node`, `its_boot`, `most`: records that the node left untold."""

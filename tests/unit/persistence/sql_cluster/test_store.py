@@ -5,8 +5,11 @@ import asyncio
 import pytest
 import sqlalchemy as sa
 
+from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.moments import Due, Now
+from scheduler_service.domain.records import DeliveryRecord
 from scheduler_service.persistence.sql_cluster.schema import outbox
+from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import NOTHING, Remembered, Settlement
 from tests.unit.persistence import damaged_deliveries
 from tests.unit.persistence.damaged_deliveries import raise_damaged
@@ -78,6 +81,20 @@ async def test_deliveries_of_dead_nodes_find_a_new_sender(store: ClusterStore) -
     taken = await store.shared.adopt([TWO], TWO, 10, raise_damaged)
     assert [one.delivery_id for one in taken] == ["d1"]
     assert await store.shared.adopt([TWO], TWO, 10, raise_damaged) == []
+
+
+async def test_what_a_dead_node_did_not_tell_the_history_is_told(store: ClusterStore) -> None:
+    """It is written with the settlement, once, and goes when the history has it (SPEC section 7)."""
+    record = DeliveryRecord("d1", 1, 1, "succeed", "http://t", DeliveryState.DELIVERED)
+    batch = Batch("uid", "job", "default", -257, 5, (record,))
+    for _ in range(2):
+        await store.shared.settle([Settlement(delivery(1), done=True, batch=batch)], 5, ONE)
+    await store.shared.settle([Settlement(delivery(2), done=False)], 5, ONE)
+    assert await store.shared.adopt_records([ONE, TWO], TWO, 10) == []
+    assert await store.shared.adopt_records([TWO], TWO, 10) == [batch]
+    assert await store.shared.adopt_records([TWO], TWO, 10) == []
+    await store.shared.written([("uid", -257), ("uid", -513)])
+    assert await store.shared.adopt_records([ONE], ONE, 10) == []
 
 
 async def test_overdue_and_abandoned_jobs_are_found(store: ClusterStore) -> None:

@@ -84,11 +84,13 @@ async def test_deliveries_and_records_of_several_dead_nodes_are_taken_over(store
         *await store.shared.adopt(ALIVE, TWO, 2, raise_damaged),
     ]
     assert sorted(one.delivery_id for one in taken) == ["d1", "d2", "d4"]
-    pending = store.shared.pending_history
-    told_anew = [*await pending.adopt(ALIVE, TWO, 3), *await pending.adopt(ALIVE, TWO, 3)]
+    told_anew = [
+        *await store.shared.adopt_records(ALIVE, TWO, 3),
+        *await store.shared.adopt_records(ALIVE, TWO, 3),
+    ]
     assert sorted(one.sequence for one in told_anew) == [1, 2, 3, 4]
     assert await store.shared.adopt(ALIVE, TWO, 2, raise_damaged) == []
-    assert await pending.adopt(ALIVE, TWO, 2) == []
+    assert await store.shared.adopt_records(ALIVE, TWO, 2) == []
 
 
 @pytest.fixture(params=["sqlite", "bare_postgres_url", "bare_mariadb_url"])
@@ -131,7 +133,7 @@ def asks_of(store: SharedStore) -> list[Callable[[], Awaitable[object]]]:
     return [
         lambda: store.abandoned(ALIVE, 100_000, 20),
         lambda: store.adopt(ALIVE, ONE, 20, raise_damaged),
-        lambda: store.pending_history.adopt(ALIVE, ONE, 20),
+        lambda: store.adopt_records(ALIVE, ONE, 20),
     ]
 
 
