@@ -51,9 +51,9 @@ async def test_no_setting_lets_a_job_call_the_sidecar() -> None:
     await sender.close()
 
 
-@each_row("module", ["container", "worker_main", "node"])
+@each_row("module", ["running_service", "worker_main"])
 def test_each_host_is_made_of_the_same_parts(module: str) -> None:
-    """A service, a worker process and a node: what decorates a port decorates it in all three.
+    """A service or node, and a worker process: what decorates a port decorates it in both.
 
     Sender and host have one room for large responses.
     """
