@@ -1,9 +1,10 @@
-"""The REST API as an ASGI application, with one endpoint per path."""
+"""The REST API as an ASGI application: every operation, with one endpoint per path (SPEC section 10)."""
 
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
+from itertools import chain
 from typing import Any
 
 from fastapi import FastAPI
@@ -13,6 +14,24 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from scheduler_service.api import (
+    bulk,
+    bulk_jobs,
+    counts,
+    deliveries,
+    events,
+    executions,
+    firings,
+    health,
+    jobs,
+    legacy_main,
+    previews,
+    queues,
+    services,
+    sessions,
+    statistics,
+    trials,
+)
 from scheduler_service.api.authentication import Authenticate, check_role
 from scheduler_service.api.bodies import ClientGone
 from scheduler_service.api.dependencies import ApiDependencies
@@ -31,7 +50,6 @@ from scheduler_service.api.responses import (
     refuse,
     store_problem,
 )
-from scheduler_service.api.routes import OPERATIONS
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.persistence.common.pagination import CursorError
 from scheduler_service.ports.errors import StoreError
@@ -47,6 +65,31 @@ MILLISECONDS = 1_000
 NO_ROUTE = "none"
 """The template of a path that has no route."""
 OTHER_METHOD = "other"
+_MODULES = (
+    jobs,
+    bulk_jobs,
+    queues,
+    services,
+    firings,
+    previews,
+    trials,
+    executions,
+    counts,
+    bulk,
+    deliveries,
+    statistics,
+    health,
+    legacy_main,
+    sessions,
+    events,
+)
+# Paths are matched in this order, those of busy operations first.
+OPERATIONS = tuple(
+    sorted(
+        chain.from_iterable(module.ROUTES.operations for module in _MODULES),
+        key=lambda operation: not operation.is_busy,
+    )
+)
 
 
 class BusyPaths:

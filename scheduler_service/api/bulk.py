@@ -11,9 +11,9 @@ from client_sdk.models import BulkExecutions, BulkJobs, WireModel, answers
 from scheduler_service.api import examples
 from scheduler_service.api.authentication import check_role
 from scheduler_service.api.bodies import read_json_by_size, read_model
-from scheduler_service.api.bulk_work import ExecutionWork, JobWork
-from scheduler_service.api.idempotency import key_reused
+from scheduler_service.api.bulk_work import ExecutionWork, JobWork, select_executions, select_jobs
 from scheduler_service.api.request import ApiRequest, Body, Routes
+from scheduler_service.api.request_keys import key_reused
 from scheduler_service.api.request_room import AnswerLine
 from scheduler_service.api.responses import (
     ApiProblem,
@@ -24,7 +24,6 @@ from scheduler_service.api.responses import (
     succeed,
     write_flaw,
 )
-from scheduler_service.api.selection import select_executions, select_jobs
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.hosts.operations.operation import (

@@ -1,13 +1,13 @@
-"""The cookie of a session, and what a request that carries one must show besides (SPEC section 14)."""
+"""The cookie of a session, what a request with one must show besides, and the public prefix of its path."""
 
+import re
 from collections.abc import Iterator
 from http import HTTPStatus
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.types import Scope
 
 from scheduler_service.api.bodies import header
-from scheduler_service.api.prefix import public_prefix
 from scheduler_service.api.responses import refuse
 from scheduler_service.security.callers import SESSION_MS
 
@@ -16,6 +16,9 @@ MOST = 4
 """So many cookies of this name are looked at: browsers send one for each path that fits."""
 READING = frozenset({"GET", "HEAD"})
 MARK = "X-Punctual-Console"
+HEADER = b"x-forwarded-prefix"
+LONGEST = 200
+_PREFIX = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)+/?")
 
 
 def session_cookies(scope: Scope) -> list[str]:
@@ -109,3 +112,17 @@ def _values(scope: Scope) -> Iterator[str]:
                 name, _, text = part.strip().partition("=")
                 if name == COOKIE:
                     yield text
+
+
+def public_prefix(scope: Scope) -> str:
+    """The prefix before all paths of the service, without a slash at its end; mostly empty.
+
+    `X-Forwarded-Prefix` counts where it is a plain path (`/tools/punctual`), else the `root_path` of the ASGI
+    server. The result may stand in a `Location`, a `Path` of a cookie and, escaped, in HTML: it is never an
+    address of another machine.
+    """
+    said = header(scope, HEADER)
+    if said is not None and len(said) <= LONGEST and _PREFIX.fullmatch(said):
+        return said.rstrip("/")
+    root = str(scope.get("app_root_path", scope.get("root_path", "")))
+    return quote("/" + root.strip("/"), safe="/~") if root.strip("/") else ""

@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 from client_sdk.models import JobDefinition
 from scheduler_service.api.authentication import Authentication
-from scheduler_service.api.feedback_keys import FeedbackKeys
-from scheduler_service.api.idempotency import IdempotencyKeys
+from scheduler_service.api.request_keys import FeedbackKeys, IdempotencyKeys
 from scheduler_service.api.request_room import ROOM_BYTES, AnswerLine, LargeAnswers, waiting_room
 from scheduler_service.domain.errors import Problem
 from scheduler_service.engine.compile import Compiled

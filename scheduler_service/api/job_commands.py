@@ -7,8 +7,8 @@ import msgspec
 from client_sdk.models.services import SERVICE_NAME
 from scheduler_service.api.bodies import header
 from scheduler_service.api.definitions import CheckedDefinition, Creator, check_posted
-from scheduler_service.api.idempotency import key_reused
 from scheduler_service.api.request import FORM_OF_NAME, ApiRequest
+from scheduler_service.api.request_keys import key_reused
 from scheduler_service.api.responses import ENCODER, invalid, no_job, refused
 from scheduler_service.domain.execution import ExecutionState, JobState, write_execution_id
 from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Reply, Started, Taken, Unchanged

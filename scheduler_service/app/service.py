@@ -18,8 +18,15 @@ from scheduler_service.app.node_figures import OwnNode
 from scheduler_service.app.readiness import Readiness
 from scheduler_service.app.running_service import RunningService, ServiceBase
 from scheduler_service.app.service_registry import ServiceRegistry
-from scheduler_service.app.sharding import check_workers, shard_of, worker_configs
-from scheduler_service.app.store_opening import StoreWatch, data_folder, keep_contexts, open_store
+from scheduler_service.app.store_opening import (
+    StoreWatch,
+    check_workers,
+    data_folder,
+    keep_contexts,
+    open_store,
+    shard_of,
+    worker_configs,
+)
 from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.system_jobs import install
 from scheduler_service.app.telemetry import Telemetry

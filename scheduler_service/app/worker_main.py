@@ -27,8 +27,7 @@ from scheduler_service.app.data_folder import history_address, tell_trouble
 from scheduler_service.app.metrics import add_host, add_outbox
 from scheduler_service.app.node_figures import describe_parts, own_status
 from scheduler_service.app.own_process import freeze_memory, log_of, raise_limit
-from scheduler_service.app.sharding import shard_of
-from scheduler_service.app.store_opening import keep_contexts
+from scheduler_service.app.store_opening import keep_contexts, shard_of
 from scheduler_service.app.surroundings import Compiler, Secrets, make_surroundings
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.hosts.clock import SystemClock

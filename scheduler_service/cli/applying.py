@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scheduler_service.cli.connection import ApiConnection
-from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.job_page import describe_timer
 from scheduler_service.cli.job_reads import path_of
 from scheduler_service.cli.output import Column, Format, note, note_warnings, show, show_rows, text_of
-from scheduler_service.cli.wording import Part, describe_flaws, read_flaws
+from scheduler_service.cli.wording import CommandError, Exit, Part, describe_flaws, read_flaws
 
 if TYPE_CHECKING:
     from scheduler_service.cli.documents import Definition, DefinitionFile

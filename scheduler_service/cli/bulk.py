@@ -9,7 +9,6 @@ import typer
 
 from client_sdk.errors import LimitReached
 from scheduler_service.cli.connection import ApiConnection
-from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import (
     Commands,
     Error,
@@ -36,6 +35,7 @@ from scheduler_service.cli.output import (
     show_rows,
     text_of,
 )
+from scheduler_service.cli.wording import CommandError, Exit
 
 if TYPE_CHECKING:
     from client_sdk.client.retrying import Patience

@@ -7,8 +7,15 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from scheduler_service.cli.errors import AbsentError, CommandError, Exit
-from scheduler_service.cli.wording import OPTIONS, Part, are_options, describe
+from scheduler_service.cli.wording import (
+    OPTIONS,
+    AbsentError,
+    CommandError,
+    Exit,
+    Part,
+    are_options,
+    describe,
+)
 
 if TYPE_CHECKING:
     from types import TracebackType

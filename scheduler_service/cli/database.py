@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Commands, Config
 from scheduler_service.cli.output import note
 from scheduler_service.cli.serving import read_settings
+from scheduler_service.cli.wording import CommandError, Exit
 
 if TYPE_CHECKING:
     from scheduler_service.settings import Loaded, Settings
@@ -136,7 +136,7 @@ def _megabytes(size: int) -> str:
 
 
 async def _name_unfit(loaded: "Loaded", folder: Path) -> None:
-    from scheduler_service.app.doctor.jobs import REMEDY, find_unfit
+    from scheduler_service.app.doctor.folder import REMEDY, find_unfit
 
     async for job_id, problem in find_unfit(loaded, folder):
         if problem is not None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scheduler_service.cli.connection import read_ca
-from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Config, Output
 from scheduler_service.cli.output import Format, show, text_of
 from scheduler_service.cli.serving import Data, Host, Port, read_settings
+from scheduler_service.cli.wording import CommandError, Exit
 
 if TYPE_CHECKING:
     from scheduler_service.app.doctor.finding import Finding

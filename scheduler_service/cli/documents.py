@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import yaml
 
 from client_sdk.models import write_pointer
-from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.json5 import LONGEST_INTEGER, Json5Error, Json5Reader
+from scheduler_service.cli.wording import CommandError, Exit
 
 YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 MAX_VALUES = 1_000_000

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.output import note, text_of
+from scheduler_service.cli.wording import CommandError, Exit
 
 if TYPE_CHECKING:
     from client_sdk.models import Problem as ModelProblem

@@ -10,8 +10,8 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from scheduler_service.cli.connection import connect
-from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.output import Format, show_as
+from scheduler_service.cli.wording import CommandError, Exit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

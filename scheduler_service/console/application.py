@@ -12,8 +12,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from scheduler_service import __version__
 from scheduler_service.api.bodies import header
+from scheduler_service.api.cookies import public_prefix
 from scheduler_service.api.pages import CONSOLE
-from scheduler_service.api.prefix import public_prefix
 from scheduler_service.console.files import Asset, ConsoleFiles, own_files, read_files
 from scheduler_service.console.source import ConsoleError, VueMissing
 from scheduler_service.hosts.large_work import work_apart

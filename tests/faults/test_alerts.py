@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.app.sharding import shard_of
+from scheduler_service.app.store_opening import shard_of
 from tests.wire.processes.process import Process, serve
 from tests.wire.target import Target
 

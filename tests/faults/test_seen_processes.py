@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler_service.app.sharding import shard_of
+from scheduler_service.app.store_opening import shard_of
 from tests.wire.event_stream import Frame, Stream
 from tests.wire.metrics_text import Scraped, read_text
 from tests.wire.processes.process import Process, serve

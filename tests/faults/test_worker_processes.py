@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler_service.app.sharding import shard_of
+from scheduler_service.app.store_opening import shard_of
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from tests.wire.processes.process import Process, serve
 from tests.wire.target import HELD, Target

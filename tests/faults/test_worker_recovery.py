@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.app.sharding import shard_of
+from scheduler_service.app.store_opening import shard_of
 from tests.faults.processes import Fleet, Run
 from tests.faults.stories import TERMINAL
 from tests.wire.target import HELD, Reply, Target

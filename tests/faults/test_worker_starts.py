@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from scheduler_service.app.service import Service, open_service
-from scheduler_service.app.sharding import shard_of
+from scheduler_service.app.store_opening import shard_of
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.settings import load_settings

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.app.sharding import worker_configs
+from scheduler_service.app.store_opening import worker_configs
 from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.parent_service import ParentService

@@ -3,7 +3,7 @@
 import resource
 from pathlib import Path
 
-from scheduler_service.app.sharding import shard_of
+from scheduler_service.app.store_opening import shard_of
 from tests.faults.processes import Fleet
 from tests.redis_server import SYNCING, RedisServer
 from tests.tour.scene import Address, scene

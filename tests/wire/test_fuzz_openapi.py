@@ -17,8 +17,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from scheduler_service.api.application import OPERATIONS
 from scheduler_service.api.request import Operation
-from scheduler_service.api.routes import OPERATIONS
 from scheduler_service.app.listener import listen
 from scheduler_service.http_server.server import Server
 from tests.wire.service import definition, running

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from scheduler_service.app.doctor.daprd import examine_daprd
 from scheduler_service.app.doctor.database import examine_contexts, examine_database
 from scheduler_service.app.doctor.finding import Finding, Part, Subject
-from scheduler_service.app.doctor.folder import examine_folder
-from scheduler_service.app.doctor.jobs import examine_jobs
+from scheduler_service.app.doctor.folder import examine_folder, examine_jobs
 from scheduler_service.app.doctor.machine import examine_limits, examine_versions, judge_step
 from scheduler_service.app.doctor.service import examine_service
 from scheduler_service.app.doctor.settings import examine_settings

@@ -12,7 +12,7 @@ import httpx
 from client_sdk.trust import explain_tls, trusted
 from scheduler_service import __version__
 from scheduler_service.app.doctor.finding import Finding, Part, Subject, ask
-from scheduler_service.app.doctor.jobs import name_unfit
+from scheduler_service.app.doctor.folder import name_unfit
 from scheduler_service.app.doctor.machine import judge_difference
 
 SERVICE = Part("service")

@@ -8,10 +8,9 @@ import httpx
 import pytest
 from starlette.routing import Match
 
-from scheduler_service.api.application import Api, Endpoint, create_api
+from scheduler_service.api.application import OPERATIONS, Api, Endpoint, create_api
 from scheduler_service.api.request import ApiRequest, Operation
 from scheduler_service.api.responses import succeed
-from scheduler_service.api.routes import OPERATIONS
 from scheduler_service.security.callers import Caller, Role
 from tests.rows import each_row
 from tests.unit.api.world import World, pointers

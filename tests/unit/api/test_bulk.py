@@ -6,8 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler_service.api.application import Endpoint
-from scheduler_service.api.routes import OPERATIONS
+from scheduler_service.api.application import OPERATIONS, Endpoint
 from scheduler_service.security.callers import Caller, Role
 from tests.unit.api.world import World, definition, pointers, start
 

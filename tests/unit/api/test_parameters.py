@@ -7,13 +7,13 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from scheduler_service.api.selection import read_filter
 
+from scheduler_service.api.application import OPERATIONS
 from scheduler_service.api.filters import JOB_FILTERS
 from scheduler_service.api.parameters import MOST_REPEATED, Parameter
 from scheduler_service.api.request import LONGEST_IN_PATH, Operation
 from scheduler_service.api.responses import HIDDEN_FAULT, ApiProblem
-from scheduler_service.api.routes import OPERATIONS
-from scheduler_service.api.selection import read_filter
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.ports.errors import StoreError, StoreStopping, StoreUnavailable, StoreUncertain
 from tests.rows import each_row

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.app.sharding import worker_configs
+from scheduler_service.app.store_opening import worker_configs
 from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.worker_main import WorkerMain
 from scheduler_service.hosts.processes import rpc_methods

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from scheduler_service.app.data_folder import history_address, migrate_folder
-from scheduler_service.app.doctor.jobs import examine_jobs
+from scheduler_service.app.doctor.folder import examine_jobs
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.settings import Settings
 from tests.unit.app.doctor.subjects import states, subject

@@ -6,9 +6,9 @@ from functools import cache
 from typing import Any, get_args
 
 from client_sdk.models import JobDefinition, answers
+from scheduler_service.api.application import OPERATIONS
 from scheduler_service.api.openapi import describe
 from scheduler_service.api.queues import RESERVED
-from scheduler_service.api.routes import OPERATIONS
 from scheduler_service.cli.main import commands
 from scheduler_service.settings import Settings
 from tests.rows import each_row

@@ -10,9 +10,9 @@ from pydantic import BaseModel
 
 from client_sdk import models
 from client_sdk.models import JobDefinition, answers
+from scheduler_service.api.application import OPERATIONS
 from scheduler_service.api.openapi import describe
 from scheduler_service.api.queues import RESERVED
-from scheduler_service.api.routes import OPERATIONS
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.replies import RefusalCode
 from scheduler_service.engine.warnings import CODES

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from scheduler_service.api.application import OPERATIONS
 from scheduler_service.api.openapi import describe
 from scheduler_service.api.pages.reference import write_curl, write_reference
-from scheduler_service.api.routes import OPERATIONS
 from tests.rows import each_row
 from tests.unit.api.world import World
 

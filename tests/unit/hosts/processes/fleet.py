@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from scheduler_service.app.builders import make_core
-from scheduler_service.app.sharding import shard_of
+from scheduler_service.app.store_opening import shard_of
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Surroundings

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_service.app.sharding import shard_of
+from scheduler_service.app.store_opening import shard_of
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.shards import Shards
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain

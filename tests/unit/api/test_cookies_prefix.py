@@ -1,6 +1,6 @@
 """The path prefix of a proxy is taken over where it is a plain path, and in no other form."""
 
-from scheduler_service.api.prefix import public_prefix
+from scheduler_service.api.cookies import public_prefix
 from tests.rows import each_row
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.api.feedback_keys import FeedbackKeys
+from scheduler_service.api.request_keys import FeedbackKeys
 from scheduler_service.api.responses import ApiProblem
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.scope import feedback_token

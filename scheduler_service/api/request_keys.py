@@ -1,16 +1,21 @@
-"""The keys of feedback tokens, kept so that a report with a wrong one costs little (SPEC section 5)."""
+"""Keys that requests bring: of feedback tokens (SPEC section 5), and those that make a request count once."""
 
+import asyncio
 import hmac
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+from weakref import WeakValueDictionary
 
 import msgspec
 
-from scheduler_service.api.responses import ApiProblem, no_job, refuse
+from scheduler_service.api.responses import ENCODER, ApiProblem, invalid, no_job, refuse
 from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.moments import DAY
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.hosts.processes.shards import Shard
 from scheduler_service.ports.catalogue import Catalogue
+from scheduler_service.ports.state import Remembered, RequestStore
 
 MOST_KEYS = 10_000
 
@@ -73,3 +78,42 @@ def _wrong_token(request_counts: int) -> ApiProblem:
         "use the feedback URL as it was given"
     )
     return refuse(HTTPStatus.FORBIDDEN, "/token", "forbidden", message)
+
+
+class IdempotencyKeys:
+    """The keys of requests that are in progress in this process."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+
+    async def run_once(
+        self,
+        store: RequestStore,
+        remembered: Remembered,
+        work: Callable[[], Awaitable[object]],
+        is_final: Callable[[object], bool],
+    ) -> object:
+        """The result of `work`, for JSON; of an earlier request with this key, its result.
+
+        The key is stored before `work` begins, so that it stands for this body also after a crash. A request
+        that was begun and has no answer, or none that is final, is done again: `work` has to allow that.
+        Raises ApiProblem (422) for a key that came with another body, StoreError, and what `work` raises.
+        """
+        async with self._locks.setdefault((remembered.scope, remembered.key), asyncio.Lock()):
+            known = await store.recall(remembered.scope, remembered.key, remembered.created_at - DAY)
+            if known is not None and known.digest != remembered.digest:
+                raise key_reused()
+            if known is not None and known.answer:
+                return msgspec.Raw(known.answer)
+            await store.remember(remembered)
+            result = await work()
+            answer = ENCODER.encode(result)
+            if is_final(result):
+                await store.remember(msgspec.structs.replace(remembered, answer=answer))
+            return msgspec.Raw(answer)
+
+
+def key_reused() -> ApiProblem:
+    """A 422: the key came before with another body."""
+    message = "this key came with another body within the last 24 hours; use a new key for another request"
+    return invalid("/Idempotency-Key", "key_reused", message)
