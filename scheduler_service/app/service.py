@@ -6,6 +6,7 @@ from functools import cached_property
 from secrets import token_hex
 from typing import Protocol
 
+from scheduler_service import __version__
 from scheduler_service.app.builders import (
     holder_of,
     judge_of,
@@ -13,8 +14,8 @@ from scheduler_service.app.builders import (
     make_embedded_host,
     make_sender,
 )
-from scheduler_service.app.data_folder import history_address
-from scheduler_service.app.node_figures import OwnNode
+from scheduler_service.app.data_folder import format_of, history_address
+from scheduler_service.app.node_figures import own_status, process_wire, versions_of
 from scheduler_service.app.readiness import Readiness
 from scheduler_service.app.running_service import RunningService, ServiceBase
 from scheduler_service.app.service_registry import ServiceRegistry
@@ -31,9 +32,11 @@ from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.system_jobs import install
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.job_key import DEFAULT_TENANT
+from scheduler_service.domain.moments import rfc3339
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.processes.parent_service import ParentService
+from scheduler_service.hosts.processes.rpc_methods import ShardStatus
 from scheduler_service.hosts.processes.sharding import ShardOf
 from scheduler_service.hosts.processes.shards import OwnShard, Processes, Shards, build_processes
 from scheduler_service.hosts.processes.worker_processes import WorkerContext, WorkerProcess, WorkerProcesses
@@ -123,8 +126,36 @@ class Service(RunningService):
         return self.workers.pids
 
     async def list_nodes(self) -> Sequence[Mapping[str, object]]:
-        """The service as the only node."""
-        return await self._node.list()
+        """The service as the only node; worker processes that do not answer are named without figures."""
+        others = await asyncio.gather(
+            *(remote.status() for remote in self._shards.remotes), return_exceptions=True
+        )
+        state = "draining" if self.host.is_draining else "running"
+        own = own_status(
+            held=self.host.jobs_held,
+            running=self.host.running,
+            started_at=self._began,
+            standstills=self.telemetry.standstills,
+        )
+        found = [own, *(one if isinstance(one, ShardStatus) else ShardStatus() for one in others)]
+        return [
+            {
+                "nodeId": self.node_id,
+                "address": self.served,
+                "version": __version__,
+                "state": state,
+                "startedAt": rfc3339(self._began),
+                "lastHeartbeat": rfc3339(self.clock.now().wall),
+                "jobsHeld": sum(one.held for one in found),
+                "running": sum(one.running for one in found),
+                "processes": [
+                    process_wire(shard, one, state if one.pid else "missing", self._lacks(shard))
+                    for shard, one in enumerate(found)
+                ],
+                "versions": versions_of([self.database]),
+                "formats": {name: format_of(name) for name in ("state", "history")},
+            }
+        ]
 
     async def _install(self, noted: str) -> None:
         await install(self.host, self.compiler, self.settings, noted)
@@ -240,21 +271,11 @@ class Service(RunningService):
     def _queues(self) -> PullQueues:
         return PullQueues(table=self.service_store.queues, clock=self.clock, log=self.log)
 
-    @cached_property
-    def _node(self) -> OwnNode:
-        return OwnNode(
-            node_id=self.node_id,
-            address=self.served,
-            began=self._began,
-            kept=("state", "history"),
-            host=self.host,
-            remotes=self._shards.remotes,
-            database=self.database,
-            watch=self._watch,
-            worker_stores=self._worker_stores,
-            telemetry=self.telemetry,
-            clock=self.clock,
-        )
+    def _lacks(self, shard: int) -> Sequence[str]:
+        """What a process cannot write now."""
+        if shard:
+            return self._worker_stores.lacks(shard)
+        return [*self._watch.missing, *self.telemetry.history_watch.lacks()]
 
     def _new_parent(self) -> ParentService:
         return ParentService(
