@@ -8,7 +8,6 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -31,7 +30,6 @@ from scheduler_service.app.store_opening import keep_contexts, shard_of
 from scheduler_service.app.surroundings import Compiler, Secrets, make_surroundings
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.hosts.clock import SystemClock
-from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.occurrence_relay import OccurrenceRelay
 from scheduler_service.hosts.processes.parent_client import (
@@ -46,10 +44,8 @@ from scheduler_service.hosts.processes.worker_service import WorkerService
 from scheduler_service.pacing.room import Room
 from scheduler_service.persistence.contexts.apart_store import WholeStore
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
-from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded, Settings
@@ -93,35 +89,93 @@ async def work(socket_: socket.socket, *, open_log: OpenLog, end: Callable[[int]
     await asyncio.get_running_loop().create_future()
 
 
-class OpenShard(msgspec.Struct, frozen=True):
-    """What a worker process has open."""
+class OpenShard:
+    """The host of one shard of the jobs, with what it stands on; nothing fires before `start`."""
 
-    host: EmbeddedHost
-    store: WholeStore
-    clock: Clock
-    sender: LookupSender
-    history: HistoryWriter
-    database: HistoryDatabase
-    service: WorkerService
-    telemetry: Telemetry
-    relay: OccurrenceRelay
+    def __init__(
+        self,
+        config: WorkerConfig,
+        loaded: Loaded,
+        *,
+        telemetry: Telemetry,
+        own: SqliteStateStore,
+        store: WholeStore,
+        database: HistoryDatabase,
+        connection: RpcConnection,
+    ) -> None:
+        settings, log, compiler = loaded.settings, telemetry.log, _make_compiler(loaded, config)
+        clock = SystemClock(skew=config.skew, on_step=_save_no_skew)  # the service's own process does
+        telemetry.follow(clock)
+        room, directory = Room(RESPONSES_BYTES), ParentDirectory(connection=connection)
+        sender = make_sender(
+            loaded,
+            config.served,
+            directory=directory,
+            system={alert_jobs.SEND: alert_jobs.accept},
+            clock=clock,
+            log=log,
+            room=room,
+            listeners=0,
+        )
+        telemetry.show("connections", sender.samples)
+        self.telemetry = telemetry
+        self._store = store
+        self._database = database
+        self._sender = LookupSender(sender=sender, directory=directory)
+        self._history = open_writer(store.written, database, log, made_here(settings))
+        parts = make_host_parts(
+            settings,
+            compiler,
+            history=self._history,
+            sender=self._sender,
+            room=room,
+            router=RemoteRouter(connection=connection),
+            clock=clock,
+            log=log,
+            wake_claimers=lambda write: wake_parent_claimers(connection, write),
+            decorators=telemetry.decorators,
+        )
+        self._host = make_embedded_host(parts, store, Path(settings.store.data), config.shard)
+        self._began = clock.now().wall - process_age()
+        self.service = WorkerService(
+            host=self._host,
+            store=own,
+            history=self._history,
+            compile_text=compiler.stored,
+            status=self._status,
+        )
+        self.relay = OccurrenceRelay(
+            occurrences=telemetry.occurrences, connection=connection, worker=config.shard
+        )
+        if telemetry.metrics is not None:
+            gathering = telemetry.metrics.gathering
+            add_host(gathering, self._host, {"history": self._history.samples, "state": store.samples})
+            add_outbox(gathering, store, clock)
 
     def describe(self) -> Mapping[str, Mapping[str, object]]:
         """The figures of each part."""
-        waiting = self.store.commits_waiting
-        return describe_parts(self.host, self.sender, self.history, commits_waiting=waiting)
+        waiting = self._store.commits_waiting
+        return describe_parts(self._host, self._sender, self._history, commits_waiting=waiting)
 
     async def start(self) -> None:
         """Recovers. Raises StoreError."""
-        await self.host.start()
+        await self._host.start()
 
     async def stop(self, grace: int) -> None:
         """Drains for at most `grace` ms, then closes everything."""
-        await self.host.stop(grace)
+        await self._host.stop(grace)
         await self.relay.flush()
-        await self.sender.close()
-        self.database.close()
+        await self._sender.close()
+        self._database.close()
         self.telemetry.close()
+
+    def _status(self) -> ShardStatus:
+        return own_status(
+            held=self._host.jobs_held,
+            running=self._host.running,
+            started_at=self._began,
+            standstills=self.telemetry.standstills,
+        )
 
 
 class WorkerMain:
@@ -202,61 +256,23 @@ def bind(log: Log, **bound: object) -> Log:
 
 
 async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Log) -> OpenShard:
-    """The host of one shard of the jobs; nothing fires before its `start`. Raises StoreError."""
+    """Opens the store and the history, and builds the host. Raises StoreError."""
     settings = Settings.model_validate_json(config.settings)
-    loaded = Loaded(settings, config.sources, config.has_file)
     telemetry = Telemetry(settings=settings, log=log)
-    log, folder = telemetry.log, Path(settings.store.data)
-    own, store = await _open_store(settings, config, log)
-    compiler = _make_compiler(loaded, config)
+    own, store = await _open_store(settings, config, telemetry.log)
     database = await asyncio.to_thread(
-        HistoryDatabase, url=history_address(settings, folder), durability=settings.store.durability
+        HistoryDatabase,
+        url=history_address(settings, Path(settings.store.data)),
+        durability=settings.store.durability,
     )
-    clock = SystemClock(skew=config.skew, on_step=_save_no_skew)  # the service's own process does
-    telemetry.follow(clock)
-    room = Room(RESPONSES_BYTES)
-    sender = _make_worker_sender(loaded, config, connection, clock, telemetry, room)
-    writer = open_writer(store.written, database, log, made_here(settings))
-    parts = make_host_parts(
-        settings,
-        compiler,
-        history=writer,
-        sender=sender,
-        room=room,
-        router=RemoteRouter(connection=connection),
-        clock=clock,
-        log=log,
-        wake_claimers=lambda write: wake_parent_claimers(connection, write),
-        decorators=telemetry.decorators,
-    )
-    host = make_embedded_host(parts, store, folder, config.shard)
-    service = WorkerService(
-        host=host,
-        store=own,
-        history=writer,
-        compile_text=compiler.stored,
-        status=partial(_status_of, host, clock.now().wall - process_age(), telemetry),
-    )
-    _add_metrics(telemetry, host, writer, store, clock)
     return OpenShard(
-        host=host,
-        store=store,
-        clock=clock,
-        sender=sender,
-        history=writer,
-        database=database,
-        service=service,
+        config,
+        Loaded(settings, config.sources, config.has_file),
         telemetry=telemetry,
-        relay=OccurrenceRelay(occurrences=telemetry.occurrences, connection=connection, worker=config.shard),
-    )
-
-
-def _status_of(host: EmbeddedHost, started_at: int, telemetry: Telemetry) -> ShardStatus:
-    return own_status(
-        held=host.jobs_held,
-        running=host.running,
-        started_at=started_at,
-        standstills=telemetry.standstills,
+        own=own,
+        store=store,
+        database=database,
+        connection=connection,
     )
 
 
@@ -282,39 +298,6 @@ async def _open_store(
         on_trouble=tell_trouble(log),
     )
     return own, await keep_contexts(settings, own, log=log, is_own=is_own)
-
-
-def _make_worker_sender(
-    loaded: Loaded,
-    config: WorkerConfig,
-    connection: RpcConnection,
-    clock: Clock,
-    telemetry: Telemetry,
-    room: Room,
-) -> LookupSender:
-    directory, system = ParentDirectory(connection=connection), {alert_jobs.SEND: alert_jobs.accept}
-    sender = make_sender(
-        loaded,
-        config.served,
-        directory=directory,
-        system=system,
-        clock=clock,
-        log=telemetry.log,
-        room=room,
-        listeners=0,
-    )
-    telemetry.show("connections", sender.samples)
-    return LookupSender(sender=sender, directory=directory)
-
-
-def _add_metrics(
-    telemetry: Telemetry, host: EmbeddedHost, writer: HistoryWriter, store: WholeStore, clock: Clock
-) -> None:
-    if telemetry.metrics is None:
-        return
-    gathering = telemetry.metrics.gathering
-    add_host(gathering, host, {"history": writer.samples, "state": store.samples})
-    add_outbox(gathering, store, clock)
 
 
 def _make_compiler(loaded: Loaded, config: WorkerConfig) -> Compiler:
