@@ -231,6 +231,12 @@ async def warn_of_names(raw: bytes, refused: Mapping[str, str]) -> tuple[Problem
     return await work_by_size(len(raw), lambda: _warn(raw, refused)) if refused else ()
 
 
+async def warnings_today(deps: ApiDependencies, checked: CheckedDefinition) -> tuple[Flaw, ...]:
+    """The warnings about a definition, those about its host names last."""
+    text = checked.definition.text
+    return (*checked.warnings, *await warn_of_names(text, await find_refused_names(deps, text)))
+
+
 def _names_in(raws: Sequence[bytes]) -> list[str]:
     found = islice(chain.from_iterable(map(_NAMED_HOST.finditer, raws)), MAX_FOUND)
     names = dict.fromkeys(one[1].decode().lower().removesuffix(".") for one in found)

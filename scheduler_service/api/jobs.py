@@ -15,8 +15,7 @@ from scheduler_service.api.bodies import header, read_json, read_model
 from scheduler_service.api.definitions import (
     CheckedDefinition,
     check_posted,
-    find_refused_names,
-    warn_of_names,
+    warnings_today,
 )
 from scheduler_service.api.filters import JOB_FILTERS, job_query
 from scheduler_service.api.job_commands import keep_creator, read_owner, run_command, run_command_once
@@ -24,7 +23,7 @@ from scheduler_service.api.listed_definitions import list_lines
 from scheduler_service.api.parameters import LONGEST_TEXT, check_length
 from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.request_room import AnswerLine
-from scheduler_service.api.responses import ENCODER, ApiProblem, Flaw, invalid, no_job, refused, succeed
+from scheduler_service.api.responses import ENCODER, ApiProblem, invalid, no_job, refused, succeed
 from scheduler_service.api.shapes import job_in_full
 from scheduler_service.domain.events import (
     Activated,
@@ -78,7 +77,7 @@ async def create_job(request: ApiRequest) -> Response:
     raw = await request.body()
     posted = await check_posted(request.deps, raw, job_id, request.creator)
     reply = await _create(request, raw, posted)
-    warnings = await _warn(request, posted)
+    warnings = await warnings_today(request.deps, posted)
     if not isinstance(reply, Taken):
         return succeed(*await _show_after(request, request.job_key), warnings=warnings)
     data, headers = await _show_after(request, request.job_key, text=posted.definition.text)
@@ -139,7 +138,7 @@ async def update_job(request: ApiRequest) -> Response:
     event = Updated(revision=0, active=posted.active, if_match=_revisions_of(if_match), owner=owner)
     remembered = request.remembered(f"jobs/{job_id}/update", raw)
     await run_command(request, request.job_key, Command(event, posted.definition, remembered))
-    warnings = await _warn(request, posted)
+    warnings = await warnings_today(request.deps, posted)
     return succeed(*await _show_after(request, request.job_key), warnings=warnings)
 
 
@@ -224,13 +223,6 @@ async def find_job(request: ApiRequest, job_key: str, *, or_destroyed: bool = Fa
     if entry.state is JobState.DESTROYED and not or_destroyed:
         raise no_job(job_key)
     return entry
-
-
-async def _warn(request: ApiRequest, posted: CheckedDefinition) -> tuple[Flaw, ...]:
-    """The warnings about a definition that has just come into force, those about its host names last."""
-    text = posted.definition.text
-    refused = await find_refused_names(request.deps, text)
-    return (*posted.warnings, *await warn_of_names(text, refused)) if refused else posted.warnings
 
 
 async def read_definition(request: ApiRequest, entry: CatalogueEntry) -> bytes:

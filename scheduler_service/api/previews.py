@@ -16,8 +16,7 @@ from scheduler_service.api.counts import END_OF_TIMERS, count_planned
 from scheduler_service.api.definitions import (
     CheckedDefinition,
     check_posted,
-    find_refused_names,
-    warn_of_names,
+    warnings_today,
 )
 from scheduler_service.api.jobs import find_job
 from scheduler_service.api.request import ApiRequest, Body, Routes
@@ -223,8 +222,7 @@ async def show_definition_schema(request: ApiRequest) -> Response:
 async def _check(request: ApiRequest) -> Response:
     raw = await request.body()
     checked = await check_posted(request.deps, raw, None, request.creator)
-    text, program = checked.definition.text, checked.definition.program
-    names = await warn_of_names(text, await find_refused_names(request.deps, text))
+    program, warnings = checked.definition.program, await warnings_today(request.deps, checked)
     now, count = request.deps.clock.now().wall, 0 if program.disabled else FIRINGS
     shown = preview(program.timer, anchor=now, count=count, language=request.language)
     data = {
@@ -234,7 +232,7 @@ async def _check(request: ApiRequest) -> Response:
         "retryPlans": _plans(program),
         "existing": await _find_existing(request, checked),
     }
-    return succeed(data, warnings=(*checked.warnings, *names))
+    return succeed(data, warnings=warnings)
 
 
 def _plans(program: Program) -> list[dict[str, Any]]:

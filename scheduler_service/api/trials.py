@@ -14,8 +14,7 @@ from scheduler_service.api.bodies import header, read_json_by_size, read_model
 from scheduler_service.api.definitions import (
     CheckedDefinition,
     check_posted,
-    find_refused_names,
-    warn_of_names,
+    warnings_today,
 )
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.request import ApiRequest, Body, Routes
@@ -65,11 +64,9 @@ async def try_definition(request: ApiRequest) -> Response:
     posted = _DECODER.decode(raw)
     name = _name_of(request, raw)
     checked = await _check_as_posted(request, posted, name)
-    text = checked.definition.text
-    names = await warn_of_names(text, await find_refused_names(request.deps, text))
-
+    warnings = await warnings_today(request.deps, checked)
     data = await request.run_once(SUBJECT, raw, lambda: _run(request, posted, name))
-    return succeed(data, status=HTTPStatus.CREATED, warnings=_below((*checked.warnings, *names)))
+    return succeed(data, status=HTTPStatus.CREATED, warnings=_below(warnings))
 
 
 def _name_of(request: ApiRequest, raw: bytes) -> str:
