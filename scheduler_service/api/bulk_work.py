@@ -11,7 +11,7 @@ import msgspec
 from client_sdk.models import BulkExecutions, BulkJobs, ReplayRequest, write_pointer
 from client_sdk.models.requests import JobSelection
 from scheduler_service.api.executions import cancel_one, replay_one
-from scheduler_service.api.filters import EXECUTION_FILTERS, JOB_FILTERS, execution_query, job_query
+from scheduler_service.api.filters import EXECUTION_FILTERS, JOB_FILTERS, execution_query, job_query, key_of
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import edit_definition, find_job
 from scheduler_service.api.parameters import Parameter, Values, check_known, read_pairs, text
@@ -197,7 +197,7 @@ async def select_executions(
     if select.execution_ids is not None:
         return list(dict.fromkeys(select.execution_ids)), behind
     filters = read_filter(select.filter or {}, (text("jobId", "Only of this job."), *EXECUTION_FILTERS))
-    query = await execution_query(request, filters["jobId"], filters)
+    query = await execution_query(request, key_of(request, filters), filters)
     states = (query.state,) if query.state or posted.action != "cancel" else OPEN_STATES
     found: list[str] = []
     for state in states:

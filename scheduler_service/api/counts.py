@@ -10,8 +10,10 @@ from scheduler_service.api.filters import (
     DELIVERY_FILTERS,
     EXECUTION_FILTERS,
     JOB_FILTERS,
+    delivery_query,
     execution_query,
     job_query,
+    key_of,
 )
 from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.responses import invalid, succeed
@@ -22,7 +24,7 @@ from scheduler_service.domain.moments import DAY, HOUR, MINUTE, SECOND, rfc3339
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.history.day_counts import SLOT, SLOT_DAYS
-from scheduler_service.persistence.history.queries import DeliveryQuery, SeriesQuery
+from scheduler_service.persistence.history.queries import SeriesQuery
 from scheduler_service.ports.catalogue import CatalogueEntry, LastOutcome
 from scheduler_service.security.callers import Role
 from scheduler_service.timing.outlook import FiringCounts
@@ -80,8 +82,7 @@ async def count_jobs(request: ApiRequest) -> Response:
 )
 async def count_executions(request: ApiRequest) -> Response:
     """Count executions by state and by error."""
-    filters = request.query
-    query = await execution_query(request, key_of(request), filters)
+    query = await execution_query(request, key_of(request, request.query), request.query)
     behind = await request.catch_up()
     return succeed(await request.deps.history.counts(query), warnings=behind)
 
@@ -89,12 +90,7 @@ async def count_executions(request: ApiRequest) -> Response:
 @ROUTES.add("GET /counts/deliveries", Role.VIEWER, query=DELIVERY_FILTERS, data=answers.DeliveryCounts)
 async def count_deliveries(request: ApiRequest) -> Response:
     """Count notifications by state."""
-    query = DeliveryQuery(
-        tenant=request.caller.tenant,
-        job_id=key_of(request),
-        state=request.query["state"],
-        event=request.query["event"],
-    )
+    query = delivery_query(request)
     behind = await request.catch_up(query.job_id)
     return succeed(await request.deps.history.delivery_counts(query), warnings=behind)
 
@@ -114,12 +110,6 @@ async def count_queued(request: ApiRequest) -> Response:
             "oldestAt": None if oldest is None else rfc3339(oldest),
         }
     )
-
-
-def key_of(request: ApiRequest) -> str | None:
-    """The key of the job that the parameter `jobId` names, if it is given."""
-    job_id = request.query["jobId"]
-    return None if job_id is None else write_job_key(request.caller.tenant, job_id)
 
 
 @ROUTES.add(
@@ -143,7 +133,7 @@ async def show_series(request: ApiRequest) -> Response:
     first, last = _read_span(request)
     width = _read_width(request, last - first)
     begin = first - first % width
-    executions = await execution_query(request, key_of(request), request.query)
+    executions = await execution_query(request, key_of(request, request.query), request.query)
     query = SeriesQuery(executions=executions, first=begin, last=last, width=width)
     behind = await request.catch_up()
     found = await request.deps.history.series(query)

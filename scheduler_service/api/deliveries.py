@@ -3,15 +3,15 @@
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
+import msgspec
 from starlette.responses import Response
 
 from client_sdk.models import answers
 from scheduler_service.api import parameters
-from scheduler_service.api.filters import DELIVERY_FILTERS
+from scheduler_service.api.filters import DELIVERY_FILTERS, delivery_query
 from scheduler_service.api.request import ApiRequest, Body, Routes
 from scheduler_service.api.request_room import AnswerLine
 from scheduler_service.api.responses import ApiProblem, absent, refuse, succeed
-from scheduler_service.persistence.history.queries import DeliveryQuery
 from scheduler_service.security.callers import Role
 
 ROUTES = Routes("deliveries")
@@ -26,13 +26,8 @@ ROUTES = Routes("deliveries")
 )
 async def list_deliveries(request: ApiRequest) -> Response:
     """List notifications, the newest first."""
-    query = DeliveryQuery(
-        tenant=request.caller.tenant,
-        job_id=request.query["jobId"],
-        state=request.query["state"],
-        event=request.query["event"],
-        limit=request.query["limit"],
-        cursor=request.query["cursor"],
+    query = msgspec.structs.replace(
+        delivery_query(request), limit=request.query["limit"], cursor=request.query["cursor"]
     )
     behind = await request.catch_up(query.job_id)
     return succeed((await request.deps.history.deliveries(query)).wire(), warnings=behind)

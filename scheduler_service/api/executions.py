@@ -9,7 +9,7 @@ from starlette.responses import Response
 from client_sdk.models import Cancellation, ReplayRequest, answers
 from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import read_model
-from scheduler_service.api.filters import EXECUTION_FILTERS, execution_query
+from scheduler_service.api.filters import EXECUTION_FILTERS, execution_query, key_of
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import find_job, read_definition, show_started
 from scheduler_service.api.request import ApiRequest, Body, Routes
@@ -51,7 +51,7 @@ MOST_OF_A_JOB = 50
 )
 async def list_executions(request: ApiRequest) -> Response:
     """List executions."""
-    return await _list(request, request.query["jobId"])
+    return await _list(request, key_of(request, request.query))
 
 
 @ROUTES.add(

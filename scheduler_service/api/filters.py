@@ -8,7 +8,8 @@ from scheduler_service.api.parameters import Parameter, Values, choice, flag, in
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import invalid
 from scheduler_service.domain.execution import DeliveryState, ExecutionState, JobState, TriggeredBy
-from scheduler_service.persistence.history.queries import ExecutionQuery
+from scheduler_service.domain.job_key import write_job_key
+from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery
 from scheduler_service.ports.catalogue import LIVING, JobQuery, LastOutcome
 
 KINDS = ("one_time", "timing", "timeing", "cron", "external")
@@ -90,6 +91,23 @@ async def execution_query(request: ApiRequest, job_id: str | None, filters: Valu
         planned_to=filters["to"],
         labels=labels,
     )
+
+
+def delivery_query(request: ApiRequest) -> DeliveryQuery:
+    """The notifications that fit `DELIVERY_FILTERS`, the newest first."""
+    filters = request.query
+    return DeliveryQuery(
+        tenant=request.caller.tenant,
+        job_id=key_of(request, filters),
+        state=filters["state"],
+        event=filters["event"],
+    )
+
+
+def key_of(request: ApiRequest, filters: Values) -> str | None:
+    """The key of the caller's job that the filter `jobId` names, if it is given."""
+    job_id = filters["jobId"]
+    return None if job_id is None else write_job_key(request.caller.tenant, job_id)
 
 
 async def find_labelled(request: ApiRequest, labels: tuple[tuple[str, str], ...]) -> frozenset[str]:

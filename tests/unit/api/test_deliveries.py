@@ -1,6 +1,12 @@
 """Notifications over the API: sent again or given up (SPEC section 7)."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import httpx
+
+from scheduler_service.api.filters import delivery_query
+from scheduler_service.security.callers import Caller, Role
 
 
 async def test_deliveries_are_sent_again_or_given_up(client: httpx.AsyncClient) -> None:
@@ -10,3 +16,10 @@ async def test_deliveries_are_sent_again_or_given_up(client: httpx.AsyncClient) 
         assert (await client.post(f"/deliveries/done/{verb}")).status_code == 409
         assert (await client.post(f"/deliveries/never/{verb}")).status_code == 404
     assert (await client.get("/deliveries?state=outbox")).json()["data"] == {"items": [], "nextCursor": None}
+
+
+def test_notifications_of_a_job_are_of_the_caller_s_own() -> None:
+    """A tenant's jobs have keys of their own: the list asks for the key, as the counts do."""
+    filters = {"jobId": "nightly", "state": None, "event": None}
+    request: Any = SimpleNamespace(caller=Caller("acme", Role.VIEWER), query=filters)
+    assert delivery_query(request).job_id == "acme|nightly"
