@@ -83,7 +83,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         runner.get_loop().run_forever()
 
 
-class Tasks:
+class StartedTasks:
     """The tasks that were started here and have not ended yet."""
 
     def __init__(self) -> None:

@@ -9,16 +9,16 @@ LOG = logging.getLogger("client_sdk")
 SUMMARY_SECONDS = 60.0
 
 
-class Calls(NamedTuple):
+class RepeatedCalls(NamedTuple):
     """Calls that are repeated, or replaced by the next one: how their failure and their return are worded."""
 
     failure: str
     returned: str
 
 
-PROGRESS = Calls("progress of %s could not be reported", "progress is reported again")
-RENEWALS = Calls("the lease of %s could not be renewed yet", "leases are renewed again")
-CLAIMS = Calls("nothing can be claimed from %s", "work is claimed again")
+PROGRESS = RepeatedCalls("progress of %s could not be reported", "progress is reported again")
+RENEWALS = RepeatedCalls("the lease of %s could not be renewed yet", "leases are renewed again")
+CLAIMS = RepeatedCalls("nothing can be claimed from %s", "work is claimed again")
 
 
 class _Outage:
@@ -39,9 +39,9 @@ class OutageLog:
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._open: dict[Calls, _Outage] = {}
+        self._open: dict[RepeatedCalls, _Outage] = {}
 
-    def failed(self, calls: Calls, subject: str, error: Exception) -> None:
+    def failed(self, calls: RepeatedCalls, subject: str, error: Exception) -> None:
         """One call about `subject` has failed."""
         now = self._clock()
         outage = self._open.get(calls)
@@ -56,7 +56,7 @@ class OutageLog:
             LOG.warning(f"{calls.failure}: %s (%d more in %.0f s)", subject, error, outage.unsaid, length)
             outage.said_at, outage.unsaid = now, 0
 
-    def succeeded(self, calls: Calls) -> None:
+    def succeeded(self, calls: RepeatedCalls) -> None:
         """One call was answered."""
         outage = self._open.pop(calls, None)
         if outage is not None:

@@ -19,7 +19,7 @@ MOST_ROUNDS = 10
 """An operation that is interrupted is gone on with so often."""
 
 
-class _Asked(NamedTuple):
+class _SentRequest(NamedTuple):
     """A request as it is sent, and sent again."""
 
     what: str
@@ -30,7 +30,7 @@ class _Asked(NamedTuple):
 class Begun(answers.Bulk):
     """What a call began. It knows its request and the Idempotency-Key of it: see `BulkWork.wait_for`."""
 
-    _asked: _Asked = PrivateAttr()
+    _asked: _SentRequest = PrivateAttr()
 
 
 SomeOperation = str | answers.Operation
@@ -138,9 +138,9 @@ class BulkWork:
             "dryRun": dry_run,
             **{name: value for name, value in members.items() if value is not None},
         }
-        return await self._ask(_Asked(what, body, write_key(key)))
+        return await self._ask(_SentRequest(what, body, write_key(key)))
 
-    async def _ask(self, asked: _Asked) -> Begun:
+    async def _ask(self, asked: _SentRequest) -> Begun:
         envelope = await self._connection.send(
             "POST",
             f"/bulk/{asked.what}",

@@ -19,7 +19,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 COME_LATER = frozenset({429, 502, 503, 504})
 
 
-class FrameReader:
+class EventFrameReader:
     """Cuts frames out of a stream of bytes, and remembers the last id and the pause that was asked for."""
 
     def __init__(self, last_id: str | None = None) -> None:
@@ -68,7 +68,7 @@ class EventStream:
     def __init__(self, *, connection: Connection, query: Mapping[str, Any], after: str | None) -> None:
         self._connection = connection
         self._query = query
-        self._reader = FrameReader(after)
+        self._reader = EventFrameReader(after)
         self._failures = 0
 
     async def events(self) -> AsyncIterator[answers.Event]:
@@ -126,9 +126,9 @@ def write_filters(
     }
 
 
-def _begin_again(reader: FrameReader) -> FrameReader:
+def _begin_again(reader: EventFrameReader) -> EventFrameReader:
     """Half a frame of a cut connection is forgotten."""
-    fresh = FrameReader(reader.last_id)
+    fresh = EventFrameReader(reader.last_id)
     fresh.pause = reader.pause
     return fresh
 

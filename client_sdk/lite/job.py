@@ -16,7 +16,7 @@ from client_sdk.client.jobs import Definition
 from client_sdk.errors import Flaw, Invalid
 from client_sdk.lite.definition import compile_lite
 from client_sdk.lite.sender import LiteSender
-from client_sdk.loops import Tasks, cancel
+from client_sdk.loops import StartedTasks, cancel
 from scheduler_service.domain.effects import Abandon, Call, Delivery, Effect, Inform, Notify
 from scheduler_service.domain.events import (
     AlarmRang,
@@ -118,7 +118,7 @@ class LiteJob:
         )
         self._job = Job(None, {REVISION: compiled.program}, Holder("lite", uuid.uuid4().hex))
         self._calls: dict[Token, asyncio.Task[None]] = {}
-        self._informs = Tasks()
+        self._informs = StartedTasks()
         self._steps: dict[int, list[LiteStep]] = {}
         self._ends: dict[int, asyncio.Future[LiteExecution]] = {}
         self._alarm: asyncio.TimerHandle | None = None
@@ -267,7 +267,7 @@ class LiteNotifications:
         self._retries = retries
         self._interval = round(interval * SECOND)
         self._pause = pause
-        self._tasks = Tasks()
+        self._tasks = StartedTasks()
 
     def send(self, delivery: Delivery) -> None:
         """Starts to send a notification."""

@@ -23,7 +23,7 @@ UNKNOWN = "its port is not known; give port=… or address=… to the Service"
 LOOPBACK = "it listens on loopback alone, where the scheduler cannot reach it; let its server listen on %s"
 
 
-class Listener(NamedTuple):
+class ListeningSocket(NamedTuple):
     """A socket on which this process takes connections."""
 
     host: str
@@ -45,7 +45,7 @@ class OwnAddress:
         given: str | None,
         port: int | None,
         scheduler: str,
-        listeners: Callable[[], set[Listener]] | None = None,
+        listeners: Callable[[], set[ListeningSocket]] | None = None,
         find_own: Callable[[str], Awaitable[str | None]] | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -115,7 +115,7 @@ async def find_host(url: str) -> str | None:
     return None
 
 
-def find_listeners() -> set[Listener]:
+def find_listeners() -> set[ListeningSocket]:
     """The sockets on which this process listens for TCP; looking at them changes none.
 
     Empty where the system does not show them, or cannot without changing them.
@@ -129,7 +129,7 @@ def find_listeners() -> set[Listener]:
     return {found for number in numbers if (found := _read_listener(number))}
 
 
-def _read_listener(number: int) -> Listener | None:
+def _read_listener(number: int) -> ListeningSocket | None:
     try:
         copy = os.dup(number)
     except OSError:
@@ -145,4 +145,4 @@ def _read_listener(number: int) -> Listener | None:
         if not is_inet or not one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             return None
         place: Any = one.getsockname()
-        return Listener(str(place[0]), int(place[1]))
+        return ListeningSocket(str(place[0]), int(place[1]))

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from client_sdk.target.execution import Execution
-from client_sdk.target.invoke import LOG, End
+from client_sdk.target.invoke import LOG, WorkEnd
 
 TIMEOUT = "timeout"
 """The error code of work that was not done by its deadline."""
@@ -15,12 +15,12 @@ LATE_STATUS = 500
 
 async def run_until_deadline(
     execution: Execution,
-    work: Coroutine[Any, Any, End],
+    work: Coroutine[Any, Any, WorkEnd],
     *,
     is_blocking: bool,
     clock: Callable[[], float],
     pause: Callable[[float], Awaitable[None]],
-) -> End:
+) -> WorkEnd:
     """The end of `work`, which is cancelled at the deadline of `execution`, even if that is extended.
 
     `is_blocking`: its function runs in a thread, which no one can stop. Afterwards `execution.is_wanted` is
@@ -36,7 +36,7 @@ async def run_until_deadline(
     except TimeoutError:
         text = describe_timeout(execution, is_blocking)
         LOG.warning("job %s %s", execution.job_id, text)
-        return End(status=LATE_STATUS, error=TIMEOUT, message=text)
+        return WorkEnd(status=LATE_STATUS, error=TIMEOUT, message=text)
     finally:
         execution.is_wanted = False
         if watching is not None:
@@ -52,7 +52,7 @@ def describe_timeout(execution: Execution, is_blocking: bool) -> str:
     return f"was stopped: {until}"
 
 
-def is_too_late(execution: Execution, clock: Callable[[], float]) -> End | None:
+def is_too_late(execution: Execution, clock: Callable[[], float]) -> WorkEnd | None:
     """The end of a call that arrives after its deadline; None if it does not."""
     late = 0.0 if execution.deadline is None else clock() - execution.deadline.timestamp()
     if late <= 0:
@@ -62,7 +62,7 @@ def is_too_late(execution: Execution, clock: Callable[[], float]) -> End | None:
         "compare the clocks of this machine and of the scheduler"
     )
     LOG.warning("job %s was %s", execution.job_id, text)
-    return End(status=LATE_STATUS, error=TIMEOUT, message=text)
+    return WorkEnd(status=LATE_STATUS, error=TIMEOUT, message=text)
 
 
 async def _watch(

@@ -17,7 +17,7 @@ from client_sdk.target.deadline import is_too_late, run_until_deadline
 from client_sdk.target.declaration import FEEDBACK_HEADER, SHARD_INDEX_HEADER, SHARD_TOTAL_HEADER, Declaration
 from client_sdk.target.execution import Execution
 from client_sdk.target.in_flight import AttemptName, AttemptsInFlight
-from client_sdk.target.invoke import INTERRUPTED, LOG, End, end_by, hold, refused, run
+from client_sdk.target.invoke import INTERRUPTED, LOG, WorkEnd, end_by, hold, refused, run
 from client_sdk.target.messages import (
     DEADLINE_HEADER,
     InboundCall,
@@ -30,7 +30,7 @@ from client_sdk.target.parameters import WrongParameters
 from client_sdk.target.reporting import FeedbackReporter, Reporter
 from client_sdk.traces import TRACEPARENT
 
-STOPPED = End(status=503, error=INTERRUPTED, message="the instance was stopped before the work was done")
+STOPPED = WorkEnd(status=503, error=INTERRUPTED, message="the instance was stopped before the work was done")
 CALLER_GONE = "the scheduler closed the connection: the execution was cancelled, or is out of time"
 LAST_REPORT_SECONDS = 5.0
 """For the report of work that was stopped."""
@@ -167,7 +167,7 @@ class InboundCalls:
 
     async def _work(
         self, declaration: Declaration[..., Any], arguments: Mapping[str, Any], execution: Execution
-    ) -> End:
+    ) -> WorkEnd:
         work = self._do(declaration, arguments, execution)
         return await run_until_deadline(
             execution, work, is_blocking=declaration.is_blocking, clock=self._clock, pause=self._pause
@@ -175,7 +175,7 @@ class InboundCalls:
 
     async def _do(
         self, declaration: Declaration[..., Any], arguments: Mapping[str, Any], execution: Execution
-    ) -> End:
+    ) -> WorkEnd:
         await self.running.wait_for_older(execution, declaration.most_at_once)
         await hold(execution.scheduled_at, self._clock, self._pause)
         return await run(declaration, arguments, execution, self._provide)
@@ -200,7 +200,7 @@ class InboundCalls:
             LOG.error("the end of %s could not be reported: %s", execution.job_id, error)
 
 
-def answer_end(end: End) -> OutboundAnswer:
+def answer_end(end: WorkEnd) -> OutboundAnswer:
     """The answer of a synchronous call."""
     if end.error is None:
         return OutboundAnswer(200, json.dumps(end.data).encode())
@@ -208,14 +208,14 @@ def answer_end(end: End) -> OutboundAnswer:
     return OutboundAnswer(end.status, json.dumps(end.report.wire()).encode(), headers)
 
 
-async def _conclude(execution: Execution, end: End) -> None:
+async def _conclude(execution: Execution, end: WorkEnd) -> None:
     try:
         await execution.conclude(end.report)
     except Invalid as refusal:
         await execution.conclude(refused(refusal).report)
 
 
-def _end_of(task: "asyncio.Task[End]") -> End:
+def _end_of(task: "asyncio.Task[WorkEnd]") -> WorkEnd:
     """The end of work; of what was stopped, or is about to, nobody waits for more."""
     return STOPPED if not task.done() or task.cancelled() else task.result()
 

@@ -43,7 +43,7 @@ TOO_LARGE, UNREADABLE = "response_too_large", "invalid_result"
 """The error codes of results that the service refuses."""
 
 
-class End(msgspec.Struct, frozen=True, kw_only=True):
+class WorkEnd(msgspec.Struct, frozen=True, kw_only=True):
     """The end of the work. `status` is its HTTP status, `error` None if it succeeded.
 
     `is_unexpected`: the function raised another exception than JobFailed or SystemExit. `is_unwanted`: it
@@ -75,10 +75,10 @@ async def hold(
             await pause(min(early, LONGEST_HOLD_SECONDS))
 
 
-def refused(refusal: Invalid) -> End:
+def refused(refusal: Invalid) -> WorkEnd:
     """The end to report instead of one that the service refused, mostly because it is too large."""
     error = TOO_LARGE if refusal.status == 413 else UNREADABLE
-    return End(status=500, error=error, message=f"the result was refused: {refusal.detail}"[:1000])
+    return WorkEnd(status=500, error=error, message=f"the result was refused: {refusal.detail}"[:1000])
 
 
 async def run(
@@ -86,7 +86,7 @@ async def run(
     arguments: Mapping[str, Any],
     execution: Execution,
     provide: Provide | None = None,
-) -> End:
+) -> WorkEnd:
     """Runs the function, or an object of the class; returns the end. Raises only CancelledError.
 
     Whatever the function raises is the end of this work alone. It runs in a task of its own, so that a
@@ -131,28 +131,28 @@ async def _outcome(
     arguments: Mapping[str, Any],
     execution: Execution,
     provide: Provide | None,
-) -> tuple[End, BaseException | None]:
+) -> tuple[WorkEnd, BaseException | None]:
     """The end, and what the function raised. Raises nothing, as its task would: SystemExit ends the loop."""
     try:
         given = declaration.parameters.fill(arguments, execution)
         with joined(execution.traceparent):
-            return End(data=await _work(declaration, given, execution, provide)), None
+            return WorkEnd(data=await _work(declaration, given, execution, provide)), None
     except BaseException as error:  # noqa: BLE001 - it is the outcome of this job only
         return _ended_by(error)
 
 
-def _ended_by(error: BaseException) -> tuple[End, BaseException]:
+def _ended_by(error: BaseException) -> tuple[WorkEnd, BaseException]:
     return end_by(error), error
 
 
-def end_by(error: BaseException) -> End:
+def end_by(error: BaseException) -> WorkEnd:
     """The end of work that raised `error`."""
     try:
         if isinstance(error, NotWanted):
             text = describe_error(error)
-            return End(status=500, error=UNEXPECTED, message=text, is_unwanted=True)
+            return WorkEnd(status=500, error=UNEXPECTED, message=text, is_unwanted=True)
         if isinstance(error, JobFailed):
-            return End(
+            return WorkEnd(
                 status=error.status,
                 error=readable(str(error.error)),
                 message=readable(str(error.message))[:LONGEST_FAILURE],
@@ -161,13 +161,13 @@ def end_by(error: BaseException) -> End:
             )
     except BaseException as further:  # noqa: BLE001 - data that is no JSON, or an error class of the application's own
         text = f"{describe_error(further)}; it failed with {describe_error(error)}"
-        return End(status=500, error=UNEXPECTED, message=text[:LONGEST_MESSAGE], is_unexpected=True)
+        return WorkEnd(status=500, error=UNEXPECTED, message=text[:LONGEST_MESSAGE], is_unexpected=True)
     # An end of the process is wanted: it is no fault that another try mends.
     is_unexpected = not isinstance(error, (*PROCESS_ENDS, ExitContained))
-    return End(status=500, error=UNEXPECTED, message=describe_error(error), is_unexpected=is_unexpected)
+    return WorkEnd(status=500, error=UNEXPECTED, message=describe_error(error), is_unexpected=is_unexpected)
 
 
-def _log_end(execution: Execution, end: End, error: BaseException | None) -> None:
+def _log_end(execution: Execution, end: WorkEnd, error: BaseException | None) -> None:
     if end.error is None:
         LOG.debug("job %s succeeded, %s", execution.job_id, execution)
     elif end.is_unwanted:

@@ -26,7 +26,7 @@ BLOCKED_SECONDS = 1.0
 """From here on a function that holds the application's event loop is named."""
 
 
-class Keeper:
+class ThreadKeeper:
     """Runs heartbeats, registrations and leases in a thread, whatever holds the application's event loop.
 
     To be made on that loop. With a transport that was given, which belongs to that loop, calls are made there

@@ -26,7 +26,7 @@ from client_sdk.target.address import OwnAddress
 from client_sdk.target.classes import Provide
 from client_sdk.target.declaration import Declaration, JobOptions, job
 from client_sdk.target.inbound import InboundCalls
-from client_sdk.target.keeper import Keeper
+from client_sdk.target.keeper import ThreadKeeper
 from client_sdk.target.messages import (
     BODY_BYTES,
     App,
@@ -75,7 +75,7 @@ class Service:
     """The jobs of the scheduler; those created or updated here call this service by `service:/path`."""
     _is_running = False
     _starting: asyncio.Task[None] | None = None
-    _keeper: Keeper
+    _keeper: ThreadKeeper
     """While it runs; what keeps it registered runs aside."""
 
     def __init__(
@@ -167,7 +167,7 @@ class Service:
 
         For FastAPI and Starlette: `app.add_middleware(service.wrap)`.
         """
-        return Wrapped(app=app, service=self, owns=self._owns)
+        return WrappedApplication(app=app, service=self, owns=self._owns)
 
     async def start(self) -> None:
         """Registers this instance and keeps it registered, also if the scheduler starts later.
@@ -179,7 +179,7 @@ class Service:
             if self._verifier is None:
                 LOG.warning(OPEN, self.name, self.prefix)
             self._signal_drain.install()
-            self._keeper = Keeper(self._connection)
+            self._keeper = ThreadKeeper(self._connection)
             await self._keeper.run(self._start_aside())
 
     async def stop(self) -> None:
@@ -206,7 +206,7 @@ class Service:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Takes the calls as a separate ASGI application, or one mounted at `prefix`."""
         if scope["type"] == "lifespan":
-            await Wrapped(app=None, service=self, owns=self._owns)(scope, receive, send)
+            await WrappedApplication(app=None, service=self, owns=self._owns)(scope, receive, send)
         elif scope["type"] == "http":
             self._address.learn(scope)
             await send_answer(send, await self._answer(scope, receive))
@@ -292,7 +292,7 @@ class Startable(Protocol):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
 
-class Wrapped:
+class WrappedApplication:
     """`app` with `service` in front of it, which takes the requests that it `owns`; all if `app` is None."""
 
     def __init__(self, *, app: App | None, service: Startable, owns: Callable[[Scope], bool]) -> None:

@@ -17,7 +17,7 @@ from client_sdk.target.classes import Provide
 from client_sdk.target.containment import LONGEST_MESSAGE, readable
 from client_sdk.target.declaration import Declaration
 from client_sdk.target.execution import Execution
-from client_sdk.target.invoke import End, end_by, hold, refused, run, wait_for_thread
+from client_sdk.target.invoke import WorkEnd, end_by, hold, refused, run, wait_for_thread
 from client_sdk.target.messages import DEADLINE_HEADER, read_moment, read_number
 from client_sdk.target.parameters import WrongParameters
 from client_sdk.traces import TRACEPARENT
@@ -83,21 +83,21 @@ async def do_part(
         await cancel(doing, keeping)
 
 
-async def _report(work: answers.Work, lease: Lease, end: End) -> None:
+async def _report(work: answers.Work, lease: Lease, end: WorkEnd) -> None:
     try:
         await _complete(lease, end)
     except NotWanted as why:
         LOG.warning("the end of %s had no effect: %s", work.execution_id, why)
 
 
-async def _complete(lease: Lease, end: End) -> None:
+async def _complete(lease: Lease, end: WorkEnd) -> None:
     try:
         await lease.complete(complete(end))
     except Invalid as refusal:
         await lease.complete(complete(refused(refusal)))
 
 
-def complete(end: End) -> Completion:
+def complete(end: WorkEnd) -> Completion:
     """The completion for an end of the work."""
     if end.error is None:
         return Completion(status="succeed", data=end.data)
@@ -114,23 +114,23 @@ async def _do(
     clock: Callable[[], float],
     pause: Callable[[float], Awaitable[None]],
     errors: list[str],
-) -> End:
+) -> WorkEnd:
     """The end of the work; what is tried again is noted in `errors`."""
     headers = {name.lower(): value for name, value in work.request.headers.items()}
     job_id = _read_job_id(work)
     declaration = find(job_id)
     if declaration is None:
-        return End(status=404, error=NO_FUNCTION, message=f"this worker has no function for {job_id!r}")
+        return WorkEnd(status=404, error=NO_FUNCTION, message=f"this worker has no function for {job_id!r}")
     try:
         arguments = declaration.parameters.take(_read_body(work.request.body))
     except WrongParameters as wrong:
-        return End(status=422, error=WRONG_PARAMETERS, message=readable(str(wrong)))
+        return WorkEnd(status=422, error=WRONG_PARAMETERS, message=readable(str(wrong)))
     except BaseException as error:  # noqa: BLE001 - of a validator among the annotations
         return end_by(error)
     await hold(work.scheduled_at, clock, pause)
     execution = _describe_execution(work, job_id, headers, lease)
 
-    async def run_once() -> End:
+    async def run_once() -> WorkEnd:
         return await run(declaration, arguments, execution, provide)
 
     try:
@@ -149,12 +149,12 @@ def read_retry(work: answers.Work) -> LocalRetry:
 
 
 async def _run_with_retries(
-    run_once: Callable[[], Awaitable[End]],
+    run_once: Callable[[], Awaitable[WorkEnd]],
     job_id: str,
     retry: LocalRetry,
     pause: Callable[[float], Awaitable[None]],
     errors: list[str],
-) -> End:
+) -> WorkEnd:
     """The first end that is not an unexpected exception, else the last one; its message counts the tries."""
     tries = 1
     while True:
@@ -172,7 +172,7 @@ async def _run_with_retries(
         tries += 1
 
 
-def _count_tries(end: End, tries: int) -> End:
+def _count_tries(end: WorkEnd, tries: int) -> WorkEnd:
     counted = f" (tried {tries} times)"
     message = f"{(end.message or '')[: LONGEST_MESSAGE - len(counted)]}{counted}"
     return msgspec.structs.replace(end, message=message)

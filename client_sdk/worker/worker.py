@@ -9,13 +9,13 @@ from typing import Any, ParamSpec, TypeVar, Unpack, cast
 from client_sdk.client import Client
 from client_sdk.client.paths import quote_name
 from client_sdk.errors import DeclarationError, Forbidden, SdkError, Unauthorized
-from client_sdk.loops import Tasks, cancel
+from client_sdk.loops import StartedTasks, cancel
 from client_sdk.models import InstanceRegistration, ServiceDeclaration, answers
 from client_sdk.models.services import check_name
 from client_sdk.outages import CLAIMS, OutageLog
 from client_sdk.target.classes import Provide
 from client_sdk.target.declaration import Declaration, JobOptions, job
-from client_sdk.target.keeper import Keeper
+from client_sdk.target.keeper import ThreadKeeper
 from client_sdk.target.registration import REGISTRATION_SECONDS, Registration, log_drain
 from client_sdk.target.service import name_instance
 from client_sdk.worker.lease import OUTAGE_SECONDS, Lease
@@ -83,7 +83,7 @@ class Worker:
         self._declarations: dict[str, Declaration[..., Any]] = {}
         self._otherwise: Declaration[..., Any] | None = None
         self._outages = OutageLog()
-        self._parts = Tasks()
+        self._parts = StartedTasks()
         self._stop: asyncio.Event | None = None
         self.add(*jobs)
 
@@ -129,7 +129,7 @@ class Worker:
         Raises Unauthorized, Forbidden: this key may not claim here.
         """
         self._stop = asyncio.Event()
-        keeper = Keeper(client.connection)
+        keeper = ThreadKeeper(client.connection)
         registration = self._register(client) if self._declarations else None
         if registration is not None:
             await keeper.run(registration.start())
@@ -162,7 +162,7 @@ class Worker:
             registration=registration,
         )
 
-    async def _claim(self, client: Client, keeper: Keeper) -> None:
+    async def _claim(self, client: Client, keeper: ThreadKeeper) -> None:
         wait = FIRST_WAIT
         while True:
             free = self.concurrency - len(self._parts)
@@ -223,7 +223,7 @@ class Worker:
     def _find(self, job_id: str) -> Declaration[..., Any] | None:
         return self._declarations.get(job_id, self._otherwise)
 
-    async def _finish(self, registration: Registration | None, keeper: Keeper) -> None:
+    async def _finish(self, registration: Registration | None, keeper: ThreadKeeper) -> None:
         log_drain(self.service, self.instance_id, len(self._parts), self._grace)
         if registration is not None:
             await keeper.run(registration.drain())

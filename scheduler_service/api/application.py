@@ -39,7 +39,7 @@ from scheduler_service.api.openapi import describe
 from scheduler_service.api.pages.front import FrontPage
 from scheduler_service.api.pages.reference import Reference
 from scheduler_service.api.parameters import check_length, read_query
-from scheduler_service.api.request import LONGEST_IN_PATH, ApiRequest, Operation
+from scheduler_service.api.request import LONGEST_IN_PATH, ApiOperation, ApiRequest
 from scheduler_service.api.request_room import AnswerPlace
 from scheduler_service.api.responses import (
     ENCODER,
@@ -115,7 +115,10 @@ class BusyPaths:
 
 
 def create_api(
-    deps: ApiDependencies, *, further: tuple[Operation, ...] = (), mounts: Mapping[str, ASGIApp] | None = None
+    deps: ApiDependencies,
+    *,
+    further: tuple[ApiOperation, ...] = (),
+    mounts: Mapping[str, ASGIApp] | None = None,
 ) -> FastAPI:
     """The API over `deps`, with more operations in `further` and other applications under `mounts`.
 
@@ -126,7 +129,7 @@ def create_api(
     operations = (*OPERATIONS, *further)
     document = cache(lambda: describe(operations, version=deps.version))
     authenticate = deps.authentication
-    api = Api(
+    api = ApiApplication(
         title="Punctual",
         version=deps.version,
         openapi_url=None,
@@ -147,7 +150,7 @@ def create_api(
     return api
 
 
-class Api(FastAPI):
+class ApiApplication(FastAPI):
     """FastAPI's application, of which the paths of busy operations pass no layer.
 
     Those layers answer what no endpoint does, and cost a heartbeat a third of its time.
@@ -165,7 +168,7 @@ class Endpoint:
     """An ASGI endpoint for all operations of one path."""
 
     def __init__(
-        self, *, deps: ApiDependencies, authenticate: Authenticate, operations: Iterable[Operation]
+        self, *, deps: ApiDependencies, authenticate: Authenticate, operations: Iterable[ApiOperation]
     ) -> None:
         self._deps = deps
         self._authenticate = authenticate
@@ -200,7 +203,7 @@ class Endpoint:
             if place is not None:
                 place.give_back()
 
-    async def _handle(self, operation: Operation, request: ApiRequest) -> Response:
+    async def _handle(self, operation: ApiOperation, request: ApiRequest) -> Response:
         try:
             return await operation.handler(request)
         finally:
@@ -222,7 +225,7 @@ class Endpoint:
                 return fail(store_problem(error, is_read=scope["method"] in ("GET", "HEAD")))
         return None
 
-    def _read(self, scope: Scope, receive: Receive) -> tuple[Operation, ApiRequest]:
+    def _read(self, scope: Scope, receive: Receive) -> tuple[ApiOperation, ApiRequest]:
         """What is asked for, by whom. Raises ApiProblem (401, 403, 405, 422)."""
         operation = self._operations.get("GET" if scope["method"] == "HEAD" else scope["method"])
         if operation is None:
@@ -258,7 +261,7 @@ class Endpoint:
 
 
 def _routes(
-    deps: ApiDependencies, authenticate: Authenticate, operations: tuple[Operation, ...]
+    deps: ApiDependencies, authenticate: Authenticate, operations: tuple[ApiOperation, ...]
 ) -> Iterable[Route]:
     for path in dict.fromkeys(operation.path for operation in operations):
         own = [operation for operation in operations if operation.path == path]
@@ -278,7 +281,7 @@ def _mount(prefix: str, app: ASGIApp) -> Iterable[BaseRoute]:
     return Route(prefix, add_slash, include_in_schema=False), Mount(prefix, app)
 
 
-def _description(document: Callable[[], dict[str, Any]]) -> Operation:
+def _description(document: Callable[[], dict[str, Any]]) -> ApiOperation:
     written: list[bytes] = []
 
     async def show(request: ApiRequest) -> Response:
@@ -288,14 +291,14 @@ def _description(document: Callable[[], dict[str, Any]]) -> Operation:
             written[:] = [body]
         return Response(written[0], media_type="application/json")
 
-    return Operation(route="GET /openapi.json", handler=show, role=Role.VIEWER, is_open=True)
+    return ApiOperation(route="GET /openapi.json", handler=show, role=Role.VIEWER, is_open=True)
 
 
-def _pages(document: Callable[[], dict[str, Any]], paths: Sequence[str]) -> Iterable[Operation]:
+def _pages(document: Callable[[], dict[str, Any]], paths: Sequence[str]) -> Iterable[ApiOperation]:
     """What browsers are shown: they have no key, and nothing there is a secret."""
     front, reference = FrontPage(paths=paths), Reference(document=document)
-    yield Operation(route="GET /", handler=front.show, role=Role.VIEWER, is_open=True)
-    yield Operation(route="GET /docs", handler=reference.show, role=Role.VIEWER, is_open=True)
+    yield ApiOperation(route="GET /", handler=front.show, role=Role.VIEWER, is_open=True)
+    yield ApiOperation(route="GET /docs", handler=reference.show, role=Role.VIEWER, is_open=True)
 
 
 def _answer_unknown(

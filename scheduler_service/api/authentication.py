@@ -31,7 +31,7 @@ Authenticate = Callable[[Scope, bool], Caller]
 """Takes a request's scope, and whether its operation is open. Raises ApiProblem (400, 401, 403)."""
 
 
-class Identity(msgspec.Struct, frozen=True):
+class KnownCaller(msgspec.Struct, frozen=True):
     """A caller that is known, and when (ms since 1970) it is not any more; None: it has no end."""
 
     caller: Caller
@@ -82,11 +82,11 @@ class Authentication:
         """Whether a key is configured."""
         return self._admin_key is not None
 
-    def identify(self, scope: Scope) -> Identity | None:
+    def identify(self, scope: Scope) -> KnownCaller | None:
         """Who sends the request, if that is known: by a key where one is given, else by a session."""
         given = header(scope, b"authorization")
         if not self.needs_key or (given is not None and self._is_key(_bearer(given))):
-            return Identity(self._admin)
+            return KnownCaller(self._admin)
         return None if given is not None else self._session_of(scope)
 
     def count_wrong_key(self, scope: Scope) -> None:
@@ -99,7 +99,7 @@ class Authentication:
             raise _too_many(wait)
         self._wrong_keys.fail(address, now)
 
-    def open_session(self, key: str, scope: Scope) -> tuple[Identity, str] | None:
+    def open_session(self, key: str, scope: Scope) -> tuple[KnownCaller, str] | None:
         """A session of whoever has this key, with its text for the cookie; None: the key is not known.
 
         The wrong keys of its address are forgotten: a person has mistyped.
@@ -109,7 +109,7 @@ class Authentication:
         self._wrong_keys.succeed(_address_of(scope))
         caller, expires = self._admin, self._now().wall + SESSION_MS
         text = self._seal.write(Session(caller.tenant, caller.role, caller.name, expires))
-        return Identity(caller, expires), text
+        return KnownCaller(caller, expires), text
 
     def _check_key(self, scope: Scope) -> Caller:
         given = only_header(scope, b"authorization")
@@ -130,11 +130,11 @@ class Authentication:
         key = self._admin_key
         return key is not None and hmac.compare_digest(given.encode("utf-8", "replace"), key)
 
-    def _session_of(self, scope: Scope) -> Identity | None:
+    def _session_of(self, scope: Scope) -> KnownCaller | None:
         now = self._now().wall
         for text in session_cookies(scope):
             if (session := self._seal.read(text, now=now)) is not None:
-                return Identity(Caller(session.tenant, session.role, name=session.name), session.expires)
+                return KnownCaller(Caller(session.tenant, session.role, name=session.name), session.expires)
         return None
 
 

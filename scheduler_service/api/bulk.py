@@ -12,12 +12,12 @@ from scheduler_service.api import examples
 from scheduler_service.api.authentication import check_role
 from scheduler_service.api.bodies import read_json_by_size, read_model
 from scheduler_service.api.bulk_work import ExecutionWork, JobWork, select_executions, select_jobs
-from scheduler_service.api.request import ApiRequest, Body, Routes
+from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_keys import key_reused
-from scheduler_service.api.request_room import AnswerLine
+from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import (
     ApiProblem,
-    Flaw,
+    FoundFlaw,
     absent,
     invalid,
     refuse,
@@ -64,7 +64,7 @@ ACTIONS_WITH = {
 @ROUTES.add(
     "POST /bulk/jobs",
     Role.OPERATOR,
-    body=Body(BulkJobs, examples.BULK_JOBS, required=True),
+    body=PostedBody(BulkJobs, examples.BULK_JOBS, required=True),
     data=answers.Bulk,
     success=(200, 202),
     statuses=(429,),
@@ -77,7 +77,7 @@ async def change_many_jobs(request: ApiRequest) -> Response:
     if posted.action == "label" and not posted.labels:
         raise invalid("/labels", "required", 'labels is required; write {"name": "value"}, null removes one')
     check_role(request.caller, Role.EDITOR if posted.action in EDITING else Role.OPERATOR)
-    asked = _Asked(request, JOBS, posted.action, raw)
+    asked = _AskedOperation(request, JOBS, posted.action, raw)
     if posted.dry_run:
         return _show_selected(await select_jobs(request, posted.select, is_checked=True))
     if (begun := await asked.find_begun()) is not None:
@@ -91,7 +91,7 @@ async def change_many_jobs(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /bulk/executions",
     Role.OPERATOR,
-    body=Body(BulkExecutions, examples.BULK_EXECUTIONS, required=True),
+    body=PostedBody(BulkExecutions, examples.BULK_EXECUTIONS, required=True),
     data=answers.Bulk,
     success=(200, 202),
     statuses=(429,),
@@ -101,7 +101,7 @@ async def change_many_executions(request: ApiRequest) -> Response:
     raw = await request.body()
     posted = read_model(BulkExecutions, await read_json_by_size(raw))
     _check_members(posted, posted.action)
-    asked = _Asked(request, EXECUTIONS, posted.action, raw)
+    asked = _AskedOperation(request, EXECUTIONS, posted.action, raw)
     if posted.dry_run:
         return _show_selected(*await select_executions(request, posted))
     if (begun := await asked.find_begun()) is not None:
@@ -119,7 +119,7 @@ async def change_many_executions(request: ApiRequest) -> Response:
     Role.VIEWER,
     data=answers.Operation,
     statuses=(404,),
-    answer_line=AnswerLine.STATE,
+    answer_line=WaitingLine.STATE,
 )
 async def read_operation(request: ApiRequest) -> Response:
     """Show how far an operation is; 404 once it is forgotten, 24 hours after its end."""
@@ -129,7 +129,7 @@ async def read_operation(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /operations/{operationId}/cancel",
     Role.OPERATOR,
-    body=Body(dict),
+    body=PostedBody(dict),
     data=answers.Operation,
     statuses=(404,),
 )
@@ -141,7 +141,7 @@ async def cancel_operation(request: ApiRequest) -> Response:
     return succeed(operation.wire())
 
 
-class _Asked:
+class _AskedOperation:
     """The operation that a request asks for: under an Idempotency-Key its id follows from that.
 
     `key`: that of each of its commands.
@@ -191,7 +191,7 @@ class _Asked:
             raise refuse(HTTPStatus.CONFLICT, "/Idempotency-Key", "conflict", NOT_KEPT)
         return ids
 
-    async def begin(self, ids: Sequence[str], work: Work, behind: Sequence[Flaw] = ()) -> Response:
+    async def begin(self, ids: Sequence[str], work: Work, behind: Sequence[FoundFlaw] = ()) -> Response:
         """Begins with `work` on each of `ids`; waits for a short one. Raises ApiProblem (429), StoreError."""
         operations, now = self._request.deps.operations, rfc3339(self._request.deps.clock.now().wall)
         operation = Operation(
@@ -229,7 +229,7 @@ def _check_members(posted: WireModel, action: str) -> None:
             raise invalid(f"/{alias}", "contradiction", message)
 
 
-def _show_selected(ids: Sequence[str], behind: Sequence[Flaw] = ()) -> Response:
+def _show_selected(ids: Sequence[str], behind: Sequence[FoundFlaw] = ()) -> Response:
     data = {"dryRun": True, "count": len(ids), "first": ids[:MOST_SHOWN], "operation": None}
     return succeed(data, warnings=behind)
 
@@ -247,7 +247,7 @@ def _show_begun(operation: Operation) -> Response:
     return succeed(data, location, status=status, warnings=map(_read_flaw, operation.warnings))
 
 
-def _read_flaw(wire: Mapping[str, str]) -> Flaw:
+def _read_flaw(wire: Mapping[str, str]) -> FoundFlaw:
     return Problem(wire["pointer"], wire["code"], wire["message"])
 
 

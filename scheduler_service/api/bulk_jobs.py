@@ -11,17 +11,17 @@ from client_sdk.models import JobDefinition, answers
 from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import read_each, read_items
 from scheduler_service.api.definitions import (
-    CheckedDefinition,
     DefinitionChecks,
+    PostedDefinition,
     find_refused_names,
     id_of,
     warn_of_names,
 )
 from scheduler_service.api.job_commands import keep_creator, read_owner, run_command
-from scheduler_service.api.request import ApiRequest, Body, Routes
+from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import (
     ApiProblem,
-    Flaw,
+    FoundFlaw,
     count_fault,
     refused,
     store_problem,
@@ -53,7 +53,7 @@ Result = dict[str, Any]
             "onExisting", "What to do with another definition.", ("refuse", "update"), "refuse"
         ),
     ),
-    body=Body(JobDefinition, examples.DEFINITIONS, required=True, is_array=True),
+    body=PostedBody(JobDefinition, examples.DEFINITIONS, required=True, is_array=True),
     data=answers.Results,
     headers=("X-Service",),
     is_busy=True,
@@ -114,7 +114,7 @@ class _BulkJobs:
 
     async def _create(self) -> None:
         """Checks the definitions and creates them, in groups that memory has room for."""
-        valid: list[tuple[int, CheckedDefinition]] = []
+        valid: list[tuple[int, PostedDefinition]] = []
         slices, weight = Slices(), 0
         for index, text in enumerate(self._texts):
             size = len(text)
@@ -131,7 +131,7 @@ class _BulkJobs:
                 valid, weight = [], 0
         await self._create_valid(valid)
 
-    async def _create_valid(self, valid: Sequence[tuple[int, CheckedDefinition]]) -> None:
+    async def _create_valid(self, valid: Sequence[tuple[int, PostedDefinition]]) -> None:
         replies = await self._deps.jobs.create_all([checked.definition for _, checked in valid], self._owner)
         for (index, checked), reply in zip(valid, replies, strict=True):
             self._results[index] = (
@@ -140,7 +140,7 @@ class _BulkJobs:
                 else self._conclude(checked.job_id, reply, checked.warnings)
             )
 
-    async def _check(self, index: int) -> CheckedDefinition | None:
+    async def _check(self, index: int) -> PostedDefinition | None:
         """None: it is refused, and its result says why."""
         text = self._texts[index]
         try:
@@ -151,7 +151,7 @@ class _BulkJobs:
             self._results[index] = _refuse(id_of(text), problem)
             return None
 
-    async def _check_in_full(self, text: bytes) -> CheckedDefinition:
+    async def _check_in_full(self, text: bytes) -> PostedDefinition:
         await self._insist_on_json()
         return await self._checks.check(text)
 
@@ -160,7 +160,7 @@ class _BulkJobs:
             await work_by_size(len(self._raw), lambda: deque(read_each(self._raw, self._texts), maxlen=0))
             self._is_json = True
 
-    async def _go_on(self, index: int, checked: CheckedDefinition, reply: Reply | StoreError) -> Result:
+    async def _go_on(self, index: int, checked: PostedDefinition, reply: Reply | StoreError) -> Result:
         """The job exists with another definition: perhaps only of another creator; else it is replaced."""
         try:
             kept = await keep_creator(self._request, checked.job_id, self._texts[index], checked)
@@ -172,7 +172,7 @@ class _BulkJobs:
             return await self._update(kept)
         return self._conclude(checked.job_id, reply, kept.warnings)
 
-    async def _update(self, checked: CheckedDefinition) -> Result:
+    async def _update(self, checked: PostedDefinition) -> Result:
         event = Updated(revision=0, active=checked.active, owner=self._owner or None)
         try:
             await run_command(self._request, checked.job_id, Command(event, checked.definition))
@@ -182,7 +182,7 @@ class _BulkJobs:
             return self._conclude(checked.job_id, error)
         return _accept(checked.job_id, "updated", checked.warnings)
 
-    def _conclude(self, job_id: str, reply: Reply | StoreError, warnings: Sequence[Flaw] = ()) -> Result:
+    def _conclude(self, job_id: str, reply: Reply | StoreError, warnings: Sequence[FoundFlaw] = ()) -> Result:
         """The result of one item; a fault of the store is kept for `create`, rather than that it stops."""
         match reply:
             case Taken():
@@ -202,7 +202,7 @@ def _is_conflict(reply: Reply | StoreError) -> bool:
     return isinstance(reply, Refusal) and reply.code is RefusalCode.CONFLICT
 
 
-def _accept(job_id: str, status: str, warnings: Sequence[Flaw]) -> Result:
+def _accept(job_id: str, status: str, warnings: Sequence[FoundFlaw]) -> Result:
     written = [write_flaw(warning) for warning in warnings] if warnings else []
     return {"jobId": job_id, "status": status, "problem": None, "warnings": written}
 

@@ -16,7 +16,7 @@ from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import edit_definition, find_job
 from scheduler_service.api.parameters import Parameter, Values, check_known, read_pairs, text
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import ApiProblem, Flaw, invalid, invalid_all, no_job, store_problem
+from scheduler_service.api.responses import ApiProblem, FoundFlaw, invalid, invalid_all, no_job, store_problem
 from scheduler_service.domain.events import Activated, Destroyed, Event, Paused, Triggered
 from scheduler_service.domain.execution import ExecutionState, JobState, write_execution_id
 from scheduler_service.domain.job_key import read_job_key, write_job_key
@@ -113,7 +113,9 @@ class JobWork:
 class ExecutionWork:
     """The command for each of many executions; `behind` as in `executions.find_execution`."""
 
-    def __init__(self, request: ApiRequest, posted: BulkExecutions, key: str, behind: Sequence[Flaw]) -> None:
+    def __init__(
+        self, request: ApiRequest, posted: BulkExecutions, key: str, behind: Sequence[FoundFlaw]
+    ) -> None:
         self._request = request
         self._posted = posted
         self._key = key
@@ -187,7 +189,7 @@ async def select_jobs(
 
 async def select_executions(
     request: ApiRequest, posted: BulkExecutions
-) -> tuple[Sequence[str], Sequence[Flaw]]:
+) -> tuple[Sequence[str], Sequence[FoundFlaw]]:
     """The executionIds, each once, and the warnings of `catch_up`; for `cancel` a filter finds open ones.
 
     Raises as `select_jobs`.

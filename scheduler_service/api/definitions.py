@@ -11,7 +11,7 @@ import msgspec
 from client_sdk.models import JobDefinition, ModelError, parse_definition, point_to_posted
 from scheduler_service.api.bodies import read_json
 from scheduler_service.api.dependencies import ApiDependencies
-from scheduler_service.api.responses import Flaw, invalid, invalid_all
+from scheduler_service.api.responses import FoundFlaw, invalid, invalid_all
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.trials import TRIALS
 from scheduler_service.engine.compile import Compiled
@@ -44,11 +44,11 @@ MAX_FOUND = 10_000
 _OWN = ("localhost", ".localhost")
 
 
-class _Named(msgspec.Struct, frozen=True, rename="camel"):
+class _JobIdMember(msgspec.Struct, frozen=True, rename="camel"):
     job_id: Any = None
 
 
-_NAMED = msgspec.json.Decoder(_Named)
+_NAMED = msgspec.json.Decoder(_JobIdMember)
 
 
 class Creator(msgspec.Struct, frozen=True, gc=False):
@@ -58,7 +58,7 @@ class Creator(msgspec.Struct, frozen=True, gc=False):
     name: str
 
 
-class CheckedDefinition(msgspec.Struct, frozen=True, gc=False):
+class PostedDefinition(msgspec.Struct, frozen=True, gc=False):
     """A definition that may go into a turn, with its warnings. `active` None: not posted.
 
     `has_creator`: it names its creator itself, and both by name and by id.
@@ -66,14 +66,14 @@ class CheckedDefinition(msgspec.Struct, frozen=True, gc=False):
 
     job_id: str
     definition: Definition
-    warnings: tuple[Flaw, ...]
+    warnings: tuple[FoundFlaw, ...]
     active: bool | None
     has_creator: bool
 
 
 async def check_posted(
     deps: ApiDependencies, raw: bytes, job_id: str | None, by: Creator, *, is_trial: bool = False
-) -> CheckedDefinition:
+) -> PostedDefinition:
     """Checks `raw`, a definition in JSON; `job_id` is that of the path. Raises ApiProblem (400, 422).
 
     The text is kept as it was posted; `jobId` and the creator are added where they were left out.
@@ -91,7 +91,7 @@ class DefinitionChecks:
         self._is_trial = is_trial
         self._lookup = BatchLookup(cache=deps.compile_cache, now=deps.clock.now().wall)
 
-    async def check(self, raw: bytes, job_id: str | None = None) -> CheckedDefinition:
+    async def check(self, raw: bytes, job_id: str | None = None) -> PostedDefinition:
         """As `check_posted`."""
         if len(raw) > LARGE_BYTES:
             return (await work_apart(lambda: self._compile(raw, _read_posted(self._by, raw, job_id))))[0]
@@ -106,17 +106,17 @@ class DefinitionChecks:
         self._deps.compile_cache.add(posted.members, compiled, active=checked.active)
         return checked
 
-    def find(self, raw: bytes) -> CheckedDefinition | None:
+    def find(self, raw: bytes) -> PostedDefinition | None:
         """As `check`, for a definition whose shape is cached; else None."""
         return None if len(raw) > LARGE_BYTES else self._find(raw, _read_posted(self._by, raw, None))
 
-    def _find(self, raw: bytes, posted: "_Posted") -> CheckedDefinition | None:
+    def _find(self, raw: bytes, posted: "_PostedMembers") -> PostedDefinition | None:
         found = self._lookup.find(posted.members)
         if found is None or posted.job_id not in (None, found.program.job_id):
             return None
         return _conclude(raw, posted, found)
 
-    def _compile(self, raw: bytes, posted: "_Posted") -> tuple[CheckedDefinition, Compiled]:
+    def _compile(self, raw: bytes, posted: "_PostedMembers") -> tuple[PostedDefinition, Compiled]:
         """Parses and compiles, which also finds all errors; the cache is the loop's, and left alone."""
         value = read_json(raw)
         if not isinstance(value, dict):
@@ -148,7 +148,7 @@ def id_of(raw: bytes) -> str | None:
     return job_id if isinstance(job_id, str) else None
 
 
-class _Posted(msgspec.Struct, frozen=True, gc=False):
+class _PostedMembers(msgspec.Struct, frozen=True, gc=False):
     """The members of a definition; `added` are those of them that it left out, as JSON."""
 
     job_id: str | None
@@ -156,15 +156,15 @@ class _Posted(msgspec.Struct, frozen=True, gc=False):
     added: dict[str, bytes]
 
 
-def _read_posted(by: Creator, raw: bytes, job_id: str | None) -> _Posted:
+def _read_posted(by: Creator, raw: bytes, job_id: str | None) -> _PostedMembers:
     members = read_members(raw) or {}
     get = members.get
     if job_id is None and get("creator", _NULL) != _NULL and get("creatorName", _NULL) != _NULL:
-        return _Posted(None, members, {})
+        return _PostedMembers(None, members, {})
     added = _left_out(by, job_id, members)
     if added:
         members |= {name: msgspec.Raw(text) for name, text in added.items()}
-    return _Posted(job_id, members, added)
+    return _PostedMembers(job_id, members, added)
 
 
 def _left_out(by: Creator, job_id: str | None, members: Members) -> dict[str, bytes]:
@@ -175,9 +175,9 @@ def _left_out(by: Creator, job_id: str | None, members: Members) -> dict[str, by
     return {name: msgspec.json.encode(known[name]) for name in absent}
 
 
-def _conclude(raw: bytes, posted: _Posted, found: CachedDefinition) -> CheckedDefinition:
+def _conclude(raw: bytes, posted: _PostedMembers, found: CachedDefinition) -> PostedDefinition:
     text = add_members(raw, posted.added)
-    return CheckedDefinition(
+    return PostedDefinition(
         found.program.job_id,
         Definition(text, found.program, weigh(text)),
         _point(found.warnings, decode_json(raw)) if found.warnings else (),
@@ -193,7 +193,7 @@ def _parse(value: dict[str, object]) -> JobDefinition:
         raise invalid_all(_point(error.problems, value)) from None
 
 
-def _find_reserved(definition: JobDefinition) -> tuple[Flaw, ...]:
+def _find_reserved(definition: JobDefinition) -> tuple[FoundFlaw, ...]:
     """A job with the parent of trials might be hidden, and destroyed by the service."""
     if definition.parent_job != TRIALS:
         return ()
@@ -201,7 +201,7 @@ def _find_reserved(definition: JobDefinition) -> tuple[Flaw, ...]:
     return (Problem("/parentJob", "reserved", text),)
 
 
-def _point(flaws: Iterable[Flaw], value: dict[str, object]) -> tuple[Flaw, ...]:
+def _point(flaws: Iterable[FoundFlaw], value: dict[str, object]) -> tuple[FoundFlaw, ...]:
     """The flaws, each with a pointer to a posted member."""
     return tuple(Problem(point_to_posted(flaw.pointer, value), flaw.code, flaw.message) for flaw in flaws)
 
@@ -231,7 +231,7 @@ async def warn_of_names(raw: bytes, refused: Mapping[str, str]) -> tuple[Problem
     return await work_by_size(len(raw), lambda: _warn(raw, refused)) if refused else ()
 
 
-async def warnings_today(deps: ApiDependencies, checked: CheckedDefinition) -> tuple[Flaw, ...]:
+async def warnings_today(deps: ApiDependencies, checked: PostedDefinition) -> tuple[FoundFlaw, ...]:
     """The warnings about a definition, those about its host names last."""
     text = checked.definition.text
     return (*checked.warnings, *await warn_of_names(text, await find_refused_names(deps, text)))

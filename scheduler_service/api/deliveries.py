@@ -9,8 +9,8 @@ from starlette.responses import Response
 from client_sdk.models import answers
 from scheduler_service.api import parameters
 from scheduler_service.api.filters import DELIVERY_FILTERS, delivery_query
-from scheduler_service.api.request import ApiRequest, Body, Routes
-from scheduler_service.api.request_room import AnswerLine
+from scheduler_service.api.request import ApiRequest, PostedBody, Routes
+from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, absent, refuse, succeed
 from scheduler_service.security.callers import Role
 
@@ -22,7 +22,7 @@ ROUTES = Routes("deliveries")
     Role.VIEWER,
     query=(*DELIVERY_FILTERS, *parameters.paging()),
     data=answers.Listing[answers.DeliveryLine],
-    answer_line=AnswerLine.HISTORY,
+    answer_line=WaitingLine.HISTORY,
 )
 async def list_deliveries(request: ApiRequest) -> Response:
     """List notifications, the newest first."""
@@ -36,7 +36,7 @@ async def list_deliveries(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /deliveries/{deliveryId}/resend",
     Role.OPERATOR,
-    body=Body(dict),
+    body=PostedBody(dict),
     data=answers.DeliveryRef,
     statuses=(404, 409),
 )
@@ -48,7 +48,7 @@ async def resend_delivery(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /deliveries/{deliveryId}/dismiss",
     Role.OPERATOR,
-    body=Body(dict),
+    body=PostedBody(dict),
     data=answers.DeliveryRef,
     statuses=(404, 409),
 )

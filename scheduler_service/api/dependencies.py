@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from client_sdk.models import JobDefinition
 from scheduler_service.api.authentication import Authentication
 from scheduler_service.api.request_keys import FeedbackKeys, IdempotencyKeys
-from scheduler_service.api.request_room import ROOM_BYTES, AnswerLine, LargeAnswers, waiting_room
+from scheduler_service.api.request_room import ROOM_BYTES, LargeAnswers, WaitingLine, waiting_room
 from scheduler_service.domain.errors import Problem
 from scheduler_service.engine.compile import Compiled
 from scheduler_service.engine.compile_cache import CompileCache
@@ -99,8 +99,8 @@ class ApiDependencies:
     feedback_bytes: int = 1 << 16
     array_bytes: int = 4 << 20
     body_room: Room = field(default_factory=lambda: waiting_room(ROOM_BYTES))
-    large_answers: Mapping[AnswerLine, LargeAnswers] = field(
-        default_factory=lambda: {line: LargeAnswers() for line in AnswerLine}
+    large_answers: Mapping[WaitingLine, LargeAnswers] = field(
+        default_factory=lambda: {line: LargeAnswers() for line in WaitingLine}
     )
     options: Mapping[str, object] = field(default_factory=dict)
     settings: Callable[[], Mapping[str, Any]] | None = None

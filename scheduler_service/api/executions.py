@@ -12,9 +12,9 @@ from scheduler_service.api.bodies import read_model
 from scheduler_service.api.filters import EXECUTION_FILTERS, execution_query, key_of
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import find_job, read_definition, show_started
-from scheduler_service.api.request import ApiRequest, Body, Routes
-from scheduler_service.api.request_room import AnswerLine
-from scheduler_service.api.responses import ApiProblem, Flaw, absent, invalid, refuse, succeed
+from scheduler_service.api.request import ApiRequest, PostedBody, Routes
+from scheduler_service.api.request_room import WaitingLine
+from scheduler_service.api.responses import ApiProblem, FoundFlaw, absent, invalid, refuse, succeed
 from scheduler_service.api.shapes import show_queued_parts
 from scheduler_service.domain.events import CancelRequested, Released, Replay, Triggered
 from scheduler_service.domain.execution import ExecutionState, JobState, parse_execution_id
@@ -73,7 +73,7 @@ async def list_executions_of_job(request: ApiRequest) -> Response:
     query=(parameters.integer("requestCounts", "Only this attempt, and the notifications about it."),),
     data=answers.ExecutionInFull,
     statuses=(404,),
-    answer_line=AnswerLine.HISTORY,
+    answer_line=WaitingLine.HISTORY,
 )
 async def read_execution(request: ApiRequest) -> Response:
     """Read an execution in full: attempts, steps, checks, feedback and notifications."""
@@ -89,7 +89,7 @@ async def read_execution(request: ApiRequest) -> Response:
     query=parameters.paging(),
     data=answers.Listing[answers.LogLine],
     statuses=(404,),
-    answer_line=AnswerLine.HISTORY,
+    answer_line=WaitingLine.HISTORY,
 )
 async def read_log(request: ApiRequest) -> Response:
     """Read the log of an execution."""
@@ -105,7 +105,7 @@ async def read_log(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /executions/{executionId}/cancel",
     Role.OPERATOR,
-    body=Body(Cancellation, {"reason": "wrong day"}),
+    body=PostedBody(Cancellation, {"reason": "wrong day"}),
     data=answers.Held,
     statuses=(404, 409),
 )
@@ -123,7 +123,7 @@ async def cancel_execution(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /executions/{executionId}/release",
     Role.OPERATOR,
-    body=Body(dict),
+    body=PostedBody(dict),
     data=answers.Held,
     statuses=(404, 409),
 )
@@ -140,7 +140,7 @@ async def release_execution(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /executions/{executionId}/replay",
     Role.OPERATOR,
-    body=Body(ReplayRequest, examples.REPLAY),
+    body=PostedBody(ReplayRequest, examples.REPLAY),
     data=answers.Triggered,
     statuses=(404, 409),
 )
@@ -169,7 +169,7 @@ async def replay_one(
     execution_id: str,
     posted: ReplayRequest,
     remembered: Remembered | None,
-    behind: Sequence[Flaw],
+    behind: Sequence[FoundFlaw],
 ) -> tuple[str, Reply]:
     """Runs one execution again: its job's id, and the reply. `behind` as in `find_execution`.
 
@@ -187,7 +187,7 @@ async def replay_one(
 
 
 async def find_execution(
-    request: ApiRequest, execution_id: str, behind: Sequence[Flaw], *, request_counts: int | None = None
+    request: ApiRequest, execution_id: str, behind: Sequence[FoundFlaw], *, request_counts: int | None = None
 ) -> Wire:
     """One execution in full, or with one attempt. `behind`: the warnings of `catch_up`.
 
@@ -290,7 +290,7 @@ def _no_response(index: int, what: str) -> ApiProblem:
     return invalid("/fromStep", "no_response", f"step {index} {what}; replay from it or from an earlier one")
 
 
-def _not_found(execution_id: str, behind: Sequence[Flaw]) -> Exception:
+def _not_found(execution_id: str, behind: Sequence[FoundFlaw]) -> Exception:
     """A 404, or a 503 where it may be that the history lacks an execution which is there."""
     if behind and parse_execution_id(execution_id) is not None:
         return StoreUnavailable(behind[0].message, is_public=True)

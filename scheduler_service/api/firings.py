@@ -35,7 +35,7 @@ MAX_FIRINGS_OF_JOB = 10_000
 MAX_PER_JOB = 1_000
 
 
-class Plan(msgspec.Struct, frozen=True):
+class ListedFirings(msgspec.Struct, frozen=True):
     """Which planned firings are listed: `per_job` (None: all) of each job from `since` to `until` (wall ms).
 
     Those up to `after` (moment and job), the end of the page before, are counted and left out; `is_later`:
@@ -144,16 +144,16 @@ async def list_upcoming(request: ApiRequest) -> Response:
     return succeed({"items": [_line(moment, entry) for moment, entry in page], "nextCursor": more})
 
 
-def _read_plan(request: ApiRequest) -> Plan:
+def _read_plan(request: ApiRequest) -> ListedFirings:
     """What a page lists; later ones go by the moments of the first. Raises CursorError."""
     query, now = request.query, request.deps.clock.now().wall
     if query["cursor"] is not None:
         place = read_cursor(_mark(request), query["cursor"], PlannedPlace)
         until = place.until if query["to"] is None else query["to"]
-        return Plan(place.since, until, (place.moment, place.name), query["perJob"], is_later=True)
+        return ListedFirings(place.since, until, (place.moment, place.name), query["perJob"], is_later=True)
     since = now if query["from"] is None else query["from"]
     until = since + DAY if query["to"] is None else query["to"]
-    return Plan(since, until, (since, ""), query["perJob"])
+    return ListedFirings(since, until, (since, ""), query["perJob"])
 
 
 def _mark(request: ApiRequest) -> str:
@@ -172,7 +172,7 @@ async def _planned_jobs(request: ApiRequest, until: int) -> Sequence[CatalogueEn
 
 
 async def _merge(
-    request: ApiRequest, plan: Plan, entries: Sequence[CatalogueEntry], limit: int
+    request: ApiRequest, plan: ListedFirings, entries: Sequence[CatalogueEntry], limit: int
 ) -> list[tuple[int, CatalogueEntry]]:
     """The first `limit` firings of `plan`, merged over all jobs."""
     heap = [(entry.next_fire or 0, entry.job_id, entry) for entry in entries]
@@ -197,7 +197,7 @@ async def _merge(
     return found
 
 
-async def _spent(request: ApiRequest, entry: CatalogueEntry, plan: Plan) -> int:
+async def _spent(request: ApiRequest, entry: CatalogueEntry, plan: ListedFirings) -> int:
     """How many of a job's firings in `plan` have fired since its first page; at most `per_job`."""
     if plan.per_job is None or not plan.is_later:
         return 0
@@ -209,7 +209,9 @@ async def _spent(request: ApiRequest, entry: CatalogueEntry, plan: Plan) -> int:
     return plan.per_job if found is None else found
 
 
-async def _following(request: ApiRequest, entry: CatalogueEntry, plan: Plan, spent: int) -> Iterator[int]:
+async def _following(
+    request: ApiRequest, entry: CatalogueEntry, plan: ListedFirings, spent: int
+) -> Iterator[int]:
     """The moments of one job after its next firing, as many as `plan` has room for beside those `spent`."""
     next_fire = entry.next_fire or 0
     room = None if plan.per_job is None else plan.per_job - spent - (next_fire >= plan.since)

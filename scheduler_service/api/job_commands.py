@@ -6,7 +6,7 @@ import msgspec
 
 from client_sdk.models.services import SERVICE_NAME
 from scheduler_service.api.bodies import header
-from scheduler_service.api.definitions import CheckedDefinition, Creator, check_posted
+from scheduler_service.api.definitions import Creator, PostedDefinition, check_posted
 from scheduler_service.api.request import FORM_OF_NAME, ApiRequest
 from scheduler_service.api.request_keys import key_reused
 from scheduler_service.api.responses import ENCODER, invalid, no_job, refused
@@ -81,7 +81,7 @@ def read_owner(request: ApiRequest) -> str:
     return of_key or named
 
 
-class _Stored(msgspec.Struct, frozen=True, rename="camel"):
+class _StoredCreator(msgspec.Struct, frozen=True, rename="camel"):
     """Of a stored definition, who created it."""
 
     creator: str | None = None
@@ -89,8 +89,8 @@ class _Stored(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def keep_creator(
-    request: ApiRequest, job_key: str, raw: bytes, checked: CheckedDefinition
-) -> CheckedDefinition:
+    request: ApiRequest, job_key: str, raw: bytes, checked: PostedDefinition
+) -> PostedDefinition:
     """`checked`, made of `raw`, with the creator of the job of this key where it names none itself.
 
     Returns `checked` where there is nothing to take over. So who sends a definition makes no difference to
@@ -102,7 +102,7 @@ async def keep_creator(
     if entry is None or entry.state is JobState.DESTROYED:
         return checked
     text = await request.deps.store.definition(entry.uid, entry.revision)
-    stored = _Stored() if text is None else msgspec.json.decode(text, type=_Stored)
+    stored = _StoredCreator() if text is None else msgspec.json.decode(text, type=_StoredCreator)
     if stored.creator is None or stored.creator_name is None:
         return checked
     by = Creator(stored.creator, stored.creator_name)

@@ -13,7 +13,7 @@ from client_sdk.models import Activation, JobDefinition, answers
 from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import header, read_json, read_model
 from scheduler_service.api.definitions import (
-    CheckedDefinition,
+    PostedDefinition,
     check_posted,
     warnings_today,
 )
@@ -21,8 +21,8 @@ from scheduler_service.api.filters import JOB_FILTERS, job_query
 from scheduler_service.api.job_commands import keep_creator, read_owner, run_command, run_command_once
 from scheduler_service.api.listed_definitions import list_lines
 from scheduler_service.api.parameters import LONGEST_TEXT, check_length
-from scheduler_service.api.request import ApiRequest, Body, Routes
-from scheduler_service.api.request_room import AnswerLine
+from scheduler_service.api.request import ApiRequest, PostedBody, Routes
+from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ENCODER, ApiProblem, invalid, no_job, refused, succeed
 from scheduler_service.api.shapes import job_in_full
 from scheduler_service.domain.events import (
@@ -64,7 +64,7 @@ READ_AT_ONCE = 8
 @ROUTES.add(
     "POST /jobs/{jobId}",
     Role.EDITOR,
-    body=Body(JobDefinition, examples.DEFINITION, required=True),
+    body=PostedBody(JobDefinition, examples.DEFINITION, required=True),
     data=answers.Job,
     success=(201, 200),
     statuses=(409,),
@@ -85,7 +85,9 @@ async def create_job(request: ApiRequest) -> Response:
     return succeed(data, headers, status=HTTPStatus.CREATED, warnings=warnings)
 
 
-@ROUTES.add("GET /jobs/{jobId}", Role.VIEWER, data=answers.Job, statuses=(404,), answer_line=AnswerLine.STATE)
+@ROUTES.add(
+    "GET /jobs/{jobId}", Role.VIEWER, data=answers.Job, statuses=(404,), answer_line=WaitingLine.STATE
+)
 async def read_job(request: ApiRequest) -> Response:
     """Read a job; its ETag is the revision."""
     entry = await find_job(request, request.job_key)
@@ -103,7 +105,7 @@ async def read_job(request: ApiRequest) -> Response:
         *parameters.paging(),
     ),
     data=answers.Listing[answers.JobLine],
-    answer_line=AnswerLine.STATE,
+    answer_line=WaitingLine.STATE,
 )
 async def list_jobs(request: ApiRequest) -> Response:
     """List jobs."""
@@ -121,7 +123,7 @@ async def list_jobs(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /jobs/{jobId}/update",
     Role.EDITOR,
-    body=Body(JobDefinition, examples.DEFINITION, required=True),
+    body=PostedBody(JobDefinition, examples.DEFINITION, required=True),
     data=answers.Job,
     statuses=(404, 412),
     headers=("If-Match", "X-Service"),
@@ -156,7 +158,7 @@ async def update_job(request: ApiRequest) -> Response:
             "skip",
         ),
     ),
-    body=Body(Activation, {"active": 0}),
+    body=PostedBody(Activation, {"active": 0}),
     data=answers.Job,
     statuses=(404,),
 )
@@ -195,7 +197,7 @@ async def destroy_job(request: ApiRequest) -> Response:
             ("failed", "succeeded"),
         ),
     ),
-    body=Body(dict, examples.PARAMETERS),
+    body=PostedBody(dict, examples.PARAMETERS),
     data=answers.Triggered,
     statuses=(404, 429),
     is_busy=True,
@@ -274,7 +276,7 @@ def show_started(reply: Reply) -> Response:
     return succeed(data, {"location": f"/executions/{execution_id}"})
 
 
-async def _create(request: ApiRequest, raw: bytes, posted: CheckedDefinition) -> Reply:
+async def _create(request: ApiRequest, raw: bytes, posted: PostedDefinition) -> Reply:
     """The reply to a creation; a job by another caller, who is not named in `raw` either, is the same."""
     remembered = request.remembered(f"jobs/{request.job_id}", raw)
     event = Created(uid="", key=b"", owner=read_owner(request))
@@ -400,7 +402,7 @@ async def _trigger_once(request: ApiRequest, job_id: str, event: Triggered, reme
         parameters.text("token", "The token of the feedback URL."),
         parameters.integer("shard", "The part of the step that reports, from 0.", low=0, high=MAX_PARTS),
     ),
-    body=Body(dict, examples.FEEDBACK, required=True),
+    body=PostedBody(dict, examples.FEEDBACK, required=True),
     statuses=(403, 404, 409),
     is_open=True,
     is_busy=True,
@@ -424,7 +426,7 @@ async def report_feedback(request: ApiRequest) -> Response:
     query=parameters.paging(),
     data=answers.Listing[answers.RevisionLine],
     statuses=(404,),
-    answer_line=AnswerLine.STATE,
+    answer_line=WaitingLine.STATE,
 )
 async def list_revisions(request: ApiRequest) -> Response:
     """List the definitions of a job's present or last life, in order."""

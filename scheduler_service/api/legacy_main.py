@@ -11,8 +11,8 @@ from scheduler_service.api import parameters
 from scheduler_service.api.executions import find_execution
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.request import ApiRequest, Routes
-from scheduler_service.api.request_room import AnswerLine
-from scheduler_service.api.responses import ApiProblem, Flaw, absent, succeed
+from scheduler_service.api.request_room import WaitingLine
+from scheduler_service.api.responses import ApiProblem, FoundFlaw, absent, succeed
 from scheduler_service.domain.events import Destroyed
 from scheduler_service.domain.execution import JobState
 from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
@@ -61,7 +61,7 @@ async def clean_history(request: ApiRequest) -> Response:
         *parameters.paging(default=PAGE),
     ),
     data=answers.Listing[answers.ExecutionInFull],
-    answer_line=AnswerLine.HISTORY,
+    answer_line=WaitingLine.HISTORY,
 )
 async def read_child_logs(request: ApiRequest) -> Response:
     """Read the newest execution of each child of an execution."""
@@ -78,7 +78,7 @@ async def read_child_logs(request: ApiRequest) -> Response:
     ),
     data=answers.Listing[answers.ExecutionInFull],
     statuses=(404,),
-    answer_line=AnswerLine.HISTORY,
+    answer_line=WaitingLine.HISTORY,
 )
 async def read_child_logs_by_execution(request: ApiRequest) -> Response:
     """Read the newest execution of each child, by the id of the parent's execution."""
@@ -120,7 +120,7 @@ def half_done(error: StoreError, done: Sequence[str]) -> StoreError:
 
 
 async def _show_children(
-    request: ApiRequest, parent: str, execution: int, behind: Sequence[Flaw]
+    request: ApiRequest, parent: str, execution: int, behind: Sequence[FoundFlaw]
 ) -> Response:
     """A page of children; it ends early where they use up the room of an answer."""
     limit, cursor = request.query["limit"], request.query["cursor"]

@@ -24,17 +24,17 @@ SMALL_BYTES = 8_192
 _UNREADABLE = (DefinitionError, ModelError, msgspec.DecodeError, RecursionError)
 
 
-class _Posted(msgspec.Struct, frozen=True):
+class _PostedTimer(msgspec.Struct, frozen=True):
     timer: msgspec.Raw = msgspec.Raw(b"null")
     disabled: Any = False
 
 
-class _Texts(msgspec.Struct, frozen=True):
+class _TimerTexts(msgspec.Struct, frozen=True):
     period: str | None = None
 
 
-_POSTED = msgspec.json.Decoder(_Posted)
-_TEXTS = msgspec.json.Decoder(_Texts | None)
+_POSTED = msgspec.json.Decoder(_PostedTimer)
+_TEXTS = msgspec.json.Decoder(_TimerTexts | None)
 
 
 async def list_lines(request: ApiRequest, query: JobQuery, page: JobPage) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _define(request: ApiRequest, text: bytes | None) -> Mapping[str, Any]:
     return shown
 
 
-def _read_posted(text: bytes | None) -> _Posted | None:
+def _read_posted(text: bytes | None) -> _PostedTimer | None:
     try:
         return None if text is None else _POSTED.decode(text)
     except _UNREADABLE:

@@ -13,7 +13,7 @@ from client_sdk.models import JOB_ID, answers
 from client_sdk.models.fields import INSTANCE_ID
 from client_sdk.models.services import SERVICE_NAME
 from scheduler_service.api.parameters import LARGEST, LONGEST_TEXT, Parameter
-from scheduler_service.api.request import LONGEST_IN_PATH, Body, Operation
+from scheduler_service.api.request import LONGEST_IN_PATH, ApiOperation, PostedBody
 from scheduler_service.api.responses import title_of
 
 Schema = dict[str, Any]
@@ -37,7 +37,7 @@ DESCRIPTION = (
 )
 
 
-def describe(operations: Iterable[Operation], *, version: str) -> Schema:
+def describe(operations: Iterable[ApiOperation], *, version: str) -> Schema:
     """The whole document."""
     known = tuple(operations)
     references, definitions = _collect(known)
@@ -56,7 +56,7 @@ def describe(operations: Iterable[Operation], *, version: str) -> Schema:
     }
 
 
-def _collect(operations: tuple[Operation, ...]) -> tuple[References, Schema]:
+def _collect(operations: tuple[ApiOperation, ...]) -> tuple[References, Schema]:
     models = {operation.body.model for operation in operations if operation.body is not None}
     models |= {operation.data for operation in operations} | {answers.ProblemDetails, answers.ProblemError}
     named = sorted(models - {None, dict}, key=lambda model: str(model.__name__))
@@ -65,7 +65,7 @@ def _collect(operations: tuple[Operation, ...]) -> tuple[References, Schema]:
     return references, document["$defs"]  # type: ignore[return-value]
 
 
-def _operation(operation: Operation, references: References) -> Schema:
+def _operation(operation: ApiOperation, references: References) -> Schema:
     described: Schema = {
         "operationId": operation.name,
         "summary": operation.summary,
@@ -80,7 +80,7 @@ def _operation(operation: Operation, references: References) -> Schema:
     return described
 
 
-def _path_parameters(operation: Operation) -> list[Schema]:
+def _path_parameters(operation: ApiOperation) -> list[Schema]:
     names = re.findall(r"\{(\w+)\}", operation.path)
     return [{"name": name, "in": "path", "required": True, "schema": dict(PATHS[name])} for name in names]
 
@@ -107,7 +107,7 @@ def _bounded(schema: Mapping[str, Any], parameter: Parameter) -> Schema:
     return {**schema, "maxLength": parameter.longest} if schema["type"] == "string" else dict(schema)
 
 
-def _headers(operation: Operation) -> list[Schema]:
+def _headers(operation: ApiOperation) -> list[Schema]:
     names = [*operation.headers, *(["Idempotency-Key"] if operation.method == "POST" else [])]
     schemas: Mapping[str, Schema] = {
         "Idempotency-Key": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
@@ -118,7 +118,7 @@ def _headers(operation: Operation) -> list[Schema]:
     return [{"name": name, "in": "header", "required": False, "schema": schemas[name]} for name in names]
 
 
-def _body(body: Body, references: References) -> Schema:
+def _body(body: PostedBody, references: References) -> Schema:
     schema = _schema(body.model, references)
     if body.is_array:
         schema = {"type": "array", "items": schema, "maxItems": 1_000}
@@ -140,7 +140,7 @@ def _text(data: Any) -> Schema:
     return {"type": "string", "description": f"Frames, each with a {data.__name__} as JSON in `data`."}
 
 
-def _responses(operation: Operation, references: References) -> Schema:
+def _responses(operation: ApiOperation, references: References) -> Schema:
     is_json = operation.media_type == "application/json"
     envelope: Schema = {
         "type": "object",
@@ -166,7 +166,7 @@ def _responses(operation: Operation, references: References) -> Schema:
     }
 
 
-def _failures(operation: Operation) -> set[int]:
+def _failures(operation: ApiOperation) -> set[int]:
     with_key = set() if operation.is_open else {401, 429}
     with_body = set() if operation.body is None else {400, 413, 415}
     return {403, 422, 431, 503, *operation.statuses} | with_key | with_body

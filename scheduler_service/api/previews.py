@@ -14,12 +14,12 @@ from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import read_json_by_size, read_model
 from scheduler_service.api.counts import END_OF_TIMERS, count_planned
 from scheduler_service.api.definitions import (
-    CheckedDefinition,
+    PostedDefinition,
     check_posted,
     warnings_today,
 )
 from scheduler_service.api.jobs import find_job
-from scheduler_service.api.request import ApiRequest, Body, Routes
+from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, no_job, succeed
 from scheduler_service.api.shapes import firing_preview
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
@@ -55,7 +55,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 @ROUTES.add(
     "POST /timers/preview",
     Role.VIEWER,
-    body=Body(PreviewRequest, examples.PREVIEW, required=True),
+    body=PostedBody(PreviewRequest, examples.PREVIEW, required=True),
     query=(SOFT,),
     data=answers.PreviewOrProblem,
     tag="timers",
@@ -68,7 +68,7 @@ async def preview_timer(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /templates/preview",
     Role.VIEWER,
-    body=Body(TemplateRequest, examples.TEMPLATE, required=True),
+    body=PostedBody(TemplateRequest, examples.TEMPLATE, required=True),
     query=(SOFT,),
     data=answers.ValueOrProblem,
 )
@@ -204,7 +204,7 @@ def _failure(program: Program, code: str) -> Failure:
 @ROUTES.add(
     "POST /definitions/check",
     Role.VIEWER,
-    body=Body(JobDefinition, examples.DEFINITIONS[0], required=True),
+    body=PostedBody(JobDefinition, examples.DEFINITIONS[0], required=True),
     query=(SOFT,),
     data=answers.CheckOrProblem,
 )
@@ -247,7 +247,7 @@ def _plan(program: Program, index: int, *, most: int) -> dict[str, Any]:
     return {"policy": index, "errors": errors, **write_plan(program, code, most=most)}
 
 
-async def _find_existing(request: ApiRequest, checked: CheckedDefinition) -> dict[str, Any] | None:
+async def _find_existing(request: ApiRequest, checked: PostedDefinition) -> dict[str, Any] | None:
     """The job that has this id, and whether this definition would change it."""
     job = await request.deps.jobs.read(write_job_key(request.caller.tenant, checked.job_id))
     if job is None or job.document is None:
@@ -260,7 +260,7 @@ async def _find_existing(request: ApiRequest, checked: CheckedDefinition) -> dic
 @ROUTES.add(
     "POST /timers/outlook",
     Role.VIEWER,
-    body=Body(OutlookRequest, examples.OUTLOOK, required=True),
+    body=PostedBody(OutlookRequest, examples.OUTLOOK, required=True),
     query=(SOFT,),
     data=answers.OutlookOrProblem,
 )

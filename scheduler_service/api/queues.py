@@ -12,8 +12,8 @@ from starlette.responses import Response
 from client_sdk.models import Claim, Completion, HeldPartName, Renewal, answers
 from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import ClientGone, read_model
-from scheduler_service.api.request import ApiRequest, Body, Routes
-from scheduler_service.api.request_room import AnswerLine
+from scheduler_service.api.request import ApiRequest, PostedBody, Routes
+from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, invalid, refuse, succeed
 from scheduler_service.api.shapes import pause_members
 from scheduler_service.domain.execution import FailureType, parse_execution_id, write_execution_id
@@ -72,7 +72,7 @@ async def list_queues(request: ApiRequest) -> Response:
     name="readQueue",
     query=parameters.paging(),
     data=answers.Queue,
-    answer_line=AnswerLine.STATE,
+    answer_line=WaitingLine.STATE,
 )
 async def read_queue_in_full(request: ApiRequest) -> Response:
     """Read a queue: its depth, and which instances hold its parts until when."""
@@ -111,7 +111,7 @@ async def resume_queue(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /queues/{name}/claim",
     Role.OPERATOR,
-    body=Body(Claim, examples.CLAIM, required=True),
+    body=PostedBody(Claim, examples.CLAIM, required=True),
     data=answers.Claimed,
     is_busy=True,
 )
@@ -135,7 +135,7 @@ async def claim_work(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /leases/{lease}/renew",
     Role.OPERATOR,
-    body=Body(Renewal, examples.RENEWAL),
+    body=PostedBody(Renewal, examples.RENEWAL),
     data=answers.Renewed,
     statuses=(409,),
     is_busy=True,
@@ -161,7 +161,7 @@ async def renew_lease(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /leases/{lease}/complete",
     Role.OPERATOR,
-    body=Body(Completion, examples.COMPLETION, required=True),
+    body=PostedBody(Completion, examples.COMPLETION, required=True),
     statuses=(409,),
     is_busy=True,
 )
@@ -188,7 +188,7 @@ async def complete_work(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /queues/{name}/free",
     Role.OPERATOR,
-    body=Body(HeldPartName, examples.FREEING, required=True),
+    body=PostedBody(HeldPartName, examples.FREEING, required=True),
     statuses=(409,),
 )
 async def free_part(request: ApiRequest) -> Response:

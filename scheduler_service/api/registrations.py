@@ -11,7 +11,7 @@ from scheduler_service.api.bodies import MAX_DEPTH, read_each, read_json
 from scheduler_service.api.definitions import Creator, check_posted, find_refused_names, warn_of_names
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import ApiProblem, Flaw, invalid, invalid_all
+from scheduler_service.api.responses import ApiProblem, FoundFlaw, invalid, invalid_all
 from scheduler_service.hosts.large_work import work_by_size
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.pacing.slices import Slices
@@ -29,7 +29,7 @@ class PostedTimers(msgspec.Struct, frozen=True):
     items: Sequence[bytes]
 
 
-class Registration(msgspec.Struct, frozen=True):
+class PostedRegistration(msgspec.Struct, frozen=True):
     """The members of a registration; each object among its `timers` is an empty one here.
 
     `timers` None: it has no array of timers.
@@ -39,14 +39,14 @@ class Registration(msgspec.Struct, frozen=True):
     timers: PostedTimers | None
 
 
-class _Body(msgspec.Struct):
+class _RegistrationBody(msgspec.Struct):
     timers: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_BODY = msgspec.json.Decoder(_Body)
+_BODY = msgspec.json.Decoder(_RegistrationBody)
 
 
-async def read_registration(request: ApiRequest) -> Registration:
+async def read_registration(request: ApiRequest) -> PostedRegistration:
     """The body, an object: `timers` may be as large as an array, the rest as an object.
 
     A large one is read beside the loop. Raises ApiProblem (400, 413, 415, 422).
@@ -56,7 +56,7 @@ async def read_registration(request: ApiRequest) -> Registration:
     return await work_by_size(len(raw), lambda: _read(raw, deps.body_bytes))
 
 
-def _read(raw: bytes, longest: int) -> Registration:
+def _read(raw: bytes, longest: int) -> PostedRegistration:
     if len(raw) <= min(LARGE_BYTES, longest):
         return _read_small(raw)
     try:
@@ -67,20 +67,22 @@ def _read(raw: bytes, longest: int) -> Registration:
             _read_object(raw)  # raises with the place in the whole body, where its form is wrong
         raise
     if found.items is None:
-        return Registration(value, None)
+        return PostedRegistration(value, None)
     for _ in read_each(raw, found.items, within=f"/{TIMERS}", levels=MAX_DEPTH - 2):
         pass
     objects: list[object] = [{} if item.startswith(b"{") else None for item in found.items]
     timers = PostedTimers(digest_of(memoryview(raw)[found.begin : found.end]), found.items)
-    return Registration(value | {TIMERS: objects}, timers)
+    return PostedRegistration(value | {TIMERS: objects}, timers)
 
 
-def _read_small(raw: bytes) -> Registration:
+def _read_small(raw: bytes) -> PostedRegistration:
     value = _read_object(raw)
     text = bytes(_BODY.decode(raw).timers)
     if not isinstance(value.get(TIMERS), list):
-        return Registration(value, None)
-    return Registration(value, PostedTimers(digest_of(text), [bytes(item) for item in _ITEMS.decode(text)]))
+        return PostedRegistration(value, None)
+    return PostedRegistration(
+        value, PostedTimers(digest_of(text), [bytes(item) for item in _ITEMS.decode(text)])
+    )
 
 
 def _read_object(raw: bytes) -> dict[str, object]:
@@ -96,7 +98,7 @@ async def read_declaration(
     posted: PostedTimers | None,
     *,
     current_digest: bytes | None = None,
-) -> tuple[TimerDeclaration | None, tuple[Flaw, ...]]:
+) -> tuple[TimerDeclaration | None, tuple[FoundFlaw, ...]]:
     """The timers that are `posted`, and their warnings, also those about host names; None: none are.
 
     Timers with `current_digest` are not checked again: that was done when they were declared. Where a
@@ -113,7 +115,7 @@ async def read_declaration(
     return TimerDeclaration(posted.digest, text), warnings
 
 
-def log_warnings(deps: ApiDependencies, service: str, warnings: Iterable[Flaw]) -> None:
+def log_warnings(deps: ApiDependencies, service: str, warnings: Iterable[FoundFlaw]) -> None:
     """Logs the warnings about new or changed jobs: a service that declares them may read none."""
     for warning in warnings:
         deps.log(
@@ -133,7 +135,7 @@ def _as_array(items: Sequence[bytes]) -> Iterator[bytes]:
     yield b"]" if items else b"[]"
 
 
-async def _warn_of_names(deps: ApiDependencies, items: Sequence[bytes]) -> tuple[Flaw, ...]:
+async def _warn_of_names(deps: ApiDependencies, items: Sequence[bytes]) -> tuple[FoundFlaw, ...]:
     refused = await find_refused_names(deps, *items)
     if not refused:
         return ()
@@ -147,14 +149,14 @@ async def _warn_of_names(deps: ApiDependencies, items: Sequence[bytes]) -> tuple
 
 async def _check_timers(
     deps: ApiDependencies, items: Sequence[bytes], service: str
-) -> tuple[list[bytes], tuple[Flaw, ...]]:
+) -> tuple[list[bytes], tuple[FoundFlaw, ...]]:
     """The texts to keep, and the warnings."""
     if len(items) > MAX_TIMERS:
         message = f"{len(items)} timers are too many; declare at most {MAX_TIMERS}"
         raise invalid("/timers", "range", message)
     kept: list[bytes] = []
-    warnings: list[Flaw] = []
-    errors: list[Flaw] = []
+    warnings: list[FoundFlaw] = []
+    errors: list[FoundFlaw] = []
     seen: set[str] = set()
     slices = Slices()
     for index, item in enumerate(items):
@@ -175,5 +177,5 @@ async def _check_timers(
     return kept, tuple(warnings)
 
 
-def _below(index: int, flaws: Iterable[Flaw]) -> list[Flaw]:
+def _below(index: int, flaws: Iterable[FoundFlaw]) -> list[FoundFlaw]:
     return [Problem(f"/timers/{index}{flaw.pointer}", flaw.code, flaw.message) for flaw in flaws]

@@ -18,8 +18,8 @@ from scheduler_service.api.bodies import check_object, header, only_header, read
 from scheduler_service.api.definitions import Creator
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.parameters import LARGEST, Parameter, Values, read_integer
-from scheduler_service.api.request_room import BODIES_BUSY, AnswerLine, take_place, weigh
-from scheduler_service.api.responses import Flaw, invalid
+from scheduler_service.api.request_room import BODIES_BUSY, WaitingLine, take_place, weigh
+from scheduler_service.api.responses import FoundFlaw, invalid
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.tracing import read_traceparent
@@ -138,7 +138,7 @@ class ApiRequest:
         cursor = self.query["cursor"]
         return "" if cursor is None else read_cursor(mark, cursor, str)
 
-    async def catch_up(self, job_key: str | None = None) -> tuple[Flaw, ...]:
+    async def catch_up(self, job_key: str | None = None) -> tuple[FoundFlaw, ...]:
         """Returns when the history has all that was recorded before, of the job or of all; mostly at once.
 
         Where that fails or takes longer than `flush_seconds`, the warning for the answer of what is written.
@@ -181,7 +181,7 @@ class ApiRequest:
 
 
 @dataclass(frozen=True)
-class Body:
+class PostedBody:
     """The body of an operation: a model of the wire format, or `dict`, and an example that is accepted."""
 
     model: Any
@@ -191,7 +191,7 @@ class Body:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operation:
+class ApiOperation:
     """One method of one path: its handler, the role that it needs, and its description in OpenAPI.
 
     `route` is method and path, as in `GET /jobs/{jobId}`. `name` is the operation's id in OpenAPI. `data` is
@@ -210,13 +210,13 @@ class Operation:
     tag: str = ""
     query: tuple[Parameter, ...] = ()
     headers: tuple[str, ...] = ()
-    body: Body | None = None
+    body: PostedBody | None = None
     data: Any = None
     success: tuple[int, ...] = (200,)
     statuses: tuple[int, ...] = ()
     is_open: bool = False
     is_busy: bool = False
-    answer_line: AnswerLine | None = None
+    answer_line: WaitingLine | None = None
     media_type: str = "application/json"
 
     @cached_property
@@ -239,11 +239,11 @@ class Routes:
     """The operations of a module, in their order, by default listed below `tag` in OpenAPI."""
 
     def __init__(self, tag: str) -> None:
-        self.operations: list[Operation] = []
+        self.operations: list[ApiOperation] = []
         self._tag = tag
 
     def add(self, route: str, role: Role, **details: Any) -> Callable[[Handler], Handler]:
-        """Adds the decorated handler; `details` are other fields of `Operation`.
+        """Adds the decorated handler; `details` are other fields of `ApiOperation`.
 
         By default the operation has the name of its handler, in camel case.
         """
@@ -251,7 +251,7 @@ class Routes:
         def declare(handler: Handler) -> Handler:
             first, *others = handler.__name__.split("_")
             known = {"tag": self._tag, "name": first + "".join(word.title() for word in others), **details}
-            self.operations.append(Operation(route=route, handler=handler, role=role, **known))
+            self.operations.append(ApiOperation(route=route, handler=handler, role=role, **known))
             return handler
 
         return declare

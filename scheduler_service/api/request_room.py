@@ -42,7 +42,7 @@ async def take_place(room: Room, units: int, busy: str) -> Place:
         raise refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", "busy", busy, retry_seconds=1) from None
 
 
-class AnswerLine(Enum):
+class WaitingLine(Enum):
     """Where callers wait for a large answer: those that read the state do not wait for a slow history."""
 
     STATE = "state"

@@ -34,7 +34,7 @@ MOST_ERRORS = 100
 PIECE_BYTES = 65_536
 
 
-class Flaw(Protocol):
+class FoundFlaw(Protocol):
     """One thing that is wrong, found by the wire models or by the core."""
 
     @property
@@ -86,7 +86,7 @@ def succeed(
     headers: Mapping[str, str] | None = None,
     *,
     status: HTTPStatus = HTTPStatus.OK,
-    warnings: Iterable[Flaw] = (),
+    warnings: Iterable[FoundFlaw] = (),
 ) -> Response:
     """`data` in the envelope of SPEC section 10; `resp_code` is 200 whatever the status."""
     body = {
@@ -109,7 +109,7 @@ def title_of(status: HTTPStatus) -> str:
     return {413: "Content Too Large", 422: "Unprocessable Content"}.get(int(status), status.phrase)
 
 
-def write_flaw(flaw: Flaw) -> dict[str, str]:
+def write_flaw(flaw: FoundFlaw) -> dict[str, str]:
     """An error or warning in its wire form."""
     return {"pointer": flaw.pointer, "code": flaw.code, "message": flaw.message}
 
@@ -128,7 +128,7 @@ def invalid(pointer: str, code: str, message: str) -> ApiProblem:
     return refuse(HTTPStatus.UNPROCESSABLE_ENTITY, pointer, code, message)
 
 
-def invalid_all(flaws: Iterable[Flaw]) -> ApiProblem:
+def invalid_all(flaws: Iterable[FoundFlaw]) -> ApiProblem:
     """A 422 with all errors: the first 100 one by one, the others as their number."""
     found = tuple(flaws)
     errors = tuple(write_flaw(flaw) for flaw in found[:MOST_ERRORS])
@@ -189,7 +189,7 @@ class LongAnswer(Response):
         *,
         owner: object = None,
         status: HTTPStatus = HTTPStatus.OK,
-        warnings: Iterable[Flaw] = (),
+        warnings: Iterable[FoundFlaw] = (),
     ) -> None:
         begin = b'{"resp_code":200,"resp_msg":null,"data":' + ENCODER.encode(data)[:-1]
         begin += b"," + ENCODER.encode(name) + b":"

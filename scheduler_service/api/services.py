@@ -14,9 +14,17 @@ from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.registrations import log_warnings, read_declaration, read_registration
-from scheduler_service.api.request import ApiRequest, Body, Routes
-from scheduler_service.api.request_room import AnswerLine
-from scheduler_service.api.responses import ENCODER, ApiProblem, Flaw, LongAnswer, absent, invalid, succeed
+from scheduler_service.api.request import ApiRequest, PostedBody, Routes
+from scheduler_service.api.request_room import WaitingLine
+from scheduler_service.api.responses import (
+    ENCODER,
+    ApiProblem,
+    FoundFlaw,
+    LongAnswer,
+    absent,
+    invalid,
+    succeed,
+)
 from scheduler_service.api.shapes import instance_line, pause_members, service_line
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.services import GRACE, Kind, RateLimit, Service
@@ -43,7 +51,7 @@ PAGE_BYTES = 4 << 20
             default=False,
         ),
     ),
-    body=Body(ServiceDeclaration, examples.SERVICE),
+    body=PostedBody(ServiceDeclaration, examples.SERVICE),
     data=answers.Service,
     success=(201, 200),
 )
@@ -82,7 +90,7 @@ async def put_service(request: ApiRequest) -> Response:
 
 
 @ROUTES.add(
-    "GET /services/{name}", Role.VIEWER, data=answers.Service, statuses=(404,), answer_line=AnswerLine.STATE
+    "GET /services/{name}", Role.VIEWER, data=answers.Service, statuses=(404,), answer_line=WaitingLine.STATE
 )
 async def read_service(request: ApiRequest) -> Response:
     """Read a service with its timers and instances."""
@@ -95,7 +103,7 @@ async def read_service(request: ApiRequest) -> Response:
     Role.VIEWER,
     query=parameters.paging(),
     data=answers.Listing[answers.ServiceLine],
-    answer_line=AnswerLine.STATE,
+    answer_line=WaitingLine.STATE,
 )
 async def list_services(request: ApiRequest) -> Response:
     """List services by name."""
@@ -145,7 +153,7 @@ async def resume_service(request: ApiRequest) -> Response:
     query=parameters.paging(),
     data=answers.Listing[answers.Drift],
     statuses=(404,),
-    answer_line=AnswerLine.STATE,
+    answer_line=WaitingLine.STATE,
 )
 async def show_drift(request: ApiRequest) -> Response:
     """Show where jobs differ from what a service declares, why, and what will be done."""
@@ -159,7 +167,7 @@ async def show_drift(request: ApiRequest) -> Response:
 @ROUTES.add(
     "PUT /services/{name}/instances/{instanceId}",
     Role.EDITOR,
-    body=Body(InstanceRegistration, examples.INSTANCE),
+    body=PostedBody(InstanceRegistration, examples.INSTANCE),
     data=answers.Instance,
     success=(201, 200),
 )
@@ -212,7 +220,7 @@ async def remove_instance(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /services/{name}/instances/{instanceId}/heartbeat",
     Role.OPERATOR,
-    body=Body(Heartbeat, examples.HEARTBEAT),
+    body=PostedBody(Heartbeat, examples.HEARTBEAT),
     data=answers.InstanceRef,
     statuses=(404,),
     is_busy=True,
@@ -252,7 +260,7 @@ def find_service(request: ApiRequest) -> Service:
     return service
 
 
-def _warn_of_shared_address(deps: ApiDependencies, given: Instance) -> tuple[Flaw, ...]:
+def _warn_of_shared_address(deps: ApiDependencies, given: Instance) -> tuple[FoundFlaw, ...]:
     """A call to an address that several instances have reaches any of their processes."""
     online = deps.registry.instances.online(given.tenant, given.service, given.seen)
     shared = [one for one in online if one.address == given.address and one.instance_id != given.instance_id]
@@ -266,7 +274,7 @@ def _warn_of_shared_address(deps: ApiDependencies, given: Instance) -> tuple[Fla
     return (Problem("/address", "address_shared", message),)
 
 
-async def _settle(request: ApiRequest, name: str) -> tuple[Flaw, ...]:
+async def _settle(request: ApiRequest, name: str) -> tuple[FoundFlaw, ...]:
     """Makes the jobs that a registration declares, before it is answered (SPEC section 13)."""
     if await request.deps.reconcile.settle(request.caller.tenant, name):
         return ()
@@ -275,7 +283,7 @@ async def _settle(request: ApiRequest, name: str) -> tuple[Flaw, ...]:
 
 
 async def _show(
-    request: ApiRequest, service: Service, *, is_new: bool = False, warnings: tuple[Flaw, ...] = ()
+    request: ApiRequest, service: Service, *, is_new: bool = False, warnings: tuple[FoundFlaw, ...] = ()
 ) -> Response:
     registry, now = request.deps.registry, request.deps.clock.now()
     known = await registry.texts.read(service)

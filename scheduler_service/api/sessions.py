@@ -7,10 +7,10 @@ from starlette.responses import Response
 from client_sdk.models import answers
 from client_sdk.models.requests import SignIn
 from scheduler_service.api import examples
-from scheduler_service.api.authentication import Identity
+from scheduler_service.api.authentication import KnownCaller
 from scheduler_service.api.bodies import header, read_json, read_model
 from scheduler_service.api.cookies import check_console, check_origin, write_cookie
-from scheduler_service.api.request import ApiRequest, Body, Routes
+from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import refuse, succeed
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.security.callers import Role
@@ -34,7 +34,7 @@ async def show_session(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /session",
     Role.VIEWER,
-    body=Body(SignIn, examples.SIGN_IN, required=True),
+    body=PostedBody(SignIn, examples.SIGN_IN, required=True),
     data=answers.Session,
     statuses=(401, 429),
     is_open=True,
@@ -66,7 +66,7 @@ async def sign_out(request: ApiRequest) -> Response:
     return succeed(_wire(gone, request), {**UNKEPT, "set-cookie": cookie})
 
 
-def _wire(identity: Identity | None, request: ApiRequest) -> dict[str, object]:
+def _wire(identity: KnownCaller | None, request: ApiRequest) -> dict[str, object]:
     needs_key = request.deps.authentication.needs_key
     if identity is None:
         return {"name": None, "tenant": None, "role": None, "expiresAt": None, "needsKey": needs_key}

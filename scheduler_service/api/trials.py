@@ -12,13 +12,13 @@ from client_sdk.models import TrialRequest, answers
 from scheduler_service.api import examples
 from scheduler_service.api.bodies import header, read_json_by_size, read_model
 from scheduler_service.api.definitions import (
-    CheckedDefinition,
+    PostedDefinition,
     check_posted,
     warnings_today,
 )
 from scheduler_service.api.job_commands import run_command
-from scheduler_service.api.request import ApiRequest, Body, Routes
-from scheduler_service.api.responses import ENCODER, ApiProblem, Flaw, refuse, succeed
+from scheduler_service.api.request import ApiRequest, PostedBody, Routes
+from scheduler_service.api.responses import ENCODER, ApiProblem, FoundFlaw, refuse, succeed
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.events import Created, Triggered
 from scheduler_service.domain.execution import write_execution_id
@@ -38,18 +38,18 @@ SUBJECT = "definitions/try"
 PLACE = "/definition"
 
 
-class _Posted(msgspec.Struct, frozen=True):
+class _PostedTrial(msgspec.Struct, frozen=True):
     definition: dict[str, msgspec.Raw]
     params: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-_DECODER = msgspec.json.Decoder(_Posted)
+_DECODER = msgspec.json.Decoder(_PostedTrial)
 
 
 @ROUTES.add(
     "POST /definitions/try",
     Role.EDITOR,
-    body=Body(TrialRequest, examples.TRIAL, required=True),
+    body=PostedBody(TrialRequest, examples.TRIAL, required=True),
     data=answers.Trial,
     success=(201,),
     statuses=(429,),
@@ -78,7 +78,7 @@ def _name_of(request: ApiRequest, raw: bytes) -> str:
     return sha256(named.encode()).hexdigest()[:32]
 
 
-async def _check_as_posted(request: ApiRequest, posted: _Posted, name: str) -> CheckedDefinition:
+async def _check_as_posted(request: ApiRequest, posted: _PostedTrial, name: str) -> PostedDefinition:
     """Refuses what `POST /jobs` would; a definition needs no id here. Raises ApiProblem (422)."""
     has_id = bytes(posted.definition.get("jobId", b"null")) != b"null"
     members = posted.definition if has_id else posted.definition | {"jobId": _raw(write_trial_id(name))}
@@ -87,7 +87,7 @@ async def _check_as_posted(request: ApiRequest, posted: _Posted, name: str) -> C
 
 async def _check(
     request: ApiRequest, members: dict[str, msgspec.Raw], *, is_trial: bool = False
-) -> CheckedDefinition:
+) -> PostedDefinition:
     """As `check_posted`; pointers begin at the request's body."""
     text = ENCODER.encode(members)
     try:
@@ -97,7 +97,7 @@ async def _check(
         raise
 
 
-def _below(flaws: Iterable[Flaw]) -> list[Flaw]:
+def _below(flaws: Iterable[FoundFlaw]) -> list[FoundFlaw]:
     return [Problem(f"{PLACE}{one.pointer}", one.code, one.message) for one in flaws]
 
 
@@ -107,7 +107,7 @@ async def _check_room(request: ApiRequest) -> None:
         raise refuse(HTTPStatus.TOO_MANY_REQUESTS, "", "limit", message, retry_seconds=60)
 
 
-async def _run(request: ApiRequest, posted: _Posted, name: str) -> dict[str, object]:
+async def _run(request: ApiRequest, posted: _PostedTrial, name: str) -> dict[str, object]:
     """Creates the trial and triggers it; both have their effect once. Raises ApiProblem, StoreError."""
     job_id, params = write_trial_id(name), bytes(posted.params)
     now = request.deps.clock.now().wall
@@ -140,7 +140,7 @@ async def _find_begun(request: ApiRequest, job_key: str, trigger: Command) -> Re
         raise
 
 
-async def _create(request: ApiRequest, posted: _Posted, job_id: str, job_key: str) -> None:
+async def _create(request: ApiRequest, posted: _PostedTrial, job_id: str, job_key: str) -> None:
     changed = {"jobId": job_id, "timer": {"period": "external"}, "parentJob": TRIALS, "active": 1}
     text = posted.definition | {key: _raw(value) for key, value in changed.items()}
     for member in ("parentJobExecution", "startPolicy", "disabled"):

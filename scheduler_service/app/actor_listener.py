@@ -33,7 +33,7 @@ HEALTH = "/healthz"
 """Where daprd asks once a second; an answer that takes half a second counts against the node."""
 
 
-class Actors(Protocol):
+class ActorsHost(Protocol):
     """The host behind the actors of this process."""
 
     @property
@@ -44,14 +44,14 @@ class Actors(Protocol):
         """daprd has started anew: what it held is to be looked at again."""
 
 
-def create_actor_app(host: Actors, *, token: str | None = None) -> Asgi:
+def create_actor_app(host: ActorsHost, *, token: str | None = None) -> Asgi:
     """The SDK's routes over `host`, its turns without their layers; `/healthz`: 503 where it is not healthy.
 
     Refused with 403 is what daprd never sends: a Host that is not of this machine, and what a browser says
     of the page that asks, so that no web page takes turns. With `token` everything but `/healthz` needs it.
     A body of more than LARGEST_MESSAGE_BYTES is refused: with 413 where its length says so, else cut off.
     """
-    held = _Held()
+    held = _HeldBytes()
     logging.getLogger("fastapi").setLevel(logging.WARNING)
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     DaprActor(app)
@@ -71,7 +71,7 @@ def create_actor_app(host: Actors, *, token: str | None = None) -> Asgi:
         if path == "/dapr/config":
             host.recheck_cache()  # daprd asks once per start: it started anew
         turn = _turn_of(scope)
-        coming = _Body(receive, held)
+        coming = _BoundedBody(receive, held)
         try:
             if turn is None:
                 await app(scope, coming.receive, send)
@@ -104,19 +104,19 @@ def _refusal(scope: Any, token: bytes | None) -> int | None:
     return None
 
 
-class _Held:
+class _HeldBytes:
     """The bytes of all bodies of a listener that are being read."""
 
     size = 0
 
 
-class _Body:
+class _BoundedBody:
     """A body as it comes, but for what is endless or too much: the SDK keeps a body whole.
 
     daprd names no length of its own.
     """
 
-    def __init__(self, receive: Receive, held: _Held) -> None:
+    def __init__(self, receive: Receive, held: _HeldBytes) -> None:
         self._receive = receive
         self._held = held
         self._size = self._counted = 0

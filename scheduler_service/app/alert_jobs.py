@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from client_sdk.models import ModelError, parse_definition
 from scheduler_service.app.service_registry import ReadJob
-from scheduler_service.app.surroundings import Compiler
+from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.domain.events import Activated, Created, Paused, Triggered, Updated
@@ -96,7 +96,7 @@ class AlertJobs:
         settings: Settings,
         troubles: Mapping[str, str],
         deliver: Deliver,
-        compiler: Compiler,
+        compiler: DefinitionCompiler,
         catalogue: Catalogue,
         read_job: ReadJob,
         clock: Clock,

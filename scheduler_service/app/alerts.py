@@ -6,7 +6,7 @@ import msgspec
 
 from scheduler_service.app.alert_jobs import AlertJobs, find_troubles, job_of, jobs_of
 from scheduler_service.app.service_registry import ReadJob
-from scheduler_service.app.surroundings import Compiler
+from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.app.system_jobs import patiently
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
@@ -41,7 +41,7 @@ class AlertSurroundings(msgspec.Struct, frozen=True, kw_only=True):
     deliver: Deliver
     catalogue: Catalogue
     read_job: ReadJob
-    compiler: Compiler
+    compiler: DefinitionCompiler
     surroundings: Surroundings
     clock: Timekeeper
     occurrences: Occurrences
@@ -52,7 +52,7 @@ class AlertSurroundings(msgspec.Struct, frozen=True, kw_only=True):
     nodes: ListNodes = no_nodes
 
 
-class Alerts:
+class ProcessAlerts:
     """The alerts of one process (`api.dependencies.AlertReader`)."""
 
     def __init__(self, *, settings: Settings, parts: AlertSurroundings) -> None:

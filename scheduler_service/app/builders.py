@@ -14,7 +14,7 @@ import msgspec
 from scheduler_service.app import alert_jobs
 from scheduler_service.app.own_process import current_limit, divide
 from scheduler_service.app.service_registry import ServiceRegistry
-from scheduler_service.app.surroundings import Compiler, Secrets
+from scheduler_service.app.surroundings import DefinitionCompiler, Secrets
 from scheduler_service.app.system_jobs import CHECK_TIMERS, CLEAN, OUTBOX, as_function
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import DAY, SECOND
@@ -56,15 +56,15 @@ Confirm = Callable[[Sequence[tuple[str, int]]], Awaitable[None]]
 """Takes the keys of batches that the history has (`ports.state.StateStore.written`)."""
 
 
-def make_compiler(settings: Settings, surroundings: Surroundings) -> Compiler:
+def make_compiler(settings: Settings, surroundings: Surroundings) -> DefinitionCompiler:
     """What compiles definitions in a service or a node of a cluster."""
     secrets = Secrets(headers=alert_jobs.headers_of(settings), urls=alert_jobs.urls_of(settings))
-    return Compiler(
+    return DefinitionCompiler(
         defaults=settings.defaults, surroundings=surroundings, history=settings.history, secrets=secrets
     )
 
 
-def make_core(compiler: Compiler) -> Core:
+def make_core(compiler: DefinitionCompiler) -> Core:
     """The core behind every turn."""
     return Core(
         decide=decide,
@@ -79,7 +79,7 @@ def make_core(compiler: Compiler) -> Core:
 
 def make_host_parts(
     settings: Settings,
-    compiler: Compiler,
+    compiler: DefinitionCompiler,
     *,
     history: History,
     sender: Sender,

@@ -32,7 +32,7 @@ LARGE_BLOCK_BYTES = 256 << 10
 KEPT_BYTES = 4 << 20
 
 
-class Shares(msgspec.Struct, frozen=True):
+class DescriptorShares(msgspec.Struct, frozen=True):
     """What the descriptors of a process are for: files and lookups, connections of callers, and calls."""
 
     reserved: int
@@ -63,7 +63,7 @@ def current_limit() -> int:
     return MOST_USEFUL if soft == resource.RLIM_INFINITY else soft
 
 
-def divide(limit: int, *, listeners: int = 1, connections: int | None = None) -> Shares:
+def divide(limit: int, *, listeners: int = 1, connections: int | None = None) -> DescriptorShares:
     """Shares out `limit` descriptors: a quarter for the callers of each listener, unless `connections` says.
 
     What is neither reserved nor theirs is for calls. Raises SettingsError where `connections` leaves less
@@ -79,7 +79,7 @@ def divide(limit: int, *, listeners: int = 1, connections: int | None = None) ->
             f"{reserved} are reserved and {LEAST_CALLS} needed for calls; set {max(most, 1)} or less, or "
             "raise the limit (LimitNOFILE, ulimit -n)"
         )
-    return Shares(reserved, api, max(calls, LEAST_CALLS))
+    return DescriptorShares(reserved, api, max(calls, LEAST_CALLS))
 
 
 def freeze_memory() -> None:

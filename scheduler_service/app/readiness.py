@@ -18,7 +18,7 @@ FindMissing = Callable[[], Sequence[str]]
 """The names of what a part lacks; none: it is ready."""
 
 
-class Seen(msgspec.Struct, frozen=True):
+class PartSeen(msgspec.Struct, frozen=True):
     """What a part lacked when it was looked at, and since when it lacks something or nothing (wall ms)."""
 
     lacks: tuple[str, ...]
@@ -31,7 +31,7 @@ class Readiness:
     def __init__(self, *, parts: Mapping[str, FindMissing], clock: Clock) -> None:
         self._parts = parts
         self._clock = clock
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, PartSeen] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self) -> None:
@@ -50,7 +50,7 @@ class Readiness:
         for name, find in self._parts.items():
             lacks, known = tuple(find()), self._seen.get(name)
             is_same = known is not None and bool(known.lacks) == bool(lacks)
-            self._seen[name] = Seen(lacks, known.since if known is not None and is_same else now)
+            self._seen[name] = PartSeen(lacks, known.since if known is not None and is_same else now)
 
     async def list_missing(self) -> Sequence[str]:
         """What keeps the service from its work."""
@@ -63,7 +63,7 @@ class Readiness:
         return [_wire(name, seen) for name, seen in self._seen.items()]
 
 
-def _wire(name: str, seen: Seen) -> Mapping[str, object]:
+def _wire(name: str, seen: PartSeen) -> Mapping[str, object]:
     bad = TROUBLED if name in BEARABLE else MISSING
     return {
         "name": name,

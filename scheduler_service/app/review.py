@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Sequence
 
 from scheduler_service import __version__
-from scheduler_service.app.surroundings import Compiler
+from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.app.system_jobs import CHECK_TIMERS, FOLLOWS, system_definitions
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.events import Replanned, Updated
@@ -47,7 +47,7 @@ def basis_of(surroundings: Surroundings, settings: Settings) -> str:
     return hashlib.blake2b(repr(parts).encode(), digest_size=12).hexdigest()
 
 
-class Unfit:
+class UnfitJobs:
     """The jobs that cannot run as they stand, as far as the review has seen them."""
 
     def __init__(self, *, catalogue: Catalogue) -> None:
@@ -84,10 +84,10 @@ class Review:
         basis: str,
         catalogue: Catalogue,
         deliver: Deliver,
-        compiler: Compiler,
+        compiler: DefinitionCompiler,
         log: Log,
     ) -> None:
-        self.unfit = Unfit(catalogue=catalogue)
+        self.unfit = UnfitJobs(catalogue=catalogue)
         self._settings = settings
         self._basis = basis
         self._catalogue = catalogue

@@ -11,7 +11,7 @@ import msgspec
 from scheduler_service import __version__
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.app.alert_jobs import made_here
-from scheduler_service.app.alerts import Alerts, AlertSurroundings
+from scheduler_service.app.alerts import AlertSurroundings, ProcessAlerts
 from scheduler_service.app.builders import (
     admit_of,
     machine_user,
@@ -26,7 +26,7 @@ from scheduler_service.app.node_figures import describe_parts
 from scheduler_service.app.readiness import Readiness
 from scheduler_service.app.review import Review, basis_of
 from scheduler_service.app.service_registry import ServiceRegistry
-from scheduler_service.app.surroundings import Compiler
+from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.app.system_jobs import install
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.wire import Holder
@@ -62,7 +62,7 @@ class ServiceBase(msgspec.Struct, frozen=True, kw_only=True):
     loaded: Loaded
     served: str
     surroundings: Surroundings
-    compiler: Compiler
+    compiler: DefinitionCompiler
     database: HistoryDatabase
     clock: Timekeeper
     telemetry: Telemetry
@@ -288,9 +288,9 @@ class RunningService(ABC):
         )
 
     @cached_property
-    def alerts(self) -> Alerts:
+    def alerts(self) -> ProcessAlerts:
         """Tells of what happens to all jobs and to the service."""
-        return Alerts(settings=self.settings, parts=self._alert_surroundings())
+        return ProcessAlerts(settings=self.settings, parts=self._alert_surroundings())
 
     def _alert_surroundings(self) -> AlertSurroundings:
         return AlertSurroundings(

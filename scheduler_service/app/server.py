@@ -108,7 +108,7 @@ async def _serve(
     service = await _open(opening, loaded, served, log, listener)
     reports.parts, reports.others = service.describe, service.processes
     server = ApiServer(service=service, listener=listener, settings=settings, connections=shares.api, log=log)
-    signals = Signals()
+    signals = EndSignals()
     watched = contextlib.ExitStack()  # from the start to the end of the drain
     try:
         if await _start(service, server, signals):
@@ -221,7 +221,7 @@ def _application_of(api: ASGIApp, settings: Settings, log: Log) -> ASGIApp:
     return AccessLog(app=api, log=log)
 
 
-class Signals:
+class EndSignals:
     """SIGTERM and SIGINT: the first one asks for an end, the second one for an end at once."""
 
     def __init__(self) -> None:
@@ -253,7 +253,7 @@ async def _open(
         raise
 
 
-async def _start(service: RunningService, server: ApiServer, signals: Signals) -> bool:
+async def _start(service: RunningService, server: ApiServer, signals: EndSignals) -> bool:
     """Whether the service fires and answers before it was told to stop. Raises StoreError."""
 
     async def begin() -> None:
@@ -270,7 +270,7 @@ async def _start(service: RunningService, server: ApiServer, signals: Signals) -
     return False
 
 
-async def _stop(service: RunningService, server: ApiServer, signals: Signals, settings: Settings) -> None:
+async def _stop(service: RunningService, server: ApiServer, signals: EndSignals, settings: Settings) -> None:
     """Drains and ends; a second signal exits at once with 1, whatever is waited for. Raises StoreError."""
     ending = asyncio.create_task(_drain(service, server, seconds=settings.server.drain_seconds))
     hurry = asyncio.create_task(signals.hurry.wait())

@@ -64,7 +64,7 @@ class KeepTime(Protocol):
         """The clock."""
 
 
-class Service(RunningService):
+class LocalService(RunningService):
     """One service on one machine; `launched` are its worker processes, one for each shard but its own."""
 
     kind = "embedded"
@@ -295,7 +295,7 @@ async def open_service(
     faults: FaultPoints | None = None,
     keep_time: KeepTime = SystemClock,
     begins_anew: bool = False,
-) -> Service:
+) -> LocalService:
     """Opens the data folder and builds the service; nothing fires before `start`.
 
     `decorators` wrap the ports of this process, not those of worker processes; `faults` watches durable
@@ -328,7 +328,7 @@ async def open_service(
             clock=keep_time(skew=await store.clock_skew(), on_step=store.save_clock_skew),
             telemetry=telemetry,
         )
-        service = Service(base, store=store, watch=watch, job_shard=job_shard, launched=launched)
+        service = LocalService(base, store=store, watch=watch, job_shard=job_shard, launched=launched)
         await service.attach()
         service.readiness.watch()
         await service.workers.open()

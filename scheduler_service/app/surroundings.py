@@ -70,7 +70,7 @@ def _is_only_here(settings: Settings, served: str) -> bool:
     return settings.server.external_url is None and is_wildcard(settings.server.host) and is_loopback(name)
 
 
-class Compiler:
+class DefinitionCompiler:
     """Compiles definitions under the platform's defaults, those that are posted and those that are stored.
 
     `secrets` are those of system jobs: their stored definitions, which are shown, have names of headers alone

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable, Mapping
 
-from scheduler_service.app.surroundings import Compiler
+from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.domain.events import Created, Updated
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.replies import Refusal
@@ -36,7 +36,9 @@ def system_definitions(settings: Settings, follows: str = "") -> list[bytes]:
     ]
 
 
-async def install(deliver: Deliver, compiler: Compiler, settings: Settings, follows: str = "") -> None:
+async def install(
+    deliver: Deliver, compiler: DefinitionCompiler, settings: Settings, follows: str = ""
+) -> None:
     """Creates the system jobs, or brings them to what the settings say now. Raises StoreError."""
     for text in system_definitions(settings, follows):
         definition = Definition(text, await compiler.stored(text))
@@ -48,7 +50,7 @@ async def install(deliver: Deliver, compiler: Compiler, settings: Settings, foll
 
 async def install_patiently(
     deliver: Deliver,
-    compiler: Compiler,
+    compiler: DefinitionCompiler,
     settings: Settings,
     follows: str = "",
     *,

@@ -27,7 +27,7 @@ from scheduler_service.app.metrics import add_host, add_outbox
 from scheduler_service.app.node_figures import describe_parts, own_status
 from scheduler_service.app.own_process import freeze_memory, log_of, raise_limit
 from scheduler_service.app.store_opening import keep_contexts, shard_of
-from scheduler_service.app.surroundings import Compiler, Secrets, make_surroundings
+from scheduler_service.app.surroundings import DefinitionCompiler, Secrets, make_surroundings
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.processes import rpc_methods
@@ -46,6 +46,7 @@ from scheduler_service.persistence.contexts.apart_store import WholeStore
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded, Settings
@@ -106,22 +107,11 @@ class OpenShard:
         settings, log, compiler = loaded.settings, telemetry.log, _make_compiler(loaded, config)
         clock = SystemClock(skew=config.skew, on_step=_save_no_skew)  # the service's own process does
         telemetry.follow(clock)
-        room, directory = Room(RESPONSES_BYTES), ParentDirectory(connection=connection)
-        sender = make_sender(
-            loaded,
-            config.served,
-            directory=directory,
-            system={alert_jobs.SEND: alert_jobs.accept},
-            clock=clock,
-            log=log,
-            room=room,
-            listeners=0,
-        )
-        telemetry.show("connections", sender.samples)
+        room = Room(RESPONSES_BYTES)
         self.telemetry = telemetry
         self._store = store
         self._database = database
-        self._sender = LookupSender(sender=sender, directory=directory)
+        self._sender = _make_worker_sender(loaded, config, connection, clock, telemetry, room)
         self._history = open_writer(store.written, database, log, made_here(settings))
         parts = make_host_parts(
             settings,
@@ -276,6 +266,29 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
     )
 
 
+def _make_worker_sender(
+    loaded: Loaded,
+    config: WorkerConfig,
+    connection: RpcConnection,
+    clock: Clock,
+    telemetry: Telemetry,
+    room: Room,
+) -> LookupSender:
+    directory = ParentDirectory(connection=connection)
+    sender = make_sender(
+        loaded,
+        config.served,
+        directory=directory,
+        system={alert_jobs.SEND: alert_jobs.accept},
+        clock=clock,
+        log=telemetry.log,
+        room=room,
+        listeners=0,
+    )
+    telemetry.show("connections", sender.samples)
+    return LookupSender(sender=sender, directory=directory)
+
+
 async def _save_no_skew(_: int) -> None:
     return
 
@@ -300,7 +313,7 @@ async def _open_store(
     return own, await keep_contexts(settings, own, log=log, is_own=is_own)
 
 
-def _make_compiler(loaded: Loaded, config: WorkerConfig) -> Compiler:
+def _make_compiler(loaded: Loaded, config: WorkerConfig) -> DefinitionCompiler:
     """That of the service: the environment is as the service has read it."""
     settings = loaded.settings
     surroundings = msgspec.structs.replace(
@@ -308,7 +321,7 @@ def _make_compiler(loaded: Loaded, config: WorkerConfig) -> Compiler:
         environment=config.environment,
         judge_target=judge_of(loaded),
     )
-    return Compiler(
+    return DefinitionCompiler(
         defaults=settings.defaults,
         surroundings=surroundings,
         history=settings.history,

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scheduler_service.cli.connection import ApiConnection
+from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.job_page import describe_timer
 from scheduler_service.cli.job_reads import path_of
 from scheduler_service.cli.output import Column, Format, note, note_warnings, show, show_rows, text_of
-from scheduler_service.cli.wording import CommandError, Exit, Part, describe_flaws, read_flaws
+from scheduler_service.cli.wording import SentPart, describe_flaws, read_flaws
 
 if TYPE_CHECKING:
-    from scheduler_service.cli.documents import Definition, DefinitionFile
+    from scheduler_service.cli.documents import DefinitionFile, DefinitionInFile
 
 RESULTS = (Column("jobId", free=True), "status")
 MAX_DEFINITIONS = 1_000
@@ -34,7 +35,7 @@ def create_definition(connection: ApiConnection, file: Path, job_id: str | None)
 
     document = read_document(file)
     name = _find_id(document, job_id)
-    part = Part(document)
+    part = SentPart(document)
     answer = connection.exchange("POST", path_of(name), body=document.value, part=part)
     note_warnings(answer.warnings, part)
     created: dict[str, Any] = answer.data
@@ -48,7 +49,7 @@ def check_definitions(connection: ApiConnection, files: Iterable[Path], output: 
     definitions = [one for file in files for one in read_document(file).definitions()]
     refuse_repeated(definitions)
     for one in definitions:
-        part = Part(one.document, pointer=one.pointer)
+        part = SentPart(one.document, pointer=one.pointer)
         answer = connection.exchange("POST", "/definitions/check", body=one.value, part=part)
         note_warnings(answer.warnings, part)
         if output is not Format.TABLE:
@@ -64,7 +65,7 @@ def try_definition(connection: ApiConnection, file: Path, params: dict[str, Any]
     from scheduler_service.cli.documents import read_document
 
     document = read_document(file)
-    part = Part(document, posted="/definition")
+    part = SentPart(document, posted="/definition")
     body = {"definition": document.value, "params": params}
     answer = connection.exchange("POST", "/definitions/try", body=body, part=part)
     note_warnings(answer.warnings, part)
@@ -123,7 +124,7 @@ def _is_passing(item: dict[str, Any]) -> bool:
     return item["problem"] is not None and item["problem"]["status"] == SERVICE_UNAVAILABLE
 
 
-def _pages(definitions: "Iterable[Definition]") -> Iterator[list[Any]]:
+def _pages(definitions: "Iterable[DefinitionInFile]") -> Iterator[list[Any]]:
     """The definitions in order, as many at a time as a request may have."""
     page: list[Any] = []
     size = 0
@@ -139,7 +140,7 @@ def _pages(definitions: "Iterable[Definition]") -> Iterator[list[Any]]:
 
 
 def _show_results(
-    definitions: "Iterable[Definition]", items: Sequence[dict[str, Any]], output: Format
+    definitions: "Iterable[DefinitionInFile]", items: Sequence[dict[str, Any]], output: Format
 ) -> None:
     """A row for each item; on standard error its warnings and what was refused of it."""
     if output is Format.TABLE:
@@ -147,7 +148,7 @@ def _show_results(
     else:
         show(items, output)
     for one, item in zip(definitions, items, strict=False):
-        part = Part(one.document, pointer=one.pointer)
+        part = SentPart(one.document, pointer=one.pointer)
         note_warnings(item["warnings"], part)
         if item["problem"] is not None:
             for line in describe_flaws(read_flaws(item["problem"]["errors"]), part):
@@ -161,7 +162,7 @@ def _describe_others(items: Sequence[dict[str, Any]]) -> str:
     return f"and are as they were; {f'the others are applied: {applied}' if applied else 'none is applied'}"
 
 
-def refuse_repeated(definitions: "Sequence[Definition]") -> None:
+def refuse_repeated(definitions: "Sequence[DefinitionInFile]") -> None:
     """Raises CommandError if two definitions have one jobId."""
     from scheduler_service.cli.documents import find_repeated
 
@@ -191,7 +192,7 @@ def _find_id(document: "DefinitionFile", given: str | None) -> str:
     return name
 
 
-def read_definitions(document: "DefinitionFile") -> "list[Definition]":
+def read_definitions(document: "DefinitionFile") -> "list[DefinitionInFile]":
     """The definitions in a file, each with its jobId. Raises CommandError."""
     value = document.value
     found = document.definitions(point_to_timers(value) if _declares(value) else "")

@@ -9,6 +9,7 @@ import typer
 
 from client_sdk.errors import LimitReached
 from scheduler_service.cli.connection import ApiConnection
+from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import (
     Commands,
     Error,
@@ -35,7 +36,6 @@ from scheduler_service.cli.output import (
     show_rows,
     text_of,
 )
-from scheduler_service.cli.wording import CommandError, Exit
 
 if TYPE_CHECKING:
     from client_sdk.client.retrying import Patience
@@ -119,7 +119,7 @@ def bulk_jobs(
         "labels": labels or None,
     }
     body = {"action": action, "select": _select("jobIds", job_ids, filters, everything), "dryRun": dry_run}
-    asked = _Asked(api, "/bulk/jobs", _given(body | members), idempotency_key)
+    asked = _BulkRequest(api, "/bulk/jobs", _given(body | members), idempotency_key)
     _carry_out(asked, output, timeout)
 
 
@@ -163,7 +163,7 @@ def bulk_executions(
     select = _select("executionIds", execution_ids, filters, everything)
     members = {"reason": reason, "fromStep": from_step, "params": read_pairs(param) if param else None}
     body = {"action": action, "select": select, "dryRun": dry_run} | members
-    asked = _Asked(api, "/bulk/executions", _given(body), idempotency_key)
+    asked = _BulkRequest(api, "/bulk/executions", _given(body), idempotency_key)
     _carry_out(asked, output, timeout)
 
 
@@ -212,7 +212,7 @@ def _read_label(given: str) -> tuple[str, str]:
     return name, value
 
 
-class _Asked:
+class _BulkRequest:
     """A bulk request under its Idempotency-Key, with which it can be sent again: nothing is done twice."""
 
     def __init__(self, connection: ApiConnection, path: str, body: dict[str, Any], key: str | None) -> None:
@@ -274,7 +274,7 @@ class _Asked:
         return data
 
 
-def _carry_out(asked: _Asked, output: Format, timeout: float) -> None:
+def _carry_out(asked: _BulkRequest, output: Format, timeout: float) -> None:
     """Sends the request and has it done to its end. Raises CommandError where not all was done in time."""
     deadline = time.monotonic() + timeout
     answer = asked.begin()
@@ -296,7 +296,7 @@ def _carry_out(asked: _Asked, output: Format, timeout: float) -> None:
         raise CommandError(text + further, Exit.REFUSED)
 
 
-def _wait(asked: _Asked, operation: dict[str, Any], deadline: float) -> dict[str, Any]:
+def _wait(asked: _BulkRequest, operation: dict[str, Any], deadline: float) -> dict[str, Any]:
     name = operation["operationId"]
     while operation["state"] == "running":
         if time.monotonic() >= deadline:

@@ -7,15 +7,8 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from scheduler_service.cli.wording import (
-    OPTIONS,
-    AbsentError,
-    CommandError,
-    Exit,
-    Part,
-    are_options,
-    describe,
-)
+from scheduler_service.cli.errors import AbsentError, CommandError, Exit
+from scheduler_service.cli.wording import OPTIONS, SentPart, are_options, describe
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -66,7 +59,7 @@ class ApiConnection:
         query: dict[str, Any] | None = None,
         body: Any = None,
         headers: Mapping[str, str] | None = None,
-        part: Part | None = None,
+        part: SentPart | None = None,
         options: Mapping[str, str] = OPTIONS,
         patience: "Patience | None" = None,
     ) -> "Envelope":
@@ -260,7 +253,7 @@ def _innermost(error: BaseException) -> BaseException:
     return error if cause is None else _innermost(cause)
 
 
-def _refusal(problem: "Problem", part: Part | None, options: Mapping[str, str] = OPTIONS) -> CommandError:
+def _refusal(problem: "Problem", part: SentPart | None, options: Mapping[str, str] = OPTIONS) -> CommandError:
     from client_sdk.errors import Absent, Invalid, Unavailable
 
     text = describe(problem, part, options)

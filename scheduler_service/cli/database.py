@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Commands, Config
 from scheduler_service.cli.output import note
 from scheduler_service.cli.serving import read_settings
-from scheduler_service.cli.wording import CommandError, Exit
 
 if TYPE_CHECKING:
     from scheduler_service.settings import Loaded, Settings
@@ -94,7 +94,7 @@ def backup(
 
     history = history_address(settings, source)
     now = round(time.time() * 1000)
-    made = back_up(source, history, folder, now=now, on_progress=Progress())
+    made = back_up(source, history, folder, now=now, on_progress=CopyProgress())
     note(f"{source} is copied to {folder} ({_megabytes(sum(made.files.values()))})")
     if not history.startswith("sqlite:"):
         program = "pg_dump" if history.startswith("postgresql:") else "mariadb-dump or mysqldump"
@@ -114,11 +114,11 @@ def restore(
     from scheduler_service.app.data_folder import history_address
 
     history = history_address(settings, target)
-    found = restore_backup(folder, target, history, on_progress=Progress())
+    found = restore_backup(folder, target, history, on_progress=CopyProgress())
     note(f"{folder} is restored to {target}: the state of {found.made_at}")
 
 
-class Progress:
+class CopyProgress:
     """Says on a terminal, once a second, how far a copy is."""
 
     def __init__(self) -> None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scheduler_service.cli.connection import read_ca
+from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Config, Output
 from scheduler_service.cli.output import Format, show, text_of
 from scheduler_service.cli.serving import Data, Host, Port, read_settings
-from scheduler_service.cli.wording import CommandError, Exit
 
 if TYPE_CHECKING:
-    from scheduler_service.app.doctor.finding import Finding
+    from scheduler_service.app.doctor.finding import DoctorFinding
 
 COLOURS = {"ok": "green", "warning": "yellow", "failed": "red"}
 
@@ -42,11 +42,11 @@ def examine(
     import asyncio
 
     from scheduler_service.app.doctor import examination
-    from scheduler_service.app.doctor.finding import Subject, worst_of
+    from scheduler_service.app.doctor.finding import ExaminedService, worst_of
     from scheduler_service.app.store_opening import data_folder
 
     named = config or (Path(os.environ["PUNCTUAL_CONFIG"]) if os.environ.get("PUNCTUAL_CONFIG") else None)
-    subject = Subject(
+    subject = ExaminedService(
         loaded=loaded,
         folder=data_folder(loaded.settings),
         config=named,
@@ -66,7 +66,7 @@ def examine(
         raise CommandError(f"{count} of {len(findings)} checks failed", Exit.REFUSED)
 
 
-def show_findings(findings: "list[Finding]") -> None:
+def show_findings(findings: "list[DoctorFinding]") -> None:
     """A line for each, its remedy below it; the state is a word, and on a terminal has a colour as well."""
     from rich.console import Console
     from rich.text import Text
@@ -80,6 +80,6 @@ def show_findings(findings: "list[Finding]") -> None:
             console.print(Text(f"{'':<18} remedy: {text_of(one.remedy)}"))
 
 
-def _members(finding: "Finding") -> dict[str, str]:
+def _members(finding: "DoctorFinding") -> dict[str, str]:
     names = ("part", "check", "state", "detail", "remedy")
     return {name: str(getattr(finding, name)) for name in names}

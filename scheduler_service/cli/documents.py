@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import yaml
 
 from client_sdk.models import write_pointer
+from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.json5 import LONGEST_INTEGER, Json5Error, Json5Reader
-from scheduler_service.cli.wording import CommandError, Exit
 
 YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 MAX_VALUES = 1_000_000
@@ -46,15 +46,15 @@ class DefinitionFile(NamedTuple):
         line, column = self.places.get(pointer, (1, 1))
         return f"{line}:{column}"
 
-    def definitions(self, pointer: str = "") -> "list[Definition]":
+    def definitions(self, pointer: str = "") -> "list[DefinitionInFile]":
         """Those of the array at `pointer`, or the one that is there."""
         value = self.value if not pointer else self.value.get(pointer[1:])
         if not isinstance(value, list):
-            return [Definition(value, self, pointer)]
-        return [Definition(one, self, f"{pointer}/{index}") for index, one in enumerate(value)]
+            return [DefinitionInFile(value, self, pointer)]
+        return [DefinitionInFile(one, self, f"{pointer}/{index}") for index, one in enumerate(value)]
 
 
-class Definition(NamedTuple):
+class DefinitionInFile(NamedTuple):
     """What stands at `pointer` in a file; any value, for it is not checked."""
 
     value: Any
@@ -73,7 +73,7 @@ class Definition(NamedTuple):
         return f"{self.document.name}:{self.document.place_of(f'{self.pointer}/jobId')}"
 
 
-def find_repeated(definitions: Iterable[Definition]) -> dict[int, str]:
+def find_repeated(definitions: Iterable[DefinitionInFile]) -> dict[int, str]:
     """What is wrong with the jobIds that an earlier definition of these files has, by index."""
     first: dict[str, str] = {}
     found = {}
@@ -170,7 +170,7 @@ def _position(lines: list[int], at: int) -> tuple[int, int]:
 
 def _read_yaml(name: str, text: str) -> DefinitionFile:
     try:
-        loader = _Loader(text)  # looks at the characters
+        loader = _JsonValueLoader(text)  # looks at the characters
     except yaml.YAMLError as error:
         raise CommandError(f"{name} cannot be read as YAML: {error}", Exit.USAGE) from error
     try:
@@ -227,7 +227,7 @@ def _construct_integer(loader: yaml.SafeLoader, node: yaml.Node) -> int | float:
     return number
 
 
-class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+class _JsonValueLoader(yaml.SafeLoader):  # type: ignore[misc]
     """YAML with JSON values only (the core schema): no dates, no `yes`, no sexagesimal numbers."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the base class has it so

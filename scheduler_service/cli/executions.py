@@ -10,6 +10,7 @@ import typer
 
 from scheduler_service.cli.bulk import bulk_executions
 from scheduler_service.cli.connection import ApiConnection
+from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 from scheduler_service.cli.execution_page import EXECUTIONS, describe_state, reference, show_execution
 from scheduler_service.cli.following import Following
 from scheduler_service.cli.job_reads import path_of as path_of_job
@@ -48,7 +49,6 @@ from scheduler_service.cli.output import (
     show_rows,
     total,
 )
-from scheduler_service.cli.wording import AbsentError, CommandError, Exit
 from scheduler_service.engine.states import TERMINAL
 
 ERRORS = (

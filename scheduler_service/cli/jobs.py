@@ -19,6 +19,7 @@ from scheduler_service.cli.applying import (
 )
 from scheduler_service.cli.bulk import bulk_jobs
 from scheduler_service.cli.connection import ApiConnection
+from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.executions import show_end
 from scheduler_service.cli.following import Following
 from scheduler_service.cli.job_page import show_job
@@ -37,7 +38,6 @@ from scheduler_service.cli.options import (
     read_seconds,
 )
 from scheduler_service.cli.output import Format, moment_text, note, show, show_fields, text_of
-from scheduler_service.cli.wording import AbsentError, Exit
 
 app = Commands(no_args_is_help=True, help="Create, read, change and trigger jobs.")
 app.command("list")(job_reads.list_jobs)

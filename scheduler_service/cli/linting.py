@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.output import note, text_of
-from scheduler_service.cli.wording import CommandError, Exit
 
 if TYPE_CHECKING:
     from client_sdk.models import Problem as ModelProblem
-    from scheduler_service.cli.documents import Definition
+    from scheduler_service.cli.documents import DefinitionInFile
     from scheduler_service.domain.errors import Problem
 
 UNNAMED = "unnamed"
@@ -37,7 +37,7 @@ def lint(
     from scheduler_service.cli.documents import find_repeated, read_document
 
     definitions = [one for file in files for one in read_document(file).definitions()]
-    wrong, report = 0, _Report()
+    wrong, report = 0, _LintReport()
     repeated = find_repeated(definitions)
     for index, definition in enumerate(definitions):
         errors, warnings = check(definition.value)
@@ -52,13 +52,13 @@ def lint(
     note(f"{len(definitions)} definition{'s' if len(definitions) != 1 else ''} OK")
 
 
-class _Report:
+class _LintReport:
     """Prints `jobs.json:3:14: error: /request/0/url: …`, which editors recognise; at most `MAX_LINES`."""
 
     def __init__(self) -> None:
         self._count = 0
 
-    def add(self, definition: "Definition", grade: str, found: list[Found]) -> None:
+    def add(self, definition: "DefinitionInFile", grade: str, found: list[Found]) -> None:
         """What was found of a definition."""
         document = definition.document
         for pointer, code, message in found[: max(0, MAX_LINES - self._count)]:

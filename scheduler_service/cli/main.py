@@ -14,6 +14,7 @@ from scheduler_service.cli import bulk, deliveries, executions, jobs, queues, se
 from scheduler_service.cli.connection import closing_connections, trust
 from scheduler_service.cli.database import app as database
 from scheduler_service.cli.doctoring import examine
+from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.following import show_events
 from scheduler_service.cli.linting import lint
 from scheduler_service.cli.operation import (
@@ -29,7 +30,6 @@ from scheduler_service.cli.options import Commands, Output
 from scheduler_service.cli.output import Format, note, show, spell_out_what_streams_lack
 from scheduler_service.cli.serving import demo, serve, show_settings
 from scheduler_service.cli.top import top
-from scheduler_service.cli.wording import CommandError, Exit
 from scheduler_service.cli.working import work
 from scheduler_service.domain.errors import PunctualError
 

@@ -10,8 +10,8 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from scheduler_service.cli.connection import connect
+from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.output import Format, show_as
-from scheduler_service.cli.wording import CommandError, Exit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -30,7 +30,7 @@ class Commands(typer.Typer):
         A parameter `api` is the service that --url and --key name. With `page` the command has the option
         --output: what the function returns is printed by `page` for people, and whole for programs.
         """
-        register = super().command(name, cls=_Command, **details)
+        register = super().command(name, cls=_StrictCommand, **details)
 
         def add(function: Function) -> Function:
             register(_complete(function, page))
@@ -72,7 +72,7 @@ def _complete(function: Callable[..., Any], page: Callable[[Any], None] | None) 
     return call
 
 
-class _Command(TyperCommand):
+class _StrictCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:  # of a shell's completion
             _, _, given = self.make_parser(ctx).parse_args(args=list(args))

@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from scheduler_service.cli.wording import Part, describe_flaws, read_flaws
+from scheduler_service.cli.wording import SentPart, describe_flaws, read_flaws
 
 MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)")
 # Control characters that JSON leaves as they are, those that turn a text's direction, and half characters.
@@ -255,7 +255,7 @@ def note(text: str) -> None:
     print(lines_of(text), file=sys.stderr)
 
 
-def note_warnings(warnings: Iterable[Mapping[str, Any]], part: Part | None = None) -> None:
+def note_warnings(warnings: Iterable[Mapping[str, Any]], part: SentPart | None = None) -> None:
     """Prints the warnings of an answer, on standard error; `part` says from which file the request was."""
     for line in describe_flaws(read_flaws(warnings), part):
         note(f"warning: {line}")

@@ -6,6 +6,7 @@ import typer
 
 from scheduler_service.cli.applying import point_to_timers, read_declaration, refuse_repeated
 from scheduler_service.cli.connection import ApiConnection
+from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.executions import check_success, wait_for
 from scheduler_service.cli.options import (
     Commands,
@@ -29,7 +30,7 @@ from scheduler_service.cli.output import (
     show_fields,
     show_rows,
 )
-from scheduler_service.cli.wording import AbsentError, Exit, Part
+from scheduler_service.cli.wording import SentPart
 
 app = Commands(no_args_is_help=True, help="Register services, and show how their jobs differ.")
 KEPT_MEMBERS = ("address", "route", "tags", "onChange", "graceSeconds", "rateLimit")
@@ -123,7 +124,7 @@ def apply_service(
     pointer = point_to_timers(document.value)
     body = _complete(api, name, document.value)
     refuse_repeated(document.definitions(pointer))
-    part = Part(document, "/timers", pointer)
+    part = SentPart(document, "/timers", pointer)
     query = {"force": "true" if force else None}
     envelope = api.exchange("PUT", path_of(name), query=query, body=body, part=part)
     note_warnings(envelope.warnings, part)

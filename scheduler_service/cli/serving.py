@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scheduler_service import how_to_install
+from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Config, Output
 from scheduler_service.cli.output import Format, note, show
-from scheduler_service.cli.wording import CommandError, Exit
 
 if TYPE_CHECKING:
     from scheduler_service.settings import Loaded

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from scheduler_service.cli.connection import ApiConnection
+from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Commands
 from scheduler_service.cli.output import Format, note_warnings, show
-from scheduler_service.cli.wording import CommandError, Exit
 
 app = Commands(no_args_is_help=True, help="What a template would become, without a job.")
 

@@ -1,17 +1,6 @@
-"""Exit codes of commands, and the errors of a service in words: with options, and places in files.
-
-| code | meaning |
-| --- | --- |
-| 0 | done |
-| 1 | refused by the service or a check |
-| 2 | the command line or a file is wrong |
-| 3 | the service cannot be reached, or could not start |
-| 4 | `--wait` ran out of time |
-| 5 | the awaited execution did not succeed |
-"""
+"""The errors of a service in the words of the command line: options, and places in files."""
 
 from collections.abc import Collection, Iterable, Mapping
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from client_sdk.errors import Flaw
@@ -62,7 +51,7 @@ COMMANDS = {"POST /jobs/{jobId}/update": "'punctual jobs apply'"}
 UNAUTHORIZED = 401
 
 
-class Part(NamedTuple):
+class SentPart(NamedTuple):
     """What is sent of a file: what stands at `pointer` in the file is at `posted` in the request."""
 
     document: "DefinitionFile"
@@ -70,7 +59,7 @@ class Part(NamedTuple):
     pointer: str = ""
 
 
-def describe(problem: "Problem", part: Part | None = None, options: Mapping[str, str] = OPTIONS) -> str:
+def describe(problem: "Problem", part: SentPart | None = None, options: Mapping[str, str] = OPTIONS) -> str:
     """Each error of a problem once, with the option or the place in the file that it is about."""
     if problem.status == UNAUTHORIZED:
         return f"{problem.detail}; give a key with --key or PUNCTUAL_KEY"
@@ -86,7 +75,7 @@ def read_flaws(given: Iterable[Mapping[str, Any]]) -> list[Flaw]:
 
 
 def describe_flaws(
-    flaws: Iterable[Flaw], part: Part | None = None, options: Mapping[str, str] = OPTIONS
+    flaws: Iterable[Flaw], part: SentPart | None = None, options: Mapping[str, str] = OPTIONS
 ) -> list[str]:
     """A line per error or warning."""
     return [_describe_one(flaw, part, options) for flaw in flaws]
@@ -97,7 +86,7 @@ def are_options(flaws: Collection[Flaw]) -> bool:
     return bool(flaws) and all(OPTIONS.get(flaw.pointer, "").startswith("--") for flaw in flaws)
 
 
-def _describe_one(flaw: Flaw, part: Part | None, options: Mapping[str, str]) -> str:
+def _describe_one(flaw: Flaw, part: SentPart | None, options: Mapping[str, str]) -> str:
     message = _translate(flaw.message)
     if part is not None and flaw.pointer.startswith(part.posted):
         own = part.pointer + flaw.pointer.removeprefix(part.posted)
@@ -122,27 +111,3 @@ def _translate(message: str) -> str:
     for route, command in COMMANDS.items():
         message = message.replace(route, command)
     return message
-
-
-class Exit(IntEnum):
-    """The exit codes of every command."""
-
-    DONE = 0
-    REFUSED = 1
-    USAGE = 2
-    UNREACHABLE = 3
-    TIMED_OUT = 4
-    FAILED = 5
-
-
-class CommandError(Exception):
-    """Ends a command: the message, and the exit code."""
-
-    def __init__(self, message: str, code: Exit = Exit.REFUSED) -> None:
-        super().__init__(message)
-        self.message = message
-        self.code = code
-
-
-class AbsentError(CommandError):
-    """The service does not have the job, execution or service (404)."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scheduler_service.cli.connection import read_address, read_ca
+from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Key, Url
-from scheduler_service.cli.wording import CommandError, Exit, describe
+from scheduler_service.cli.wording import describe
 
 if TYPE_CHECKING:
     from client_sdk import Client, Worker

@@ -14,7 +14,7 @@ from scheduler_service import __version__
 from scheduler_service.api.bodies import header
 from scheduler_service.api.cookies import public_prefix
 from scheduler_service.api.pages import CONSOLE
-from scheduler_service.console.files import Asset, ConsoleFiles, own_files, read_files
+from scheduler_service.console.files import ConsoleAsset, ConsoleFiles, own_files, read_files
 from scheduler_service.console.source import ConsoleError, VueMissing
 from scheduler_service.hosts.large_work import work_apart
 
@@ -114,7 +114,7 @@ def _serve(found: ConsoleFiles, path: str, scope: Scope) -> Response:
     return _send(asset, f"{found.hash}/{name}", scope)
 
 
-def _send(asset: Asset, tag: str, scope: Scope) -> Response:
+def _send(asset: ConsoleAsset, tag: str, scope: Scope) -> Response:
     kept = {**FILE_HEADERS, "cache-control": FOR_EVER, "vary": "accept-encoding"}
     if not _takes_gzip(header(scope, b"accept-encoding") or ""):
         return _tagged(asset.content, asset.media_type, tag, kept, scope)

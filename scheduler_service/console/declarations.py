@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from posixpath import dirname, join, normpath
 
-from scheduler_service.console.source import Source
+from scheduler_service.console.source import SourceText
 
 _NAME = r"[A-Za-z_$][\w$]*"
 _IMPORT = re.compile(rf'import\s*\{{((?:\s*{_NAME}\s*,)*\s*(?:{_NAME})?)\s*\}}\s*from\s*"(\.[^"\n]*)";')
@@ -51,14 +51,14 @@ class Module:
     `exports` are those of them that it exports, and `export_words` the places of the word `export`.
     """
 
-    source: Source
+    source: SourceText
     imports: tuple[Import, ...]
     declared: dict[str, int]
     exports: tuple[str, ...]
     export_words: tuple[tuple[int, int], ...]
 
 
-def read_module(source: Source) -> Module:
+def read_module(source: SourceText) -> Module:
     """Reads a module. Raises ModuleError for what is not of the form that decision 40 has."""
     imports = tuple(_imports(source))
     for found in _DYNAMIC.finditer(source.code):
@@ -79,7 +79,7 @@ def read_module(source: Source) -> Module:
     return Module(source, imports, declared, tuple(exports), tuple(words))
 
 
-def _imports(source: Source) -> Iterator[Import]:
+def _imports(source: SourceText) -> Iterator[Import]:
     end = 0
     for word in _IMPORT_WORD.finditer(source.code):
         start = word.start(1)
@@ -98,7 +98,7 @@ def _imports(source: Source) -> Iterator[Import]:
         yield Import(start, end, target, names)
 
 
-def _declarations(source: Source) -> Iterator[re.Match[str]]:
+def _declarations(source: SourceText) -> Iterator[re.Match[str]]:
     """The declarations at the top level, each at the begin of a line."""
     depth = 0
     names_from: int | None = None
@@ -127,7 +127,7 @@ def _declarations(source: Source) -> Iterator[re.Match[str]]:
         raise source.refuse(len(source.text) - 1, f"{depth} brackets are open at the end; close them")
 
 
-def _names(source: Source, found: re.Match[str]) -> list[str]:
+def _names(source: SourceText, found: re.Match[str]) -> list[str]:
     one = found["one"] or found["function"] or found["class"]
     if one:
         return [one]
@@ -137,7 +137,7 @@ def _names(source: Source, found: re.Match[str]) -> list[str]:
     return names
 
 
-def _check_name(source: Source, name: str, place: int, declared: dict[str, int]) -> None:
+def _check_name(source: SourceText, name: str, place: int, declared: dict[str, int]) -> None:
     if name in declared:
         line = source.line_of(declared[name])
         raise source.refuse(place, f"{name} is declared already in line {line}; name one of them otherwise")
@@ -145,7 +145,7 @@ def _check_name(source: Source, name: str, place: int, declared: dict[str, int])
         raise source.refuse(place, f"{name} is the browser's, for all modules of a bundle; use another name")
 
 
-def _check_exports(source: Source, known: set[int]) -> None:
+def _check_exports(source: SourceText, known: set[int]) -> None:
     for word in _EXPORT_WORD.finditer(source.code):
         if word.start(1) not in known:
             message = (

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from scheduler_service import how_to_install
-from scheduler_service.console.modules import CORE, Bundle, bundle_core, bundle_screen
+from scheduler_service.console.modules import CORE, ModuleBundle, bundle_core, bundle_screen
 from scheduler_service.console.source import VueMissing
 
 TYPES = {
@@ -36,7 +36,7 @@ _STYLE = re.compile(r"styles/50-([\w-]+)\.css")
 
 
 @dataclass(frozen=True, slots=True)
-class Asset:
+class ConsoleAsset:
     """A file: its content, the same compressed, and its media type."""
 
     content: bytes
@@ -49,7 +49,7 @@ class ConsoleFiles:
     """All files by the names under which they are served, the page, and the hash of all that."""
 
     index: str
-    assets: Mapping[str, Asset]
+    assets: Mapping[str, ConsoleAsset]
     hash: str
 
 
@@ -129,8 +129,8 @@ def unused(texts: Mapping[str, str]) -> list[str]:
     return sorted(set(modules) - used)
 
 
-def _asset(name: str, content: bytes) -> Asset:
-    return Asset(content, gzip.compress(content, 9, mtime=0), TYPES[name.rpartition(".")[2]])
+def _asset(name: str, content: bytes) -> ConsoleAsset:
+    return ConsoleAsset(content, gzip.compress(content, 9, mtime=0), TYPES[name.rpartition(".")[2]])
 
 
 def read_vue(carrier: str = CARRIER) -> bytes:
@@ -156,7 +156,7 @@ class TextUse:
     """Which modules name which texts. `modules` maps paths to sources."""
 
     def __init__(self, modules: Mapping[str, str]) -> None:
-        named = {path: _Names(text) for path, text in modules.items()}
+        named = {path: _ModuleKeys(text) for path, text in modules.items()}
         self._elsewhere = {
             name: [names for path, names in named.items() if not path.startswith(f"screens/{name}/")]
             for name in screens_of(modules)
@@ -176,7 +176,7 @@ class TextUse:
         return divided
 
 
-class _Names:
+class _ModuleKeys:
     """The keys that a module names."""
 
     def __init__(self, text: str) -> None:
@@ -196,7 +196,7 @@ def screen_of_style(path: str, screens: Collection[str]) -> str | None:
     return name or None
 
 
-def write_screen(bundle: Bundle, *, texts: Mapping[str, str], styles: str) -> str:
+def write_screen(bundle: ModuleBundle, *, texts: Mapping[str, str], styles: str) -> str:
     """The file of a screen in one language: its modules, and `{texts, styles}` as its default export."""
     carried = write_json({"texts": texts, "styles": styles})
     return f"{bundle.text}export default {carried};\n"

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from scheduler_service.console.declarations import Import, Module, read_module
-from scheduler_service.console.source import ModuleError, Source, read_source
+from scheduler_service.console.source import ModuleError, SourceText, read_source
 
 MAIN = "main.js"
 CORE = "core.js"
@@ -18,7 +18,7 @@ SCREEN = "Screen"
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class ModuleBundle:
     """A module for browsers: its text, its exports, and the paths of the modules in it, in their order."""
 
     text: str
@@ -26,32 +26,34 @@ class Bundle:
     paths: tuple[str, ...]
 
 
-def bundle_core(texts: Mapping[str, str]) -> Bundle:
+def bundle_core(texts: Mapping[str, str]) -> ModuleBundle:
     """`main.js` with all that it imports below `core`, `components` and `shell`.
 
     `texts` maps paths to texts. Raises ModuleError with file, line and remedy.
     """
-    modules = _Modules(texts, folders=(MAIN, *CORE_FOLDERS), core=None).collect(MAIN)
+    modules = _EntryModules(texts, folders=(MAIN, *CORE_FOLDERS), core=None).collect(MAIN)
     return _join(modules, outside=())
 
 
-def bundle_screen(texts: Mapping[str, str], name: str, *, core: Bundle) -> Bundle:
+def bundle_screen(texts: Mapping[str, str], name: str, *, core: ModuleBundle) -> ModuleBundle:
     """`screens/NAME/screen.js` with what it imports from its folder; the rest comes from `core`.
 
     Raises ModuleError with file, line and remedy.
     """
     folder = f"screens/{name}/"
     entry = f"{folder}screen.js"
-    modules = _Modules(texts, folders=(folder,), core=core).collect(entry)
+    modules = _EntryModules(texts, folders=(folder,), core=core).collect(entry)
     if SCREEN not in modules[-1].exports:
         raise ModuleError(entry, 1, f"a screen exports {SCREEN}; declare it by export const {SCREEN}")
     return _join(modules, outside=_taken(modules))
 
 
-class _Modules:
+class _EntryModules:
     """The modules that an entry needs, in the order of their dependencies."""
 
-    def __init__(self, texts: Mapping[str, str], *, folders: Collection[str], core: Bundle | None) -> None:
+    def __init__(
+        self, texts: Mapping[str, str], *, folders: Collection[str], core: ModuleBundle | None
+    ) -> None:
         self._texts = texts
         self._folders = tuple(folders)
         self._core = core
@@ -91,7 +93,7 @@ class _Modules:
         self._found[path] = module
         return module
 
-    def _exports_of(self, source: Source, one: Import) -> Collection[str]:
+    def _exports_of(self, source: SourceText, one: Import) -> Collection[str]:
         if one.path == CORE and self._core is not None:
             return self._core.exports
         if one.path in self._open:
@@ -123,13 +125,13 @@ def _taken(modules: Iterable[Module]) -> list[str]:
     return sorted(taken)
 
 
-def _join(modules: Iterable[Module], *, outside: Collection[str]) -> Bundle:
+def _join(modules: Iterable[Module], *, outside: Collection[str]) -> ModuleBundle:
     exports = sorted(name for module in modules for name in module.exports)
     parts = [f'import {{ {", ".join(outside)} }} from "../{CORE}";\n'] if outside else []
     parts += map(_strip, modules)
     if exports:
         parts.append(f"export {{ {', '.join(exports)} }};\n")
-    return Bundle("".join(parts), tuple(exports), tuple(module.source.path for module in modules))
+    return ModuleBundle("".join(parts), tuple(exports), tuple(module.source.path for module in modules))
 
 
 def _strip(module: Module) -> str:

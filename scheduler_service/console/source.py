@@ -43,7 +43,7 @@ class VueMissing(ConsoleError):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceText:
     """A JavaScript text with masks of the same length and the same lines.
 
     `code` has blanks for comments, strings, regular expressions and the text of templates; `plain` has blanks
@@ -65,16 +65,16 @@ class Source:
         return ModuleError(self.path, self.line_of(position), message)
 
 
-def read_source(path: str, text: str) -> Source:
+def read_source(path: str, text: str) -> SourceText:
     """The masks of `text`. Raises ModuleError for a string, comment or template without an end."""
-    scan = _Scan(path, text)
+    scan = _SourceScan(path, text)
     scan.run()
     comments = tuple(place for place, is_comment in scan.places if is_comment)
     code = _blank(text, [place for place, _ in scan.places])
-    return Source(path, text, code, _blank(text, comments), comments)
+    return SourceText(path, text, code, _blank(text, comments), comments)
 
 
-class _Scan:
+class _SourceScan:
     """One pass over a text. `places` are what is to be masked, and whether it is a comment."""
 
     def __init__(self, path: str, text: str) -> None:

@@ -15,8 +15,8 @@ import msgspec
 from scheduler_service.demo.programs import (
     PYTHON,
     STOP_SIGNALS,
+    DemoProgram,
     Postgres,
-    Program,
     describe_missing,
     find_programs,
     free_ports,
@@ -34,7 +34,7 @@ NODE_START_SECONDS = 90.0
 DESCRIPTION = "Two nodes on Dapr and all that they need, on loopback, without containers, until Ctrl-C."
 
 
-class Ports(msgspec.Struct, frozen=True):
+class SharedPorts(msgspec.Struct, frozen=True):
     """The ports of the shared programs."""
 
     redis: int
@@ -66,15 +66,15 @@ class LocalCluster:
         self.folder = folder
         self._programs = programs
         self._environ = dict(environ or {})
-        self.ports = Ports(*free_ports(8))
+        self.ports = SharedPorts(*free_ports(8))
         self.nodes: dict[str, NodePorts] = {}
         self._write_resources()
         self.redis = self._redis()
         self.placement = self._placement()
         self.scheduler = self._scheduler()
         self.postgres: Postgres | None = None
-        self.apps: dict[str, Program] = {}
-        self.sidecars: dict[str, Program] = {}
+        self.apps: dict[str, DemoProgram] = {}
+        self.sidecars: dict[str, DemoProgram] = {}
 
     def add_database(self) -> Postgres:
         """One database for all nodes added later; without it they share files."""
@@ -83,7 +83,7 @@ class LocalCluster:
         self._environ["PUNCTUAL_DATABASE__URL"] = self.postgres.url
         return self.postgres
 
-    def add_node(self, name: str, api: int | None = None) -> tuple[Program, Program]:
+    def add_node(self, name: str, api: int | None = None) -> tuple[DemoProgram, DemoProgram]:
         """A node and its sidecar, not started."""
         free = free_ports(5)
         ports = self.nodes[name] = NodePorts(api or free[0], *free[1:])
@@ -91,7 +91,7 @@ class LocalCluster:
         self.sidecars[name] = self.sidecar(f"daprd-{name}", APP_ID, ports)
         return self.apps[name], self.sidecars[name]
 
-    def sidecar(self, name: str, app_id: str, ports: NodePorts) -> Program:
+    def sidecar(self, name: str, app_id: str, ports: NodePorts) -> DemoProgram:
         """A daprd for the application on `ports.app`."""
         given = {
             "app-id": app_id,
@@ -118,14 +118,14 @@ class LocalCluster:
         for option, value in given.items():
             command += [f"--{option}", str(value)]
         environ = {"DAPR_HOST_IP": "127.0.0.1", **self._environ}
-        return Program(name, command, folder=self.folder, is_up=listens(ports.http), environ=environ)
+        return DemoProgram(name, command, folder=self.folder, is_up=listens(ports.http), environ=environ)
 
-    def shared(self) -> list[Program]:
+    def shared(self) -> list[DemoProgram]:
         """The programs that all nodes share, in the order of their start."""
         database = [] if self.postgres is None else [self.postgres]
         return [self.redis, *database, self.placement, self.scheduler]
 
-    def parts(self) -> list[Program]:
+    def parts(self) -> list[DemoProgram]:
         """All programs, in the order of their start."""
         pairs = zip(self.apps.values(), self.sidecars.values(), strict=True)
         return [*self.shared(), *(part for pair in pairs for part in pair)]
@@ -140,7 +140,7 @@ class LocalCluster:
         for part in self.parts():
             part.send(signal.SIGKILL)
 
-    def _app(self, name: str, ports: NodePorts) -> Program:
+    def _app(self, name: str, ports: NodePorts) -> DemoProgram:
         command = [PYTHON, "-m", "scheduler_service", "serve", "--runtime", "dapr"]
         command += ["--port", str(ports.api), "--data", str(self.folder / "data")]
         environ = {
@@ -150,24 +150,24 @@ class LocalCluster:
             "PUNCTUAL_DAPR__GRPC_PORT": str(ports.grpc),
             **self._environ,
         }
-        return Program(name, command, folder=self.folder, is_up=is_ready(ports.api), environ=environ)
+        return DemoProgram(name, command, folder=self.folder, is_up=is_ready(ports.api), environ=environ)
 
-    def _redis(self) -> Program:
+    def _redis(self) -> DemoProgram:
         data = self.folder / "redis"
         data.mkdir(exist_ok=True)
         command = [self._programs["redis-server"], "--bind", "127.0.0.1", "--port", str(self.ports.redis)]
         command += ["--appendonly", "yes", "--save", "", "--dir", str(data)]
-        return Program("redis", command, folder=self.folder, is_up=listens(self.ports.redis))
+        return DemoProgram("redis", command, folder=self.folder, is_up=listens(self.ports.redis))
 
-    def _placement(self) -> Program:
+    def _placement(self) -> DemoProgram:
         ports = self.ports
         command = [self._programs["placement"], "--listen-address", "127.0.0.1", "--enable-metrics=false"]
         command += ["--port", str(ports.placement), "--healthz-listen-address", "127.0.0.1"]
         command += ["--healthz-port", str(ports.placement_health), "--log-level", "warn"]
         command += ["--initial-cluster", f"dapr-placement-0=127.0.0.1:{ports.placement_raft}"]
-        return Program("placement", command, folder=self.folder, is_up=listens(ports.placement))
+        return DemoProgram("placement", command, folder=self.folder, is_up=listens(ports.placement))
 
-    def _scheduler(self) -> Program:
+    def _scheduler(self) -> DemoProgram:
         ports = self.ports
         command = [self._programs["scheduler"], "--listen-address", "127.0.0.1", "--enable-metrics=false"]
         command += ["--port", str(ports.scheduler), "--healthz-listen-address", "127.0.0.1"]
@@ -176,7 +176,7 @@ class LocalCluster:
         command += ["--etcd-data-dir", str(self.folder / "etcd"), "--log-level", "warn"]
         peer = f"dapr-scheduler-server-0=http://127.0.0.1:{ports.etcd_peer}"
         command += ["--etcd-initial-cluster", peer]
-        return Program("scheduler", command, folder=self.folder, is_up=listens(ports.scheduler))
+        return DemoProgram("scheduler", command, folder=self.folder, is_up=listens(ports.scheduler))
 
     def _write_resources(self) -> None:
         """Writes the checkout's files with the addresses of this cluster."""
@@ -273,7 +273,7 @@ def _start(cluster: LocalCluster) -> bool:
     return True
 
 
-def _print_state(part: Program, is_up: bool) -> bool:
+def _print_state(part: DemoProgram, is_up: bool) -> bool:
     """Prints the state of a program, and the end of its log if it did not start."""
     print(f"{part.name:10} {f'up, process {part.pid}' if is_up else 'did not start:'}", flush=True)
     if not is_up:

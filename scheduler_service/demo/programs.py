@@ -111,7 +111,7 @@ def delay_signals() -> Iterator[None]:
         signal.raise_signal(number)
 
 
-class Program:
+class DemoProgram:
     """One program with a log file. `is_up` checks whether it serves; `user` stands before its command."""
 
     ENDED_BY = signal.SIGKILL
@@ -199,7 +199,7 @@ class Program:
         return "\n".join(text.splitlines()[-count:])
 
 
-class Postgres(Program):
+class Postgres(DemoProgram):
     """A server on loopback without passwords; its data stay after it has ended."""
 
     ENDED_BY = signal.SIGINT

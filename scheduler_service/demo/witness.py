@@ -10,7 +10,7 @@ MADE_ANEW = frozenset({b"traceparent", b"x-scheduling-deadline"})
 """Headers that a request has anew when it is sent again (SPEC section 4)."""
 
 
-class Seen(NamedTuple):
+class SeenRequest(NamedTuple):
     """A request: the last segment of its path, its key, and all of it but for `MADE_ANEW`."""
 
     step: str
@@ -22,7 +22,7 @@ class Witness:
     """Answers `POST …/STEP`; the first request for the step `held` gets no answer before `release`."""
 
     def __init__(self, *, held: str) -> None:
-        self.seen: list[Seen] = []
+        self.seen: list[SeenRequest] = []
         self.done: list[str] = []
         self._held = held
         self._answers: dict[str, dict[str, Any]] = {}
@@ -51,7 +51,7 @@ class Witness:
         """How many requests for `step` have come."""
         return len(self.of(step))
 
-    def of(self, step: str) -> list[Seen]:
+    def of(self, step: str) -> list[SeenRequest]:
         """The requests for `step`, in the order in which they came."""
         return [one for one in self.seen if one.step == step]
 
@@ -59,7 +59,7 @@ class Witness:
         """Lets go of the answer that is held; its caller may be gone."""
         self._gate.set()
 
-    def _do(self, one: Seen) -> dict[str, Any]:
+    def _do(self, one: SeenRequest) -> dict[str, Any]:
         """Does it, or answers from memory what was done under this key."""
         if one.key not in self._answers:
             self.done.append(one.step)
@@ -67,12 +67,12 @@ class Witness:
         return self._answers[one.key]
 
 
-def _read_head(scope: Scope, body: bytes) -> Seen:
+def _read_head(scope: Scope, body: bytes) -> SeenRequest:
     headers = [(name, value) for name, value in scope["headers"] if name not in MADE_ANEW]
     path = scope["path"].encode() + b"?" + scope["query_string"]
     lines = [scope["method"].encode() + b" " + path, *(name + b": " + value for name, value in headers)]
     key = next((value for name, value in headers if name == b"idempotency-key"), b"")
-    return Seen(scope["path"].rpartition("/")[2], key.decode(), b"\r\n".join([*lines, b"", body]))
+    return SeenRequest(scope["path"].rpartition("/")[2], key.decode(), b"\r\n".join([*lines, b"", body]))
 
 
 async def _read_body(receive: Receive) -> bytes:

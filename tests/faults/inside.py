@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from scheduler_service.app.service import Service, open_service
+from scheduler_service.app.service import LocalService, open_service
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.settings import load_settings
@@ -20,7 +20,7 @@ BASE = "http://127.0.0.1:1"
 class Inside(Caller):
     """Asks a service without a socket between."""
 
-    def __init__(self, service: Service, log: list[str]) -> None:
+    def __init__(self, service: LocalService, log: list[str]) -> None:
         self.service = service
         self.log = log
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(app=service.api), base_url=BASE)

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from scheduler_service.app.service import Service, open_service
+from scheduler_service.app.service import LocalService, open_service
 from scheduler_service.app.store_opening import shard_of
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.persistence.common.fault_points import FaultPoints
@@ -88,7 +88,7 @@ class Look:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.said: list[int] = []
-        self.service: Service | None = None
+        self.service: LocalService | None = None
         self._loop = loop
 
     def before(self, point: str) -> None:
@@ -107,7 +107,7 @@ async def opened(
     workers: int = SHARDS,
     faults: FaultPoints | None = None,
     when_opening: Callable[[], None] = lambda: None,
-) -> AsyncIterator[Service]:
+) -> AsyncIterator[LocalService]:
     """A service that is not started; `when_opening` is called when its worker process waits for orders."""
     loaded = load_settings({"store.data": str(folder), "server.workers": workers}, {})
 
@@ -131,18 +131,18 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(LOOK)
 
 
-def client_of(service: Service) -> httpx.AsyncClient:
+def client_of(service: LocalService) -> httpx.AsyncClient:
     """Asks it without a socket between."""
     return httpx.AsyncClient(transport=httpx.ASGITransport(app=service.api), base_url=BASE)
 
 
-async def is_ready(service: Service) -> int:
+async def is_ready(service: LocalService) -> int:
     """The status of `/health/ready`."""
     async with client_of(service) as client:
         return (await client.get("/health/ready")).status_code
 
 
-async def works(service: Service) -> None:
+async def works(service: LocalService) -> None:
     """Returns when it is ready and the worker process takes its job."""
 
     async def look() -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from scheduler_service.demo.cluster import LocalCluster
-from scheduler_service.demo.programs import Program
+from scheduler_service.demo.programs import DemoProgram
 from scheduler_service.domain.records import StepEnded
 from scheduler_service.persistence.history.stored_records import split
 
@@ -188,7 +188,7 @@ def until(condition: Callable[[], bool], patience: float) -> bool:
     return condition()
 
 
-def comes_up(part: Program) -> bool:
+def comes_up(part: DemoProgram) -> bool:
     """PostgreSQL refuses to start while a process of the server that was killed is still ending."""
     part.start()
     return part.wait()

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from scheduler_service.app.service import Service, open_service
+from scheduler_service.app.service import LocalService, open_service
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from tests.manual_clock import ManualClock
@@ -41,7 +41,7 @@ class WatchedClock(ManualClock):
 class World:
     """A service that runs, its target, its clock, and a caller."""
 
-    def __init__(self, *, service: Service, target: Target, clock: WatchedClock, log: list[Any]) -> None:
+    def __init__(self, *, service: LocalService, target: Target, clock: WatchedClock, log: list[Any]) -> None:
         self.service = service
         self.target = target
         self.instances: dict[str, Target] = {}

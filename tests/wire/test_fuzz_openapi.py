@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from scheduler_service.api.application import OPERATIONS
-from scheduler_service.api.request import Operation
+from scheduler_service.api.request import ApiOperation
 from scheduler_service.app.listener import listen
 from scheduler_service.http_server.server import Server
 from tests.wire.service import definition, running
@@ -38,7 +38,7 @@ ENDING = [one for one in OPERATIONS if one.media_type == "application/json"]
 """The operations whose answers end."""
 
 
-def cases(operations: list[Operation], usual: Callable[[Operation], object]) -> list[Any]:
+def cases(operations: list[ApiOperation], usual: Callable[[ApiOperation], object]) -> list[Any]:
     """(name, settings): the `usual` operations a few times; for the long run all of them many times."""
     few = [pytest.param(one.name, FEW, id=one.name) for one in operations if usual(one)]
     return few + [
@@ -90,7 +90,7 @@ class Served:
             await self._server.serve([self.listener])
 
 
-def is_cheap(operation: Operation) -> bool:
+def is_cheap(operation: ApiOperation) -> bool:
     """Whether it names nothing that has to be there; an array of definitions takes ten seconds to draw."""
     return "{" not in operation.path and operation.name != "createJobs"
 

@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 
 from scheduler_service import how_to_install
-from scheduler_service.app.doctor.finding import Finding, Part, Subject, ask
+from scheduler_service.app.doctor.finding import DoctorFinding, ExaminedPart, ExaminedService, ask
 from scheduler_service.transport.sidecar_token import REFUSED_REMEDY, show_token
 
-DAPRD = Part("daprd")
+DAPRD = ExaminedPart("daprd")
 SECONDS = 5.0
 REMEDIES = {
     "placement": "start placement, and name it to daprd with --placement-host-address",
@@ -19,7 +19,7 @@ REMEDIES = {
 }
 
 
-async def examine_daprd(subject: Subject) -> list[Finding]:
+async def examine_daprd(subject: ExaminedService) -> list[DoctorFinding]:
     """Nothing where the settings are not those of a node. Raises nothing."""
     if not subject.is_node:
         return []
@@ -43,7 +43,7 @@ async def examine_daprd(subject: Subject) -> list[Finding]:
     return list(judge(base, health.status_code, metadata if isinstance(metadata, dict) else {}))
 
 
-def judge(base: str, health: int, metadata: dict[str, Any]) -> Iterator[Finding]:
+def judge(base: str, health: int, metadata: dict[str, Any]) -> Iterator[DoctorFinding]:
     """What daprd's own metadata say; `health` is the status of its answer to the question for it."""
     try:
         from scheduler_service.hosts.dapr.sidecar_watch import (

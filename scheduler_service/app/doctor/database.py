@@ -6,7 +6,7 @@ from pathlib import Path
 
 from scheduler_service import how_to_install
 from scheduler_service.app.data_folder import history_address
-from scheduler_service.app.doctor.finding import Finding, Part, Subject
+from scheduler_service.app.doctor.finding import DoctorFinding, ExaminedPart, ExaminedService
 from scheduler_service.app.doctor.machine import judge_difference
 from scheduler_service.persistence.contexts.address import read_address
 from scheduler_service.persistence.history.database import inspect
@@ -15,12 +15,12 @@ from scheduler_service.persistence.sql.sqlite import address_of, file_of
 from scheduler_service.persistence.sqlite.folder_holder import find_holder
 from scheduler_service.ports.errors import StoreError
 
-DATABASE = Part("database")
+DATABASE = ExaminedPart("database")
 SUBJECT = "the history"
-CONTEXTS = Part("contexts")
+CONTEXTS = ExaminedPart("contexts")
 
 
-async def examine_database(subject: Subject) -> list[Finding]:
+async def examine_database(subject: ExaminedService) -> list[DoctorFinding]:
     """Reads, and migrates nothing; a file that a service uses is left alone. Raises nothing."""
     url = history_address(subject.loaded.settings, subject.folder)
     if (place := file_of(url)) is not None:
@@ -30,7 +30,7 @@ async def examine_database(subject: Subject) -> list[Finding]:
     return await asyncio.to_thread(lambda: list(_look_at_server(url)))
 
 
-def _look_at_file(place: Path, folder: Path | None) -> Iterator[Finding]:
+def _look_at_file(place: Path, folder: Path | None) -> Iterator[DoctorFinding]:
     if not place.is_file():
         yield DATABASE.well("history", f"{place.name} is not there yet")
     elif folder is not None and folder.is_dir() and find_holder(folder) is not None:
@@ -39,7 +39,7 @@ def _look_at_file(place: Path, folder: Path | None) -> Iterator[Finding]:
         yield _judge_tables(address_of(place))
 
 
-def _look_at_server(url: str) -> Iterator[Finding]:
+def _look_at_server(url: str) -> Iterator[DoctorFinding]:
     try:
         report = read_report(url=url, subject=SUBJECT)
     except StoreError as error:
@@ -52,7 +52,7 @@ def _look_at_server(url: str) -> Iterator[Finding]:
     yield judge_difference(report.product, report.milliseconds / 1_000, report.between)
 
 
-def _judge_server(report: ServerReport) -> Finding:
+def _judge_server(report: ServerReport) -> DoctorFinding:
     if report.is_replica:
         return DATABASE.fail("fit", "it is a replica, which cannot be written to", "name the primary server")
     if not report.syncs:
@@ -61,7 +61,7 @@ def _judge_server(report: ServerReport) -> Finding:
     return DATABASE.well("fit", "it can be written to, and commits reach its disk")
 
 
-def _judge_tables(url: str) -> Finding:
+def _judge_tables(url: str) -> DoctorFinding:
     try:
         found = inspect(url=url)
     except StoreError as error:
@@ -79,7 +79,7 @@ def _judge_tables(url: str) -> Finding:
     return DATABASE.warn("tables", detail, remedy)
 
 
-async def examine_contexts(subject: Subject) -> list[Finding]:
+async def examine_contexts(subject: ExaminedService) -> list[DoctorFinding]:
     """Reads what the server says of itself; writes nothing. Raises nothing."""
     url = subject.loaded.settings.contexts.url
     if url is None or not url.startswith("redis"):

@@ -14,7 +14,7 @@ LARGEST_ANSWER = 1 << 20
 """Nothing that is asked has more."""
 
 
-class State(StrEnum):
+class FindingState(StrEnum):
     """How a part is: `warning`, the service works, and something may go wrong; `failed`: it does not work."""
 
     OK = "ok"
@@ -22,17 +22,17 @@ class State(StrEnum):
     FAILED = "failed"
 
 
-class Finding(msgspec.Struct, frozen=True):
+class DoctorFinding(msgspec.Struct, frozen=True):
     """One line of the examination. `remedy` is empty where all is well; no text holds a secret."""
 
     part: str
     check: str
-    state: State
+    state: FindingState
     detail: str
     remedy: str = ""
 
 
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
+class ExaminedService(msgspec.Struct, frozen=True, kw_only=True):
     """What is examined: the settings, their file, and the service at `url` (None: the one of the settings).
 
     `folder` None: nothing is kept. `is_node`: the service is a node of a cluster on Dapr.
@@ -48,29 +48,31 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     ca: str | None = None
 
 
-class Part:
+class ExaminedPart:
     """Words the findings of one part."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def well(self, check: str, detail: str) -> Finding:
+    def well(self, check: str, detail: str) -> DoctorFinding:
         """Nothing is to be done."""
-        return Finding(self._name, check, State.OK, detail)
+        return DoctorFinding(self._name, check, FindingState.OK, detail)
 
-    def warn(self, check: str, detail: str, remedy: str) -> Finding:
+    def warn(self, check: str, detail: str, remedy: str) -> DoctorFinding:
         """The service works, and something may go wrong."""
-        return Finding(self._name, check, State.WARNING, detail, remedy)
+        return DoctorFinding(self._name, check, FindingState.WARNING, detail, remedy)
 
-    def fail(self, check: str, detail: str, remedy: str) -> Finding:
+    def fail(self, check: str, detail: str, remedy: str) -> DoctorFinding:
         """The service does not start or does not work."""
-        return Finding(self._name, check, State.FAILED, detail, remedy)
+        return DoctorFinding(self._name, check, FindingState.FAILED, detail, remedy)
 
 
-def worst_of(findings: list[Finding]) -> State:
+def worst_of(findings: list[DoctorFinding]) -> FindingState:
     """The state of all together."""
     states = {finding.state for finding in findings}
-    return next((state for state in (State.FAILED, State.WARNING) if state in states), State.OK)
+    return next(
+        (state for state in (FindingState.FAILED, FindingState.WARNING) if state in states), FindingState.OK
+    )
 
 
 async def ask(

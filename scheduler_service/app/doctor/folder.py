@@ -15,8 +15,8 @@ from pathlib import Path
 
 from scheduler_service.app.builders import judge_of
 from scheduler_service.app.data_folder import STATE_FILE, check_state
-from scheduler_service.app.doctor.finding import Finding, Part, Subject
-from scheduler_service.app.surroundings import Compiler, make_surroundings
+from scheduler_service.app.doctor.finding import DoctorFinding, ExaminedPart, ExaminedService
+from scheduler_service.app.surroundings import DefinitionCompiler, make_surroundings
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.persistence.sqlite.database import inspect, read_definitions
 from scheduler_service.persistence.sqlite.folder import (
@@ -29,7 +29,7 @@ from scheduler_service.persistence.sqlite.folder_holder import find_holder
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.settings import Loaded
 
-FOLDER = Part("folder")
+FOLDER = ExaminedPart("folder")
 LEAST_BYTES = 100 << 20
 COMFORTABLE_BYTES = 1 << 30
 LEAST_FILES = 1_000
@@ -40,20 +40,20 @@ SLOW_SECONDS = 0.02
 MOUNTS = Path("/proc/mounts")
 OVER_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "glusterfs", "fuse.sshfs"})
 IN_MEMORY = frozenset({"tmpfs", "ramfs"})
-JOBS = Part("jobs")
+JOBS = ExaminedPart("jobs")
 MOST_NAMED = 20
 SECONDS = 10.0
 REMEDY = "give what it names, such as a variable, and start the service anew; or update the job"
 
 
-async def examine_folder(subject: Subject) -> list[Finding]:
+async def examine_folder(subject: ExaminedService) -> list[DoctorFinding]:
     """A folder that a service uses is looked at and not written to. Raises nothing."""
     if subject.folder is None:
         return [FOLDER.well("exists", "none: nothing is kept")]
     return await asyncio.to_thread(lambda: list(_look(subject.folder)) if subject.folder else [])
 
 
-def _look(folder: Path) -> Iterator[Finding]:
+def _look(folder: Path) -> Iterator[DoctorFinding]:
     if not folder.exists():
         yield _judge_parent(folder)
         return
@@ -80,7 +80,7 @@ def _look(folder: Path) -> Iterator[Finding]:
         yield _judge_files(folder)
 
 
-def _judge_parent(folder: Path) -> Finding:
+def _judge_parent(folder: Path) -> DoctorFinding:
     above = next(one for one in folder.absolute().parents if one.exists())
     if os.access(above, os.W_OK | os.X_OK):
         return FOLDER.well("exists", f"{folder} is not there yet: the service makes it")
@@ -88,7 +88,7 @@ def _judge_parent(folder: Path) -> Finding:
     return FOLDER.fail("exists", f"{folder} is not there, and cannot be made", remedy)
 
 
-def _judge_rights(folder: Path) -> Finding:
+def _judge_rights(folder: Path) -> DoctorFinding:
     names = [place.name for place in sorted(folder.glob("*.db*")) if place.lstat().st_mode & 0o077]
     if names:
         detail = f"other users can read {', '.join(names[:5])}, which hold the keys of feedback tokens"
@@ -102,7 +102,7 @@ def _judge_rights(folder: Path) -> Finding:
     )
 
 
-def _judge_disk(folder: Path) -> Iterator[Finding]:
+def _judge_disk(folder: Path) -> Iterator[DoctorFinding]:
     remedy = "make room, or set history.max_bytes and history.retain_days"
     free = shutil.disk_usage(folder).free
     detail = f"{free / (1 << 30):.1f} GiB are free"
@@ -117,7 +117,7 @@ def _judge_disk(folder: Path) -> Iterator[Finding]:
         yield FOLDER.warn("disk", f"{counts.f_favail} more files are possible (df -i)", "remove small files")
 
 
-def _judge_kind(kind: str) -> Finding:
+def _judge_kind(kind: str) -> DoctorFinding:
     if kind in OVER_NETWORK:
         remedy = "use a local disk, and database.url for a server of the history"
         return FOLDER.warn(
@@ -143,7 +143,7 @@ def kind_of(folder: Path, mounts: Path) -> str:
     return kind
 
 
-def _try_writing(folder: Path) -> Finding:
+def _try_writing(folder: Path) -> DoctorFinding:
     """Locks and syncs a file without a name, which leaves nothing behind, even if this process is killed."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -168,7 +168,7 @@ def _time_sync(descriptor: int) -> float:
     return time.perf_counter() - began
 
 
-def _judge_files(folder: Path) -> Finding:
+def _judge_files(folder: Path) -> DoctorFinding:
     if (folder / RESTORING).exists():
         detail = "a backup was being copied into it, which has not ended"
         return FOLDER.fail("files", detail, "empty the folder, then begin 'punctual db restore' again")
@@ -189,7 +189,7 @@ def _judge_files(folder: Path) -> Finding:
     return FOLDER.well("files", f"format {kept}; 'punctual db check' reads them whole")
 
 
-async def examine_jobs(subject: Subject, *, seconds: float = SECONDS) -> list[Finding]:
+async def examine_jobs(subject: ExaminedService, *, seconds: float = SECONDS) -> list[DoctorFinding]:
     """Reads the definitions of a folder that no service uses, and changes nothing. Raises nothing.
 
     After `seconds` it ends, and says that it has not looked at all jobs.
@@ -223,13 +223,15 @@ async def find_unfit(loaded: Loaded, folder: Path) -> AsyncGenerator[tuple[str, 
     Raises StoreRefused, SettingsError, PolicyError.
     """
     around = make_surroundings(loaded.settings, "http://127.0.0.1", judge_target=judge_of(loaded))
-    compiler = Compiler(defaults=loaded.settings.defaults, surroundings=around)
+    compiler = DefinitionCompiler(defaults=loaded.settings.defaults, surroundings=around)
     for job_id, text in read_definitions(str(folder / STATE_FILE)):
         problems = (await compiler.stored(text)).problems
         yield job_id, problems[0].message if problems else None
 
 
-def name_unfit(part: Part, named: Iterable[tuple[str, str]], more: int, where: str) -> list[Finding]:
+def name_unfit(
+    part: ExaminedPart, named: Iterable[tuple[str, str]], more: int, where: str
+) -> list[DoctorFinding]:
     """A warning for each of the jobs, and one for `more` others, which are named `where`."""
     found = [part.warn(f"job {job_id}", f"it cannot run: {said}", REMEDY) for job_id, said in named]
     return [*found, part.warn("jobs", f"{more} more cannot run", where)] if more > 0 else found

@@ -8,17 +8,17 @@ from collections.abc import Iterable, Iterator
 from importlib import metadata
 
 from scheduler_service import DISTRIBUTION, __version__, how_to_install
-from scheduler_service.app.doctor.finding import Finding, Part, Subject
+from scheduler_service.app.doctor.finding import DoctorFinding, ExaminedPart, ExaminedService
 from scheduler_service.app.own_process import ENOUGH, MOST_USEFUL, divide
 from scheduler_service.settings import SettingsError
 
-VERSIONS = Part("versions")
+VERSIONS = ExaminedPart("versions")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _LEAST = re.compile(r"[>=]=\s*([0-9.]+)")
 _EXTRA = re.compile(r"extra == ['\"](\w+)['\"]")
-LIMITS = Part("limits")
+LIMITS = ExaminedPart("limits")
 REMEDY = "raise LimitNOFILE of the unit, or ulimit -n"
-CLOCK = Part("clock")
+CLOCK = ExaminedPart("clock")
 TOLERATED_SECONDS = 1.0
 """Between two machines: firings follow the wall clock, and are late or early by as much."""
 STEP_SECONDS = 0.05
@@ -29,7 +29,7 @@ _ENOUGH_FOR_ANY_KERNEL = 512
 _REMEDY = "run chrony, systemd-timesyncd or ntpd on this machine, and on the other one"
 
 
-async def examine_versions(subject: Subject) -> list[Finding]:
+async def examine_versions(subject: ExaminedService) -> list[DoctorFinding]:
     """Raises nothing."""
     found = [VERSIONS.well("punctual", __version__), VERSIONS.well("python", platform.python_version())]
     extras = _extras_of(subject)
@@ -60,7 +60,7 @@ def find_wrong(requirements: Iterable[str]) -> Iterator[str]:
             yield f"{named[0]} has version {there}; {least[1]} or later is needed"
 
 
-def _extras_of(subject: Subject) -> tuple[str, ...]:
+def _extras_of(subject: ExaminedService) -> tuple[str, ...]:
     settings = subject.loaded.settings
     url = settings.database.url or ""
     named = {
@@ -81,12 +81,12 @@ def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
-async def examine_limits(subject: Subject) -> list[Finding]:
+async def examine_limits(subject: ExaminedService) -> list[DoctorFinding]:
     """The service raises its soft limit itself: the hard one counts. Raises nothing."""
     return judge(subject, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
 
 
-def judge(subject: Subject, hard: int) -> list[Finding]:
+def judge(subject: ExaminedService, hard: int) -> list[DoctorFinding]:
     """The same for a hard limit of descriptors."""
     limit = MOST_USEFUL if hard == resource.RLIM_INFINITY else min(hard, MOST_USEFUL)
     connections = subject.loaded.settings.limits.connections
@@ -100,7 +100,7 @@ def judge(subject: Subject, hard: int) -> list[Finding]:
     return [LIMITS.well("descriptors", detail)]
 
 
-def judge_step(seconds: float) -> list[Finding]:
+def judge_step(seconds: float) -> list[DoctorFinding]:
     """By how much the wall clock went away from the monotonic one meanwhile, and whether it is kept right."""
     found = [_judge_keeping(read_kernel())]
     if abs(seconds) > STEP_SECONDS:
@@ -112,7 +112,7 @@ def judge_step(seconds: float) -> list[Finding]:
 
 def judge_difference(
     whose: str, theirs: float, between: tuple[float, float], *, resolution: float = 0.0
-) -> Finding:
+) -> DoctorFinding:
     """Compares this machine's clock with `theirs` (seconds since 1970), which is exact to `resolution`.
 
     It was read `between` two moments of this machine's clock.
@@ -133,7 +133,7 @@ def read_kernel() -> int | None:
         return None
 
 
-def _judge_keeping(word: int | None) -> Finding:
+def _judge_keeping(word: int | None) -> DoctorFinding:
     if word == UNSYNCHRONIZED:
         detail = "nobody keeps this machine's clock right, as far as its kernel knows"
         return CLOCK.warn("kept right", detail, "run chrony, systemd-timesyncd or ntpd")

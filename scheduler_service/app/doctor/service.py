@@ -11,16 +11,16 @@ import httpx
 
 from client_sdk.trust import explain_tls, trusted
 from scheduler_service import __version__
-from scheduler_service.app.doctor.finding import Finding, Part, Subject, ask
+from scheduler_service.app.doctor.finding import DoctorFinding, ExaminedPart, ExaminedService, ask
 from scheduler_service.app.doctor.folder import name_unfit
 from scheduler_service.app.doctor.machine import judge_difference
 
-SERVICE = Part("service")
+SERVICE = ExaminedPart("service")
 SECONDS = 5.0
 """For one question to it."""
 
 
-async def examine_service(subject: Subject) -> list[Finding]:
+async def examine_service(subject: ExaminedService) -> list[DoctorFinding]:
     """Asks the service at `subject.url`, else at the address of the settings if its port is in use."""
     settings = subject.loaded.settings
     if subject.url is not None:
@@ -52,7 +52,7 @@ def try_binding(host: str, port: int) -> str | None:
     return None
 
 
-def _judge_app_port(subject: Subject) -> Sequence[Finding]:
+def _judge_app_port(subject: ExaminedService) -> Sequence[DoctorFinding]:
     port = subject.loaded.settings.dapr.app_port
     fault = try_binding("127.0.0.1", port)
     if fault is None:
@@ -60,7 +60,7 @@ def _judge_app_port(subject: Subject) -> Sequence[Finding]:
     return [SERVICE.well("app port", f"127.0.0.1:{port} is in use, by a running node if its API answers")]
 
 
-async def _ask(base: str, key: str | None, ca: str | None, *, is_expected: bool) -> list[Finding]:
+async def _ask(base: str, key: str | None, ca: str | None, *, is_expected: bool) -> list[DoctorFinding]:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         trust = trusted(ca)
@@ -90,13 +90,13 @@ async def _ask(base: str, key: str | None, ca: str | None, *, is_expected: bool)
     ]
 
 
-def _name_unfit(counts: dict[str, Any]) -> Sequence[Finding]:
+def _name_unfit(counts: dict[str, Any]) -> Sequence[DoctorFinding]:
     named = [(str(one["jobId"]), str(one["problem"])) for one in counts.get("cannotRunJobs", ())]
     more = int(counts.get("cannotRun", 0)) - len(named)
     return name_unfit(SERVICE, named, more, "the log names them: job_blocked")
 
 
-def _judge_stranger(base: str, answer: httpx.Response) -> Finding:
+def _judge_stranger(base: str, answer: httpx.Response) -> DoctorFinding:
     server = answer.headers.get("server", "without a name")[:80]
     detail = f"something else answers at {base} (status {answer.status_code}, server {server!r})"
     if answer.status_code == HTTPStatus.FORBIDDEN:
@@ -104,28 +104,28 @@ def _judge_stranger(base: str, answer: httpx.Response) -> Finding:
     return SERVICE.fail("answer", detail, "end what uses the port, or name another --port or --url")
 
 
-def _judge_version(version: str) -> Finding:
+def _judge_version(version: str) -> DoctorFinding:
     if version != __version__:
         detail = f"the service has {version}, this command {__version__}"
         return SERVICE.warn("version", detail, "use the command of the same version")
     return SERVICE.well("version", "that of this command")
 
 
-def _judge_ready(answer: httpx.Response) -> Finding:
+def _judge_ready(answer: httpx.Response) -> DoctorFinding:
     if answer.status_code == HTTPStatus.OK:
         return SERVICE.well("ready", "it accepts work")
     said = str(_json_of(answer).get("detail", f"status {answer.status_code}"))
     return SERVICE.fail("ready", said, "wait for the end of its start; else its log says what is missing")
 
 
-def _judge_key(answer: httpx.Response, is_given: bool) -> Finding:
+def _judge_key(answer: httpx.Response, is_given: bool) -> DoctorFinding:
     if answer.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         what = "the key is not accepted" if is_given else "it asks for a key"
         return SERVICE.warn("key", what, "give the right one with --key or PUNCTUAL_KEY")
     return SERVICE.well("key", "this caller is served")
 
 
-def _judge_date(answer: httpx.Response, between: tuple[float, float]) -> Sequence[Finding]:
+def _judge_date(answer: httpx.Response, between: tuple[float, float]) -> Sequence[DoctorFinding]:
     """The header has whole seconds."""
     try:
         theirs = parsedate_to_datetime(answer.headers["date"]).timestamp()

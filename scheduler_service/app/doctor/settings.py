@@ -9,22 +9,22 @@ import msgspec
 
 from scheduler_service.app.alert_jobs import find_troubles
 from scheduler_service.app.builders import egress_of, judge_of
-from scheduler_service.app.doctor.finding import Finding, Part, Subject
+from scheduler_service.app.doctor.finding import DoctorFinding, ExaminedPart, ExaminedService
 from scheduler_service.app.server import check_exposure
 from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.settings import SettingsError
 from scheduler_service.settings.sources import read_env_file
 from scheduler_service.transport.errors import PolicyError
 
-SETTINGS = Part("settings")
+SETTINGS = ExaminedPart("settings")
 
 
-async def examine_settings(subject: Subject) -> list[Finding]:
+async def examine_settings(subject: ExaminedService) -> list[DoctorFinding]:
     """Raises nothing."""
     return [_exposure(subject), _egress(subject), *_files(subject), *_alerts(subject)]
 
 
-def _exposure(subject: Subject) -> Finding:
+def _exposure(subject: ExaminedService) -> DoctorFinding:
     server = subject.loaded.settings.server
     try:
         check_exposure(subject.loaded.settings)
@@ -36,7 +36,7 @@ def _exposure(subject: Subject) -> Finding:
     return SETTINGS.well("key", "set: every request needs it")
 
 
-def _egress(subject: Subject) -> Finding:
+def _egress(subject: ExaminedService) -> DoctorFinding:
     egress = subject.loaded.settings.egress
     try:
         egress_of(subject.loaded)
@@ -62,7 +62,7 @@ def _is_everywhere(entry: str) -> bool:
         return False
 
 
-def _files(subject: Subject) -> Iterator[Finding]:
+def _files(subject: ExaminedService) -> Iterator[DoctorFinding]:
     if subject.config is not None:
         yield _judge_rights("config", subject.config)
     named = subject.loaded.settings.env_file
@@ -75,7 +75,7 @@ def _files(subject: Subject) -> Iterator[Finding]:
             yield _judge_rights("env_file", Path(named), f" ({count} variables)")
 
 
-def _alerts(subject: Subject) -> Iterator[Finding]:
+def _alerts(subject: ExaminedService) -> Iterator[DoctorFinding]:
     settings = subject.loaded.settings
     try:
         around = make_surroundings(settings, "http://127.0.0.1", judge_target=judge_of(subject.loaded))
@@ -87,7 +87,7 @@ def _alerts(subject: Subject) -> Iterator[Finding]:
         yield SETTINGS.warn(f"alert {name}", trouble, remedy)
 
 
-def _judge_rights(check: str, place: Path, more: str = "") -> Finding:
+def _judge_rights(check: str, place: Path, more: str = "") -> DoctorFinding:
     if stat.S_IMODE(place.stat().st_mode) & stat.S_IROTH:
         detail = f"{place} can be read by every user of this machine{more}"
         return SETTINGS.warn(check, detail, f"if it has a key or a password: chmod o-r {place}")

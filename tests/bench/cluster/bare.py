@@ -20,7 +20,7 @@ import httpx
 import uvloop
 
 from scheduler_service.demo.cluster import LocalCluster, NodePorts
-from scheduler_service.demo.programs import Program, describe_missing, find_programs, free_ports, listens
+from scheduler_service.demo.programs import DemoProgram, describe_missing, find_programs, free_ports, listens
 from scheduler_service.transport.kept_connections import KeptConnections
 from tests.bench.cluster.stage import cpu_of, each, end_orderly, shared_cpu
 from tests.bench.stage import figures, show
@@ -41,7 +41,7 @@ class BareNode:
         environ = {"DAPR_HTTP_PORT": str(self.ports.http), "DAPR_GRPC_PORT": str(self.ports.grpc)}
         up = listens(self.ports.app)
         self.cluster = cluster
-        self.app = Program(name, command, folder=cluster.folder, is_up=up, environ=environ)
+        self.app = DemoProgram(name, command, folder=cluster.folder, is_up=up, environ=environ)
         self.sidecar = cluster.sidecar(f"daprd-{name}", APP_ID, self.ports)
 
     def get(self, path: str) -> Any:

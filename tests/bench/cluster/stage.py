@@ -18,7 +18,7 @@ import httpx
 from redis import Redis
 
 from scheduler_service.demo.cluster import APP_ID, LocalCluster
-from scheduler_service.demo.programs import Program, describe_missing, find_programs, free_ports
+from scheduler_service.demo.programs import DemoProgram, describe_missing, find_programs, free_ports
 from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE, STATE
 from tests.bench.stage import ROOT
 from tests.sidecar.stage import Stage
@@ -164,7 +164,7 @@ def end_orderly() -> None:
     signal.signal(signal.SIGTERM, leave)
 
 
-def tell_metrics(part: Program, port: int) -> None:
+def tell_metrics(part: DemoProgram, port: int) -> None:
     """Makes a program of Dapr tell its counters on `port`."""
     part.command.remove("--enable-metrics=false")
     part.command += ["--metrics-listen-address", "127.0.0.1", "--metrics-port", str(port)]
@@ -187,7 +187,7 @@ def shared_cpu(cluster: LocalCluster) -> dict[str, float]:
     return {**spent, "idle": _idle()}
 
 
-def cpu_of(part: Program) -> float:
+def cpu_of(part: DemoProgram) -> float:
     """Seconds of CPU of a program that runs."""
     return _seconds(part.pid)
 

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from scheduler_service import __version__
-from scheduler_service.app.alerts import Alerts, AlertSurroundings
+from scheduler_service.app.alerts import AlertSurroundings, ProcessAlerts
 from scheduler_service.app.cluster_join import ClusterView, node_wire
 from scheduler_service.app.metrics import ShownParts, make_exposition
-from scheduler_service.app.surroundings import Compiler
+from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.domain.wire import Answer, OutboundRequest, Outcome
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.dapr.liveness import HEARTBEAT_INTERVAL_MS, OFFLINE_AFTER_MS
@@ -61,7 +61,7 @@ class Posting(Sender):
 class Scene:
     """Two nodes over the stand-in; the alerts of the first one go to a receiver on loopback."""
 
-    def __init__(self, house: DaprHouse, alerts: Alerts, target: Target) -> None:
+    def __init__(self, house: DaprHouse, alerts: ProcessAlerts, target: Target) -> None:
         self.house = house
         self.target = target
         self._alerts = alerts
@@ -124,7 +124,7 @@ async def scene() -> AsyncIterator[Scene]:
     async with Target(lambda: house.clock.now().wall) as target, httpx.AsyncClient(trust_env=False) as client:
         alert = {"name": "ops", "on": ["nodeLost"], "url": f"{target.url}/hook", "minIntervalSeconds": 0}
         settings = Settings.model_validate({"alerts": [alert]})
-        compiler = Compiler(defaults=settings.defaults, surroundings=Surroundings())
+        compiler = DefinitionCompiler(defaults=settings.defaults, surroundings=Surroundings())
         house.core = msgspec.structs.replace(house.core, compile=compiler.stored)
         house.sender = Posting(client)  # type: ignore[assignment] - real connections, instead of a script
         await house.start()
@@ -146,7 +146,7 @@ async def scene() -> AsyncIterator[Scene]:
             find_lost=view.find_lost,
             nodes=view.alive,
         )
-        alerts = Alerts(settings=settings, parts=parts)
+        alerts = ProcessAlerts(settings=settings, parts=parts)
         await alerts.start()
         await house.add("two")
         await house.advance(4_000)

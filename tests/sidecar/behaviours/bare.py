@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from scheduler_service.demo.cluster import LocalCluster, NodePorts
-from scheduler_service.demo.programs import Program, free_ports
+from scheduler_service.demo.programs import DemoProgram, free_ports
 from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 
 T = TypeVar("T")
@@ -149,7 +149,7 @@ class Reply(NamedTuple):
 class Node:
     """A bare application with its sidecar."""
 
-    def __init__(self, app: BareApp, sidecar: Program, ports: NodePorts) -> None:
+    def __init__(self, app: BareApp, sidecar: DemoProgram, ports: NodePorts) -> None:
         self.app = app
         self.sidecar = sidecar
         self.ports = ports

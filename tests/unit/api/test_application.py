@@ -8,8 +8,8 @@ import httpx
 import pytest
 from starlette.routing import Match
 
-from scheduler_service.api.application import OPERATIONS, Api, Endpoint, create_api
-from scheduler_service.api.request import ApiRequest, Operation
+from scheduler_service.api.application import OPERATIONS, ApiApplication, Endpoint, create_api
+from scheduler_service.api.request import ApiOperation, ApiRequest
 from scheduler_service.api.responses import succeed
 from scheduler_service.security.callers import Caller, Role
 from tests.rows import each_row
@@ -55,9 +55,9 @@ BUSY = [operation.path for operation in OPERATIONS if operation.is_busy]
 
 
 @pytest.fixture
-def api(world: World) -> Api:
+def api(world: World) -> ApiApplication:
     """The application over a world."""
-    assert isinstance(world.api, Api)
+    assert isinstance(world.api, ApiApplication)
     return world.api
 
 
@@ -67,7 +67,7 @@ def scope_of(path: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_it_leads_where_the_router_leads(api: Api, operation: Operation) -> None:
+def test_it_leads_where_the_router_leads(api: ApiApplication, operation: ApiOperation) -> None:
     """With the same parameters; a path that is not busy goes the long way."""
     path = re.sub(r"\{(\w+)\}", r"a-\1", operation.path)
     short, long = scope_of(path), scope_of(path)
@@ -90,7 +90,7 @@ def test_it_leads_where_the_router_leads(api: Api, operation: Operation) -> None
     ],
     ids=["below a root path", "a slash too many", "an empty part", "no request"],
 )
-def test_what_is_not_plain_goes_the_long_way(api: Api, scope: dict[str, Any]) -> None:
+def test_what_is_not_plain_goes_the_long_way(api: ApiApplication, scope: dict[str, Any]) -> None:
     """The router reads it."""
     assert BUSY
     assert api.busy.find(scope) is None
@@ -125,7 +125,7 @@ TRIES = ("/preview", "/check", "/outlook")
 NEEDS_A_KEY = [operation for operation in OPERATIONS if operation.role is not Role.VIEWER]
 
 
-async def ask(world: World, operation: Operation, caller: Caller) -> httpx.Response:
+async def ask(world: World, operation: ApiOperation, caller: Caller) -> httpx.Response:
     """The answer of the operation's endpoint to this caller."""
 
     async def serve(scope: dict[str, object], receive: object, send: object) -> None:
@@ -138,7 +138,7 @@ async def ask(world: World, operation: Operation, caller: Caller) -> httpx.Respo
 
 
 @each_row("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_every_operation_names_a_role(operation: Operation) -> None:
+def test_every_operation_names_a_role(operation: ApiOperation) -> None:
     """What only reads or tries needs a viewer; what changes something needs more, feedback a token alone."""
     assert isinstance(operation.role, Role)
     reads = operation.method == "GET" or operation.path.endswith(TRIES)
@@ -147,7 +147,7 @@ def test_every_operation_names_a_role(operation: Operation) -> None:
 
 
 @pytest.mark.parametrize("operation", NEEDS_A_KEY, ids=lambda operation: operation.name)
-async def test_a_lesser_role_is_refused(world: World, operation: Operation) -> None:
+async def test_a_lesser_role_is_refused(world: World, operation: ApiOperation) -> None:
     """403 as a problem, and nothing is done."""
     lesser = [role for role in Role if not role.includes(operation.role)]
     assert lesser
@@ -166,7 +166,7 @@ async def test_the_handler_gets_the_caller(world: World) -> None:
         seen.append(request.caller)
         return succeed(None)
 
-    operation = Operation(route="GET /", handler=handler, role=Role.VIEWER, name="x")
+    operation = ApiOperation(route="GET /", handler=handler, role=Role.VIEWER, name="x")
     caller = Caller("other", Role.OPERATOR, "billing")
     assert (await ask(world, operation, caller)).status_code == 200
     assert seen == [caller]

@@ -12,7 +12,7 @@ from scheduler_service.api.selection import read_filter
 from scheduler_service.api.application import OPERATIONS
 from scheduler_service.api.filters import JOB_FILTERS
 from scheduler_service.api.parameters import MOST_REPEATED, Parameter
-from scheduler_service.api.request import LONGEST_IN_PATH, Operation
+from scheduler_service.api.request import LONGEST_IN_PATH, ApiOperation
 from scheduler_service.api.responses import HIDDEN_FAULT, ApiProblem
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.ports.errors import StoreError, StoreStopping, StoreUnavailable, StoreUncertain
@@ -81,13 +81,13 @@ IN_PATH = [(one, name) for one in OPERATIONS for name in re.findall(r"\{(\w+)\}"
 KNOWN = {"requestCounts": "1"}
 
 
-def fill(operation: Operation, **given: str) -> str:
+def fill(operation: ApiOperation, **given: str) -> str:
     """The path of an operation, with something for each of its parameters."""
     return re.sub(r"\{(\w+)\}", lambda found: given.get(found[1], KNOWN.get(found[1], "j1")), operation.path)
 
 
 @each_row(("operation", "parameter"), IN_QUERY, ids=lambda one: one.name)
-async def test_each_query_parameter_has_a_length(operation: Operation, parameter: Parameter) -> None:
+async def test_each_query_parameter_has_a_length(operation: ApiOperation, parameter: Parameter) -> None:
     """One more letter is 422, with the name and the limit."""
     async with World().client() as client:
         query = f"?{parameter.name}={'a' * (parameter.longest + 1)}"
@@ -97,7 +97,7 @@ async def test_each_query_parameter_has_a_length(operation: Operation, parameter
 
 
 @each_row(("operation", "name"), IN_PATH, ids=lambda one: getattr(one, "name", one))
-async def test_each_path_parameter_has_a_length(operation: Operation, name: str) -> None:
+async def test_each_path_parameter_has_a_length(operation: ApiOperation, name: str) -> None:
     async with World().client() as client:
         path = fill(operation, **{name: "a" * (LONGEST_IN_PATH + 1)})
         refused = await client.request(operation.method, path, json={})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.api.registrations import MAX_TIMERS, Registration, read_registration
+from scheduler_service.api.registrations import MAX_TIMERS, PostedRegistration, read_registration
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem
 from scheduler_service.security.callers import Caller, Role
@@ -17,7 +17,7 @@ from tests.unit.api.world import World
 LIMIT = 40_000
 
 
-async def read(body: bytes) -> Registration:
+async def read(body: bytes) -> PostedRegistration:
     """`read_registration` with 40,000 bytes for an object, four times that for an array."""
 
     async def receive() -> dict[str, Any]:

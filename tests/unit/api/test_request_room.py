@@ -12,8 +12,8 @@ from scheduler_service.api.request_room import (
     LARGE_BYTES,
     ROOM_BYTES,
     SMALL_BYTES,
-    AnswerLine,
     LargeAnswers,
+    WaitingLine,
     take_place,
     waiting_room,
     weigh,
@@ -107,7 +107,7 @@ async def test_who_waits_too_long_is_told_to_come_again() -> None:
     with pytest.raises(ApiProblem) as caught:
         await answers.take(reader.send)
     assert caught.value.status is HTTPStatus.SERVICE_UNAVAILABLE
-    async with World(large_answers=dict.fromkeys(AnswerLine, answers)).client() as client:
+    async with World(large_answers=dict.fromkeys(WaitingLine, answers)).client() as client:
         refused = await client.get("/deliveries")
         assert (refused.status_code, pointers(refused)) == (503, [("", "busy")])
         assert refused.headers["retry-after"] == "1"
@@ -125,7 +125,7 @@ async def test_what_reads_the_state_does_not_wait_for_the_history() -> None:
     """Where that is slow or locked, jobs are shown all the same."""
     full = LargeAnswers(most=1, hold_seconds=FOREVER, wait_seconds=0)
     await full.take(Reader().send)
-    lines = {AnswerLine.STATE: LargeAnswers(), AnswerLine.HISTORY: full}
+    lines = {WaitingLine.STATE: LargeAnswers(), WaitingLine.HISTORY: full}
     async with World(large_answers=lines).client() as client:
         assert (await client.get("/jobs")).status_code == 200
         assert (await client.get("/jobs/none")).status_code == 404

@@ -3,7 +3,7 @@
 from typing import Any
 
 from scheduler_service.app.alert_jobs import AlertJobs
-from scheduler_service.app.surroundings import Compiler
+from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.ports.catalogue import JobPage, JobQuery
@@ -26,7 +26,7 @@ class Jobs:
             settings=settings,
             troubles={},
             deliver=self._deliver,
-            compiler=Compiler(defaults=settings.defaults, surroundings=Surroundings()),
+            compiler=DefinitionCompiler(defaults=settings.defaults, surroundings=Surroundings()),
             catalogue=self,  # type: ignore[arg-type] - two of its reads are all that is asked for
             read_job=self._read,
             clock=ManualClock(),

@@ -15,7 +15,7 @@ from scheduler_service.app.own_process import (
     LEAST_CALLS,
     MOST_USEFUL,
     RESERVED,
-    Shares,
+    DescriptorShares,
     current_limit,
     divide,
     freeze_memory,
@@ -51,24 +51,24 @@ def test_the_soft_limit_becomes_the_hard_one(hard: int) -> None:
 @each_row(
     ("limit", "listeners", "shares"),
     [
-        (256, 1, Shares(RESERVED, 64, 96)),
-        (1_024, 1, Shares(RESERVED, 256, 672)),
-        (1_024, 0, Shares(RESERVED, 256, 928)),
-        (65_536, 1, Shares(RESERVED, 16_384, 49_056)),
-        (1_024, 2, Shares(RESERVED, 128, 672)),
-        (64, 1, Shares(32, 16, 16)),
-        (16, 1, Shares(8, 4, LEAST_CALLS)),
+        (256, 1, DescriptorShares(RESERVED, 64, 96)),
+        (1_024, 1, DescriptorShares(RESERVED, 256, 672)),
+        (1_024, 0, DescriptorShares(RESERVED, 256, 928)),
+        (65_536, 1, DescriptorShares(RESERVED, 16_384, 49_056)),
+        (1_024, 2, DescriptorShares(RESERVED, 128, 672)),
+        (64, 1, DescriptorShares(32, 16, 16)),
+        (16, 1, DescriptorShares(8, 4, LEAST_CALLS)),
     ],
 )
-def test_each_part_has_its_share(limit: int, listeners: int, shares: Shares) -> None:
+def test_each_part_has_its_share(limit: int, listeners: int, shares: DescriptorShares) -> None:
     """Callers of the API cannot take what calls need, nor calls what the API and the files need."""
     assert divide(limit, listeners=listeners) == shares
 
 
 def test_the_callers_share_may_be_set() -> None:
     """As far as calls keep something; else the error says how many there may be."""
-    assert divide(256, connections=20) == Shares(RESERVED, 20, 140)
-    assert divide(256, connections=144) == Shares(RESERVED, 144, 16)
+    assert divide(256, connections=20) == DescriptorShares(RESERVED, 20, 140)
+    assert divide(256, connections=144) == DescriptorShares(RESERVED, 144, 16)
     with pytest.raises(SettingsError, match=r"limits\.connections = 145: of the 256 .* set 144 or less"):
         divide(256, connections=145)
     with pytest.raises(SettingsError, match=r"set 72 or less"):

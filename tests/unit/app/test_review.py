@@ -6,7 +6,7 @@ from typing import Any, cast
 import msgspec
 
 from scheduler_service.app.review import INCOMPLETE, Review
-from scheduler_service.app.surroundings import Compiler
+from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.app.system_jobs import CHECK_TIMERS, FOLLOWS
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.engine.program import Surroundings
@@ -54,7 +54,7 @@ async def look_at(jobs: Jobs) -> tuple[list[str], str | None, list[str]]:
         basis="now",
         catalogue=cast(Catalogue, jobs),
         deliver=cast(Any, jobs.deliver),
-        compiler=Compiler(defaults=settings.defaults, surroundings=Surroundings()),
+        compiler=DefinitionCompiler(defaults=settings.defaults, surroundings=Surroundings()),
         log=lambda event, /, **keys: said.append(f"{event} {keys['error']}"),
     )
     await review.start("before")

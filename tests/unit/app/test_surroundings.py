@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from client_sdk.models import parse_definition
-from scheduler_service.app.surroundings import Compiler, make_surroundings
+from scheduler_service.app.surroundings import DefinitionCompiler, make_surroundings
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.engine.compile_cache import read_members
 from scheduler_service.engine.program import Program, Surroundings
@@ -26,7 +26,7 @@ def surroundings(**environ: str) -> Surroundings:
 def posted(settings: dict[str, Any], **members: Any) -> Program:
     """A definition as a service with these settings compiles it."""
     loaded = load_settings(settings, {}).settings
-    compiler = Compiler(defaults=loaded.defaults, surroundings=make_surroundings(loaded, SERVED))
+    compiler = DefinitionCompiler(defaults=loaded.defaults, surroundings=make_surroundings(loaded, SERVED))
     base = {"jobId": "j", "jobName": "a job", "creator": "1", "creatorName": "one"}
     definition = parse_definition(base | {"request": [{"url": "http://t.test/"}]} | members)
     return compiler.posted(definition, make_surroundings(loaded, SERVED)).program
@@ -87,7 +87,7 @@ def test_feedback_bases_are_settings_else_the_served_address() -> None:
 async def test_a_stored_period_that_was_ignored_stays_ignored(due_time: dict[str, str], period: str) -> None:
     """An earlier version took it, and fired once: its jobs open, and are what they were (SPEC section 3)."""
     loaded = load_settings({}, {}).settings
-    compiler = Compiler(defaults=loaded.defaults, surroundings=make_surroundings(loaded, SERVED))
+    compiler = DefinitionCompiler(defaults=loaded.defaults, surroundings=make_surroundings(loaded, SERVED))
     base = {"jobId": "j", "jobName": "a job", "creator": "1", "creatorName": "one"}
     stored = base | {"request": [{"url": "http://t.test/"}], "timer": {**due_time, "period": period}}
     text = json.dumps(stored).encode()
@@ -99,7 +99,7 @@ async def test_a_stored_period_that_was_ignored_stays_ignored(due_time: dict[str
 async def test_a_stored_method_opens_and_is_no_way_in() -> None:
     """An earlier version took any word; its job goes on, and a new one of the same shape is refused."""
     loaded = load_settings({}, {}).settings
-    compiler = Compiler(defaults=loaded.defaults, surroundings=make_surroundings(loaded, SERVED))
+    compiler = DefinitionCompiler(defaults=loaded.defaults, surroundings=make_surroundings(loaded, SERVED))
     base = {"jobId": "j", "jobName": "a job", "creator": "1", "creatorName": "one"}
     stored = base | {"request": [{"url": "http://t.test/", "method": "PURGE"}]}
     text = json.dumps(stored).encode()

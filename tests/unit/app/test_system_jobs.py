@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.app.surroundings import Compiler
+from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.app.system_jobs import NAMES, install_patiently
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.ports.errors import StoreUnavailable
@@ -31,7 +31,7 @@ async def begin(failures: int) -> tuple[House, list[str], asyncio.Task[None]]:
     """An installation under way, and what it logs."""
     house, told = await House().start(), list[str]()
     settings = Settings()
-    compiler = Compiler(defaults=settings.defaults, surroundings=Surroundings())
+    compiler = DefinitionCompiler(defaults=settings.defaults, surroundings=Surroundings())
     work = install_patiently(
         Busy(house, failures), compiler, settings, clock=house.clock,
         log=lambda event, /, **keys: told.append(event),

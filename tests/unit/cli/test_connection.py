@@ -16,7 +16,8 @@ from client_sdk.client.connection import Connection
 from client_sdk.client.retrying import Patience
 from scheduler_service.cli.connection import ApiConnection, closing_connections, connect
 from scheduler_service.cli.documents import DefinitionFile
-from scheduler_service.cli.wording import AbsentError, CommandError, Exit, Part
+from scheduler_service.cli.errors import AbsentError, CommandError, Exit
+from scheduler_service.cli.wording import SentPart
 from tests.certificate import make_certificate, serving_tls
 from tests.rows import each_row
 from tests.unit.cli.running import ended
@@ -82,7 +83,7 @@ def test_each_status_has_its_exit_code(status: int, code: int) -> None:
 def test_a_wrong_option_is_a_wrong_command_line(pointers: list[str], part: bool, code: int) -> None:
     """Whoever finds it, the command line or the service; a definition in a file is no option (16)."""
     errors = [{"pointer": one, "code": "choice", "message": "is wrong"} for one in pointers]
-    given = Part(DefinitionFile("a.json", {}, {})) if part else None
+    given = SentPart(DefinitionFile("a.json", {}, {})) if part else None
     with pytest.raises(CommandError) as caught:
         call(httpx.Response(422, json=PROBLEM | {"errors": errors}), part=given)
     assert caught.value.code == code

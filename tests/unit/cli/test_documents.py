@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from scheduler_service.cli.documents import read_document
+from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.json5 import Json5Error, Json5Reader
-from scheduler_service.cli.wording import CommandError, Exit
 from tests.rows import each_row
 
 LAUGHS = "a0: &a0 x\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9))

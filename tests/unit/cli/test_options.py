@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import typer
 
+from scheduler_service.cli.errors import CommandError
 from scheduler_service.cli.options import find_seconds, read_ago, read_ahead, read_pairs, read_seconds
-from scheduler_service.cli.wording import CommandError
 from tests.rows import each_row
 from tests.unit.cli.running import ended
 

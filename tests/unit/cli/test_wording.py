@@ -4,7 +4,7 @@ from pathlib import Path
 
 from client_sdk.errors import Flaw, Problem
 from scheduler_service.cli.documents import read_document
-from scheduler_service.cli.wording import Part, describe, read_flaws
+from scheduler_service.cli.wording import SentPart, describe, read_flaws
 from tests.rows import each_row
 
 
@@ -61,7 +61,7 @@ def test_an_error_of_a_file_has_its_place(tmp_path: Path) -> None:
     """With the pointer in the file, wherever the definition is in the request."""
     file = tmp_path / "jobs.json"
     file.write_text('{"timer": [\n {"jobId": "a", "sgn": 1}]}', encoding="utf-8")
-    part = Part(read_document(file), "/timers", "/timer")
+    part = SentPart(read_document(file), "/timers", "/timer")
     told = describe(problem(Flaw("/timers/0/sgn", "unknown_field", "unknown field")), part)
     assert told == f"{file}:2:24: /timer/0/sgn: unknown field [unknown_field]"
     told = describe(problem(Flaw("/timers/0/jobName", "required", "jobName is required")), part)

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler_service.api.application import create_api
 from scheduler_service.console.application import POLICY, create_console
-from scheduler_service.console.files import Asset, ConsoleFiles, read_vue
+from scheduler_service.console.files import ConsoleAsset, ConsoleFiles, read_vue
 from scheduler_service.console.source import ModuleError
 from tests.unit.api.world import World
 
@@ -17,8 +17,8 @@ CORE = b"export const a = 1;\n" * 20
 FILES = ConsoleFiles(
     '<base href="{{base}}"><script src="{{assets}}core.js">',
     {
-        "core.js": Asset(CORE, gzip.compress(CORE), "text/javascript; charset=utf-8"),
-        "screens/jobs.js": Asset(b"s", gzip.compress(b"s"), "text/javascript; charset=utf-8"),
+        "core.js": ConsoleAsset(CORE, gzip.compress(CORE), "text/javascript; charset=utf-8"),
+        "screens/jobs.js": ConsoleAsset(b"s", gzip.compress(b"s"), "text/javascript; charset=utf-8"),
     },
     "0123456789abcdef",
 )

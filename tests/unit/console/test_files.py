@@ -23,7 +23,7 @@ from scheduler_service.console.files import (
     unused,
     write_screen,
 )
-from scheduler_service.console.modules import Bundle
+from scheduler_service.console.modules import ModuleBundle
 from scheduler_service.console.source import VueMissing
 from tests.rows import each_row
 
@@ -208,7 +208,7 @@ def test_each_text_is_with_the_page_or_with_one_screen() -> None:
 
 def test_the_file_of_a_screen_carries_its_texts_and_styles() -> None:
     """As its default export, which no module has of its own."""
-    bundle = Bundle("const Screen = 1;\nexport { Screen };\n", ("Screen",), ())
+    bundle = ModuleBundle("const Screen = 1;\nexport { Screen };\n", ("Screen",), ())
     text = write_screen(bundle, texts={"jobs.a": '"中"\n'}, styles="a { b: c }\n")
     assert text == (
         bundle.text + 'export default {"texts":{"jobs.a":"\\"中\\"\\n"},"styles":"a { b: c }\\n"};\n'

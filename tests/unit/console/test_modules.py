@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler_service.console.modules import Bundle, bundle_core, bundle_screen
+from scheduler_service.console.modules import ModuleBundle, bundle_core, bundle_screen
 from scheduler_service.console.source import ModuleError
 from tests.rows import each_row
 
@@ -24,7 +24,7 @@ TEXTS = {
 SCREEN = "screens/jobs/screen.js"
 
 
-def core(**changes: str) -> Bundle:
+def core(**changes: str) -> ModuleBundle:
     return bundle_core(TEXTS | {name.replace("__", "/") + ".js": text for name, text in changes.items()})
 
 

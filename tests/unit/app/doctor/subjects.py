@@ -4,17 +4,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from scheduler_service.app.doctor.finding import Finding, Subject
+from scheduler_service.app.doctor.finding import DoctorFinding, ExaminedService
 from scheduler_service.settings import load_settings
 
 
-def subject(folder: Path | None = None, *, is_node: bool = False, **settings: Any) -> Subject:
+def subject(folder: Path | None = None, *, is_node: bool = False, **settings: Any) -> ExaminedService:
     """Settings by name, dots as `__`."""
     given = {name.replace("__", "."): value for name, value in settings.items()}
-    return Subject(loaded=load_settings(given, {}), folder=folder, is_node=is_node)
+    return ExaminedService(loaded=load_settings(given, {}), folder=folder, is_node=is_node)
 
 
-def states(findings: Iterable[Finding]) -> dict[str, str]:
+def states(findings: Iterable[DoctorFinding]) -> dict[str, str]:
     """check → state; the worst of those of one check. What is not ok has a remedy, all else none."""
     order = ("ok", "warning", "failed")
     found: dict[str, str] = {}

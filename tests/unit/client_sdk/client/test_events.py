@@ -8,7 +8,7 @@ import pytest
 
 from client_sdk import Client
 from client_sdk.client.connection import Connection
-from client_sdk.client.events import LARGEST_FRAME, EventStream, FrameReader
+from client_sdk.client.events import LARGEST_FRAME, EventFrameReader, EventStream
 from client_sdk.client.retrying import Patience
 from client_sdk.errors import Invalid, Unreachable, Unreadable
 from client_sdk.models import answers
@@ -73,7 +73,7 @@ def test_frames_are_cut_wherever_the_pieces_end(size: int) -> None:
     """Comments and unknown fields are left out; an id without data counts; both ends of lines are read."""
     text = b": hello\nretry: 1500\nid: 7-1\n\nevent: x\r\nwhat: y\r\ndata: a\r\ndata: b\r\n\r\n"
     text += b": heartbeat\nid: 7-9\n\n"
-    reader = FrameReader()
+    reader = EventFrameReader()
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     assert [data for piece in pieces for data in reader.feed(piece)] == [b"a\nb"]
     assert (reader.last_id, reader.pause) == ("7-9", 1.5)
@@ -81,7 +81,7 @@ def test_frames_are_cut_wherever_the_pieces_end(size: int) -> None:
 
 def test_a_frame_without_an_end_is_refused() -> None:
     """Memory is bounded."""
-    reader = FrameReader()
+    reader = EventFrameReader()
     half = b"x" * (LARGEST_FRAME // 2)
     assert list(reader.feed(half)) == []
     with pytest.raises(Unreadable, match="1 MiB"):
@@ -91,7 +91,7 @@ def test_a_frame_without_an_end_is_refused() -> None:
 @each_row("line", [b"data:\n", b"data: x\n", b":\n", b"what: y\n"])
 def test_a_frame_of_lines_without_an_end_is_refused(line: bytes) -> None:
     """Also where they say nothing."""
-    reader = FrameReader()
+    reader = EventFrameReader()
     half = line * (LARGEST_FRAME // len(line) // 2)
     assert list(reader.feed(half)) == []
     with pytest.raises(Unreadable, match="1 MiB"):
@@ -100,7 +100,7 @@ def test_a_frame_of_lines_without_an_end_is_refused(line: bytes) -> None:
 
 def test_frames_have_their_size_each() -> None:
     """A stream may go on for ever: what was read of it does not count."""
-    reader, data = FrameReader(), b"x" * (LARGEST_FRAME // 2)
+    reader, data = EventFrameReader(), b"x" * (LARGEST_FRAME // 2)
     for _ in range(5):
         assert list(reader.feed(b"data: " + data + b"\n\n")) == [data]
 

@@ -9,7 +9,13 @@ import pytest
 from fastapi import FastAPI
 
 from client_sdk import Client, Service
-from client_sdk.target.address import TRIES_BEFORE_WARNING, Listener, OwnAddress, find_host, find_listeners
+from client_sdk.target.address import (
+    TRIES_BEFORE_WARNING,
+    ListeningSocket,
+    OwnAddress,
+    find_host,
+    find_listeners,
+)
 from tests.rows import each_row
 from tests.unit.client_sdk.lines import Waits, serving
 from tests.unit.client_sdk.registry import Registry
@@ -20,7 +26,7 @@ SCHEDULER = "http://127.0.0.1:8000"
 class World:
     """The sockets on which the process listens, as a test says."""
 
-    def __init__(self, *listeners: Listener) -> None:
+    def __init__(self, *listeners: ListeningSocket) -> None:
         self.listeners = set(listeners)
         self.waits = Waits()
 
@@ -41,15 +47,15 @@ class World:
     [
         ((), "http://files.test", None, "http://files.test"),
         ((), None, 9001, "http://127.0.0.1:9001"),
-        ((Listener("0.0.0.0", 9001),), None, None, "http://127.0.0.1:9001"),
-        ((Listener("10.1.2.3", 9001),), None, None, "http://10.1.2.3:9001"),
-        ((Listener("fd00::1", 9001),), None, None, "http://[fd00::1]:9001"),
-        ((Listener("::", 9001), Listener("::", 9100)), None, None, None),
+        ((ListeningSocket("0.0.0.0", 9001),), None, None, "http://127.0.0.1:9001"),
+        ((ListeningSocket("10.1.2.3", 9001),), None, None, "http://10.1.2.3:9001"),
+        ((ListeningSocket("fd00::1", 9001),), None, None, "http://[fd00::1]:9001"),
+        ((ListeningSocket("::", 9001), ListeningSocket("::", 9100)), None, None, None),
         ((), None, None, None),
     ],
 )
 async def test_an_address_is_found(
-    listeners: tuple[Listener, ...], given: str | None, port: int | None, found: str | None
+    listeners: tuple[ListeningSocket, ...], given: str | None, port: int | None, found: str | None
 ) -> None:
     """As given; else the interface that reaches the scheduler, and the port on which the process listens."""
     assert await World(*listeners).address(given=given, port=port).find() == found
@@ -57,7 +63,7 @@ async def test_an_address_is_found(
 
 async def test_the_port_comes_with_a_request_at_the_latest() -> None:
     """Where the process listens on several ports; the server knows which one is its own."""
-    address = World(Listener("::", 9001), Listener("::", 9100)).address()
+    address = World(ListeningSocket("::", 9001), ListeningSocket("::", 9100)).address()
     address.learn({"type": "http", "server": ("127.0.0.1", 9001)})
     assert await address.find() == "http://127.0.0.1:9001"
     for server in (None, ("/run/app.sock", None)):
@@ -73,7 +79,7 @@ async def test_who_is_waited_for_long_is_named(caplog: pytest.LogCaptureFixture)
     async def pause(seconds: float) -> None:
         await world.waits(seconds)
         if len(world.waits.seconds) > 2 * TRIES_BEFORE_WARNING:
-            world.listeners.add(Listener("127.0.0.1", 9001))
+            world.listeners.add(ListeningSocket("127.0.0.1", 9001))
 
     address = OwnAddress(
         name="files",
@@ -102,9 +108,9 @@ async def test_loopback_is_not_told_to_a_scheduler_elsewhere(caplog: pytest.LogC
         await waits(seconds)
         if len(waits.seconds) > TRIES_BEFORE_WARNING:
             listeners.clear()
-            listeners.add(Listener("0.0.0.0", 9001))
+            listeners.add(ListeningSocket("0.0.0.0", 9001))
 
-    listeners = {Listener("127.0.0.1", 9001)}
+    listeners = {ListeningSocket("127.0.0.1", 9001)}
     address = OwnAddress(
         name="files",
         given=None,
@@ -135,11 +141,11 @@ def listening() -> Iterator[int]:
 def test_the_sockets_of_this_process_are_seen() -> None:
     """Those that listen, and no others; looking at them leaves them open."""
     with listening() as port:
-        assert Listener("127.0.0.1", port) in find_listeners()
-        assert Listener("127.0.0.1", port) in find_listeners()
+        assert ListeningSocket("127.0.0.1", port) in find_listeners()
+        assert ListeningSocket("127.0.0.1", port) in find_listeners()
         with socket.create_connection(("127.0.0.1", port)) as client:
-            assert Listener(*client.getsockname()) not in find_listeners()
-    assert Listener("127.0.0.1", port) not in find_listeners()
+            assert ListeningSocket(*client.getsockname()) not in find_listeners()
+    assert ListeningSocket("127.0.0.1", port) not in find_listeners()
 
 
 @pytest.fixture
@@ -157,7 +163,7 @@ def test_looking_changes_no_socket(is_blocking: bool) -> None:
     with listening() as port, socket.socket() as other, socket.create_server(("127.0.0.1", 0)) as server:
         for one in (other, server):
             os.set_blocking(one.fileno(), is_blocking)
-        assert Listener("127.0.0.1", port) in find_listeners()
+        assert ListeningSocket("127.0.0.1", port) in find_listeners()
         assert [os.get_blocking(one.fileno()) for one in (other, server)] == [is_blocking] * 2
 
 

@@ -14,7 +14,7 @@ from client_sdk import Client, Service, Worker
 from client_sdk.loops import LoopThread
 from client_sdk.target import Execution
 from client_sdk.target.invoke import call_function
-from client_sdk.target.keeper import Keeper
+from client_sdk.target.keeper import ThreadKeeper
 from tests.unit.client_sdk.queue import Queue
 
 
@@ -115,7 +115,7 @@ class Lines(logging.Handler):
 async def test_a_function_that_blocks_is_named() -> None:
     """When it is noticed, and with its length at the end."""
     lines, log = Lines(), logging.getLogger("client_sdk")
-    keeper = Keeper(Client().connection, blocked_seconds=0.01)
+    keeper = ThreadKeeper(Client().connection, blocked_seconds=0.01)
     log.addHandler(lines)
 
     async def slow() -> bool:

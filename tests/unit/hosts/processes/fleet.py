@@ -12,7 +12,7 @@ import httpx
 
 from scheduler_service.app.builders import make_core
 from scheduler_service.app.store_opening import shard_of
-from scheduler_service.app.surroundings import Compiler
+from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.embedded.host import EmbeddedParts, build_embedded_host
@@ -42,7 +42,7 @@ class FleetShard:
 
     def __init__(self, store: SqliteStateStore) -> None:
         self.store = store
-        self.compiler = Compiler(defaults=Defaults(), surroundings=Surroundings())
+        self.compiler = DefinitionCompiler(defaults=Defaults(), surroundings=Surroundings())
         self.asked: list[str] = []
         clock = self.clock = ManualClock(wall=START, skew=SKEW)
         self.history = MemoryHistory(store, [])
