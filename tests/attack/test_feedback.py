@@ -16,7 +16,10 @@ REPORTS = 10
 ARRAY = b"[" + b",".join([b"{}"] * 349_000) + b"]"
 
 
-@pytest.mark.parametrize("workers", [1, 2], ids=["alone", "with a worker process"])
+@pytest.mark.parametrize(
+    "workers",
+    [pytest.param(1, id="alone", marks=pytest.mark.long), pytest.param(2, id="with a worker process")],
+)
 async def test_reports_without_a_token(fleet: Fleet, tmp_path: Path, workers: int) -> None:
     """1 MiB of `[{},{},…]` each, with a token and a job that do not exist, or a wrong token."""
     settings = {"server.workers": workers}
@@ -42,15 +45,10 @@ async def test_reports_without_a_token(fleet: Fleet, tmp_path: Path, workers: in
     assert set().union(*found) <= {403, 404, 0}
 
 
-@pytest.mark.parametrize(("job", "status"), [(JOB, 403), ("none", 404)])
-async def test_a_wrong_token_is_answered_before_the_body(
-    fleet: Fleet, tmp_path: Path, job: str, status: int
-) -> None:
+async def test_a_wrong_token_is_answered_before_the_body(fleet: Fleet, tmp_path: Path) -> None:
     """Of the 1 MiB that the head announces no byte has left."""
-    async with (
-        open_service(fleet, tmp_path / "data") as service,
-        open_bystander(service),
-        open_client(service.url) as client,
-    ):
-        await client.say(post(f"/jobs/{job}/feedback/1?token=x", b"", length=1 << 20))
-        assert (await client.answer())[0] == status
+    async with open_service(fleet, tmp_path / "data") as service, open_bystander(service):
+        for job, status in ((JOB, 403), ("none", 404)):
+            async with open_client(service.url) as client:
+                await client.say(post(f"/jobs/{job}/feedback/1?token=x", b"", length=1 << 20))
+                assert (await client.answer())[0] == status

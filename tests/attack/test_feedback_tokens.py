@@ -56,7 +56,7 @@ def shown(service: Service, *command: str) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("answer", [repeat, repeat_bare])
+@pytest.mark.parametrize("answer", [repeat, pytest.param(repeat_bare, marks=pytest.mark.long)])
 async def test_it_is_shown_nowhere(fleet: Fleet, stage: Stage, tmp_path: Path, answer: Handler) -> None:
     """Neither in lists and the history, nor by the command line, nor in the service's log."""
     target = await stage.server(answer)

@@ -32,7 +32,10 @@ async def await_report(service: Service, stage: Stage) -> str:
     return await told
 
 
-@pytest.mark.parametrize("workers", [1, 2], ids=["alone", "with a worker process"])
+@pytest.mark.parametrize(
+    "workers",
+    [pytest.param(1, id="alone", marks=pytest.mark.long), pytest.param(2, id="with a worker process")],
+)
 async def test_callers_cannot_hold_up_the_end(
     fleet: Fleet, stage: Stage, tmp_path: Path, workers: int
 ) -> None:

@@ -1,7 +1,7 @@
 """Drafts of the editor: one for each tab, offered to others, and of use when the job is destroyed."""
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
 from tests.console.browsing import Console
 from tests.console.conftest import KEY
@@ -52,71 +52,6 @@ def test_a_job_that_is_destroyed_is_created_again(
         page.get_by_role("button", name="Create it again").click()
         expect(page.get_by_role("heading", level=1)).to_contain_text("Of the draft")
         assert client.get("/jobs/edited-and-gone").is_success
-    page.close()
-
-
-@pytest.mark.long
-def test_what_somebody_else_has_created_again_is_not_replaced(
-    console: Console, started: Starter, service: ConsoleService
-) -> None:
-    """The draft stays beside the other's version, and the choice is one's own."""
-    console.expect("404", "409")
-    started.job("created-by-another", STEP)
-    page = console("#/jobs/created-by-another/edit")
-    page.get_by_label("Name", exact=True).fill("Of the draft")
-    with service.caller() as client:
-        stored = client.get("/jobs/created-by-another").json()["data"]["definition"]
-
-        def come_first(route: Route) -> None:
-            if route.request.method == "POST":
-                other = {**stored, "jobName": "Of another"}
-                assert client.post("/jobs/created-by-another", json=other).is_success
-            route.continue_()
-
-        assert client.delete("/jobs/created-by-another").is_success
-        expect(page.get_by_text("This job has been destroyed meanwhile")).to_be_visible()
-        page.route("**/jobs/created-by-another", come_first)
-        page.get_by_role("button", name="Create it again").click()
-        heading = page.get_by_role("heading", name="Somebody else has saved this job meanwhile")
-        expect(heading).to_be_visible()
-        expect(page.get_by_label("Name", exact=True)).to_have_value("Of the draft")
-        assert client.get("/jobs/created-by-another").json()["data"]["jobName"] == "Of another"
-    page.close()
-
-
-@pytest.mark.long
-def test_two_new_jobs_are_two_drafts(console: Console) -> None:
-    """Of two tabs that make a job each, neither writes over the other."""
-    pages = [console("#/new") for _ in range(2)]
-    for number, page in enumerate(pages):
-        page.bring_to_front()
-        page.get_by_label("Name", exact=True).fill(f"New {number}")
-        until_drafts(page, number + 1)
-    for number, page in enumerate(pages):
-        page.bring_to_front()
-        page.reload()
-        expect(page.get_by_label("Name", exact=True)).to_have_value(f"New {number}")
-
-
-@pytest.mark.long
-def test_a_copy_of_a_tab_has_a_draft_of_its_own(console: Console, started: Starter) -> None:
-    """A tab that the browser makes of another one begins with what that had in its session."""
-    started.job("draft-of-a-copy", STEP)
-    page = console("#/jobs/draft-of-a-copy/edit")
-    page.get_by_label("Name", exact=True).fill("Of the first")
-    until_drafts(page, 1)
-    page.evaluate("sessionStorage.setItem('seen', 'yes')")
-    with console.context.expect_page() as opened:
-        page.evaluate("void window.open(location.href)")
-    copy = opened.value
-    assert copy.evaluate("sessionStorage.getItem('seen')") == "yes"
-    expect(copy.get_by_label("Name", exact=True)).to_have_value("draft-of-a-copy")
-    copy.get_by_label("Name", exact=True).fill("Of the copy")
-    until_drafts(copy, 2)
-    page.bring_to_front()
-    page.reload()
-    expect(page.get_by_label("Name", exact=True)).to_have_value("Of the first")
-    copy.close()
     page.close()
 
 

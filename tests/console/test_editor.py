@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect
 from tests.checkout import ROOT
 from tests.console.browsing import Console, violations
 from tests.console.service import ConsoleService
+from tests.console.starter import Starter
 from tests.wire.target import Reply
 
 LARGE = "12345678901234567890"
@@ -282,26 +283,6 @@ def run(command: list[str]) -> str:
     return ended.stdout
 
 
-@pytest.mark.long
-def test_the_text_can_be_left_by_keyboard(console: Console, job: Callable[..., str]) -> None:
-    """Tab passes it; once somebody writes it indents, and leaves after Escape."""
-    page = console(f"#/jobs/{job('left-by-tab')}/edit?view=json")
-    text = text_of(page)
-    text.focus()
-    page.keyboard.press("Tab")
-    expect(text).not_to_be_focused()
-    text.focus()
-    page.keyboard.press("Control+Home")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("Enter")
-    page.keyboard.press("Tab")
-    expect(text).to_be_focused()
-    assert text.input_value().startswith("{\n    \n")
-    page.keyboard.press("Escape")
-    page.keyboard.press("Tab")
-    expect(text).not_to_be_focused()
-
-
 @pytest.mark.parametrize(("dark", "width"), [pytest.param(False, 1440, marks=pytest.mark.long), (True, 390)])
 def test_everybody_can_use_it(console: Console, job: Callable[..., str], dark: bool, width: int) -> None:
     """No finding of axe with all sections open, and nothing wider than the window."""
@@ -314,3 +295,25 @@ def test_everybody_can_use_it(console: Console, job: Callable[..., str], dark: b
     console.settle(page)
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+STEP = {"url": "service://shop/ok"}
+
+
+def test_a_taken_id_is_told_at_its_field(console: Console, started: Starter) -> None:
+    """It is marked, in the list of what is wrong, and nothing is sent; another id is free again."""
+    started.job("taken-id", STEP)
+    page = console("#/new")
+    page.get_by_label("Name", exact=True).fill("Taken id")
+    page.get_by_label("Address").fill("service://shop/ok")
+    field = page.get_by_label("Id", exact=True)
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_role("list", name="What is wrong")).to_contain_text(
+        "There is a job of this id already"
+    )
+    expect(page.get_by_text("The service would take this definition")).to_have_count(0)
+    page.get_by_role("button", name="Create job").click()
+    expect(field).to_be_focused()
+    expect(page.locator(".notice")).to_have_count(0)
+    field.fill("taken-id-no-more")
+    expect(page.get_by_text("The service would take this definition")).to_be_visible()

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.console.browsing import Console, box_of, violations
+from tests.console.browsing import Console, violations
 from tests.console.service import ConsoleService
 from tests.console.starter import Starter
 from tests.wire.target import HELD, Reply
@@ -37,36 +37,6 @@ def test_why_a_job_failed_is_found_in_two_clicks(console: Console) -> None:
     expect(table).to_contain_text("$.ordered")
     expect(table).to_contain_text("Last success, #")
     assert violations(page) == []
-
-
-@pytest.mark.long
-def test_the_log_stands_below_the_time_line(console: Console) -> None:
-    """Beside what is open, within the first window; on a phone after it."""
-    page = console("#/executions?jobId=orders&state=terminated")
-    page.get_by_role("link", name="orders #4").click()
-    line, log = page.locator(".waterfall"), page.get_by_role("button", name="Log", exact=True)
-    detail = page.get_by_role("complementary", name="Details")
-    expect(detail).to_be_visible()
-    above, below, beside = box_of(line), box_of(log), box_of(detail)
-    assert 0 < below["y"] - (above["y"] + above["height"]) < 60
-    assert below["y"] < 700
-    assert beside["x"] > below["x"]
-    page.set_viewport_size({"width": 390, "height": 900})
-    assert box_of(log)["y"] > box_of(detail)["y"]
-
-
-@pytest.mark.long
-def test_attempts_have_one_number_in_time_line_and_log(console: Console, started: Starter) -> None:
-    """Their place in the execution, whatever the job has sent before; on a phone the bars are in sight."""
-    started.job("again", {"url": "service://shop/ok"})
-    started.ended("again")
-    page = console(f"#/executions/{started.ended('again')}", width=390)
-    state(page, "#2")
-    expect(page.get_by_role("rowheader", name="Attempt 1")).to_be_visible()
-    expect(page.locator(".log").get_by_title("Attempt 1").first).to_have_text("1")
-    expect(page.locator(".log").get_by_title("Attempt 2")).to_have_count(0)
-    for bar in page.locator(".lane .span").all():
-        assert box_of(bar)["x"] + box_of(bar)["width"] <= 390
 
 
 def test_a_failed_chain_is_replayed_from_its_second_step(

@@ -3,14 +3,12 @@
 import re
 import subprocess
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.browsing import ZONE, Console, box_of, evaluate, violations
+from tests.console.browsing import Console, evaluate, violations
 from tests.console.service import ConsoleService
 from tests.console.starter import Starter
 
@@ -62,34 +60,6 @@ def test_executions_of_children_are_shown_of_one_execution(console: Console, sta
     page.get_by_label("Of execution").fill("")
     page.get_by_label("Of execution").press("Enter")
     expect(panel).to_have_count(0)
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("ledger")
-def test_what_a_job_is_stands_before_its_figures(console: Console) -> None:
-    """Id and timer in the head, labels and steps below it, in the first window on a phone, too."""
-    page = console("#/jobs/ledger", width=390)
-    facts = page.get_by_role("region", name="Facts")
-    for words in ("of:second", "service://shop/ok"):
-        expect(facts).to_contain_text(words)
-    head = page.locator(".page-head")
-    expect(head.get_by_role("button", name="ledger")).to_have_attribute("title", "Copy")
-    expect(head).to_contain_text("Every hour")
-    expect(page.locator("figure").first).to_be_visible()
-    assert box_of(facts)["y"] < 450
-    assert box_of(facts)["y"] < box_of(page.locator("figure").first)["y"]
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("ledger")
-def test_latest_executions_stand_before_the_charts(console: Console) -> None:
-    """Where nothing has run in the chosen time, a line says so in place of empty charts."""
-    page = console("#/jobs/ledger")
-    expect(page.locator("figure").first).to_be_visible()
-    assert box_of(page.get_by_role("table").first)["y"] < box_of(page.locator("figure").first)["y"]
-    page = console("#/jobs/nightly")
-    expect(page.get_by_text("No executions in this time")).to_be_visible()
-    assert page.locator("figure").count() == 0
 
 
 @pytest.mark.usefixtures("ledger")
@@ -198,40 +168,6 @@ def test_the_calendar_says_how_executions_ended(console: Console, service: Conso
         ]
         console.close()
         client.delete("/jobs/broken")
-
-
-@pytest.mark.long
-def test_the_day_at_which_the_plan_is_cut_says_so(console: Console, service: ConsoleService) -> None:
-    """A thousand firings are read: of the day of the last one the calendar has a part only."""
-    definition: dict[str, Any] = {
-        "jobName": "busy",
-        "timer": {"dueTime": "0s", "period": "0 * * * * ?", "timezone": "UTC"},
-        "request": [{"url": "service://shop/ok"}],
-    }
-    with service.caller() as client:
-        assert client.post("/jobs/busy", json=definition).is_success
-        firings = client.get("/jobs/busy/next?count=1000").json()["data"]["firings"]
-        last = datetime.fromisoformat(firings[-1]["utc"]).astimezone(ZoneInfo(ZONE)).date().isoformat()
-        page = console(f"#/jobs/busy?tab=calendar&month={last[:7]}")
-        cut = page.get_by_role("button", name=re.compile("planned, and more"))
-        cut.click()
-        expect(cut).to_have_count(1)
-        assert last in page.url
-        expect(page.get_by_text("and more on this day than can be counted here")).to_be_visible()
-        console.close()
-        client.delete("/jobs/busy")
-
-
-@pytest.mark.long
-def test_the_calendar_of_a_triggered_job_leads_to_its_executions(console: Console) -> None:
-    """It has no planned firings; a job with a timer has no such line."""
-    page = console("#/jobs/orders?tab=calendar")
-    expect(page.get_by_text("Only planned firings stand here")).to_be_visible()
-    page.get_by_role("link", name="All executions").click()
-    expect(page.get_by_role("button", name="Executions")).to_have_attribute("aria-pressed", "true")
-    page = console("#/jobs/nightly?tab=calendar")
-    expect(page.get_by_role("button", name="Today")).to_be_visible()
-    expect(page.get_by_text("Only planned firings stand here")).to_have_count(0)
 
 
 @pytest.mark.long

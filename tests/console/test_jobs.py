@@ -81,18 +81,6 @@ def test_what_is_exported_is_imported_again(
     assert violations(page) == []
 
 
-@pytest.mark.long
-def test_a_row_is_chosen_and_opened_by_keys(console: Console) -> None:
-    """`j` and `k` move, `x` chooses, Enter opens."""
-    page = console("#/jobs?text=nightly")
-    page.get_by_role("checkbox", name="Choose nightly", exact=True).wait_for()
-    page.locator("body").press("j")
-    page.keyboard.press("x")
-    expect(page.get_by_role("checkbox", name="Choose nightly", exact=True)).to_be_checked()
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="The job nightly")).to_be_visible()
-
-
 def test_long_names_leave_the_table_its_columns(console: Console, started: Starter) -> None:
     """A name of 200 letters and an id of 128 break into lines; the row's actions stay in the window."""
     job_id = "longest-" + "i" * 120

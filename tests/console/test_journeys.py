@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from tests.console.browsing import Console
 from tests.console.clicks import Clicks
@@ -18,26 +18,6 @@ FORTY = 40
 def clicks() -> Clicks:
     """Those of one journey."""
     return Clicks()
-
-
-@pytest.mark.long
-def test_a_first_job_of_an_empty_service(browser: Browser, clicks: Clicks) -> None:
-    """Three clicks and a form: where it begins, on which days, and that it is created."""
-    with ConsoleService() as service:
-        console = Console(browser=browser, url=service.url)
-        page = console()
-        clicks.on(page.get_by_role("link", name="Make the first job"))
-        page.get_by_label("Name", exact=True).fill("Morning report")
-        page.get_by_label("Address").fill("service://shop/ok")
-        clicks.on(page.get_by_role("button", name="Weekdays"))
-        clicks.on(page.get_by_role("button", name="Create job"))
-        expect(page.get_by_role("heading", level=1)).to_contain_text("Morning reportactive")
-        with service.caller() as client:
-            created = client.get("/jobs/morning-report").json()["data"]
-        assert created["definition"]["timer"]["period"] == "0 0 9 ? * MON-FRI"
-        assert clicks.count == 3
-        console.close()
-        assert console.faults == []
 
 
 @pytest.mark.long
@@ -121,53 +101,6 @@ def test_what_a_schedule_does_when_clocks_change(console: Console, clicks: Click
     expect(forward).to_contain_text(re.compile(r"Mar .*03:00:00.*1 firing"))
     expect(back).to_contain_text(re.compile(r"Oct .*02:30:00.*1 firing"))
     assert clicks.count == 3
-
-
-@pytest.mark.long
-def test_an_undeliverable_notification_arrives(
-    console: Console, service: ConsoleService, started: Starter, clicks: Clicks
-) -> None:
-    """Why it did not is read beside its tries; once the recipient is back, it is sent again."""
-    service.target.always("/inbox", 503)
-    entry = {"url": "service://shop/inbox", "stateEquals": "finalSucceed", "guarantee": "outbox"}
-    started.job("letters", {"url": "service://shop/ok"}, notification=[entry])
-    started.ended("letters")
-    page = console()
-    clicks.on(page.get_by_role("link", name=re.compile("^Outbox")))
-    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="letters"))
-    clicks.on(row.get_by_role("button", name="finalSucceed"))
-    expect(page.get_by_role("table").nth(1)).to_contain_text("503")
-    service.target.always("/inbox", 200)
-    clicks.on(row.get_by_role("button", name=re.compile("^Send .* again$")))
-    clicks.on(page.get_by_role("button", name="delivered", exact=True))
-    expect(row).to_contain_text("delivered")
-    assert clicks.count == 4
-
-
-@pytest.mark.long
-def test_an_older_revision_is_compared_and_restored(
-    console: Console, service: ConsoleService, started: Starter, clicks: Clicks
-) -> None:
-    """What would change back is seen before."""
-    started.job("prices", {"url": "service://shop/ok"}, jobDescription="first")
-    with service.caller() as client:
-        for words in ("second", "third"):
-            definition = client.get("/jobs/prices").json()["data"]["definition"]
-            client.post("/jobs/prices/update", json=definition | {"jobDescription": words})
-        page = console()
-        clicks.on(page.get_by_role("link", name="Jobs", exact=True))
-        clicks.on(page.get_by_role("link", name="prices", exact=True))
-        clicks.on(page.get_by_role("button", name="Definition"))
-        row = page.get_by_role("table", name="Revisions").get_by_role("row").nth(3)
-        clicks.on(row.get_by_role("radio").first)
-        comparison = page.get_by_role("region", name="Comparison")
-        expect(comparison).to_contain_text('"jobDescription": "first"')
-        expect(comparison).to_contain_text('"jobDescription": "third"')
-        clicks.on(row.get_by_role("button", name="Restore"))
-        clicks.on(page.get_by_role("dialog").get_by_role("button", name="Restore"))
-        expect(page.get_by_text("revision 4", exact=True).first).to_be_visible()
-        assert client.get("/jobs/prices").json()["data"]["definition"]["jobDescription"] == "first"
-    assert clicks.count == 6
 
 
 def test_a_part_that_is_stuck_is_freed(

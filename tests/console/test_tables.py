@@ -25,14 +25,6 @@ def test_heads_stick_to_the_window(console: Console, place: str) -> None:
 
 
 @pytest.mark.long
-def test_quiet_days_have_no_heads_of_hours(console: Console) -> None:
-    """With one firing an hour each would stand over a single row, which has its time."""
-    page = console("#/upcoming?jobId=hourly")
-    expect(page.get_by_role("row", name="The job hourly").first).to_contain_text("Periodic")
-    assert page.locator("main .hour").count() == 0
-
-
-@pytest.mark.long
 def test_days_and_hours_to_come_stick_to_the_window(console: Console, started: Starter) -> None:
     """One panel a day with its hours, where a job fires often."""
     timer = {"dueTime": "10m", "period": "10m"}
@@ -62,23 +54,3 @@ def test_on_a_phone_rows_are_cards(console: Console) -> None:
     assert row.locator("[data-label]").first.evaluate(told) == '"Planned"'
     expect(page.get_by_role("checkbox", name="Choose all on this page")).to_be_visible()
     assert page.locator("thead [data-label]").evaluate(told) == '"Choose all on this page"'
-
-
-@pytest.mark.long
-def test_on_a_phone_a_definition_is_saved_from_anywhere(console: Console) -> None:
-    """The buttons of the editor's head stay at the bottom of the window."""
-    page = console("#/jobs/nightly/edit", width=PHONE)
-    page.evaluate("scrollTo(0, 1500)")
-    assert page.evaluate("scrollY > 100")
-    expect(page.get_by_role("button", name="Save", exact=True)).to_be_in_viewport(ratio=1)
-
-
-@pytest.mark.long
-def test_on_a_phone_the_present_part_is_in_sight(console: Console) -> None:
-    """At first, and after one has gone elsewhere."""
-    page = console("#/settings", width=PHONE)
-    parts = page.get_by_role("navigation", name="Parts of the console")
-    expect(parts.get_by_role("link", name="Settings")).to_be_in_viewport(ratio=1)
-    page.keyboard.press("g")
-    page.keyboard.press("j")
-    expect(parts.get_by_role("link", name="Jobs")).to_be_in_viewport(ratio=1)

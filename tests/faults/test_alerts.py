@@ -52,6 +52,7 @@ async def told(target: Target, many: int) -> list[dict[str, Any]]:
     return [one.json for one in found]
 
 
+@pytest.mark.long
 async def test_a_killed_worker_process_is_told_and_that_it_runs_again(tmp_path: Path) -> None:
     """By its number; the job that sends it may lie in that very process."""
     async with served(tmp_path, "workerLost", "--workers", str(WORKERS)) as (process, target):

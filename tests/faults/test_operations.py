@@ -184,6 +184,7 @@ async def test_an_end_that_was_seen_outlives_a_kill(home: Home) -> None:
     assert await home.read(seen) == seen
 
 
+@pytest.mark.long
 async def test_commands_over_worker_processes(home: Home) -> None:
     """All commands on all jobs; a worker process is killed during one of them."""
     await with_jobs(home, *TWO)

@@ -122,6 +122,7 @@ def succeeded(found: Scraped, shard: int) -> float | None:
     return found.value(EXECUTIONS, process=str(shard), outcome="succeeded", error="none")
 
 
+@pytest.mark.long
 async def test_one_scrape_shows_all_processes_and_which_of_them_stands_still(tmp_path: Path) -> None:
     """The figures of the others are there; those of `GET /stats` are of all jobs."""
     async with three(tmp_path) as seen:

@@ -42,6 +42,7 @@ async def running(
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
         "OTEL_SERVICE_NAME": "jobs",
         "OTEL_BSP_SCHEDULE_DELAY": "50",
+        "PUNCTUAL_NOTIFICATION__INTERVAL_SECONDS": "0.5",
     }
     with serve(data, "--workers", str(workers), **exporting) as process:
         url = await asyncio.to_thread(process.wait_for_url)

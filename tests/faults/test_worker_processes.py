@@ -205,18 +205,6 @@ async def test_what_any_process_answered_is_in_every_list(tmp_path: Path) -> Non
         assert await service.stop() == 0
 
 
-@pytest.mark.long
-async def test_a_key_of_an_array_is_known_whatever_shards_it_fills(tmp_path: Path) -> None:
-    """The same array under the same key is answered alike, and nothing is done again (SPEC section 10)."""
-    async with opened(tmp_path) as service:
-        await service.start()
-        jobs = [define(job, service.target) for job in JOBS]
-        headers = {"Idempotency-Key": "once"}
-        first = await service.ask("POST", "/jobs", json=jobs, headers=headers)
-        assert await service.ask("POST", "/jobs", json=jobs, headers=headers) == first
-        assert {one["status"] for one in first["items"]} == {"created"}
-
-
 async def test_a_worker_process_that_dies_comes_back(tmp_path: Path) -> None:
     """kill -9 of each: its firings go on, nothing recorded is sent again, the API never answers 500."""
     async with opened(tmp_path) as service:
@@ -242,30 +230,6 @@ async def test_a_worker_process_that_dies_comes_back(tmp_path: Path) -> None:
         planned = Counter((run["jobId"], run["plannedAt"]) for run in ran)
         assert max(planned.values()) == 1
         assert sum(keys.values()) - len(keys) <= (SHARDS - 1) * len(JOBS)  # in flight over a death
-        assert await service.stop() == 0
-
-
-@pytest.mark.long
-async def test_arrays_are_answered_in_order_whoever_creates(tmp_path: Path) -> None:
-    """Unknown at first, then known where they live; wrong, there already and changed (SPEC section 10)."""
-    async with opened(tmp_path) as service:
-        await service.start()
-        for ids in (JOBS[:6], JOBS[6:]):
-            wrong = define("wrong", service.target, qos=7)
-            items = [*(define(job, service.target) for job in ids), wrong]
-            told = (await service.ask("POST", "/jobs", json=items))["items"]
-            assert [one["jobId"] for one in told] == [*ids, "wrong"]
-            assert [one["status"] for one in told] == ["created"] * 6 + ["refused"]
-        changed = [define(job, service.target, jobName="new") for job in JOBS]
-        told = (await service.ask("POST", "/jobs", json=changed))["items"]
-        assert {one["problem"]["status"] for one in told} == {409}
-        query = {"onExisting": "update"}
-        told = (await service.ask("POST", "/jobs", json=changed, params=query))["items"]
-        assert [one["status"] for one in told] == ["updated"] * len(JOBS)
-        for job, definition in zip(JOBS, changed, strict=True):
-            assert (await service.ask("GET", f"/jobs/{job}"))["definition"] == definition
-        told = (await service.ask("POST", "/jobs", json=changed))["items"]
-        assert [one["status"] for one in told] == ["unchanged"] * len(JOBS)
         assert await service.stop() == 0
 
 
@@ -346,32 +310,6 @@ async def test_what_is_paused_stays_so_over_a_death(tmp_path: Path, workers: int
         found = [await has_ended(service, run) for run in runs]
         assert {(one["state"], one["attemptCount"]) for one in found} == {("succeeded", 1)}
         assert Counter(seen.path for seen in service.target.at("/run")) == {f"/run/{job}": 1 for job in JOBS}
-        assert await service.stop() == 0
-
-
-@pytest.mark.long
-async def test_capacities_hold_over_all_shards(tmp_path: Path) -> None:
-    """An instance that takes two calls at a time is given two, whichever processes call it
-    (SPEC section 13)."""
-    async with opened(tmp_path) as service:
-        await service.start()
-        service.target.always("/work", HELD)
-        instance = {"address": service.target.url, "capacity": 2}
-        await service.ask("PUT", "/services/shop/instances/one", 201, json=instance)
-        steps = [{"url": "service://shop/work"}]
-        await service.create(*(define(job, service.target, request=steps) for job in JOBS))
-        runs = [(await service.ask("POST", f"/jobs/{job}/trigger"))["executionId"] for job in JOBS]
-
-        async def two_are_called() -> bool:
-            await service.ask("POST", "/services/shop/instances/one/heartbeat", json={})
-            return len(service.target.at("/work")) == 2
-
-        await until(two_are_called, "two are called")
-        assert service.target.held == 2
-        service.target.always("/work", 200)
-        service.target.release()
-        assert {(await has_ended(service, run))["state"] for run in runs} == {"succeeded"}
-        assert len(service.target.at("/work")) == len(JOBS)
         assert await service.stop() == 0
 
 

@@ -83,18 +83,6 @@ async def supervised(folder: Path) -> AsyncIterator[Supervised]:
 
 
 @pytest.mark.long
-async def test_one_that_stands_still_before_it_has_opened(tmp_path: Path) -> None:
-    """It is killed, and another one opens the shard: the service's start goes on."""
-    async with supervised(tmp_path) as one:
-        one.freeze()
-        await one.supervisor.open()
-        assert one.log == ["worker_stuck", "worker_lost", "worker_restarted"]
-        assert one.exits == [-signal.SIGKILL]
-        await one.supervisor.start()
-        assert one.worker.is_up
-
-
-@pytest.mark.long
 async def test_one_that_stands_still_before_it_has_started(tmp_path: Path) -> None:
     """The same while it recovers; it is never taken for one that takes calls."""
     async with supervised(tmp_path) as one:
@@ -147,34 +135,3 @@ async def test_one_that_goes_on_by_itself(tmp_path: Path) -> None:
             while one.worker.is_silent:  # noqa: ASYNC110 - it is about another process
                 await asyncio.sleep(LOOK)
         assert one.log == ["worker_stalled", "worker_answered"]
-
-
-@pytest.mark.long
-async def test_one_that_is_silent_when_it_is_told_to_stop(tmp_path: Path) -> None:
-    """It takes calls again in its drain: what still runs is waiting for feedback."""
-    async with supervised(tmp_path) as one:
-        await one.supervisor.open()
-        await one.supervisor.start()
-        one.limits.silent = SHORT
-        os.kill(one.process.pid, signal.SIGSTOP)
-        async with asyncio.timeout(PATIENCE):
-            while not one.worker.is_silent:  # noqa: ASYNC110 - it is about another process
-                await asyncio.sleep(LOOK)
-        stopping = asyncio.create_task(one.supervisor.stop(60_000))
-        await asyncio.sleep(0)
-        os.kill(one.process.pid, signal.SIGCONT)
-        await stopping
-        assert not one.worker.is_silent
-        assert one.log == ["worker_stalled"]
-
-
-@pytest.mark.long
-async def test_one_that_stands_still_while_it_is_stopped(tmp_path: Path) -> None:
-    """It is killed, as soon as the drain is over: it would never end."""
-    async with supervised(tmp_path) as one:
-        await one.supervisor.open()
-        await one.supervisor.start()
-        os.kill(one.process.pid, signal.SIGSTOP)
-        await one.supervisor.stop(0)
-        assert one.log == ["worker_not_stopped"]
-        assert await one.supervisor.end() == -signal.SIGKILL

@@ -13,15 +13,13 @@ from tests.simulation.trace import tell
 from tests.simulation.world import draw
 
 GROUP = 15
-USUAL = 45
+USUAL = 30
+FEW = 5
 MOST_SEEDS = 300
 SOON_FOUND = (
     "claims of qos 0 are kept in memory alone",
-    "records are not handed over at the start",
     "a call that is sent again has other words",
-    "deliveries are not adopted at the start",
     "a retry comes too early",
-    "firings are sent as soon as they are durable",
     "missed firings are not recorded",
 )
 
@@ -29,7 +27,7 @@ SOON_FOUND = (
 def groups() -> list[object]:
     """Placements, and the seeds that they live through in the usual run; many more in the long one."""
     usual = [("alone", range(first, first + GROUP)) for first in range(0, USUAL, GROUP)]
-    usual += [("dapr", range(first, first + GROUP // 3)) for first in range(0, GROUP, GROUP // 3)]
+    usual += [("dapr", range(first, first + FEW)) for first in (0, FEW)]
     long = [("alone", range(first, first + 500)) for first in range(1_000, 11_000, 500)]
     long += [("dapr", range(first, first + 100)) for first in range(1_000, 2_000, 100)]
     marks = [pytest.mark.long, pytest.mark.timeout(900)]

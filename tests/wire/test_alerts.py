@@ -104,40 +104,6 @@ async def test_a_job_fails_three_times_and_recovers() -> None:
         assert found == ["failing", "recovered"]
 
 
-async def test_what_is_held_back_is_counted() -> None:
-    """Between two messages about one job lies the interval; the next one says how often it happened."""
-    async with alerting({"on": ["finalFailed"], "minIntervalSeconds": 30}) as world:
-        world.target.always("/run", 500)
-        await create(world, "nightly")
-        await run(world, "nightly")
-        await told(world, many(1))
-        for _ in range(3):
-            await world.advance(1)
-            await run(world, "nightly")
-        await world.advance(5)
-        assert len(world.target.at("/hook")) == 1
-        message = (await told(world, many(2)))[1]
-        assert message["count"] == 3
-        first, second = world.target.at("/hook")
-        assert second.at - first.at >= 29_000
-
-
-async def test_a_flood_is_summed_up_in_one() -> None:
-    """Ten messages a minute of one alert: the last of them is for all that remain, whatever their number."""
-    async with alerting({"on": ["finalFailed"]}) as world:
-        world.target.always("/run", 500)
-        for number in range(30):
-            await create(world, f"job-{number:02}")
-        for number in range(30):
-            await run(world, f"job-{number:02}")
-        messages = await told(world, lambda found: sum(one.json["count"] for one in found) >= 30)
-        assert sum(message["count"] for message in messages) == 30
-        assert len(messages) <= 10
-        (summary,) = (message for message in messages if message["kind"] == "many")
-        assert summary["more"] == summary["count"] - 10
-        assert summary["text"].endswith(f"and {summary['more']} more.")
-
-
 async def test_labels_and_ids_choose_jobs() -> None:
     """`label` is compared with the labels of a job, `jobId` with its id."""
     of_a_team = {"name": "team", "on": ["finalFailed"], "label": "team:billing"}
@@ -347,27 +313,6 @@ async def test_an_alert_that_cannot_be_sent_is_named(alert: dict[str, Any], said
         await run(world, "nightly")
         (message,) = await told(world, many(1))
         assert message["alert"] == "well"
-
-
-async def test_an_alert_works_again_when_its_variable_is_back(tmp_path: Path) -> None:
-    """Also when it left the settings together with its variable, and its job stayed in the store."""
-    store = {"data": str(tmp_path), "durability": "process"}
-    ops = {"name": "ops", "on": ["finalFailed"], "url": "${CHAT}/hook"}
-    env = {"default": {"CHAT": "service://jobswork"}}
-    async with alerting(ops, store=store, env=env) as world:
-        await create(world, "nightly")
-    async with alerting(ops, store=store) as world:
-        assert data_of(await world.client.get("/alerts"))["configured"][0]["trouble"]
-        shown = data_of(await world.client.get("/jobs/alert.ops"))
-        assert shown["state"] == "active"
-    async with alerting(store=store) as world:
-        shown = data_of(await world.client.get("/jobs/alert.ops"))
-        assert (shown["state"], shown["pauseReason"]) == ("paused", "undeclared")
-    async with alerting(ops, store=store, env=env) as world:
-        world.target.always("/run", 500)
-        await run(world, "nightly")
-        (message,) = await told(world, many(1))
-        assert message["jobId"] == "nightly"
 
 
 async def test_a_job_of_somebody_else_is_not_taken_over(tmp_path: Path) -> None:

@@ -87,6 +87,13 @@ async def test_the_setting(setting: float | None, after: int | None) -> None:
         assert (await world.ended(execution))["error"] == "timeout"
 
 
+async def test_a_static_address_is_never_lost(world: World) -> None:
+    """It sends no heartbeats."""
+    await begin(world, request=[STEP | {"url": "service://jobswork/run"}])
+    await world.advance(120)
+    assert await state(world) == "processing"
+
+
 @pytest.mark.parametrize("is_back", [False, True])
 async def test_a_restart_forgets_nobody(tmp_path: Path, is_back: bool) -> None:
     """One that died while the scheduler was down ends its work; one that registers again goes on."""

@@ -1,11 +1,13 @@
 """What the API promises of executions, firings and deliveries, over the whole service (SPEC section 10)."""
 
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import httpx
 import pytest
 
-from tests.wire.service import START, World, data_of, definition, pointers
+from tests.wire.service import START, World, data_of, definition, pointers, running
 from tests.wire.target import HELD, Reply
 
 
@@ -69,25 +71,40 @@ async def test_an_execution_is_told_in_full(world: World) -> None:
     assert paged == log
 
 
-async def test_what_is_planned_is_upcoming(world: World) -> None:
-    """`GET /upcoming`: the firings of all jobs in order of time, in pages; paused ones have none."""
-    await create(world.client, "a", timer={"dueTime": "10s", "period": "20s"})
-    await create(world.client, "b", timer={"period": "0 * * * * ?"})
-    await create(world.client, "p", timer={"dueTime": "10s", "period": "20s"}, active=0)
-    query = "from=2026-01-01T00:00:00Z&to=2026-01-01T00:01:00Z"
-    items = data_of(await world.client.get(f"/upcoming?{query}"))["items"]
-    plan = [(one["jobId"], one["plannedAt"][14:19]) for one in items]
-    assert plan == [("a", "00:10"), ("a", "00:30"), ("a", "00:50"), ("b", "01:00")]
-    paged, cursor = [], ""
-    while cursor is not None:
-        page = data_of(await world.client.get(f"/upcoming?{query}&limit=1{cursor}"))
-        paged += page["items"]
-        cursor = None if page["nextCursor"] is None else f"&cursor={page['nextCursor']}"
-    assert paged == items
-    items = data_of(await world.client.get(f"/upcoming?{query}&perJob=1"))["items"]
-    assert [(one["jobId"], one["plannedAt"][14:19]) for one in items] == [("a", "00:10"), ("b", "01:00")]
-    items = data_of(await world.client.get(f"/upcoming?{query}&jobId=a&jobId=p&perJob=2"))["items"]
-    assert [(one["jobId"], one["plannedAt"][14:19]) for one in items] == [("a", "00:10"), ("a", "00:30")]
+async def test_what_a_debug_switch_holds_is_released() -> None:
+    """`debug.hold_triggered` leaves executions `enqueued` until released (SPEC section 13)."""
+    async with running(debug={"hold_triggered": True}) as world:
+        await create(world.client)
+        held = await trigger(world)
+        assert (held["state"], world.target.seen) == ("enqueued", [])
+        path = f"/executions/{held['executionId']}/release"
+        data_of(await world.client.post(path))
+        assert (await world.ended(held["executionId"]))["state"] == "succeeded"
+        assert len(world.target.seen) == 1
+        assert (await world.client.post(path)).status_code == 409
+        assert (await world.client.post("/executions/none-1/release")).status_code == 404
+
+
+async def test_firings_that_a_debug_switch_holds_are_in_the_ledger() -> None:
+    """`debug.hold_recurring` records firings as skipped, reason `debug` (SPEC section 13)."""
+    async with running(debug={"hold_recurring": True}) as world:
+        await create(world.client, timer={"dueTime": "1s", "period": "1s"})
+        await world.advance(2.5)
+        assert world.target.seen == []
+        assert [(one["outcome"], one["reason"]) for one in await ledger(world, 2)] == [
+            ("skipped", "debug")
+        ] * 2
+
+
+async def ledger(world: World, count: int) -> list[dict[str, Any]]:
+    """The firings of the job, once there are so many, the earliest planned one first."""
+
+    async def read() -> list[dict[str, Any]] | None:
+        items: list[dict[str, Any]] = data_of(await world.client.get("/jobs/j/firings"))["items"]
+        return items if len(items) >= count else None
+
+    found: list[dict[str, Any]] = await world.until(read)
+    return sorted(found, key=lambda one: str(one["plannedAt"]))
 
 
 async def deliveries(world: World, state: str) -> list[dict[str, Any]]:
@@ -130,19 +147,6 @@ async def test_a_delivery_that_failed_is_resent_or_dismissed(
     assert (await world.client.post("/deliveries/none/dismiss")).status_code == 404
 
 
-async def test_the_outbox_is_sent_again_by_itself(world: World) -> None:
-    """What stays in the outbox is re-sent by a system job until it is delivered (SPEC section 7)."""
-    entry = {"url": "service://jobsclient/told", "stateEquals": "finalSucceed", "guarantee": "outbox"}
-    await create(world.client, notification=[entry])
-    world.target.answers("/told", *[500] * 5)
-    await run(world)
-    await world.advance(185)
-    assert [one.at - START for one in world.target.at("/told")][:4] == [0, 20_000, 40_000, 60_000]
-    assert len(world.target.at("/told")) == 6
-    assert len({one.headers["idempotency-key"] for one in world.target.at("/told")}) == 1
-    assert (await deliveries(world, "delivered"))[0]["event"] == "finalSucceed"
-
-
 async def test_figures_count_what_happened(world: World) -> None:
     """`GET /stats`: running, waiting, outcomes of the last hour, by minute (SPEC section 10)."""
     await create(world.client, overlapPolicy="queue")
@@ -172,3 +176,103 @@ async def test_the_scheduler_s_own_work_is_not_among_the_users_(world: World) ->
     figures = data_of(await world.client.get("/stats"))
     assert figures["byState"]["succeeded"] == 1
     assert sum(minute["total"] for minute in figures["perMinute"]) == 1
+
+
+async def attempt(world: World) -> dict[str, str]:
+    """A trial that has begun."""
+    answer = await world.client.post(
+        "/definitions/try", json={"definition": definition(), "params": {"a": 1}}
+    )
+    found: dict[str, str] = data_of(answer, 201)
+    return found
+
+
+UNTIL_GONE = 11 * 60
+
+
+async def test_a_trial_goes_by_itself(tmp_path: Path) -> None:
+    """Not much later than its ten minutes; its execution is read as before, no list of jobs had it."""
+    async with running(store={"data": str(tmp_path)}) as world:
+        trial = await attempt(world)
+        assert (await world.ended(trial["executionId"]))["state"] == "succeeded"
+        assert data_of(await world.client.get("/jobs"))["items"] == []
+        assert not await is_gone(world, trial)
+        await world.advance(UNTIL_GONE)
+        assert await is_gone(world, trial)
+
+
+async def is_gone(world: World, trial: dict[str, str]) -> bool:
+    """Whether nothing is left but the execution."""
+    jobs = data_of(await world.client.get("/jobs?system=true&limit=500"))["items"]
+    destroyed = data_of(await world.client.get("/jobs?system=true&state=destroyed"))["items"]
+    ids = [one["jobId"] for one in (*jobs, *destroyed)]
+    job = await world.client.get(f"/jobs/{trial['jobId']}")
+    assert data_of(await world.client.get(f"/executions/{trial['executionId']}"))["state"] == "succeeded"
+    return job.status_code == 404 and trial["jobId"] not in ids
+
+
+async def test_executions_of_trials_are_labelled(tmp_path: Path) -> None:
+    """They are listed and counted with all others; by `triggeredBy` they are found, or left out."""
+    async with running(store={"data": str(tmp_path)}) as world:
+        trial = await attempt(world)
+        await world.ended(trial["executionId"])
+        assert (await world.client.post("/jobs/mine", json=definition())).is_success
+        manual = data_of(await world.client.post("/jobs/mine/trigger", json={}))
+        await world.ended(manual["executionId"])
+
+        async def listed(query: str) -> list[str]:
+            items = data_of(await world.client.get(f"/executions{query}"))["items"]
+            return sorted(one["jobId"] for one in items)
+
+        assert await listed("") == ["mine", trial["jobId"]]
+        assert await listed("?triggeredBy=trial") == [trial["jobId"]]
+        assert await listed("?triggeredBy=manual") == ["mine"]
+        assert data_of(await world.client.get("/counts/executions"))["total"]["value"] == 2
+        log = data_of(await world.client.get(f"/executions/{trial['executionId']}/log"))
+        assert "triggered as a trial" in str(log)
+
+
+NAMES = ("作业", "状态é", "𠀀𠀁", "😀_1")
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_job_reads_members_of_such_names_everywhere(world: World, name: str) -> None:
+    """In a URL, its query, headers, a body, filters, checkUrl and a notification; as a bare name too."""
+    target, expression = world.target, f"${{$.{name}.{name}}}"
+    rows = f"${{$.{name}.rows[?@.{name} == $.{name}.{name}].id}}|json"
+    steps: list[dict[str, Any]] = [
+        {"url": f"service://jobswork/{expression}?{name}={expression}", "headers": {"X-Name": expression}},
+        {
+            "url": "service://jobswork/body",
+            "body": {name: expression, "rows": rows, "bare": f"${{{name}.{name}}}"},
+        },
+    ]
+    given = {name: {name: "v", "rows": [{name: "v", "id": 7}, {name: "w", "id": 8}]}}
+    for path in ("/v", "/body", "/check"):
+        target.always(path, Reply(body=given | {"status": "succeed"}))
+    job = definition(
+        request=steps,
+        checkUrl=f"service://jobswork/check/{expression}",
+        notification=[{"url": f"http://127.0.0.1:{target.port}/told/{expression}", "body": [expression]}],
+    )
+    posted = await world.client.post("/jobs/job", json=job | {"async": True})
+    assert posted.status_code == 201, posted.text
+    fired = await world.client.post("/jobs/job/trigger", json=given)
+    await world.advance(5)
+    assert (await world.ended(fired.json()["data"]["executionId"]))["state"] == "succeeded"
+    (first,), (second,) = target.at("/v"), target.at("/body")
+    assert (first.headers["x-name"], {unquote(key): value for key, value in first.query.items()}) == (
+        "v",
+        {name: "v"},
+    )
+    assert second.json == {name: "v", "rows": [7], "bare": "v"}
+    assert [one.path for one in target.at("/check")] == ["/check/v"]
+    assert {(one.path, str(one.json)) for one in target.at("/told")} == {("/told/v", "['v']")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_preview_reads_them(world: World, name: str) -> None:
+    """`POST /templates/preview`, as a job would."""
+    asked = {"template": f"${{$.{name}[?@.{name} > 1].{name}}}|json", "root": {name: [{name: 1}, {name: 2}]}}
+    shown = await world.client.post("/templates/preview", json=asked)
+    assert shown.json()["data"] == {"value": [2]}

@@ -1,12 +1,22 @@
 """What the API promises of jobs, over the whole service and a real target (SPEC section 10)."""
 
+import json
 import os
+import platform
 import pwd
+import sqlite3
+from datetime import datetime
 from typing import Any
 
 import httpx
+import pytest
 
-from tests.wire.service import World, data_of, definition, pointers
+from scheduler_service.app.data_folder import known_formats
+from scheduler_service.settings.sources import SettingsError, load_settings
+from scheduler_service.telemetry.metrics.own_process import process_age
+from tests.rows import each_row
+from tests.wire.service import START, World, data_of, definition, pointers, running
+from tests.wire.target import Reply
 
 
 async def create(client: httpx.AsyncClient, job_id: str = "j", **members: Any) -> Any:
@@ -39,26 +49,6 @@ async def test_what_a_change_answers_is_in_lists_at_once(client: httpx.AsyncClie
     assert (await ids(client, "text=RENAMED"), await ids(client, "label=team:ops")) == (["j"], [])
     data_of(await client.delete("/jobs/j"))
     assert (await ids(client), await ids(client, "state=destroyed")) == ([], ["j"])
-
-
-async def test_a_page_stands_while_jobs_come_and_go(client: httpx.AsyncClient) -> None:
-    """Cursor paging shows each job that was there all the time exactly once (SPEC section 10)."""
-    lasting = [f"j{number:02}" for number in range(0, 40, 2)]
-    for job_id in lasting:
-        await create(client, job_id)
-    seen: list[str] = []
-    query, number = "limit=3", 1
-    while True:
-        page = data_of(await client.get(f"/jobs?{query}"))
-        assert len(page["items"]) <= 3
-        seen += [item["jobId"] for item in page["items"]]
-        if page["nextCursor"] is None:
-            break
-        await create(client, f"j{number % 40:02}")
-        await create(client, f"a{number}")
-        query, number = f"limit=3&cursor={page['nextCursor']}", number + 2
-    assert [job_id for job_id in seen if job_id in lasting] == lasting
-    assert len(seen) == len(set(seen))
 
 
 async def test_pages_of_each_sorting_show_all_jobs_once(client: httpx.AsyncClient) -> None:
@@ -97,20 +87,6 @@ async def test_a_key_is_known_for_a_day(world: World) -> None:
         await world.settle()
         numbers.append(data_of(await world.client.post("/jobs/j/trigger", headers=headers))["executeNumber"])
     assert numbers == [1, 1, 2]
-
-
-async def test_a_pause_counts_what_it_missed(world: World) -> None:
-    """`missed` counts the pause's firings, `misfire=` chooses for them (SPEC section 10)."""
-    await create(world.client, timer={"dueTime": "10s", "period": "10s"})
-    for policy, more in (("skip", 0), ("fire_once", 1), ("fire_all", 3)):
-        data_of(await world.client.put("/jobs/j?active=0"))
-        before = len(world.target.at("/run"))
-        await world.advance(35)
-        data = data_of(await world.client.put(f"/jobs/j?active=1&misfire={policy}"))
-        await world.settle()
-        assert (data["missed"], len(world.target.at("/run")) - before) == (3, more), policy
-        await world.advance(5)
-    assert "missed" not in data_of(await world.client.put("/jobs/j?active=1"))
 
 
 async def test_nothing_of_a_disabled_job_runs(world: World) -> None:
@@ -176,3 +152,72 @@ async def test_system_jobs_are_the_scheduler_s_own(client: httpx.AsyncClient) ->
         assert data_of(await client.get(f"/jobs/{name}"))["creator"] == "system"
     refused = await client.post("/jobs/j", json=definition(request=[{"url": "system://clean"}]))
     assert (refused.status_code, pointers(refused)[0][0]) == (422, "/request/0/url")
+
+
+POLICY = {"errorEquals": "500", "maxAttempts": 1, "intervalSeconds": 5}
+
+
+@each_row(
+    ("own", "source", "attempts"),
+    [({}, "platform", 2), ({"retry": []}, "job", 1), ({"retry": [POLICY | {"maxAttempts": 2}]}, "job", 3)],
+)
+async def test_retries_of_the_settings(own: dict[str, object], source: str, attempts: int) -> None:
+    """They are those of a job that gives none; options and the plan of retries show them."""
+    async with running(defaults={"retry": [POLICY]}, history={"detail": "failures"}) as world:
+        world.target.always("/run", Reply(500))
+        posted = definition(request=[{"url": f"{world.target.url}/run"}], **own)
+        job = data_of(await world.client.post("/jobs/j", json=posted), 201)
+        shown = own.get("retry", [POLICY])
+        assert job["options"]["retry"] == {"value": shown, "source": source}
+        assert job["options"]["qos"] == {"value": 0, "source": "product"}
+        assert job["options"]["historyDetail"] == {"value": "failures", "source": "platform"}
+        plan = data_of(await world.client.get("/jobs/j/retry-plan", params={"error": "500"}))
+        assert len(plan["items"]) == attempts - 1
+        execution = data_of(await world.client.post("/jobs/j/trigger"))["executionId"]
+        await world.advance(60)
+        ended = await world.ended(execution)
+    assert (ended["state"], ended["attemptCount"]) == ("terminated", attempts)
+
+
+@each_row("wrong", [{"errorEquals": []}, {"errorEquals": "500", "max": 1}, {}])
+async def test_a_wrong_policy_is_refused_at_the_start(wrong: dict[str, object]) -> None:
+    """By its name."""
+    with pytest.raises(SettingsError, match=r"defaults\.retry"):
+        load_settings({}, {"PUNCTUAL_DEFAULTS__RETRY": json.dumps([wrong])})
+
+
+@each_row(("posted", "shown"), [({}, "keep"), ({"onChange": "update"}, "update")])
+async def test_stored_edits_may_win(posted: dict[str, object], shown: str) -> None:
+    """A service that does not say whether they do has the setting; its first instance makes it so, too."""
+    async with running(defaults={"on_change": "keep"}) as world:
+        data_of(await world.client.put("/services/shop", json=posted), 201)
+        assert data_of(await world.client.get("/services/shop"))["onChange"] == shown
+        instance = {"address": world.target.url}
+        data_of(await world.client.put("/services/till/instances/a", json=instance), 201)
+        assert data_of(await world.client.get("/services/till"))["onChange"] == "keep"
+
+
+async def test_a_node_shows_when_it_started(world: World) -> None:
+    """The start of the process, whenever it is asked; its heartbeat is the present moment."""
+    shown = []
+    for asked_after in (60, 120):
+        await world.advance(60)
+        [node] = data_of(await world.client.get("/nodes"))["items"]
+        assert datetime.fromisoformat(node["lastHeartbeat"]).timestamp() == START / 1_000 + asked_after
+        shown.append(node["startedAt"])
+    assert len(set(shown)) == 1
+    age = START / 1_000 - datetime.fromisoformat(shown[0]).timestamp()
+    assert 0 < age <= process_age() / 1_000
+
+
+async def test_a_node_shows_its_process_and_what_it_stands_on(world: World) -> None:
+    """The figures of the node are the sums over its processes."""
+    [node] = data_of(await world.client.get("/nodes"))["items"]
+    [process] = node["processes"]
+    assert (process["shard"], process["pid"], process["state"]) == (0, os.getpid(), "running")
+    assert (process["jobsHeld"], process["startedAt"]) == (node["jobsHeld"], node["startedAt"])
+    assert process["loopHeldMs"] >= 0
+    assert node["versions"]["python"] == platform.python_version()
+    assert node["versions"]["sqlite"] == sqlite3.sqlite_version
+    assert node["versions"]["punctual"] == node["version"]
+    assert node["formats"] == {name: known_formats()[name] for name in ("state", "history")}

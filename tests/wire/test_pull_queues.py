@@ -4,9 +4,14 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import httpx
+import pytest
+
+from client_sdk import Client
+from client_sdk.errors import Conflict
 from tests.rows import each_row
 from tests.wire.queue_work import claim, complete, create, trigger
-from tests.wire.service import World, data_of, definition, pointers, running
+from tests.wire.service import SERVED, World, data_of, definition, pointers, running
 
 
 async def test_work_is_claimed_and_completed() -> None:
@@ -236,3 +241,122 @@ async def test_a_node_that_stops_hands_out_nothing() -> None:
         data_of(await complete(world, item["lease"]))
         await stopping
         assert execution
+
+
+async def renew(world: World, item: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = data_of(await world.client.post(f"/leases/{item['lease']}/renew"))
+    return found
+
+
+async def test_the_limit_counts_from_the_first_claim() -> None:
+    """Work that goes on past `timeoutSeconds` is cancelled, also where the lease was lost between."""
+    async with running() as world:
+        await create(world, {"leaseSeconds": 20, "unexpectedRetryDelaySeconds": 0}, timeoutSeconds=60)
+        execution = await trigger(world)
+        await world.advance(100)
+        await claim(world)
+        await world.advance(25)
+        (item,) = await claim(world, "w2")
+        for _ in range(3):
+            await world.advance(10)
+            assert not (await renew(world, item))["cancelled"]
+        await world.advance(10)
+        assert (await renew(world, item))["cancelled"]
+        found = await world.ended(execution)
+        assert (found["state"], found["error"], found["failureType"]) == ("terminated", "500", "timeout")
+
+
+async def test_each_claim_says_until_when_the_work_is_awaited() -> None:
+    """As a call does: from the first claim of any part of the step, however often one is claimed again."""
+    async with running() as world:
+        step = {"parallelism": 2, "leaseSeconds": 20, "unexpectedRetryDelaySeconds": 0}
+        await create(world, step, timeoutSeconds=60)
+        await trigger(world)
+        await world.advance(100)
+        items = await claim(world)
+        await world.advance(5)
+        items += await claim(world, "w2")
+        await world.advance(15)
+        items += await claim(world, "w3")
+        deadlines = {item["request"]["headers"]["X-Scheduling-Deadline"] for item in items}
+        assert (len(items), deadlines) == (3, {"2026-01-01T00:02:40.000Z"})
+
+
+async def test_limits_outlive_a_restart(tmp_path: Path) -> None:
+    """What was claimed before it has its limit, and what was not still waits for its queue timeout."""
+    async with running(store={"data": str(tmp_path)}) as world:
+        await create(world, {"queueTimeoutSeconds": 400}, timeoutSeconds=100, qos=1)
+        first, second = await trigger(world), await trigger(world)
+        (item,) = await claim(world)
+        assert item["executionId"] == first
+    async with running(store={"data": str(tmp_path)}) as world:
+        await world.advance(101)
+        assert (await world.ended(first))["error"] == "500"
+        assert data_of(await world.client.get("/queues/work"))["depth"] == 1
+        await world.advance(300)
+        assert (await world.ended(second))["error"] == "queue_timeout"
+
+
+async def limit(world: World, count: int, seconds: float) -> None:
+    """The service with the queue's name."""
+    body = {"rateLimit": {"count": count, "perSeconds": seconds}}
+    assert (await world.client.put("/services/work", json=body)).status_code in (200, 201)
+
+
+async def test_a_queue_gives_out_no_more_than_its_rate() -> None:
+    """Over all instances and claims; a claim that waits gets its part as soon as the rate allows one."""
+    async with running() as world:
+        await create(world)
+        await limit(world, 1, 5)
+        for _ in range(4):
+            await trigger(world)
+        assert len(await claim(world, most=4)) == 1
+        assert await claim(world, "w2", most=4) == []
+        waiting = asyncio.ensure_future(claim(world, "w2", most=4, wait=20))
+        await world.advance(4)
+        assert not waiting.done()
+        await world.advance(1)
+        assert len(await waiting) == 1
+        assert await claim(world, "w3") == []
+
+
+async def test_a_stuck_part_goes_to_another_instance() -> None:
+    """The first instance has lost its lease; the second one gets the work after the delay, and ends it."""
+    async with running() as world:
+        await create(world, {"unexpectedRetryDelaySeconds": 1})
+        execution = await trigger(world)
+        (stuck,) = await claim(world, "w1")
+        part = {"executionId": execution, "requestCounts": stuck["requestCounts"], "step": 0, "shardIndex": 0}
+        data_of(await world.client.post("/queues/work/free", json=part))
+        assert (await complete(world, stuck["lease"])).status_code == 409
+        assert await claim(world, "w2") == []
+        await world.advance(1)
+        (again,) = await claim(world, "w2")
+        assert (await complete(world, again["lease"])).status_code == 200
+        assert (await world.ended(execution))["state"] == "succeeded"
+        refused = (await world.client.post("/queues/work/free", json=part)).json()
+        assert (refused["status"], refused["errors"][0]["code"]) == (409, "not_held")
+
+
+async def test_the_client_frees_what_a_queue_shows() -> None:
+    """What `held` gives can be freed; a second time nobody holds it."""
+    async with running() as world:
+        await create(world)
+        await trigger(world)
+        await claim(world, "w1")
+        async with Client(SERVED, transport=httpx.ASGITransport(world.service.api)) as client:
+            (held,) = [part async for part in client.queues.held("work")]
+            await client.queues.free("work", held)
+            with pytest.raises(Conflict):
+                await client.queues.free("work", held)
+
+
+async def test_other_queues_have_no_rate() -> None:
+    """Only the one with the service's name."""
+    async with running() as world:
+        await create(world, {"url": "queue://other"})
+        await limit(world, 1, 5)
+        for _ in range(3):
+            await trigger(world)
+        answer = await world.client.post("/queues/other/claim", json={"instanceId": "w", "max": 3})
+        assert len(answer.json()["data"]["items"]) == 3

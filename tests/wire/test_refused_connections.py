@@ -77,6 +77,26 @@ async def test_without_another_instance_it_is_waited_for() -> None:
         assert (await world.ended(second["executionId"]))["error"] == "no_instance"
 
 
+async def test_without_a_wait_it_is_a_failed_connection() -> None:
+    """As any other (SPEC section 5); what comes meanwhile waits for its heartbeat, or until it is offline."""
+    address = dead_address()
+    async with running(services={"wait_seconds": 0}) as world:
+        await register(world, "a", address)
+        await create(world, overlapPolicy="allow")
+        ended = await execute(world)
+        assert (ended["error"], ended["failureType"], ended["attemptCount"]) == ("500", "connect", 1)
+        last = data_of(await world.client.post("/jobs/j/trigger"))
+        await world.until(lambda: is_waiting(world))
+        world.clock.advance(10_000)
+        assert (await world.ended(last["executionId"]))["error"] == "no_instance"
+
+
+async def is_waiting(world: World) -> bool:
+    """Whether a step looks for an instance."""
+    host: Any = world.service.host
+    return len(host.effects.parts) == 1
+
+
 async def says_that_it_waits(world: World, number: int) -> bool:
     """Whether the log of this execution says that it waits for an instance."""
     return "waiting" in await log(world, number)

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from client_sdk import Client
+from client_sdk import Client, JobFailed
 from client_sdk.models import answers
 from client_sdk.target import Execution
 from client_sdk.worker import Worker
@@ -74,6 +74,32 @@ async def happens(event: asyncio.Event) -> None:
 async def finish(client: Client, execution: str) -> answers.Execution:
     """The execution, once it has ended."""
     return await client.wait_for(execution, timeout=PATIENCE)
+
+
+async def test_a_result_that_is_too_large_fails_the_attempt() -> None:
+    """It is told at once and by name, instead of a lease that ends without a word."""
+    worker = make()
+    worker.job(job_id="j")(lambda: "x" * 2_000_000)
+    async with running() as world:
+        await create(world, retry=[])
+        async with at_work(world, worker) as client:
+            ended = await finish(client, (await client.jobs.trigger("j")).execution_id)
+    assert (ended.state, ended.error) == ("terminated", "response_too_large")
+
+
+async def test_a_code_that_is_reserved_is_told_as_refused() -> None:
+    """A function cannot say what only the scheduler finds out; its attempt fails at once, and says why."""
+    worker = make()
+
+    @worker.job(job_id="j")
+    def lose() -> None:
+        raise JobFailed("gone", error="lost")
+
+    async with running() as world:
+        await create(world, retry=[])
+        async with at_work(world, worker) as client:
+            ended = await finish(client, (await client.jobs.trigger("j")).execution_id)
+    assert (ended.state, ended.error) == ("terminated", "invalid_result")
 
 
 async def test_a_declared_job_is_made_claimed_and_completed() -> None:

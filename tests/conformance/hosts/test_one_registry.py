@@ -87,9 +87,7 @@ class Story:
         return found
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 6))]
-)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 6))])
 async def test_a_step_goes_to_who_is_there(seed: int) -> None:
     """All that was begun ends, and badly only in a time in which nobody was there."""
     house = FleetHouse()

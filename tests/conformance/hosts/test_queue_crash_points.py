@@ -114,7 +114,7 @@ class Story:
 
 def groups() -> list[Any]:
     """Some points with two nodes, others with one; `--long`: all."""
-    usual = {2: (1, 6), 1: (2,)}
+    usual = {2: (1,), 1: (2,)}
     return [
         pytest.param(nodes, first, marks=() if first in usual[nodes] else pytest.mark.long)
         for first in range(1, GROUPS + 1)

@@ -171,12 +171,6 @@ class Node:
         reply = self.ask("POST", f"{actor}/reminders/{name}", reminder)
         assert reply.status == 204, reply.body
 
-    def time(self, actor: str, name: str, **timer: Any) -> None:
-        """Registers a timer for an actor, which is activated first."""
-        assert self.ask("PUT", f"{actor}/method/wake").status == 200
-        reply = self.ask("POST", f"{actor}/timers/{name}", timer)
-        assert reply.status == 204, reply.body
-
     def save(self, actor: str, *operations: Mapping[str, Any]) -> Reply:
         """Upserts in one transaction."""
         return self.ask(

@@ -27,12 +27,3 @@ def test_a_tiny_herd_runs_from_end_to_end(tmp_path: Path) -> None:
     assert float(rate.replace(",", "")) > 0
     assert (lost, doubled, early) == ("0", "0", "0")
     assert "recorded 20" in ended.stderr
-
-
-def test_a_name_that_nobody_has_is_refused() -> None:
-    """With the names that there are."""
-    asked = [*COMMAND, "--only", "nobody"]
-    ended = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode == 1
-    assert "nobody is called 'nobody'" in ended.stderr
-    assert "bullmq" in ended.stderr

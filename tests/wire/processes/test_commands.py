@@ -84,13 +84,6 @@ def test_warnings_are_told_beside_the_result(terminal: Terminal) -> None:
     assert ended.data["state"] == "active"
 
 
-def test_a_timer_s_warnings_are_told_too(terminal: Terminal) -> None:
-    """What a timer probably does not mean is said where it is tried (3, 16)."""
-    ended = terminal.done("timers", "preview", "0 9 * * * ?", "-o", "json")
-    assert "warning: six fields begin with the second" in ended.err
-    assert ended.data["dialect"] == "quartz"
-
-
 def test_apply_shows_warnings_and_errors_with_their_places(terminal: Terminal) -> None:
     """Each once, on standard error; the table has the results (16)."""
     told = [{"url": terminal.service, "stateEquals": "500"}]
@@ -234,14 +227,6 @@ def test_the_system_jobs_are_listed_when_asked_for(terminal: Terminal) -> None:
     assert lasting == ["check-timers", "clean", "outbox"]
     assert terminal.enter("jobs", "delete", "clean").code == 1
     assert terminal.done("jobs", "trigger", "clean", "--wait", "-o", "json").data["state"] == "succeeded"
-
-
-def test_what_is_not_there_ends_with_1(terminal: Terminal) -> None:
-    """A job, an execution (16)."""
-    for arguments in (("jobs", "get", "none"), ("jobs", "delete", "none"), ("executions", "get", "none-1")):
-        ended = terminal.enter(*arguments)
-        assert (ended.code, ended.out) == (1, "")
-        assert ended.err.startswith("punctual: there is no ")
 
 
 def test_watching_what_is_not_there_ends(terminal: Terminal) -> None:

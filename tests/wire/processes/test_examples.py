@@ -3,7 +3,9 @@
 import asyncio
 import json
 import os
+import re
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -15,7 +17,7 @@ import pytest
 from client_sdk import Client
 from client_sdk.errors import Absent, Invalid
 from client_sdk.models.answers.jobs import Job
-from tests.unit.docs.pages import ROOT
+from tests.unit.docs.pages import ROOT, fences, read
 from tests.wire.processes.process import COMMAND, Process, bare_environment, free_port, serve
 from tests.wire.service import definition
 
@@ -155,3 +157,88 @@ async def test_a_worker_with_a_wrong_key_ends_and_says_so(tmp_path: Path) -> Non
             assert await asyncio.to_thread(process.wait) == 1
             said = "punctual: this key is not known; give a key with --key or PUNCTUAL_KEY"
             assert process.err[-1] == said, process.err
+
+
+EXAMPLES = fences(read("docs/sdk.md"), "python")
+CHECK = """
+import sys
+from client_sdk import Service, Worker
+for one in list(globals().values()):
+    if isinstance(one, Service | Worker):
+        print(type(one).__name__, *(job["jobId"] for job in one.definitions()))
+"""
+
+
+SILENT = ("Verifier", "client.events(")
+"""Of examples that print nothing where nothing happens."""
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_the_examples_run(number: int, service: str, tmp_path: Path) -> None:
+    """As scripts of their own against a real service; what declares jobs can be registered."""
+    text = EXAMPLES[number].replace("http://127.0.0.1:8000", service)
+    (tmp_path / "invoices.py").write_text(text + CHECK, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "invoices.py"],
+        cwd=tmp_path,
+        env=bare_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout or any(word in text for word in SILENT)
+
+
+def test_there_are_examples_of_everything() -> None:
+    """Client, blocking client, service, signature, worker, lite."""
+    text = "".join(EXAMPLES)
+    for name in ("Client", "BlockingClient", "Service", "Verifier", "Worker", "LiteJob"):
+        assert name in text
+
+
+async def test_an_application_lives_whatever_its_jobs_do(tmp_path: Path) -> None:
+    """One failure each, a blocked loop costs no heartbeat, and no execution runs beside the next one."""
+    silent = {"PUNCTUAL_SERVICES__OFFLINE_SECONDS": "1", "PUNCTUAL_SERVICES__HEARTBEAT_SECONDS": "0.2"}
+    with serve(tmp_path / "data", **silent) as scheduler:
+        url = await asyncio.to_thread(scheduler.wait_for_url)
+        environ = bare_environment(PYTHONPATH=f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+        command = [sys.executable, "-m", "uvicorn", "tests.wire.processes.unruly:app", "--port", free_port()]
+        with Process(command, cwd=ROOT, environ={**environ, "PUNCTUAL_URL": url}) as unruly:
+            async with Client(url) as client, asyncio.timeout(60):
+                await exists(client, "unruly-long")
+                assert await failure(client, "unruly-exit") == "SystemExit: 3"
+                assert await failure(client, "unruly-stop") == "StopIteration"
+                held = await client.jobs.trigger("unruly-block", {"seconds": 3})
+                assert (await client.wait_for(held)).state == "succeeded"
+                for number in range(1, 5):
+                    last = await client.jobs.trigger("unruly-long")
+                    await asyncio.to_thread(unruly.wait_for_line, f"begin {number}, 1 at once")
+                await client.executions.cancel(last)
+                await asyncio.to_thread(unruly.wait_for_line, "end 4")
+        said = [line.strip() for line in unruly.out if re.match("begin|end", line)]
+        expected = [line for one in range(1, 5) for line in (f"begin {one}, 1 at once", f"end {one}")]
+        assert said == expected
+        assert not [line for line in scheduler.err if '"instance_lost"' in line]
+
+
+async def exists(client: Client, job_id: str) -> None:
+    """Returns when the job does: an instance looks for its address first."""
+    while True:
+        try:
+            await client.jobs.get(job_id)
+        except Absent:
+            continue  # each look is a request
+        return
+
+
+async def failure(client: Client, job_id: str) -> str:
+    """What the function did, in the words of its one failed attempt."""
+    ended = await client.wait_for(await client.jobs.trigger(job_id))
+    assert (ended.state, ended.error, ended.attempt_count) == ("terminated", "500", 1)
+    body = ended.attempts[0].steps[0].response
+    assert body is not None
+    found = re.search(r'"message":\s*"((?:SystemExit: 3)|StopIteration)', str(body.body))
+    assert found is not None, body
+    return found[1]
