@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from scheduler_service.api.selection import read_filter
 
 from scheduler_service.api.application import OPERATIONS
+from scheduler_service.api.bulk_work import read_filter
 from scheduler_service.api.filters import JOB_FILTERS
 from scheduler_service.api.parameters import MOST_REPEATED, Parameter
 from scheduler_service.api.request import LONGEST_IN_PATH, ApiOperation
