@@ -10,7 +10,6 @@ import pytest
 from scheduler_service.persistence.history.database import migrate
 from scheduler_service.persistence.history.schema import MIGRATIONS
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY
-from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.state import OpenStore
 from tests.redis_server import APPENDING, RedisServer
@@ -21,27 +20,33 @@ from tests.unit.persistence.servers import (
     mariadb_cluster,
     mariadb_cluster_url,
     mariadb_server,
+    postgres_cluster,
+    postgres_cluster_url,
     postgres_server,
 )
 from tests.unit.persistence.sql_cluster.cluster_store import ClusterStore
 
-FIXTURES = (mariadb_cluster, mariadb_cluster_url, mariadb_server, postgres_server)
+FIXTURES = (
+    mariadb_cluster,
+    mariadb_cluster_url,
+    mariadb_server,
+    postgres_cluster,
+    postgres_cluster_url,
+    postgres_server,
+)
 
 Opener = Callable[[pytest.FixtureRequest, Path], Awaitable[OpenStore]]
 
 
 OPENERS: dict[str, Opener] = {
     "sqlite file": lambda _, folder: SqliteStateStore.open(folder=folder),
-    "sqlite worker": lambda _, folder: SqliteStateStore.open(
-        folder=folder, lock=FolderLock.claim_worker(folder, 3)
-    ),
     "sqlite memory": lambda _, folder: SqliteStateStore.open(folder=None),
 }
-# These have a catalogue, or queues, that keep what the suites promise, but are not whole stores.
+# The tables of a cluster keep what every store promises, and have nothing that is of one process alone.
 PARTIAL_OPENERS: dict[str, Callable[[pytest.FixtureRequest, Path], Awaitable[Any]]] = {
     "sql cluster, sqlite": lambda _, __: ClusterStore.open("sqlite://"),
     "sql cluster, postgresql": lambda request, _: ClusterStore.open(
-        make_database(request.getfixturevalue("postgres_server"))
+        request.getfixturevalue("postgres_cluster_url")
     ),
     "sql cluster, mariadb": lambda request, _: ClusterStore.open(
         request.getfixturevalue("mariadb_cluster_url")

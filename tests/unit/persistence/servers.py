@@ -152,18 +152,38 @@ def shared_urls(postgres_server: str) -> str:
 
 
 @pytest.fixture(scope="session")
+def postgres_cluster(postgres_server: str) -> str:
+    """A database with the tables of a cluster, for one test after the other."""
+    return _make_cluster(postgres_server)
+
+
+@pytest.fixture
+def postgres_cluster_url(postgres_cluster: str) -> str:
+    """The same, emptied: much quicker than a database for each."""
+    return _emptied(postgres_cluster)
+
+
+@pytest.fixture(scope="session")
 def mariadb_cluster(mariadb_server: str) -> str:
     """A database with the tables of a cluster, for one test after the other."""
-    url = make_database(mariadb_server)
-    Database(url=url, migrations=CLUSTER).close()
-    return url
+    return _make_cluster(mariadb_server)
 
 
 @pytest.fixture
 def mariadb_cluster_url(mariadb_cluster: str) -> str:
     """The same, emptied."""
-    command(mariadb_cluster, *(f"DELETE FROM {table}" for table in CLUSTER.tables))
-    return mariadb_cluster
+    return _emptied(mariadb_cluster)
+
+
+def _make_cluster(server: str) -> str:
+    url = make_database(server)
+    Database(url=url, migrations=CLUSTER).close()
+    return url
+
+
+def _emptied(url: str) -> str:
+    command(url, *(f"DELETE FROM {table}" for table in CLUSTER.tables))
+    return url
 
 
 def make_database(server: str, like: str = "") -> str:
