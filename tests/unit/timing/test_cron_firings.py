@@ -13,7 +13,7 @@ from scheduler_service.domain.moments import DAY, HOUR, SECOND, as_moment
 from scheduler_service.timing.cron import Cron, parse_cron
 from scheduler_service.timing.occurrences import following
 from scheduler_service.timing.timer import TimerText, compile_timer
-from scheduler_service.timing.zones import load_zone
+from scheduler_service.timing.zones import Zone, load_zone
 from tests.rows import each_row
 
 ZONES = ["UTC", "Europe/Paris", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "Pacific/Apia"]
@@ -155,6 +155,43 @@ def test_every_local_time_is_that_of_a_plain_walk(expression: str, start: date, 
         assert back == expected[place - 1] * SECOND
     else:
         assert back is None or back < low * SECOND
+
+
+def meant(cron: Cron, local: list[int], zone: Zone) -> list[int]:
+    """The moments of local times by the words of SPEC section 3."""
+    moments: set[int] = set()
+    for second in local:
+        instants = zone.instants(second * SECOND)
+        if not instants:
+            moments.add(zone.after_gap(second * SECOND))
+        else:
+            moments.update(instants if cron.recurring else instants[:1])
+    return sorted(moments)
+
+
+@given(
+    st.tuples(st.sampled_from(["0", "30"]), field(0, 59, 59), field(0, 23, 23)).map(" ".join),
+    st.sampled_from(ZONES[1:]),
+    st.data(),
+)
+def test_clock_changes_follow_the_words_of_the_specification(clock: str, name: str, data: st.DataObject):
+    """Skipped times become one at the end of the gap; repeated ones fire once, or in both passes."""
+    cron, zone = parse_cron(f"{clock} * * ?"), load_zone(name)
+    changes = [start for start in zone.starts if 730 * DAY < start < LATEST]
+    change = data.draw(st.sampled_from(changes or [730 * DAY]))
+    start = date(1970, 1, 1) + timedelta(max(change // DAY - 2, 2))
+    expected = meant(cron, walk(f"{clock} * * ?", start, 6), zone)
+    low, high = (change // DAY - 1) * DAY, (change // DAY + 2) * DAY
+    assume(low > 2 * DAY)
+    expected = [moment for moment in expected if low < moment < high]
+    found, moment = [], low
+    while (moment := cron.next(moment, zone)) < high:
+        found.append(moment)
+    assert found == expected
+    back, moment = [], high
+    while (moment := cron.previous(moment, zone)) > low:
+        back.append(moment)
+    assert back == expected[::-1]
 
 
 @given(QUARTZ | UNIX, st.sampled_from(ZONES), MOMENTS)

@@ -70,6 +70,13 @@ def test_exactly_the_grace_is_late_and_a_millisecond_more_is_missed(period: str)
     assert (missed.missed, missed.late) == (MissedRun(NOON + MINUTE, NOON + MINUTE, 1), ())
 
 
+def test_fewer_missed_than_the_limit_are_all_caught_up() -> None:
+    """SPEC section 3, fire_all."""
+    found = plan(make("1h", misfire_policy="fire_all"), Cursor(NOON), "", now=NOON + 3 * HOUR + 2 * MINUTE)
+    assert found.missed is None
+    assert planned(found.caught_up) == [NOON + hour * HOUR for hour in range(4)]
+
+
 def test_missed_repeats_are_used_up() -> None:
     """SPEC section 3: repeats count from the first moment; missed firings use them up."""
     timer = make("R10/PT1M", misfire_policy="skip")

@@ -211,6 +211,19 @@ async def test_again_is_in_a_second() -> None:
     await tower.alarms.stop()
 
 
+async def test_draining_takes_no_firing() -> None:
+    """While a node stops, limits and checks still ring, firings do not (SPEC section 14)."""
+    tower = Tower()
+    await tower.alarms.start()
+    await tower.settle()
+    tower.alarms.drain()
+    await tower.alarms.arm("firing", Due(START + 100, None))
+    await tower.alarms.arm("limit", Due(None, STEADY + 100))
+    await tower.advance(3_000)
+    assert tower.rung == ["limit"]
+    await tower.alarms.stop()
+
+
 class FaultyClock(ManualClock):
     """Fails once, the next time that somebody asks it for a step."""
 
