@@ -114,8 +114,11 @@ async def test_503_while_it_stops_and_feedback_is_still_taken(world: World) -> N
     started = data_of(await world.client.post("/jobs/j/trigger"))
     await world.settle()
     stopping = asyncio.create_task(world.stop(10_000_000))
-    for _ in range(5):
-        await asyncio.sleep(0)
+
+    async def is_draining() -> bool:
+        return world.service.host.is_draining
+
+    await world.until(is_draining)
     assert (await world.client.get("/health/ready")).status_code == 503
     for path in ("/jobs/new", "/jobs/j/update"):
         refused = await world.client.post(path, json=definition())
