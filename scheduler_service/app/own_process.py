@@ -10,7 +10,7 @@ from functools import partial
 
 import msgspec
 
-from scheduler_service.pacing.collector import tend_collector
+from scheduler_service.pacing.interpreter import tend_collector
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings, SettingsError
 from scheduler_service.telemetry.logs import EventLog, stderr_log, take_library_logs
@@ -85,7 +85,7 @@ def divide(limit: int, *, listeners: int = 1, connections: int | None = None) ->
 def freeze_memory() -> None:
     """What the start has made stays: the collector need not walk through it again and again.
 
-    Nor need it look after every 700 objects (`pacing.collector`): in a herd of 4,000 its rounds took 30 of
+    Nor need it look after every 700 objects (`pacing.interpreter`): in a herd of 4,000 its rounds took 30 of
     240 µs an execution, and the longest of them were felt as lateness.
     """
     return_large_blocks()

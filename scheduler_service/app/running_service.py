@@ -36,8 +36,8 @@ from scheduler_service.hosts.host import Host
 from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.processes.shards import OwnShard, Shards
+from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.pacing.room import Room
-from scheduler_service.pacing.short_turns import short_turns
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.writer import HistoryWriter

@@ -20,7 +20,7 @@ from scheduler_service.app.own_process import divide, freeze_memory, process_log
 from scheduler_service.app.running_service import RunningService
 from scheduler_service.app.service import open_service
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.pacing.short_turns import short_turns
+from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded, Settings, SettingsError

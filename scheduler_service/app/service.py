@@ -35,10 +35,9 @@ from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.embedded.host import EmbeddedHost
-from scheduler_service.hosts.processes.parent_service import ParentService
+from scheduler_service.hosts.processes.parent import ParentService
 from scheduler_service.hosts.processes.rpc_methods import ShardStatus
-from scheduler_service.hosts.processes.sharding import ShardOf
-from scheduler_service.hosts.processes.shards import OwnShard, Processes, Shards, build_processes
+from scheduler_service.hosts.processes.shards import OwnShard, Processes, ShardOf, Shards, build_processes
 from scheduler_service.hosts.processes.worker_processes import WorkerContext, WorkerProcess, WorkerProcesses
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.contexts.apart_store import WholeStore

@@ -7,7 +7,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.services import Kind
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.large_work import work_apart
-from scheduler_service.pacing.short_turns import short_turns
+from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.ports.catalogue import Catalogue

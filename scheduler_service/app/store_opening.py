@@ -20,7 +20,7 @@ from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.processes.rpc_methods import WorkerConfig
-from scheduler_service.hosts.processes.sharding import ShardOf, make_shard_of
+from scheduler_service.hosts.processes.shards import ShardOf, make_shard_of
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.contexts.address import read_address
 from scheduler_service.persistence.contexts.apart_store import ApartStore, ListedContexts, WholeStore

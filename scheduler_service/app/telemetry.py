@@ -16,7 +16,7 @@ from scheduler_service.http_server.connections import Connections
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings, SettingsError
-from scheduler_service.settings.traces import Traces as TraceSettings
+from scheduler_service.settings.model import Traces as TraceSettings
 from scheduler_service.telemetry.bad_endings import BadEndings, JobLife
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators, TurnObservers, observed
 from scheduler_service.telemetry.event_feed import EventFeed

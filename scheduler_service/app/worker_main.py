@@ -31,16 +31,16 @@ from scheduler_service.app.surroundings import DefinitionCompiler, Secrets, make
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.processes import rpc_methods
-from scheduler_service.hosts.processes.occurrence_relay import OccurrenceRelay
-from scheduler_service.hosts.processes.parent_client import (
+from scheduler_service.hosts.processes.parent import (
     LookupSender,
+    OccurrenceRelay,
     ParentDirectory,
     RemoteRouter,
     wake_parent_claimers,
 )
+from scheduler_service.hosts.processes.remote_shard import WorkerService
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import ShardStatus, WorkerConfig
-from scheduler_service.hosts.processes.worker_service import WorkerService
 from scheduler_service.pacing.room import Room
 from scheduler_service.persistence.contexts.apart_store import WholeStore
 from scheduler_service.persistence.history.database import HistoryDatabase

@@ -13,8 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from scheduler_service.language.values import LARGE_BYTES
-from scheduler_service.pacing.collector import short_collections
-from scheduler_service.pacing.short_turns import SHORT_TURNS, ShortTurns
+from scheduler_service.pacing.interpreter import SHORT_TURNS, ShortTurns, short_collections
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.samples import Sample
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
-from scheduler_service.pacing.short_turns import SHORT_TURNS
+from scheduler_service.pacing.interpreter import SHORT_TURNS
 
 SLICE_ITEMS = 50
 SLICE_BYTES = 16_384

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from scheduler_service.settings.group import Group, Positive, PositiveCount
+from scheduler_service.settings.model import Group, Positive, PositiveCount
 
 
 class Traces(Group):

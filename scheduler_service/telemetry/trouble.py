@@ -67,7 +67,7 @@ class HistoryWatch:
 
 
 class WorkerStores:
-    """Knows it from what they tell (`hosts.processes.occurrence_relay`), which is always brought here.
+    """Knows it from what they tell (`hosts.processes.parent`), which is always brought here.
 
     One that is started again begins with its files at hand.
     """

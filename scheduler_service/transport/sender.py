@@ -36,7 +36,7 @@ from scheduler_service.transport.pool import RESPONSES_BYTES, Pool
 from scheduler_service.transport.request_bytes import APART_BYTES, Hop, RequestWriter, count_spans
 from scheduler_service.transport.response_parser import ParsedResponse
 from scheduler_service.transport.service_urls import Directory, InvocationDirectory, Located, ServiceUrls
-from scheduler_service.transport.sidecar_token import SIDECAR_HEADER
+from scheduler_service.transport.sidecar_exchanges import SIDECAR_HEADER
 
 SystemFunction = Callable[[], Awaitable[Answer]]
 """A function of this process that a system job calls as `system://NAME`."""

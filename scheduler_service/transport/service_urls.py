@@ -11,7 +11,7 @@ from scheduler_service.language.urls import has_dot_segment, is_service_name
 from scheduler_service.ports.sending import CallingSender, MayGo, always
 from scheduler_service.transport.addresses import Target, read_url, write_path
 from scheduler_service.transport.errors import NoInstance, NotBack, RefusedTarget
-from scheduler_service.transport.sidecar_token import show_token
+from scheduler_service.transport.sidecar_exchanges import show_token
 
 _SERVICE = re.compile(r"(?i:service):(?://([^/?#]*))?(/[^#]*)?(?:#.*)?", re.DOTALL)
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")

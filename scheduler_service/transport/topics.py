@@ -10,8 +10,7 @@ from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequ
 from scheduler_service.language.urls import read_topic
 from scheduler_service.ports.sending import CallingSender, MayGo, NotSent, always
 from scheduler_service.transport.errors import TransportError, Unreached
-from scheduler_service.transport.kept_connections import HOST, KeptConnections
-from scheduler_service.transport.sidecar_token import show_token
+from scheduler_service.transport.sidecar_exchanges import HOST, KeptConnections, show_token
 
 SOURCE, TYPE = "punctual", "punctual.notification"
 _JSON = re.compile(r"(?i)application/(?:[\w.+-]+\+)?json\s*(?:;|$)")

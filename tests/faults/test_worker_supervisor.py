@@ -12,7 +12,7 @@ import pytest
 from scheduler_service.app.store_opening import worker_configs
 from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.hosts.processes import rpc_methods
-from scheduler_service.hosts.processes.parent_service import ParentService
+from scheduler_service.hosts.processes.parent import ParentService
 from scheduler_service.hosts.processes.remote_shard import WorkerHandle
 from scheduler_service.hosts.processes.worker_processes import (
     WatchLimits,

@@ -8,7 +8,7 @@ import httpx
 
 from scheduler_service import how_to_install
 from scheduler_service.app.doctor.finding import DoctorFinding, ExaminedPart, ExaminedService, ask
-from scheduler_service.transport.sidecar_token import REFUSED_REMEDY, show_token
+from scheduler_service.transport.sidecar_exchanges import REFUSED_REMEDY, show_token
 
 DAPRD = ExaminedPart("daprd")
 SECONDS = 5.0

@@ -11,8 +11,7 @@ from dapr.clients.grpc.dapr_actor_grpc_client import DaprActorGrpcClient
 
 from scheduler_service.hosts.dapr.sidecar import LARGEST_MESSAGE_BYTES, ActorMissing, SidecarUnreached
 from scheduler_service.transport.errors import TimedOut, TransportError, Unreached
-from scheduler_service.transport.kept_connections import HOST, KeptConnections
-from scheduler_service.transport.sidecar_token import show_token
+from scheduler_service.transport.sidecar_exchanges import HOST, KeptConnections, show_token
 
 # A connection to a sidecar that was restarted is tried again within a second, not after two minutes.
 CHANNEL_OPTIONS = (

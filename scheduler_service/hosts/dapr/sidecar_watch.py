@@ -15,7 +15,7 @@ from scheduler_service.hosts.tasks import keep_at
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
-from scheduler_service.transport.sidecar_token import REFUSED_REMEDY, show_token
+from scheduler_service.transport.sidecar_exchanges import REFUSED_REMEDY, show_token
 
 OLDEST_VERSION = (1, 18, 3)
 START_TIMEOUT_MS = 60 * SECOND

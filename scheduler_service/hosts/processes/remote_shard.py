@@ -1,4 +1,4 @@
-"""The shard of a worker process, seen from the service: the process by its handle, and its jobs."""
+"""The shard of a worker process: the process by its handle, and its jobs, at both ends of the connection."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -6,15 +6,27 @@ from typing import Any, TypeVar
 
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Holder
+from scheduler_service.engine import parameters  # noqa: F401 - else the first schema's turn would import it
 from scheduler_service.engine.decision import Job
+from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.job_loading import ProgramCache, read_packed
-from scheduler_service.hosts.messages import ReadReply, read_reply, write_ask
+from scheduler_service.hosts.messages import (
+    ReadReply,
+    answer_message,
+    read_reply,
+    write_ask,
+    write_error,
+    write_reply,
+)
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_connection import OtherProcessFault, RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import CreateRequest, Method, ShardStatus, TakeRequest
+from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.history import History
+from scheduler_service.ports.state import ServiceStore
 from scheduler_service.telemetry.metrics.samples import Sample
 
 Argument = TypeVar("Argument")
@@ -60,52 +72,50 @@ class WorkerHandle:
 
         It may do it when it goes on.
         """
+        return await self._await(method, argument, self._unsure)
+
+    async def ask(self, method: Method[Argument, Result], argument: Argument) -> Result:
+        """As `call`, for what changes nothing: raises StoreUnavailable 2 s after the process stands still."""
+        return await self._await(method, argument, self._still)
+
+    async def _await(
+        self, method: Method[Argument, Result], argument: Argument, explain: Callable[[], StoreError]
+    ) -> Result:
+        """The result. Raises what `explain` makes where the process stands still."""
         connection = self._connected()
         answer = connection.call(method.name, method.write_argument(argument))
-        watch = asyncio.get_running_loop().call_later(self._patience, self._watch, connection, answer)
+        watch = asyncio.get_running_loop().call_later(
+            self._patience, self._watch, connection, answer, explain
+        )
         try:
             return method.read_result(await answer)
         finally:
             watch.cancel()
 
-    async def ask(self, method: Method[Argument, Result], argument: Argument) -> Result:
-        """As `call`, for what changes nothing: raises StoreUnavailable 2 s after the process stands still."""
-        connection = self._connected()
-        answer = asyncio.ensure_future(method.call(connection, argument))
-        try:
-            await asyncio.wait({answer}, timeout=self._patience)
-            while not answer.done():
-                await self._await_sign(connection, answer)
-            return answer.result()
-        finally:
-            answer.cancel()
-
-    def _watch(self, connection: RpcConnection, answer: "asyncio.Future[bytes]") -> None:
-        watching = asyncio.ensure_future(self._await_answer(connection, answer))
+    def _watch(
+        self, connection: RpcConnection, answer: "asyncio.Future[bytes]", explain: Callable[[], StoreError]
+    ) -> None:
+        watching = asyncio.ensure_future(self._await_signs(connection, answer, explain))
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)
 
-    async def _await_answer(self, connection: RpcConnection, answer: "asyncio.Future[bytes]") -> None:
-        """Returns when there is one, if only that the process stands still."""
-        try:
-            while not answer.done():
-                await self._await_sign(connection, answer)
-        except StoreError:
-            if not answer.done():
-                answer.set_exception(self._unsure())
-
-    async def _await_sign(self, connection: RpcConnection, answer: "asyncio.Future[Result]") -> None:
-        """Returns with the answer, or after a while in which the process has answered a ping."""
-        ping = asyncio.ensure_future(rpc_methods.PING.call(connection, None))
-        try:
-            signs: set[asyncio.Future[Any]] = {answer, ping}
-            await asyncio.wait(signs, timeout=self._patience, return_when=asyncio.FIRST_COMPLETED)
-            if not (answer.done() or ping.done()):
-                raise self._still()
+    async def _await_signs(
+        self, connection: RpcConnection, answer: "asyncio.Future[bytes]", explain: Callable[[], StoreError]
+    ) -> None:
+        """Returns when there is an answer, if only that the process answers no ping either."""
+        while not answer.done():
+            ping = asyncio.ensure_future(rpc_methods.PING.call(connection, None))
+            try:
+                signs: set[asyncio.Future[Any]] = {answer, ping}
+                await asyncio.wait(signs, timeout=self._patience, return_when=asyncio.FIRST_COMPLETED)
+                is_still = not ping.done()
+            finally:
+                ping.cancel()
+                await asyncio.gather(ping, return_exceptions=True)
+            if is_still and not answer.done():
+                answer.set_exception(explain())
+                return
             await asyncio.wait({answer}, timeout=self._patience)
-        finally:
-            ping.cancel()
-            await asyncio.gather(ping, return_exceptions=True)
 
     def _connected(self) -> RpcConnection:
         if self._connection is None:
@@ -162,16 +172,11 @@ class RemoteShard:
         """Takes the turn Created for each, their writes as one group. Never raises StoreError."""
         request = CreateRequest([definition.text for definition in definitions], owner)
         try:
-            return [_reply_of(answer) for answer in await self._call_once(rpc_methods.CREATE, request)]
+            return [_reply_of(answer) for answer in await self._worker.order(rpc_methods.CREATE, request)]
+        except OtherProcessFault as fault:  # it leaves open what was done
+            return [StoreUncertain(str(fault), is_public=True)] * len(definitions)
         except StoreError as error:
             return [error] * len(definitions)
-
-    async def _call_once(self, method: Method[CreateRequest, Result], request: CreateRequest) -> Result:
-        """The method's result. Raises StoreError, also for a fault there: it leaves open what was done."""
-        try:
-            return await self._worker.order(method, request)
-        except OtherProcessFault as fault:
-            raise StoreUncertain(str(fault), is_public=True) from fault
 
     async def read(self, job_id: str) -> Job | None:
         """The job after its latest turn, contexts of qos 0 as well."""
@@ -230,3 +235,60 @@ def _reply_of(message: bytes) -> Reply | StoreError:
         return error
     assert reply is not None, "a creation has a reply"
     return reply
+
+
+class WorkerService:
+    """Answers the calls of a `RemoteShard` in the worker process that has the jobs."""
+
+    def __init__(
+        self,
+        *,
+        host: EmbeddedHost,
+        store: ServiceStore,
+        history: History,
+        compile_text: Compile,
+        status: Callable[[], ShardStatus],
+    ) -> None:
+        self._host = host
+        self._compile = compile_text
+        self._status = status
+        notifications = host.notifications
+        self._handlers = dict(
+            (
+                rpc_methods.STATUS.served_by(self._tell_status),
+                rpc_methods.TAKE.served_by(self._take),
+                rpc_methods.CREATE.served_by(self._create),
+                rpc_methods.FORGET.served_by(store.forget),
+                rpc_methods.FLUSH.served_by(lambda _: history.flush()),
+                rpc_methods.RESEND.served_by(notifications.resend),
+                rpc_methods.DISMISS.served_by(notifications.dismiss),
+                rpc_methods.RESEND_OUTBOX.served_by(lambda _: notifications.resend_outbox()),
+            )
+        )
+
+    async def serve(self, method: str, argument: bytes) -> bytes:
+        """Answers one call. Raises StoreError, CursorError."""
+        return await self._handlers[method](argument)
+
+    async def _tell_status(self, _: None) -> ShardStatus:
+        return self._status()
+
+    async def _take(self, request: TakeRequest) -> bytes:
+        """Takes a turn, or reads the job; a StoreError is an answer."""
+        return await answer_message(
+            request.message,
+            compile_text=self._compile,
+            read=lambda: self._host.read(request.job_id),
+            take=lambda command: self._host(request.job_id, command),
+        )
+
+    async def _create(self, request: CreateRequest) -> list[bytes]:
+        definitions: list[Definition] = []
+        slices = Slices()
+        for text in request.texts:
+            await slices.pause(len(text))
+            definitions.append(Definition(text, await self._compile(text)))
+        return [
+            write_error(answer) if isinstance(answer, StoreError) else write_reply(answer)
+            for answer in await self._host.create_all(definitions, request.owner)
+        ]

@@ -1,5 +1,6 @@
 """The methods that the service and its worker processes call on each other, each with its types."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -14,6 +15,8 @@ from scheduler_service.telemetry.metrics.samples import Sample
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
+Handler = Callable[[bytes], Awaitable[bytes]]
+"""Serves a call by its packed argument with the packed result."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -33,6 +36,18 @@ class Method(Generic[Argument, Result]):
     def notify(self, connection: RpcConnection, argument: Argument) -> None:
         """Sends a notice, which has no answer."""
         connection.notify(self.name, self.write_argument(argument))
+
+    def served_by(self, work: Callable[[Argument], Awaitable[Result]]) -> tuple[str, Handler]:
+        """Its name, and what serves a call of it by `work`."""
+
+        async def handle(packed: bytes) -> bytes:
+            return self.write_result(await work(self.read_argument(packed)))
+
+        return self.name, handle
+
+    def taken_by(self, work: Callable[[Argument], None]) -> tuple[str, Callable[[bytes], None]]:
+        """Its name, and what handles a notice of it by `work`."""
+        return self.name, lambda packed: work(self.read_argument(packed))
 
     def write_argument(self, argument: Argument) -> bytes:
         """Packs an argument."""

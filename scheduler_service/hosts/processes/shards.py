@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
+from zlib import crc32
 
 import msgspec
 
@@ -12,7 +13,6 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.host import Host
 from scheduler_service.hosts.processes.remote_shard import RemoteShard, WorkerHandle
 from scheduler_service.hosts.processes.rpc_methods import ShardStatus
-from scheduler_service.hosts.processes.sharding import ShardOf, positions_by_shard
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import StoreError, StoreUncertain
@@ -20,6 +20,36 @@ from scheduler_service.ports.history import History
 from scheduler_service.ports.state import OpenStore, ServiceStore
 
 Result = TypeVar("Result")
+ShardOf = Callable[[str], int]
+"""The number of the shard in which a job lives."""
+
+_MIX = 0x9E3779B1
+_BITS = 0xFFFFFFFF
+
+
+def make_shard_of(shards: int, pinned: Collection[str] = ()) -> ShardOf:
+    """Divides ids evenly among `shards`; those of `pinned` live in shard 0, in the service's own process.
+
+    It follows from the id alone, so that no table of it is needed. The rule never changes: jobs are divided
+    by it, and read by later versions.
+    """
+    first = frozenset(pinned)
+
+    def shard_of(job_id: str) -> int:
+        if shards == 1 or job_id in first:
+            return 0
+        # Ids that differ in little differ in few bits of the sum: the upper bits of a product have them all.
+        return ((crc32(job_id.encode("utf-8", "surrogatepass")) * _MIX & _BITS) >> 16) % shards
+
+    return shard_of
+
+
+def positions_by_shard(job_ids: Iterable[str], shard_of: ShardOf) -> dict[int, list[int]]:
+    """For each shard the positions in `job_ids` of its jobs, in their order."""
+    positions: dict[int, list[int]] = {}
+    for position, job_id in enumerate(job_ids):
+        positions.setdefault(shard_of(job_id), []).append(position)
+    return positions
 
 
 class Shard(Protocol):

@@ -12,7 +12,7 @@ import msgspec
 from scheduler_service.domain.backoff import doubling_pauses
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.processes import rpc_methods
-from scheduler_service.hosts.processes.parent_service import ParentService
+from scheduler_service.hosts.processes.parent import ParentService
 from scheduler_service.hosts.processes.remote_shard import WorkerHandle
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import WorkerConfig

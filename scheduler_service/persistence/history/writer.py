@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
-from scheduler_service.pacing.short_turns import short_turns
+from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.history.buffer import Load, save_good_rows
 from scheduler_service.persistence.history.coalesce import Rows, coalesce
 from scheduler_service.persistence.history.database import HistoryDatabase

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from scheduler_service.pacing.interpreter import FEW
 
 from scheduler_service.app.own_process import (
     LEAST_CALLS,
@@ -21,7 +22,6 @@ from scheduler_service.app.own_process import (
     freeze_memory,
     raise_limit,
 )
-from scheduler_service.pacing.collector import FEW
 from scheduler_service.settings import SettingsError
 from tests.rows import each_row
 

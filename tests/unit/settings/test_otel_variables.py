@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler_service.settings import SettingsError, load_settings
-from scheduler_service.settings.traces import Traces
+from scheduler_service.settings.model import Traces
 from tests.rows import each_row
 
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318/"}

@@ -16,10 +16,10 @@ from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.embedded.host import EmbeddedParts, build_embedded_host
+from scheduler_service.hosts.processes.remote_shard import WorkerService
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import ShardStatus
 from scheduler_service.hosts.processes.shards import OwnShard, build_processes
-from scheduler_service.hosts.processes.worker_service import WorkerService
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.security.masking import Masking

@@ -17,13 +17,13 @@ from scheduler_service.domain.effects import (
 )
 from scheduler_service.domain.parts import Chosen, PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import Answer, CallKind, OutboundRequest, Outcome, Token
-from scheduler_service.hosts.processes.parent_client import (
+from scheduler_service.hosts.processes.parent import (
     LookupSender,
     ParentDirectory,
+    ParentService,
     RemoteRouter,
     wake_parent_claimers,
 )
-from scheduler_service.hosts.processes.parent_service import ParentService
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.ports.sending import MayGo, Sender, always
 from scheduler_service.services.instances import Instance, Instances

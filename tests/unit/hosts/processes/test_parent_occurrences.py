@@ -11,8 +11,7 @@ import pytest
 
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.hosts.processes import rpc_methods
-from scheduler_service.hosts.processes.occurrence_relay import MOST_WAITING, OccurrenceRelay
-from scheduler_service.hosts.processes.parent_service import ParentService
+from scheduler_service.hosts.processes.parent import MOST_WAITING, OccurrenceRelay, ParentService
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
