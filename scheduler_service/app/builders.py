@@ -19,10 +19,7 @@ from scheduler_service.app.system_jobs import CHECK_TIMERS, CLEAN, OUTBOX, as_fu
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.wire import Holder
-from scheduler_service.engine.machine import decide
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.engine.snapshot import decode, encode, needs_commit
-from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.begun_mark import open_begun_mark
 from scheduler_service.hosts.cleanup import Cleanup, Trials
 from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST_LEAD_MS, EARLY_COMMIT_MS
@@ -64,19 +61,6 @@ def make_compiler(settings: Settings, surroundings: Surroundings) -> DefinitionC
     )
 
 
-def make_core(compiler: DefinitionCompiler) -> Core:
-    """The core behind every turn."""
-    return Core(
-        decide=decide,
-        encode=encode,
-        decode=decode,
-        needs_commit=needs_commit,
-        due=due,
-        summarize=summarize,
-        compile=compiler.stored,
-    )
-
-
 def make_host_parts(
     settings: Settings,
     compiler: DefinitionCompiler,
@@ -96,7 +80,7 @@ def make_host_parts(
     """
     masking = make_masking(settings)
     return HostParts(
-        core=make_core(compiler),
+        core=Core(compiler.stored),
         history=decorators.history(history),
         sender=decorators.sender(sender),
         answer_room=room,

@@ -23,11 +23,13 @@ from scheduler_service.domain.records import CheckEnded, StepEnded
 from scheduler_service.domain.replies import Refusal, Reply, Unchanged
 from scheduler_service.domain.trials import is_trial
 from scheduler_service.domain.wire import Holder
+from scheduler_service.engine import status
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.delay import delay, delay_records
 from scheduler_service.engine.program import Program
+from scheduler_service.engine.snapshot import encode, needs_commit
 from scheduler_service.engine.status import Summary, revisions
-from scheduler_service.hosts.host_parts import Core, Redact
+from scheduler_service.hosts.host_parts import Redact
 from scheduler_service.hosts.job_cache import CachedJob, PendingCommit
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.ports.catalogue import CatalogueEntry
@@ -68,8 +70,7 @@ class CommitBuilder:
     each start begins above all that an earlier one can have reached.
     """
 
-    def __init__(self, *, core: Core, redact: Redact, holder: Holder, boot: int) -> None:
-        self._core = core
+    def __init__(self, *, redact: Redact, holder: Holder, boot: int) -> None:
         self._redact = redact
         self._holder = holder
         self._first = boot << BOOT_BITS
@@ -79,7 +80,7 @@ class CommitBuilder:
         if turn.text is not None or turn.kept is not None or turn.deliveries or turn.queued:
             return True
         after = turn.decision.document
-        if self._core.needs_commit(cached.document, after):
+        if needs_commit(cached.document, after):
             return True
         if not turn.decision.records:
             return False
@@ -101,8 +102,8 @@ class CommitBuilder:
             self._describe(cached, job, turn.now),
             cached.committed,
             cached.sequence,
-            None if after is None else self._core.encode(after),
-            self._core.due(job),
+            None if after is None else encode(after),
+            status.due(job),
             turn.text,
             batch,
             turn.deliveries,
@@ -135,7 +136,7 @@ class CommitBuilder:
         if commit.batch is not None:
             records = delay_records(commit.batch.records, until.wall, by)
             commit = replace(commit, batch=replace(commit.batch, records=records))
-        due = self._core.due(Job(document, pending.programs, self._holder))
+        due = status.due(Job(document, pending.programs, self._holder))
         return replace(pending, commit=commit, decision=replace(decision, document=document), due=due)
 
     def batch(self, cached: CachedJob, turn: DecidedTurn) -> Batch | None:
@@ -157,7 +158,7 @@ class CommitBuilder:
         after = job.document
         if after is not None:
             program = job.programs[after.head.revision]
-            return describe(cached.job_id, after, program, self._core.summarize(job))
+            return describe(cached.job_id, after, program, status.summarize(job))
         assert cached.entry is not None
         assert cached.document is not None
         return bury(cached.entry, cached.document, now)

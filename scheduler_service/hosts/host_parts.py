@@ -5,15 +5,14 @@ from typing import Protocol
 
 import msgspec
 
-from scheduler_service.domain.document import Document
 from scheduler_service.domain.effects import Effect
 from scheduler_service.domain.events import Event
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.records import Record
 from scheduler_service.engine.decision import Decision, Job
+from scheduler_service.engine.machine import decide
 from scheduler_service.engine.notification_retry import INTERVAL, RETRIES
 from scheduler_service.engine.program import Program
-from scheduler_service.engine.status import Summary
 from scheduler_service.hosts.in_flight import WakeClaimers, wake_no_claimers
 from scheduler_service.hosts.redelivery import LEASE
 from scheduler_service.hosts.revisions import IdentitySource, NewIdentity
@@ -34,15 +33,10 @@ class Decide(Protocol):
 
 
 class Core(msgspec.Struct, frozen=True):
-    """The pure functions behind a turn, from `engine.machine`, `.snapshot`, `.status` and `.compile`."""
+    """What a host compiles definitions with, and decides turns with (tests count those)."""
 
-    decide: Decide
-    encode: Callable[[Document], bytes]
-    decode: Callable[[bytes], Document]
-    needs_commit: Callable[[Document | None, Document | None], bool]
-    due: Callable[[Job], Due]
-    summarize: Callable[[Job], Summary]
     compile: Compile
+    decide: Decide = decide
 
 
 class Redact(Protocol):

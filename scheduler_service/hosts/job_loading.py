@@ -8,7 +8,6 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.engine.program import Program, weigh
 from scheduler_service.engine.snapshot import ContextsApart, SnapshotError, decode
 from scheduler_service.engine.status import revisions
-from scheduler_service.hosts.host_parts import Core
 from scheduler_service.hosts.job_cache import CachedJob, LoadedJob, has_open_executions
 from scheduler_service.ports.delivery import Compile
 from scheduler_service.ports.errors import StateUnreadable, StoreUnavailable
@@ -86,10 +85,9 @@ class ProgramCache:
 class JobLoading:
     """Loads the jobs of one store. `programs`: those of the definitions that were used last."""
 
-    def __init__(self, *, store: StateStore, core: Core) -> None:
+    def __init__(self, *, store: StateStore, compiler: Compile) -> None:
         self._store = store
-        self._core = core
-        self.programs = ProgramCache(read=store.definition, compiler=core.compile)
+        self.programs = ProgramCache(read=store.definition, compiler=compiler)
 
     async def take_in(self, cached: CachedJob, loaded: LoadedJob | None = None) -> None:
         """Makes `cached` what the store has of the job; `loaded`: what the caller has just read of it.
@@ -118,7 +116,7 @@ class JobLoading:
         if stored is None or stored.document is None:
             return LoadedJob(stored, None)
         try:
-            return LoadedJob(stored, self._core.decode(stored.document))
+            return LoadedJob(stored, decode(stored.document))
         except ContextsApart as error:
             raise StateUnreadable(f"job {job_id}: {error}", is_public=True) from error
         except SnapshotError as error:  # this job does nothing, and the others go on

@@ -80,8 +80,8 @@ class Turn:
         self._large_turns = LargeTurns(core=core, open_bytes=open_bytes, clock=parts.clock, wait=longest_line)
         self._lacks_room = lacks_room
         self._reads_bodies = parts.reads_bodies
-        self._commits = CommitBuilder(core=core, redact=parts.redact, holder=holder, boot=boot)
-        self._loading = JobLoading(store=store, core=core)
+        self._commits = CommitBuilder(redact=parts.redact, holder=holder, boot=boot)
+        self._loading = JobLoading(store=store, compiler=core.compile)
         self._begun = BegunMark() if begun is None else begun
         self.writing = TurnWriting(
             parts,

@@ -6,6 +6,7 @@ from scheduler_service.domain.events import CallEnded, Event, FeedbackArrived, P
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.records import ExecutionRecord
 from scheduler_service.domain.wire import Answer, Holder
+from scheduler_service.engine import status
 from scheduler_service.engine.decision import SMALL_BYTES, Job
 from scheduler_service.hosts.begun_mark import BegunMark
 from scheduler_service.hosts.clock import WaitUntil, is_past
@@ -43,7 +44,6 @@ class TurnWriting:
         holder: Holder,
         begun: BegunMark,
     ) -> None:
-        self._core = parts.core
         self._history = parts.history
         self._clock = parts.clock
         self._observe_job = parts.observe_job
@@ -107,7 +107,7 @@ class TurnWriting:
     ) -> Awaitable[None] | None:
         """A turn of qos 0 that changed nothing durable acts at once. Returns what sets its alarm, if any."""
         cached.document = turn.decision.document
-        due = self._core.due(Job(cached.document, cached.programs, self._holder))
+        due = status.due(Job(cached.document, cached.programs, self._holder))
         # An answer leaves the alarm where it is set, unless it changes when that has to ring.
         is_set = due == cached.due and isinstance(event, CallEnded)
         cached.due = due

@@ -229,7 +229,6 @@ def _recovery_of(
         store=parts.store,
         history=parts.history,
         notifications=effects.notifications,
-        decode=parts.core.decode,
         wake=turns.wake,
         clock=parts.clock,
         log=parts.log,

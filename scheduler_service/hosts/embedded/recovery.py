@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 
-from scheduler_service.domain.document import Calling, Checking, Document, PartsOpen, Resolving
+from scheduler_service.domain.document import Calling, Checking, PartsOpen, Resolving
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.engine.snapshot import marks_of
+from scheduler_service.engine.snapshot import decode, marks_of
 from scheduler_service.hosts.job_cache import LoadedJob
 from scheduler_service.hosts.notification_sender import NotificationSender
 from scheduler_service.hosts.pending_notifications import damage_logger, leave_body, read_pages
@@ -50,7 +50,6 @@ class Recovery:
         store: OwnedStore,
         history: History,
         notifications: NotificationSender,
-        decode: Callable[[bytes], Document],
         wake: Wake,
         clock: Timekeeper,
         log: Log,
@@ -59,7 +58,6 @@ class Recovery:
         self._store = store
         self._history = history
         self._notifications = notifications
-        self._decode = decode
         self._wake = wake
         self._clock = clock
         self._log = log
@@ -137,7 +135,7 @@ class Recovery:
         """The job; None: it cannot be read, and may have calls: `wake` meets the same error, and says so."""
         try:
             stored = await self._store.load(job_id)
-            document = None if stored is None or stored.document is None else self._decode(stored.document)
+            document = None if stored is None or stored.document is None else decode(stored.document)
         except Exception:  # noqa: BLE001 - one job that cannot be read must not end the start
             return None
         return LoadedJob(stored, document)

@@ -14,10 +14,7 @@ from scheduler_service.domain.records import DeliveryRecord, ExecutionRecord, Re
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Holder, LastBegun
 from scheduler_service.engine.compile import compile_definition
-from scheduler_service.engine.machine import decide
 from scheduler_service.engine.program import Program, Surroundings
-from scheduler_service.engine.snapshot import decode, encode, needs_commit
-from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.begun_mark import BegunMark
 from scheduler_service.hosts.embedded.host import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.host_parts import Core
@@ -68,15 +65,7 @@ async def compile_stored(text: bytes) -> Program:
     return compile_text(text)
 
 
-CORE = Core(
-    decide=decide,
-    encode=encode,
-    decode=decode,
-    needs_commit=needs_commit,
-    due=due,
-    summarize=summarize,
-    compile=compile_stored,
-)
+CORE = Core(compile_stored)
 
 
 class MemoryHistory(History):

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import pytest
 
 from scheduler_service.domain.execution import ExecutionState as State
-from scheduler_service.engine.snapshot import decode
 from scheduler_service.hosts.embedded.recovery import (
     GROUP,
     GROUP_BYTES,
@@ -180,7 +179,6 @@ class Woken:
             store=store,
             history=house.history,
             notifications=house.host.notifications,
-            decode=decode,
             wake=self._wake,
             clock=house.clock,
             log=lambda event, /, **keys: None,

@@ -7,6 +7,7 @@ import pytest
 
 from scheduler_service.domain.events import Destroyed, Paused, Triggered
 from scheduler_service.engine.decision import Job
+from scheduler_service.engine.snapshot import decode
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
 from scheduler_service.hosts.embedded.turns import EmbeddedTurns
 from scheduler_service.hosts.host_parts import HostLimits
@@ -14,7 +15,7 @@ from scheduler_service.hosts.job_cache import JobCache, LoadedJob
 from scheduler_service.hosts.large_turns import ANY_BYTES, ROOM_BYTES
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.ports.delivery import Command
-from tests.unit.hosts.house import CORE, House
+from tests.unit.hosts.house import House
 from tests.unit.hosts.turn_rig import Bench, JournalAlarms
 
 pytestmark = pytest.mark.anyio
@@ -142,7 +143,7 @@ async def test_what_was_loaded_before_does_not_come_back() -> None:
     before = Bench()
     await before.create()
     stored = before.disk.jobs["job"]
-    loaded = LoadedJob(stored, CORE.decode(stored.document or b""))
+    loaded = LoadedJob(stored, decode(stored.document or b""))
     bench = Bench(before.disk, boot=2)
     turns = EmbeddedTurns(
         jobs=JobCache(most=10, most_bytes=1 << 20, open_bytes=bench.open_bytes),

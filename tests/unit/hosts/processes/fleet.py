@@ -10,12 +10,12 @@ from typing import Any
 
 import httpx
 
-from scheduler_service.app.builders import make_core
 from scheduler_service.app.store_opening import shard_of
 from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.embedded.host import EmbeddedParts, build_embedded_host
+from scheduler_service.hosts.host_parts import Core
 from scheduler_service.hosts.processes.remote_shard import WorkerService
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import ShardStatus
@@ -47,7 +47,7 @@ class FleetShard:
         clock = self.clock = ManualClock(wall=START, skew=SKEW)
         self.history = MemoryHistory(store, [])
         parts = EmbeddedParts(
-            core=make_core(self.compiler),
+            core=Core(self.compiler.stored),
             store=store,
             history=self.history,
             sender=ScriptedSender([]),
