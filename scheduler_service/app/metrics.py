@@ -95,7 +95,7 @@ def add_host(gathering: Gathering, host: Host, counted: Mapping[str, Source]) ->
         yield Sample(families.JOBS_HELD.name, (), host.jobs_held)
         yield Sample(families.JOBS_RUNNING.name, (), host.running)
         yield Sample(families.OPEN_BYTES.name, (), host.open_bytes)
-        yield Sample(families.CALLS_IN_FLIGHT.name, (), len(effects.calls) + len(effects.parts))
+        yield Sample(families.CALLS_IN_FLIGHT.name, (), len(effects.calls))
         yield Sample(families.NOTIFICATIONS_PENDING.name, (), len(effects.notifications))
 
     gathering.read("host", read)

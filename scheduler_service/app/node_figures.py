@@ -58,8 +58,8 @@ def describe_parts(
         "jobs": {
             "held": host.jobs_held,
             "running": host.running,
-            "calls": len(effects.calls),
-            "parts": len(effects.parts),
+            "calls": len(effects.calls) - effects.calls.parts,
+            "parts": effects.calls.parts,
             "notifications": len(effects.notifications),
         },
         "calls": {"origins": sender.open_calls()},

@@ -16,14 +16,12 @@ from scheduler_service.domain.effects import (
     Unwatch,
     WatchInstance,
 )
-from scheduler_service.domain.wire import Token
 from scheduler_service.engine.program import Program
 from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.in_flight import (
     CallsInFlight,
     InstanceWatches,
     MisfireCounter,
-    PartsInFlight,
     SendGuard,
     SureSender,
 )
@@ -56,13 +54,6 @@ class EffectHandlers:
         sender = SureSender(sender=parts.sender, log=log, observe_call=parts.observe_call)
         self._log = log
         self.calls = CallsInFlight(
-            sender=sender,
-            send_guard=send_guard,
-            redelivery=redelivery,
-            log=log,
-            answer_room=parts.answer_room,
-        )
-        self.parts = PartsInFlight(
             sender=sender,
             send_guard=send_guard,
             router=parts.router,
@@ -111,34 +102,20 @@ class EffectHandlers:
                 case Retire():
                     pass  # its cache entry goes when the turn has ended
                 case _:
-                    self.parts.start(job_id, effect)
+                    self.calls.start(job_id, effect)
 
     @property
     def is_idle(self) -> bool:
         """Whether no call is alive and no delivery is being sent; retries of deliveries may wait."""
-        return len(self.calls) + len(self.parts) == 0 and self.notifications.is_idle
-
-    def alive(self, uid: str) -> tuple[Token, ...]:
-        """The calls of this life of a job that are alive."""
-        return (*self.calls.alive(uid), *self.parts.alive(uid))
-
-    def tokens(self) -> set[Token]:
-        """The calls that are alive, of all jobs."""
-        return self.calls.tokens() | self.parts.tokens()
+        return len(self.calls) == 0 and self.notifications.is_idle
 
     def start_nothing(self) -> None:
         """From now on no call begins here: whoever goes on with a job finds in its state what is to begin."""
         self._starts_nothing = True
 
-    def abandon(self, token: Token) -> None:
-        """Stops a call of a step, a check or a part whose outcome is not awaited here any more."""
-        self.calls.abandon(token)
-        self.parts.abandon(token)
-
     async def stop(self) -> None:
         """Ends what is under way, without an event: a restart finds it in the state."""
         await self.counter.stop()
         await self.calls.stop()
-        await self.parts.stop()
         await self.watches.stop()
         await self.notifications.stop()

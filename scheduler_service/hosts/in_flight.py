@@ -1,8 +1,6 @@
 """What a node has in flight, outside of every turn: calls, searches, watches, counts of misfires."""
 
 import asyncio
-import time
-from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
@@ -23,15 +21,16 @@ from scheduler_service.domain.effects import (
 )
 from scheduler_service.domain.events import CallEnded, Event, InstanceLost, InstancesResolved, MissedCounted
 from scheduler_service.domain.parts import PAUSED, WITHDRAWN
-from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome, Token
+from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome, Token
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import LightTask, LightTasks, Tasks
+from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import LARGE_BODY, UNCOUNTED, AnswerRoom, MayGo, NotSent, Sender, always
 from scheduler_service.ports.services import Router
 from scheduler_service.telemetry.decorators import ObserveCall
-from scheduler_service.timing.misfire import Tally, count_missed
+from scheduler_service.timing.misfire import count_missed
 from scheduler_service.timing.timer import Timer
 
 
@@ -88,18 +87,57 @@ class OpenSendGuard:
 
 INFORMS = 1_000
 
-Running = dict[Token, LightTask | asyncio.Task[None] | None]
+OF_PARTS = (CallKind.PART, CallKind.RESOLVE)
 
 
-class _InFlight:
-    """What is alive, by lives of jobs: the task of each token, None once it is answered."""
+WakeClaimers = Callable[[QueueWrite], None]
+"""Called after the commit of a turn that wrote into queues: claims that wait look again."""
 
-    def __init__(self) -> None:
-        self._alive: dict[str, Running] = {}
+
+def wake_no_claimers(write: QueueWrite) -> None:
+    """Where there are no queues."""
+
+
+class CallsInFlight:
+    """Sends requests, searches for instances and calls them; delivers `CallEnded` and `InstancesResolved`.
+
+    Each is alive from its start until its job has taken the outcome; what is alive is not started again. A
+    call that the `send_guard` stops is not alive any more. Large answers are counted in `answer_room` until
+    their job has taken them.
+    """
+
+    def __init__(
+        self,
+        *,
+        sender: SureSender,
+        send_guard: SendGuard,
+        router: Router,
+        redelivery: Redelivery,
+        log: Log,
+        wake_claimers: WakeClaimers = wake_no_claimers,
+        answer_room: AnswerRoom = UNCOUNTED,
+    ) -> None:
+        self._sender = sender
+        self._send_guard = send_guard
+        self._router = router
+        self._deliver = redelivery.deliver
+        self._log = log
+        self._wake_claimers = wake_claimers
+        self._answer_room = answer_room
+        # By lives of jobs: the task of each token, None once it is answered.
+        self._alive: dict[str, dict[Token, LightTask | asyncio.Task[None] | None]] = {}
+        self._running = LightTasks()
+        self._tasks = Tasks()
+        self._informs = LightTasks()
 
     def __len__(self) -> int:
         """How many are alive."""
         return sum(map(len, self._alive.values()))
+
+    @property
+    def parts(self) -> int:
+        """How many of them search for instances, or call one that was found."""
+        return sum(token.kind in OF_PARTS for token in self.tokens())
 
     def alive(self, uid: str) -> tuple[Token, ...]:
         """Those of this life of a job that are alive."""
@@ -108,41 +146,6 @@ class _InFlight:
     def tokens(self) -> set[Token]:
         """Those that are alive, of all jobs."""
         return {token for running in self._alive.values() for token in running}
-
-    def _forget(self, token: Token) -> None:
-        alive = self._alive.get(token.uid)
-        if alive is None:
-            return
-        alive.pop(token, None)
-        if not alive:
-            del self._alive[token.uid]
-
-
-class CallsInFlight(_InFlight):
-    """Sends requests and delivers their outcomes to the job as `CallEnded`.
-
-    A call is alive from its start until its job has taken the outcome; a call that is alive is not sent
-    again. A call that the `send_guard` stops is not alive any more. Large answers are counted in
-    `answer_room` until their job has taken them.
-    """
-
-    def __init__(
-        self,
-        *,
-        sender: SureSender,
-        send_guard: SendGuard,
-        redelivery: Redelivery,
-        log: Log,
-        answer_room: AnswerRoom = UNCOUNTED,
-    ) -> None:
-        super().__init__()
-        self._sender = sender
-        self._send_guard = send_guard
-        self._deliver = redelivery.deliver
-        self._log = log
-        self._answer_room = answer_room
-        self._running = LightTasks()
-        self._informs = LightTasks()
 
     def call(self, job_id: str, token: Token, request: OutboundRequest) -> None:
         """Sends `request`; does nothing when this call is alive already."""
@@ -154,12 +157,38 @@ class CallsInFlight(_InFlight):
         may_go = self._send_guard.admit(job_id)
         calls[token] = self._running.start_soon(self._run(job_id, token, request, may_go))
 
+    def start(self, job_id: str, effect: Effect) -> None:
+        """Starts an effect that concerns instances or queues. Raises AssertionError for another kind."""
+        match effect:
+            case ResolveInstances(token=token):
+                self._begin(token, lambda: self._search(job_id, effect))
+            case CallPart(token=token):
+                may_go = self._send_guard.admit(job_id)
+                self._begin(
+                    token, lambda: self._call(job_id, effect, self._router.take_place(effect), may_go)
+                )
+            case AbandonPart(token=token):
+                self.abandon(token)
+            case MarkDraining(tenant=tenant, service=service, instance=instance):
+                self._router.mark_draining(tenant, service, instance)
+            case MarkRefused(tenant=tenant, service=service, instance=instance):
+                self._router.mark_refused(tenant, service, instance)
+            case PublishParts() | WithdrawParts() | ReconfigureParts():
+                self._wake_claimers(effect)
+            case AcceptChanges():
+                pass  # written with the turn; nobody waits for it
+            case _:
+                raise AssertionError(f"no handler for the effect {effect!r}")
+
     def abandon(self, token: Token) -> None:
-        """Stops a call whose outcome is not needed any more; one that is answered already ends by itself."""
-        call = self._alive.get(token.uid, {}).get(token)
-        if call is not None:
-            self._forget(token)
-            call.cancel()
+        """Stops what is not needed any more; what is answered already ends by itself."""
+        work = self._alive.get(token.uid, {}).get(token)
+        if work is None:
+            return
+        self._forget(token)
+        if isinstance(work, asyncio.Task):
+            self._router.leave(token)  # a task that never ran cannot do so itself
+        work.cancel()
 
     def inform(self, request: OutboundRequest) -> None:
         """Sends `request` once and awaits nothing; beyond 1,000 at a time it is dropped."""
@@ -183,6 +212,7 @@ class CallsInFlight(_InFlight):
         self.abort()
         await self._running.wait_for_all()
         await self._informs.wait_for_all()
+        await self._tasks.cancel()
         self._alive.clear()
 
     async def _run(self, job_id: str, token: Token, request: OutboundRequest, may_go: MayGo) -> None:
@@ -213,85 +243,11 @@ class CallsInFlight(_InFlight):
             if size > LARGE_BODY:
                 self._answer_room.release(size)
 
-
-PartWork = Callable[[], Coroutine[Any, Any, None]]
-WakeClaimers = Callable[[QueueWrite], None]
-"""Called after the commit of a turn that wrote into queues: claims that wait look again."""
-
-
-def wake_no_claimers(write: QueueWrite) -> None:
-    """Where there are no queues."""
-
-
-class PartsInFlight(_InFlight):
-    """Runs searches for instances and calls to them; delivers `InstancesResolved` and `CallEnded`.
-
-    Each is alive from its start until its job has taken the outcome; what is alive is not started again.
-    Large answers are counted in `answer_room` until then.
-    """
-
-    def __init__(
-        self,
-        *,
-        sender: Sender,
-        send_guard: SendGuard,
-        router: Router,
-        redelivery: Redelivery,
-        log: Log,
-        wake_claimers: WakeClaimers,
-        answer_room: AnswerRoom = UNCOUNTED,
-    ) -> None:
-        super().__init__()
-        self._sender = sender
-        self._send_guard = send_guard
-        self._wake_claimers = wake_claimers
-        self._answer_room = answer_room
-        self._router = router
-        self._redelivery = redelivery
-        self._log = log
-        self._tasks = Tasks()
-
-    def start(self, job_id: str, effect: Effect) -> None:
-        """Starts an effect that concerns instances or queues. Raises AssertionError for another kind."""
-        match effect:
-            case ResolveInstances(token=token):
-                self._begin(token, lambda: self._search(job_id, effect))
-            case CallPart(token=token):
-                may_go = self._send_guard.admit(job_id)
-                self._begin(
-                    token, lambda: self._call(job_id, effect, self._router.take_place(effect), may_go)
-                )
-            case AbandonPart(token=token):
-                self.abandon(token)
-            case MarkDraining(tenant=tenant, service=service, instance=instance):
-                self._router.mark_draining(tenant, service, instance)
-            case MarkRefused(tenant=tenant, service=service, instance=instance):
-                self._router.mark_refused(tenant, service, instance)
-            case PublishParts() | WithdrawParts() | ReconfigureParts():
-                self._wake_claimers(effect)
-            case AcceptChanges():
-                pass  # written with the turn; nobody waits for it
-            case _:
-                raise AssertionError(f"no handler for the effect {effect!r}")
-
-    async def stop(self) -> None:
-        """Ends what is in flight, without an event: a restart finds it in the state."""
-        await self._tasks.cancel()
-        self._alive.clear()
-
-    def _begin(self, token: Token, work: PartWork) -> None:
+    def _begin(self, token: Token, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         alive = self._alive.setdefault(token.uid, {})
         if token in alive:
             return
         alive[token] = self._tasks.start(work())
-
-    def abandon(self, token: Token) -> None:
-        """Stops what is not needed any more; what is answered already ends by itself."""
-        task = self._alive.get(token.uid, {}).get(token)
-        if task is not None:
-            self._forget(token)
-            self._router.leave(token)  # a task that never ran cannot do so itself
-            task.cancel()
 
     async def _search(self, job_id: str, search: ResolveInstances) -> None:
         try:
@@ -330,11 +286,19 @@ class PartsInFlight(_InFlight):
             return
         alive[token] = None  # answered: from here on it must not be cancelled
         try:
-            await self._redelivery.deliver(job_id, event)
+            await self._deliver(job_id, event)
         except StoreError as error:
             self._log("answer_not_taken", jobId=job_id, execution=token.execute_number, error=str(error))
         finally:
             self._forget(token)
+
+    def _forget(self, token: Token) -> None:
+        alive = self._alive.get(token.uid)
+        if alive is None:
+            return
+        alive.pop(token, None)
+        if not alive:
+            del self._alive[token.uid]
 
 
 class InstanceWatches:
@@ -387,59 +351,36 @@ class InstanceWatches:
                 del self._watching[token]
 
 
-SLICE_SECONDS = 0.002
 MOMENTS_PER_STEP = 50
 
 
 class MisfireCounter:
-    """Works off counts one after the other, 2 ms at a time, and delivers each as `MissedCounted`."""
+    """Works off counts, in slices, and delivers each as `MissedCounted`."""
 
-    def __init__(
-        self,
-        *,
-        redelivery: Redelivery,
-        log: Log,
-        elapsed: Callable[[], float] = time.perf_counter,
-    ) -> None:
+    def __init__(self, *, redelivery: Redelivery, log: Log) -> None:
         self._redelivery = redelivery
         self._log = log
-        self._elapsed = elapsed
-        self._queue: deque[tuple[str, Timer, CountMissed]] = deque()
         self._wanted: set[tuple[str, int]] = set()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
 
     def ask(self, job_id: str, timer: Timer, effect: CountMissed) -> None:
         """Counts the run of `effect`; a repetition before its end is ignored."""
-        if (job_id, effect.first) in self._wanted:
-            return
-        self._wanted.add((job_id, effect.first))
-        self._queue.append((job_id, timer, effect))
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._work())
+        if (job_id, effect.first) not in self._wanted:
+            self._wanted.add((job_id, effect.first))
+            self._tasks.start(self._count(job_id, timer, effect))
 
     async def stop(self) -> None:
         """Drops what is left: after the next start the state requests it again."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._tasks.cancel()
 
-    async def _work(self) -> None:
-        while self._queue:
-            job_id, timer, effect = self._queue.popleft()
-            try:
-                count = await self._walk(timer, effect)
-                await self._redelivery.deliver(job_id, MissedCounted(effect.first, count))
-            except StoreError as error:
-                self._log("count_not_taken", jobId=job_id, error=str(error))
-            finally:
-                self._wanted.discard((job_id, effect.first))
-
-    async def _walk(self, timer: Timer, effect: CountMissed) -> int:
-        tally: Tally | None = None
-        began = self._elapsed()
-        while tally is None or not tally.done:
-            tally = count_missed(timer, effect.first, effect.last, start=tally, most=MOMENTS_PER_STEP)
-            if self._elapsed() - began > SLICE_SECONDS:
-                await asyncio.sleep(0)
-                began = self._elapsed()
-        return tally.count
+    async def _count(self, job_id: str, timer: Timer, effect: CountMissed) -> None:
+        slices, tally = Slices(), None
+        try:
+            while tally is None or not tally.done:
+                await slices.pause()
+                tally = count_missed(timer, effect.first, effect.last, start=tally, most=MOMENTS_PER_STEP)
+            await self._redelivery.deliver(job_id, MissedCounted(effect.first, tally.count))
+        except StoreError as error:
+            self._log("count_not_taken", jobId=job_id, error=str(error))
+        finally:
+            self._wanted.discard((job_id, effect.first))

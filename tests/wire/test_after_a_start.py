@@ -30,7 +30,7 @@ async def trigger(world: World) -> str:
 async def is_waiting(world: World) -> bool:
     """Whether its step looks for an instance."""
     host: Any = world.service.host
-    return len(host.effects.parts) == 1
+    return host.effects.calls.parts == 1
 
 
 async def test_a_step_waits_for_the_instances_of_before(tmp_path: Path) -> None:

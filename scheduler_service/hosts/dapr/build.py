@@ -71,7 +71,11 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
     )
     redelivery = _make_redelivery(parts, node, client)
     local = _make_local_jobs(
-        parts, node, client.ring, lambda uid: effects.alive(uid), lambda uid: effects.watches.end_all(uid)
+        parts,
+        node,
+        client.ring,
+        lambda uid: effects.calls.alive(uid),
+        lambda uid: effects.watches.end_all(uid),
     )
     deactivation = Deactivation(
         node=node,

@@ -171,7 +171,6 @@ class DaprHost(Host):
         await self._tasks.cancel()
         await self._send_guard.stop()
         await self.effects.calls.stop()
-        await self.effects.parts.stop()
         await self.effects.watches.stop()
         await self.notifications.stop()
 

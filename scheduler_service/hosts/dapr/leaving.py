@@ -250,7 +250,7 @@ class Leaving:
             self._log("turn_failed", jobId=cached.job_id, error=repr(error))
             return
         for token in calls:
-            self._effects.abandon(token)
+            self._effects.calls.abandon(token)
         self._forget(cached)
 
     def _forget(self, cached: CachedJob) -> None:

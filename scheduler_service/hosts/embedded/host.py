@@ -125,7 +125,7 @@ class EmbeddedHost(Host):
         For tests, which move the clock only then.
         """
         effects = self.effects
-        calls = len(effects.calls) + len(effects.parts) + effects.calls.informing
+        calls = len(effects.calls) + effects.calls.informing
         is_sending = calls + (not effects.notifications.is_idle) > open_calls
         is_waking = self._waking is not None and not self._waking.done()
         is_busy = len(self._tasks) > 0 or is_sending or is_waking
@@ -191,7 +191,7 @@ def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
         begun=parts.begun,
         alarms=alarms,
         act=effects.act,
-        alive=effects.alive,
+        alive=effects.calls.alive,
         wait_until=release.wait_until,
         open_bytes=open_bytes,
         lacks_room=effects.notifications.lacks_room,

@@ -14,10 +14,8 @@ from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, Ou
 from scheduler_service.hosts.in_flight import (
     CallsInFlight,
     OpenSendGuard,
-    PartsInFlight,
     SendGuard,
     SureSender,
-    wake_no_claimers,
 )
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.ports.delivery import Command
@@ -66,9 +64,15 @@ class Bridge:
         self.log: list[str] = []
         redelivery = Redelivery(take=self.take, clock=self.clock, lease=lease)
         self.room = CountedRoom()
-        self.calls = CallsInFlight(
+        self.instances = Instances()
+        self.calls = self.begin(redelivery, OpenSendGuard())
+
+    def begin(self, redelivery: Redelivery, send_guard: SendGuard) -> CallsInFlight:
+        """Calls that go out by its sender, to its instances."""
+        return CallsInFlight(
             sender=self.sure_sender(),
-            send_guard=OpenSendGuard(),
+            send_guard=send_guard,
+            router=MemoryRouter(instances=self.instances, terms=lambda _, __: Terms(), clock=self.clock),
             redelivery=redelivery,
             log=self.write,
             answer_room=self.room,
@@ -249,9 +253,7 @@ async def test_a_call_that_may_not_leave_is_alive_no_more() -> None:
     """Nothing was sent and nothing comes home; the gate hears of it, and it may be made anew."""
     bridge, send_guard = Bridge(), ClosedGate()
     redelivery = Redelivery(take=bridge.take, clock=bridge.clock)
-    calls = CallsInFlight(
-        sender=bridge.sure_sender(), send_guard=send_guard, redelivery=redelivery, log=bridge.write
-    )
+    calls = bridge.begin(redelivery, send_guard)
     for _ in range(2):
         calls.call("job", TOKEN, REQUEST)
         await bridge.settle()
@@ -260,48 +262,28 @@ async def test_a_call_that_may_not_leave_is_alive_no_more() -> None:
     assert (bridge.sender.urls(), bridge.taken) == ([], [])
 
 
-def parts_of(bridge: Bridge, instances: Instances, gate: SendGuard | None = None) -> PartsInFlight:
-    """Calls of the parts of a step, over the bridge's sender."""
-    return PartsInFlight(
-        sender=bridge.sender,
-        send_guard=gate or OpenSendGuard(),
-        router=MemoryRouter(instances=instances, terms=lambda _, __: Terms(), clock=bridge.clock),
-        redelivery=Redelivery(take=bridge.take, clock=bridge.clock),
-        log=bridge.write,
-        wake_claimers=wake_no_claimers,
-        answer_room=bridge.room,
-    )
-
-
-def shop(**members: int) -> Instances:
-    """A service with one instance."""
-    instances = Instances()
-    instances.register(Instance("shop", "default", "a", "http://a.test", seen=0, **members))
-    return instances
-
-
 async def test_a_part_of_who_has_left_is_not_sent() -> None:
     """It comes back as if the instance had answered that it drains: so it goes to another one."""
-    bridge, instances = Bridge(), shop()
-    instances.remove("default", "shop", "a", left_at=0)
-    parts = parts_of(bridge, instances)
+    bridge = Bridge()
+    bridge.instances.register(Instance("shop", "default", "a", "http://a.test", seen=0))
+    bridge.instances.remove("default", "shop", "a", left_at=0)
     token = Token("uid", 1, 1, CallKind.PART, 0)
-    parts.start("job", CallPart(token, "default", "shop", "a", REQUEST))
+    bridge.calls.start("job", CallPart(token, "default", "shop", "a", REQUEST))
     await bridge.settle()
     assert bridge.sender.urls() == []
     assert bridge.taken == [CallEnded(token, WITHDRAWN)]
-    assert parts.alive("uid") == ()
+    assert bridge.calls.alive("uid") == ()
 
 
 async def test_a_large_answer_of_a_part_is_counted_until_its_job_has_taken_it() -> None:
     """As that of a step."""
     bridge = Bridge()
     bridge.is_away = True
-    bridge.sender.answers("http://a.test", Answer(200, body=bytes(65_537)))
-    request = msgspec.structs.replace(REQUEST, url="http://a.test")
-    part = CallPart(Token("uid", 1, 1, CallKind.PART, 0), "default", "shop", "a", request)
-    parts = parts_of(bridge, shop())
-    parts.start("job", part)
+    address = "http://a.test"
+    bridge.sender.answers(address, Answer(200, body=bytes(65_537)))
+    bridge.instances.register(Instance("shop", "default", "a", address, seen=0))
+    request = msgspec.structs.replace(REQUEST, url=address)
+    bridge.calls.start("job", CallPart(Token("uid", 1, 1, CallKind.PART, 0), "default", "shop", "a", request))
     await bridge.settle()
     assert bridge.room.sizes == [65_537]
     bridge.is_away = False
@@ -311,14 +293,15 @@ async def test_a_large_answer_of_a_part_is_counted_until_its_job_has_taken_it() 
 
 async def test_a_part_that_may_not_leave_is_alive_no_more() -> None:
     """And it holds no place at its instance: the next call gets it."""
-    bridge, gate = Bridge(), ClosedGate()
-    parts = parts_of(bridge, shop(capacity=1), gate)
+    bridge, send_guard = Bridge(), ClosedGate()
+    bridge.instances.register(Instance("shop", "default", "a", "http://a.test", seen=0, capacity=1))
+    parts = bridge.begin(Redelivery(take=bridge.take, clock=bridge.clock), send_guard)
     tokens = [Token("uid", number, number, CallKind.PART, 0) for number in (1, 2)]
     for token in tokens:
         parts.start("job", CallPart(token, "default", "shop", "a", REQUEST))
         await bridge.settle()
         assert parts.alive("uid") == ()
-    assert gate.turned_back == [("job", token) for token in tokens]
+    assert send_guard.turned_back == [("job", token) for token in tokens]
     assert (bridge.sender.urls(), bridge.taken) == ([], [])
 
 
