@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import pytest
-from scheduler_service.transport.sidecar_exchanges import KeptConnections
 
 from scheduler_service.transport.errors import ConnectFailed, TimedOut, Unreached
+from scheduler_service.transport.sidecar_exchanges import KeptConnections
 from tests.unit.transport.exchanges import OK
 from tests.unit.transport.servers import Peer, Stage, answering, repeating
 
