@@ -6,9 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
+    ValidationInfo,
     field_serializer,
+    field_validator,
 )
 
 from client_sdk.models import JOB_ID_FORM, RetryPolicy
@@ -16,7 +20,6 @@ from client_sdk.models.definition import MAX_ENTRIES
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.persistence.contexts.address import read_address
 from scheduler_service.settings.alerts import Alerts
-from scheduler_service.settings.model import Count, Group, Positive, PositiveCount, Seconds, Traces
 from scheduler_service.timing.zones import load_zone
 
 HOST = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
@@ -121,6 +124,24 @@ Policies = Annotated[
 ServiceName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
 JobId = Annotated[str, Field(pattern=rf"^{JOB_ID_FORM.pattern}$")]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+Positive = Annotated[float, Field(gt=0, le=1_000_000_000)]
+Seconds = Annotated[float, Field(ge=0, le=1_000_000_000)]
+Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
+PositiveCount = Annotated[int, Field(ge=1, le=1_000_000_000)]
+
+
+class Group(BaseModel):
+    """The base class of all groups: frozen; unknown names are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_switch(cls, value: object, info: ValidationInfo) -> object:
+        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
+            raise ValueError("true and false are for switches only")
+        return value
 
 
 class Server(Group):
@@ -255,6 +276,42 @@ class Log(Group):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["json", "text"] | None = None
     access: bool = False
+
+
+class Traces(Group):
+    """Export of traces by OTLP over HTTP; the variables `OTEL_*` are the same settings (`otel_variables`).
+
+    `exporter` None: `otlp` where an `endpoint` is given, which is the whole address for traces. At most
+    `queue_size` spans wait; they are sent `batch_size` at a time, after `delay_seconds` at the latest.
+    """
+
+    exporter: Literal["otlp", "none"] | None = None
+    endpoint: Annotated[str, Field(pattern=r"^https?://[^\s]+$")] | None = None
+    headers: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")], str] = {}
+    timeout_seconds: Positive = 10
+    compression: Literal["none", "gzip"] = "none"
+    certificate: str | None = None
+    client_certificate: str | None = None
+    client_key: str | None = None
+    sampler: Literal[
+        "always_on",
+        "always_off",
+        "traceidratio",
+        "parentbased_always_on",
+        "parentbased_always_off",
+        "parentbased_traceidratio",
+    ] = "parentbased_always_on"
+    sampler_ratio: Annotated[float, Field(ge=0, le=1)] = 1
+    service_name: Annotated[str, Field(min_length=1)] = "punctual"
+    resource: dict[str, str] = {}
+    queue_size: PositiveCount = 20_000
+    batch_size: PositiveCount = 512
+    delay_seconds: Positive = 1
+
+    @property
+    def is_on(self) -> bool:
+        """Whether spans are exported."""
+        return self.exporter == "otlp" or (self.exporter is None and self.endpoint is not None)
 
 
 class Metrics(Group):

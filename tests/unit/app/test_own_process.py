@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from scheduler_service.pacing.interpreter import FEW
 
 from scheduler_service.app.own_process import (
     LEAST_CALLS,
@@ -22,6 +21,7 @@ from scheduler_service.app.own_process import (
     freeze_memory,
     raise_limit,
 )
+from scheduler_service.pacing.interpreter import FEW
 from scheduler_service.settings import SettingsError
 from tests.rows import each_row
 

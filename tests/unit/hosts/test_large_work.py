@@ -6,10 +6,10 @@ import sys
 import threading
 
 import pytest
-from scheduler_service.pacing.interpreter import SWITCH_SECONDS, short_turns
 
 from scheduler_service.hosts.large_work import work_by_size
 from scheduler_service.language.values import LARGE_BYTES
+from scheduler_service.pacing.interpreter import SWITCH_SECONDS, short_turns
 
 pytestmark = pytest.mark.anyio
 

@@ -5,8 +5,8 @@ import itertools
 import sys
 
 import pytest
-from scheduler_service.pacing.interpreter import SWITCH_SECONDS
 
+from scheduler_service.pacing.interpreter import SWITCH_SECONDS
 from scheduler_service.pacing.slices import ROUNDS, SLICE_BYTES, SLICE_ITEMS, SLICE_SECONDS, Slices
 from tests.rows import each_row
 

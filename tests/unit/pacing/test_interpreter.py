@@ -4,6 +4,7 @@ import gc
 from collections.abc import Iterator
 
 import pytest
+
 from scheduler_service.pacing.interpreter import (
     FEW,
     MANY,
