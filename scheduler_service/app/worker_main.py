@@ -194,7 +194,7 @@ class WorkerMain:
         return {} if self._shard is None else self._shard.describe()
 
     async def serve(self, method: str, argument: bytes) -> bytes:
-        """Answers one call. Raises StoreError, CursorError."""
+        """Answers one call. Raises StoreError."""
         match method:
             case rpc_methods.OPEN.name:
                 config = rpc_methods.OPEN.read_argument(argument)

@@ -1,5 +1,6 @@
 """What a host is made of, the same on one machine and in a cluster; `app` hands it in."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -16,11 +17,12 @@ from scheduler_service.engine.program import Program
 from scheduler_service.hosts.in_flight import WakeClaimers, wake_no_claimers
 from scheduler_service.hosts.redelivery import LEASE
 from scheduler_service.hosts.revisions import IdentitySource, NewIdentity
+from scheduler_service.pacing.room import Room
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.delivery import Compile
 from scheduler_service.ports.history import History
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.sending import UNCOUNTED, AnswerRoom, Sender
+from scheduler_service.ports.sending import Sender
 from scheduler_service.ports.services import Router
 from scheduler_service.telemetry.decorators import ObserveCall, ObserveJob, observe_no_job
 
@@ -112,7 +114,7 @@ class HostParts(TurnParts, frozen=True, kw_only=True):
     """What turns need, and what carries out their effects."""
 
     sender: Sender
-    answer_room: AnswerRoom = UNCOUNTED
+    answer_room: Room = msgspec.field(default_factory=lambda: Room(sys.maxsize))
     router: Router
     log: Log
     observe_call: ObserveCall | None = None

@@ -24,10 +24,11 @@ from scheduler_service.domain.parts import PAUSED, WITHDRAWN
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome, Token
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import LightTask, LightTasks, Tasks
+from scheduler_service.pacing.room import Room
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.sending import LARGE_BODY, UNCOUNTED, AnswerRoom, MayGo, NotSent, Sender, always
+from scheduler_service.ports.sending import LARGE_BODY, MayGo, NotSent, Sender, always
 from scheduler_service.ports.services import Router
 from scheduler_service.telemetry.decorators import ObserveCall
 from scheduler_service.timing.misfire import count_missed
@@ -115,7 +116,7 @@ class CallsInFlight:
         redelivery: Redelivery,
         log: Log,
         wake_claimers: WakeClaimers = wake_no_claimers,
-        answer_room: AnswerRoom = UNCOUNTED,
+        answer_room: Room,
     ) -> None:
         self._sender = sender
         self._send_guard = send_guard

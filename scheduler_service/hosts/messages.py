@@ -37,6 +37,7 @@ from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import (
     StoreConflict,
     StoreError,
+    StoreRefused,
     StoreStopping,
     StoreUnavailable,
     StoreUncertain,
@@ -116,12 +117,14 @@ _ENCODER = msgspec.msgpack.Encoder()
 _ASKS = msgspec.msgpack.Decoder(Ask)
 _KEPT: msgspec.json.Decoder[AnyReply] = msgspec.json.Decoder(AnyReply)
 _TOLDS = msgspec.msgpack.Decoder(ReadReply)
-_ERRORS: dict[str, type[StoreError]] = {
+ERRORS: dict[str, type[StoreError]] = {
     "conflict": StoreConflict,
     "uncertain": StoreUncertain,
     "stopping": StoreStopping,  # before what it is one of, which an older program takes it for
     "unavailable": StoreUnavailable,
+    "refused": StoreRefused,
 }
+"""By its name for other processes; the first one that fits names an error."""
 
 
 def write_ask(command: Command | None) -> bytes:
@@ -189,8 +192,12 @@ def write_document(document: Document | None) -> bytes:
 
 def write_error(error: StoreError) -> bytes:
     """What kept the turn from being taken."""
-    name = next((name for name, kind in _ERRORS.items() if isinstance(error, kind)), "unavailable")
-    return _ENCODER.encode(ReadReply(error=name, text=str(error), is_public=error.is_public))
+    return _ENCODER.encode(ReadReply(error=name_of(error), text=str(error), is_public=error.is_public))
+
+
+def name_of(error: StoreError) -> str:
+    """Its name for other processes."""
+    return next((name for name, kind in ERRORS.items() if isinstance(error, kind)), "unavailable")
 
 
 def read_reply(message: bytes) -> ReadReply:
@@ -200,7 +207,7 @@ def read_reply(message: bytes) -> ReadReply:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreUncertain(f"another node's answer cannot be read: {error}") from error
     if told.error:
-        raise _ERRORS.get(told.error, StoreUnavailable)(told.text, is_public=told.is_public)
+        raise ERRORS.get(told.error, StoreUnavailable)(told.text, is_public=told.is_public)
     return told
 
 

@@ -18,29 +18,6 @@ LARGE_BODY = 65_536
 """The bodies of answers up to so many bytes are not counted."""
 
 
-class AnswerRoom(Protocol):
-    """Counts the bodies of answers that a host handles: while they are many, fewer others are read."""
-
-    def hold(self, size: int) -> None:
-        """A body of `size` bytes, more than LARGE_BODY, is handled from now on. Never raises, never waits."""
-
-    def release(self, size: int) -> None:
-        """It is handled no more."""
-
-
-class UncountedRoom:
-    """The room of a host whose sender bounds nothing."""
-
-    def hold(self, size: int) -> None:
-        """Counts nothing."""
-
-    def release(self, size: int) -> None:
-        """Counts nothing."""
-
-
-UNCOUNTED = UncountedRoom()
-
-
 class NotSent(Exception):
     """A request did not leave, for its `MayGo` said no."""
 

@@ -267,7 +267,7 @@ class WorkerService:
         )
 
     async def serve(self, method: str, argument: bytes) -> bytes:
-        """Answers one call. Raises StoreError, CursorError."""
+        """Answers one call. Raises StoreError."""
         return await self._handlers[method](argument)
 
     async def _tell_status(self, _: None) -> ShardStatus:

@@ -11,15 +11,8 @@ from typing import cast
 import msgspec
 
 from scheduler_service.domain.errors import PunctualError
-from scheduler_service.persistence.common.pagination import CursorError
-from scheduler_service.ports.errors import (
-    StoreConflict,
-    StoreError,
-    StoreRefused,
-    StoreStopping,
-    StoreUnavailable,
-    StoreUncertain,
-)
+from scheduler_service.hosts.messages import ERRORS, name_of
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.log import Log
 
 LENGTH_BYTES = 4
@@ -27,19 +20,10 @@ NOT_CONNECTED = "a worker process is starting again; ask again in a moment"
 CUT_OFF = "a worker process ended over this; look before you repeat it"
 
 Serve = Callable[[str, bytes], Awaitable[bytes]]
-"""Answers a call by its method and packed argument. May raise what `ERRORS` has."""
+"""Answers a call by its method and packed argument. May raise StoreError."""
 OnNotice = Callable[[str, bytes], None]
 """Takes a notice by its method and packed argument. Raises nothing."""
 
-# The first one that fits names an error on the wire.
-ERRORS: dict[str, type[Exception]] = {
-    "conflict": StoreConflict,
-    "uncertain": StoreUncertain,
-    "stopping": StoreStopping,  # before what it is one of
-    "unavailable": StoreUnavailable,
-    "cursor": CursorError,
-    "refused": StoreRefused,
-}
 FAULT = "fault"
 
 
@@ -66,10 +50,7 @@ class RpcAnswer(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="a")
 
 
 class RpcFailure(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="f"):
-    """A call raised `error`, one of the names in `ERRORS` or `FAULT`; `text` is its message.
-
-    `is_public` is that of a StoreError.
-    """
+    """A call raised `error`, a name of `hosts.messages.ERRORS` or FAULT; `text` is its message."""
 
     number: int
     error: str
@@ -216,10 +197,8 @@ class RpcConnection(asyncio.Protocol):
     async def _answer(self, call: RpcCall) -> None:
         try:
             result = await self._serve(call.method, call.argument)
-        except tuple(ERRORS.values()) as error:
-            name = next(name for name, kind in ERRORS.items() if isinstance(error, kind))
-            is_public = isinstance(error, StoreError) and error.is_public
-            self._send(RpcFailure(call.number, name, str(error), is_public))
+        except StoreError as error:
+            self._send(RpcFailure(call.number, name_of(error), str(error), error.is_public))
         except Exception as error:  # noqa: BLE001 - the caller needs an answer; the fault itself is in our log
             self._log("call_failed", method=call.method, error=repr(error))
             self._send(
@@ -240,7 +219,7 @@ class RpcConnection(asyncio.Protocol):
 
 
 def _read_error(failure: RpcFailure) -> Exception:
-    error = ERRORS.get(failure.error, OtherProcessFault)(failure.text)
-    if isinstance(error, StoreError):
-        error.is_public = failure.is_public
-    return error
+    kind = ERRORS.get(failure.error)
+    if kind is None:
+        return OtherProcessFault(failure.text)
+    return kind(failure.text, is_public=failure.is_public)

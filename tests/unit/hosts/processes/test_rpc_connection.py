@@ -20,8 +20,13 @@ from scheduler_service.hosts.processes.rpc_connection import (
     RpcNotice,
     write_frame,
 )
-from scheduler_service.persistence.common.pagination import CursorError
-from scheduler_service.ports.errors import StoreConflict, StoreStopping, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import (
+    StoreConflict,
+    StoreRefused,
+    StoreStopping,
+    StoreUnavailable,
+    StoreUncertain,
+)
 
 pytestmark = pytest.mark.anyio
 Serve = Callable[[str, bytes], Awaitable[bytes]]
@@ -58,7 +63,7 @@ async def echo(method: str, argument: bytes) -> bytes:
         "unavailable": StoreUnavailable("not now"),
         "stopping": StoreStopping("soon again"),
         "public": StoreUnavailable("starting", is_public=True),
-        "cursor": CursorError("of another list"),
+        "refused": StoreRefused("another version wrote it"),
         "fault": ZeroDivisionError("a secret"),
     }
     if method in errors:
@@ -103,7 +108,7 @@ async def test_a_large_argument_arrives_whole() -> None:
         ("unavailable", StoreUnavailable),
         ("stopping", StoreStopping),
         ("public", StoreUnavailable),
-        ("cursor", CursorError),
+        ("refused", StoreRefused),
     ],
 )
 async def test_an_error_is_raised_where_it_was_asked(method: str, kind: type[Exception]) -> None:
