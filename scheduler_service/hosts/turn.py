@@ -1,4 +1,4 @@
-"""The turn: load, decide, write (`turn_writing`)."""
+"""The turn: load, decide, arm, commit, act; act, then arm, where nothing is durable."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -7,19 +7,31 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from scheduler_service.domain.effects import Delivery
-from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Resumed
+from scheduler_service.domain.events import (
+    AlarmRang,
+    CallEnded,
+    Created,
+    Event,
+    FeedbackArrived,
+    PartEnded,
+    PartProgressed,
+    Resumed,
+)
 from scheduler_service.domain.moments import DAY, Now
+from scheduler_service.domain.records import ExecutionRecord
 from scheduler_service.domain.replies import Recalled, Reply
-from scheduler_service.domain.wire import Holder, Token
-from scheduler_service.engine.decision import Job
+from scheduler_service.domain.wire import Answer, Holder, Token
+from scheduler_service.engine import status
+from scheduler_service.engine.decision import SMALL_BYTES, Job
 from scheduler_service.engine.program import weigh
 from scheduler_service.hosts.begun_mark import BegunMark
-from scheduler_service.hosts.clock import WaitUntil, ahead_of, begin_of
+from scheduler_service.hosts.clock import WaitUntil, ahead_of, begin_of, is_past
 from scheduler_service.hosts.commit_builder import (
     CommitBuilder,
     DecidedTurn,
     has_large_bodies,
     is_idle,
+    is_stored,
     remember_reply,
     sort_effects,
 )
@@ -30,14 +42,20 @@ from scheduler_service.hosts.large_turns import LargeTurns, takes_long
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
 from scheduler_service.hosts.revisions import accepted, bind
-from scheduler_service.hosts.turn_writing import TurnWriting
 from scheduler_service.pacing.room import Place
 from scheduler_service.ports.delivery import Command, Definition
-from scheduler_service.ports.errors import StateUnreadable, StoreError
+from scheduler_service.ports.errors import StateUnreadable, StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import NOTHING, StateStore
 
 Made = TypeVar("Made")
 Away = Callable[[str], tuple[Holder, ...]]
+
+
+REPORTS = (FeedbackArrived, PartEnded, PartProgressed)
+"""Events whose bodies a context may keep, as it does answers."""
+UNREPORTED_DELAY_MS = 2
+"""By so much an early turn may be released late without correcting its records."""
 
 
 class Turn:
@@ -47,7 +65,7 @@ class Turn:
     flight; `away` names the live nodes that will hand executions of a job over (None: there are none);
     `wait_until` waits for a steady moment. A turn on much may wait in line for `longest_line` ms.
     `begun` outlives a kill. `lacks_room` says which deliveries without a guarantee are to be written as well.
-    `writing` makes turns durable, for whoever commits many at once (`begin_life`).
+    `act` starts effects.
     """
 
     def __init__(
@@ -68,9 +86,12 @@ class Turn:
         lacks_room: Callable[[Delivery], bool] = lambda _: False,
     ) -> None:
         core = self._core = parts.core
+        self._history = parts.history
+        self._observe_job = parts.observe_job
         self._store = store
         self._clock = parts.clock
         self._alarms = alarms
+        self._act = act
         self._alive = alive
         self._away = away
         self._wait_until = wait_until
@@ -83,17 +104,6 @@ class Turn:
         self._commits = CommitBuilder(redact=parts.redact, holder=holder, boot=boot)
         self._loading = JobLoading(store=store, compiler=core.compile)
         self._begun = BegunMark() if begun is None else begun
-        self.writing = TurnWriting(
-            parts,
-            store=store,
-            alarms=alarms,
-            act=act,
-            wait_until=wait_until,
-            programs=self._loading.programs,
-            commits=self._commits,
-            holder=holder,
-            begun=self._begun,
-        )
 
     def run(self, cached: CachedJob, command: Command, moment: int | None = None) -> Awaitable[Reply]:
         """Takes one turn; to be awaited at once. Raises StoreError: no effect was started, and `cached` is
@@ -124,7 +134,7 @@ class Turn:
     def begin_life(self, cached: CachedJob, event: Created, definition: Definition) -> PendingCommit | Reply:
         """Decides the creation of a job of which the store should know nothing: its commit counts only then.
 
-        A PendingCommit goes by `writing.expect`, its commit to the store, and `writing.settle`. Where the
+        A PendingCommit goes by `expect`, its commit to the store, and `settle`. Where the
         store refuses it, `cached` knows as little as before.
         """
         cached.loaded = True
@@ -141,6 +151,33 @@ class Turn:
             weight = weigh(text)
         turn = DecidedTurn(decision, programs, now, text, None, deliveries, queued, weight=weight)
         return self._commits.prepare(cached, turn)
+
+    async def expect(self, cached: CachedJob, pending: PendingCommit) -> None:
+        """Just before the commit: the alarm comes first, and until the store has answered nobody knows."""
+        await self._alarms.expect(cached.job_id, pending.commit.due)
+        cached.doubt = pending
+
+    async def settle(self, cached: CachedJob, pending: PendingCommit, error: StoreError | None) -> None:
+        """What the store said of the commit. The early alarm stays when it failed: it only makes us look."""
+        if error is None:
+            await self._finish(cached, pending)
+            return
+        if pending.commit.expected == NOTHING and not isinstance(error, StoreUncertain):
+            cached.forget()
+            return
+        if isinstance(error, StoreUnavailable):
+            cached.doubt = None
+        self._alarms.again(cached.job_id)
+
+    async def resolve(self, cached: CachedJob, doubt: PendingCommit) -> None:
+        """Asks the store whether it has the turn of which it did not say so."""
+        stored = await self._store.load(cached.job_id)
+        if is_stored(stored, doubt.commit):
+            await self._finish_in_time(cached, doubt)
+        elif (0 if stored is None or stored.document is None else stored.sequence) == cached.committed:
+            cached.doubt = None
+        else:
+            cached.forget()
 
     async def read(self, cached: CachedJob, loaded: LoadedJob | None = None) -> Job | None:
         """The job as its latest turn left it, lost calls looked after first. Raises StoreError.
@@ -170,7 +207,7 @@ class Turn:
         """The job as the store has it, what has become of its calls left open. Raises StoreError."""
         try:
             if cached.doubt is not None:
-                await self.writing.resolve(cached, cached.doubt)
+                await self.resolve(cached, cached.doubt)
             if not cached.loaded:
                 await self._loading.take_in(cached, loaded)
         except StateUnreadable:
@@ -234,7 +271,7 @@ class Turn:
         kept = remembered and remember_reply(cached.job_id, remembered, decision.reply, command.answer)
         if not (decision.effects or decision.records or kept is not None) and is_idle(before, decision):
             if isinstance(event, AlarmRang):
-                await self.writing.look_again(cached, now)
+                await self._look_again(cached, now)
             return decision.reply
         text = None if definition is None else accepted(before, decision.document, definition)
         # An answer after which nothing goes out may wait for others to be written with.
@@ -247,12 +284,12 @@ class Turn:
         own = self._commits  # not its method: an object that would live as long as the turn waits
         if own.must_be_durable(cached, turn):
             pending = await self._apart(own.prepare, cached, turn) if is_apart else own.prepare(cached, turn)
-            await self.writing.commit(cached, pending, place)
+            await self._commit(cached, pending, place)
             return decision.reply
         if until is not None:
             await self._wait_for(until, place)
         batch = await self._apart(own.batch, cached, turn) if is_apart else own.batch(cached, turn)
-        alarm = self.writing.go_on(cached, turn, batch, event)
+        alarm = self._go_on(cached, turn, batch, event)
         if alarm is not None:
             await alarm
         return decision.reply
@@ -267,3 +304,99 @@ class Turn:
         if place is not None:
             place.leave()
         await self._wait_until(until.steady)
+
+    async def _commit(self, cached: CachedJob, pending: PendingCommit, place: Place | None) -> None:
+        """Arms, commits, acts. `place` is left once the turn is durable. Raises StoreError."""
+        await self.expect(cached, pending)
+        cached.is_committing = True
+        try:
+            try:
+                await self._store.commit(pending.commit)
+            except StoreError as error:
+                await self.settle(cached, pending, error)
+                raise
+            if place is not None:
+                place.leave()
+            if pending.until is None:
+                await self._finish(cached, pending)
+            else:
+                await self._finish_in_time(cached, pending)
+        finally:
+            cached.is_committing = False
+
+    def _go_on(
+        self, cached: CachedJob, turn: DecidedTurn, batch: Batch | None, event: Event
+    ) -> Awaitable[None] | None:
+        """A turn of qos 0 that changed nothing durable acts at once. Returns what sets its alarm, if any."""
+        cached.document = turn.decision.document
+        due = status.due(Job(cached.document, cached.programs, self._holder))
+        # An answer leaves the alarm where it is set, unless it changes when that has to ring.
+        is_set = due == cached.due and isinstance(event, CallEnded)
+        cached.due = due
+        if batch is not None:
+            self._history.append(batch, durable=False)
+        if type(event) is CallEnded:
+            outcome = event.outcome
+            if type(outcome) is Answer and len(outcome.body) > SMALL_BYTES:
+                cached.keeps_much = True
+        elif isinstance(event, REPORTS):
+            cached.keeps_much = True  # perhaps
+        if turn.decision.effects:
+            self._act(cached.job_id, turn.decision.effects, cached.programs)
+        return None if is_set else self._set_alarm(cached)
+
+    async def _look_again(self, cached: CachedJob, now: Now) -> None:
+        """A ring that changed nothing used up the alarm: it is set again, but never so that it spins."""
+        if is_past(cached.due, now):
+            self._alarms.again(cached.job_id)
+        else:
+            await self._set_alarm(cached)
+
+    async def _finish_in_time(self, cached: CachedJob, pending: PendingCommit) -> None:
+        """`_finish`, not ahead of its moment; what begins late begins then, with all of its time."""
+        until = pending.until
+        if until is not None:
+            await self._wait_until(until.steady)
+            late = self._clock.now().steady - until.steady
+            if late > UNREPORTED_DELAY_MS:
+                pending = self._commits.delay(pending, late)
+            begins = until.wall + late if late > 0 else until.wall
+            if begins > self._begun.moment:
+                self._begun.raise_to(begins)
+        await self._finish(cached, pending)
+
+    async def _finish(self, cached: CachedJob, pending: PendingCommit) -> None:
+        """The store has the turn: it is what the job is now, and its effects may start."""
+        commit = pending.commit
+        before = cached.entry
+        cached.doubt = None
+        cached.document = pending.decision.document
+        cached.programs = pending.programs
+        cached.committed = commit.sequence if cached.document is not None else 0
+        cached.entry = commit.entry
+        cached.durable_due = commit.due
+        cached.state_bytes = 0 if commit.document is None else len(commit.document)
+        cached.due = commit.due if pending.due is None else pending.due
+        if commit.definition is not None:
+            uid, revision = commit.entry.uid, commit.entry.revision
+            programs = cached.programs
+            known = self._loading.programs
+            weight = known.keep(uid, revision, programs[revision], commit.definition, pending.weight)
+            cached.program_bytes = weight if len(programs) == 1 else known.weight(uid, programs)
+        if commit.batch is not None:
+            self._history.append(commit.batch, durable=True)
+        self._observe_job(before, commit.entry)
+        if pending.decision.effects:
+            begun = self._begun
+            for record in pending.decision.records:
+                # no call for each record: this is on the way of every execution
+                if record.__class__ is ExecutionRecord and (record.started_at or 0) > begun.moment:
+                    begun.raise_to(record.started_at or 0)
+            self._act(cached.job_id, pending.decision.effects, cached.programs)
+        await self._set_alarm(cached)
+
+    def _set_alarm(self, cached: CachedJob) -> Awaitable[None]:
+        """Returns what sets it: no coroutine of its own, since each turn sets its alarm."""
+        if cached.due == cached.durable_due:
+            return self._alarms.arm(cached.job_id, cached.due)
+        return self._alarms.hold(cached.job_id, cached.due)

@@ -22,7 +22,7 @@ from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
 from scheduler_service.hosts.embedded.recovery import Recovery
 from scheduler_service.hosts.notification_sender import NotificationSender
 from scheduler_service.hosts.redelivery import Redelivery
-from scheduler_service.hosts.turn_writing import TurnWriting
+from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.errors import StoreError, StoreUncertain
 
 
@@ -49,7 +49,7 @@ class Mutant(NamedTuple):
 
 
 def _act_before_the_commit(commit: Any) -> Any:
-    async def mutated(self: TurnWriting, cached: Any, pending: Any, place: Any) -> None:
+    async def mutated(self: Turn, cached: Any, pending: Any, place: Any) -> None:
         if pending.decision.effects and pending.until is None:
             self._act(cached.job_id, pending.decision.effects, pending.programs)
             pending = msgspec.structs.replace(
@@ -61,7 +61,7 @@ def _act_before_the_commit(commit: Any) -> Any:
 
 
 def _take_unknown_for_written(settle: Any) -> Any:
-    async def mutated(self: TurnWriting, cached: Any, pending: Any, error: StoreError | None) -> None:
+    async def mutated(self: Turn, cached: Any, pending: Any, error: StoreError | None) -> None:
         await settle(self, cached, pending, None if isinstance(error, StoreUncertain) else error)
 
     return mutated
@@ -158,8 +158,8 @@ def _key_forgotten(remember_reply: Any) -> Any:
 
 
 MUTANTS: dict[str, Mutant] = {
-    "effects start before the commit": Mutant("I4", TurnWriting, "commit", _act_before_the_commit),
-    "an unknown commit counts as written": Mutant("I4", TurnWriting, "settle", _take_unknown_for_written),
+    "effects start before the commit": Mutant("I4", Turn, "_commit", _act_before_the_commit),
+    "an unknown commit counts as written": Mutant("I4", Turn, "settle", _take_unknown_for_written),
     "a failed commit is not looked at again": Mutant("I10", EmbeddedAlarms, "again", _nothing_at_once),
     "answers are kept in memory alone": Mutant("I4", CommitBuilder, "must_be_durable", _answers_in_memory),
     "claims of qos 0 are kept in memory alone": Mutant(

@@ -82,7 +82,7 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
         local=local,
         redelivery=redelivery,
         tasks=tasks,
-        resolve=lambda *of: turn.writing.resolve(*of),
+        resolve=lambda *of: turn.resolve(*of),
     )
     send_guard = NodeSendGuard(node=node, store=store, deactivation=deactivation, redelivery=redelivery)
     effects = EffectHandlers(parts, store=store, send_guard=send_guard, redelivery=redelivery)

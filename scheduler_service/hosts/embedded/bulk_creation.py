@@ -39,7 +39,6 @@ class BulkCreation:
         self._jobs = jobs
         self._store = store
         self._turn = turn
-        self._writing = turn.writing
         self._take = take
 
     async def take(self, definition: Definition, event: Created) -> Reply:
@@ -81,7 +80,7 @@ class BulkCreation:
                 await slices.rest(size)
             pending = self._turn.begin_life(locked.cached, event, definitions[place])
             if isinstance(pending, PendingCommit):
-                await self._writing.expect(locked.cached, pending)
+                await self._turn.expect(locked.cached, pending)
                 begun[place] = pending
             else:
                 answers[place] = pending
@@ -92,7 +91,7 @@ class BulkCreation:
                 await slices.rest()
             locked = fresh.pop(place)
             try:
-                await self._writing.settle(locked.cached, pending, error)
+                await self._turn.settle(locked.cached, pending, error)
             finally:
                 self._jobs.leave(locked)  # not all at the end: who waits for them all goes on at once then
             if not isinstance(error, StoreConflict):
