@@ -26,6 +26,7 @@ from scheduler_service.domain.wire import OutboundRequest, Outcome, Token
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import OccurrenceGroup
+from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.sending import CallingSender, MayGo, always
 from scheduler_service.ports.services import Router
@@ -86,7 +87,7 @@ class ParentDirectory:
     def __init__(self, *, connection: RpcConnection) -> None:
         self._connection = connection
         self._known: dict[str, tuple[str | None, int]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     def address(self, name: str) -> str | None:
         """The base address of a service, as of the latest answer."""
@@ -96,9 +97,7 @@ class ParentDirectory:
         """How long (ms) a call waits in all for an instance that takes work."""
         wait = self._known.get(name, (None, 0))[1]
         if wait:  # the sender asks again in a moment: by then the answer is renewed
-            task = asyncio.ensure_future(self.learn(name))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.start(self.learn(name))
         return wait
 
     async def learn(self, name: str) -> None:

@@ -21,6 +21,7 @@ from scheduler_service.hosts.messages import (
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_connection import OtherProcessFault, RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import CreateRequest, Method, ShardStatus, TakeRequest
+from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Compile, Definition
@@ -45,7 +46,7 @@ class WorkerHandle:
         self.is_silent = False  # it has not answered for a while
         self._patience = patience
         self._connection: RpcConnection | None = None
-        self._watching: set[asyncio.Task[None]] = set()
+        self._watching = Tasks()
 
     @property
     def is_up(self) -> bool:
@@ -95,9 +96,7 @@ class WorkerHandle:
     def _watch(
         self, connection: RpcConnection, answer: "asyncio.Future[bytes]", explain: Callable[[], StoreError]
     ) -> None:
-        watching = asyncio.ensure_future(self._await_signs(connection, answer, explain))
-        self._watching.add(watching)
-        watching.add_done_callback(self._watching.discard)
+        self._watching.start(self._await_signs(connection, answer, explain))
 
     async def _await_signs(
         self, connection: RpcConnection, answer: "asyncio.Future[bytes]", explain: Callable[[], StoreError]
