@@ -66,7 +66,7 @@ class Host:
 
     @property
     def open_bytes(self) -> int:
-        """How much open executions keep in memory (`hosts.open_bytes`)."""
+        """How much open executions keep in memory (`hosts.job_cache.OpenBytes`)."""
         return self._jobs.open_bytes.total
 
     @property

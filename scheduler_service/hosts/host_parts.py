@@ -72,7 +72,7 @@ class HostLimits(msgspec.Struct, frozen=True):
     """Alarms (`ready`) and jobs (`hot`) in memory, tries of a delivery, the lease of a call; times in ms.
 
     `hot_bytes`: what the definitions (`engine.program.weigh`) and states of these jobs may weigh together.
-    `open_bytes`: what open executions may keep in memory together (`hosts.open_bytes`).
+    `open_bytes`: what open executions may keep in memory together (`hosts.job_cache.OpenBytes`).
     `body_bytes`: what large bodies of durable notifications may take in memory; others are left to the store.
     `early_commit`: how far ahead of its moment a firing's turn may be taken and made durable, so that only
     sending is left at the moment itself. `batch_window`: how long of that firings wait for others.

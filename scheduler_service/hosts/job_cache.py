@@ -1,4 +1,4 @@
-"""The jobs in memory: their state between two turns, and their locks."""
+"""The jobs in memory: their state between two turns, their locks, and how much their executions keep."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -6,12 +6,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from scheduler_service.domain.document import Document
+from scheduler_service.domain.document import Calling, Context, Document, PartsOpen, PartsQueued
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.engine.decision import Decision
 from scheduler_service.engine.program import USUAL_BYTES, Program
 from scheduler_service.engine.states import LIVE
-from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.state import Commit, StoredJob
 
@@ -50,7 +49,7 @@ class CachedJob:
 
     About how many bytes it takes in memory: `program_bytes` its programs, `state_bytes` what the store has of
     its state, most of which are the parameters and responses of its open executions. `open_bytes` is what
-    `hosts.open_bytes` has counted of these; `keeps_much`: contexts in memory alone may have large responses.
+    `OpenBytes` has counted of these; `keeps_much`: contexts in memory alone may have large responses.
     """
 
     __slots__ = (
@@ -113,6 +112,79 @@ class CachedJob:
 def has_open_executions(document: Document | None) -> bool:
     """Whether a document just loaded has executions that were running when it was written."""
     return document is not None and any(run.state in LIVE for run in document.head.opens)
+
+
+COUNTED_TIMES = 2
+"""Parameters and responses count twice: a request made of them is as large, and kept until its answer."""
+
+
+class OpenBytes:
+    """What open executions keep and what is made of it, counted by job; `most` is what it may take.
+
+    Of the jobs in memory, and of those that keep something larger than `engine.decision.SMALL_BYTES`. Those
+    that are open when the process starts are counted as they are loaded, and may be more than that.
+
+    `total`: how many are kept. `is_full`: no job may keep more. Where nothing is kept one turn has room in
+    any case: else what is larger than the limit would wait for ever.
+    """
+
+    __slots__ = ("_most", "is_full", "total")
+
+    def __init__(self, *, most: int) -> None:
+        self._most = most
+        self.total = 0
+        self.is_full = False
+
+    def note(self, cached: CachedJob, size: int) -> None:
+        """The executions of this job take `size` bytes now."""
+        self.total += size - cached.open_bytes
+        cached.open_bytes = size
+        self.is_full = self.total >= self._most
+
+    def admit(self, cached: CachedJob, size: int) -> bool:
+        """Notes that they take `size` bytes; False: there is no room for what is more of it than before."""
+        more = size - cached.open_bytes
+        if more > 0 and self.total > 0 and self.total + more > self._most:
+            return False
+        self.note(cached, size)
+        return True
+
+
+def weigh_open(document: Document | None) -> int:
+    """The bytes that the open executions of a job keep, with the requests that are made of them.
+
+    What a body in flight is larger than what it was made of counts once, as do bodies of parts: those that
+    are sent, and those that came, which are put together into one response that counts twice.
+    """
+    if document is None:
+        return 0
+    size = grown = 0
+    for run in document.head.opens:
+        size += len(run.params) + sum(map(len, run.replayed))
+    for context in document.contexts.values():
+        phase = context.phase
+        if type(phase) is Calling:
+            grown += phase.grown
+        for kept in context.responses:
+            size += len(kept.body or b"")
+        if context.told is not None:
+            size += len(context.told.response)
+        if context.verdict is not None:
+            size += len(context.verdict.body)
+    return COUNTED_TIMES * size + grown + sum(map(_weigh_parts, document.contexts.values()))
+
+
+def _weigh_parts(context: Context) -> int:
+    size = 0
+    match context.phase:
+        case PartsQueued(ends=ends):
+            size += sum(len(end.body or b"") for end in ends if end is not None)
+        case PartsOpen(parts=parts):
+            size += sum(len(part.end.body or b"") for part in parts if part.end is not None)
+            size += sum(len(part.request.body or b"") for part in parts if part.request is not None)
+        case _:
+            pass
+    return size
 
 
 EVICTION_TRIES = 4

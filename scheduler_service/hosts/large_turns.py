@@ -19,9 +19,8 @@ from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.firing import catches_up_many, fires_many
 from scheduler_service.hosts.host_parts import Core
-from scheduler_service.hosts.job_cache import CachedJob
+from scheduler_service.hosts.job_cache import COUNTED_TIMES, CachedJob, OpenBytes, weigh_open
 from scheduler_service.hosts.large_work import work_apart
-from scheduler_service.hosts.open_bytes import COUNTED_TIMES, OpenBytes, weigh_open
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.pacing.room import Place, Room
 from scheduler_service.ports.clock import Timekeeper

@@ -22,9 +22,8 @@ from scheduler_service.hosts.dapr.sweep import Sweep, Tend, tend_nothing
 from scheduler_service.hosts.dapr.turns import ClusterTurns, OwnerOf, no_owner
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.host_parts import Act, HostParts
-from scheduler_service.hosts.job_cache import JobCache
+from scheduler_service.hosts.job_cache import JobCache, OpenBytes
 from scheduler_service.hosts.job_loading import ProgramCache
-from scheduler_service.hosts.open_bytes import OpenBytes
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.hosts.turn import Turn

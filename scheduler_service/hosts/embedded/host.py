@@ -21,8 +21,7 @@ from scheduler_service.hosts.embedded.turns import EmbeddedTurns
 from scheduler_service.hosts.host import Host
 from scheduler_service.hosts.host_parts import HostLimits, HostParts
 from scheduler_service.hosts.in_flight import OpenSendGuard
-from scheduler_service.hosts.job_cache import JobCache
-from scheduler_service.hosts.open_bytes import OpenBytes
+from scheduler_service.hosts.job_cache import JobCache, OpenBytes
 from scheduler_service.hosts.redelivery import AnswerLine, Redelivery
 from scheduler_service.hosts.tasks import STARTING, STOPPING, Tasks, close_history, wait_for_rest
 from scheduler_service.hosts.turn import Turn

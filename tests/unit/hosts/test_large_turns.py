@@ -13,10 +13,9 @@ from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Event
 from scheduler_service.domain.parts import PartEnd, PartName
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Token
 from scheduler_service.hosts.host_parts import DEFAULT_LIMITS
-from scheduler_service.hosts.job_cache import CachedJob
+from scheduler_service.hosts.job_cache import CachedJob, OpenBytes, weigh_open
 from scheduler_service.hosts.large_turns import ANY_BYTES, ROOM_BYTES, LargeTurns, takes_long
 from scheduler_service.hosts.large_work import work_apart
-from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.pacing.room import Place
 from scheduler_service.ports.delivery import Command

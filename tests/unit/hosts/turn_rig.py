@@ -12,8 +12,7 @@ from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.program import Program
 from scheduler_service.hosts.clock import TimedRelease
 from scheduler_service.hosts.host_parts import DEFAULT_LIMITS, Core, TurnParts
-from scheduler_service.hosts.job_cache import CachedJob
-from scheduler_service.hosts.open_bytes import OpenBytes
+from scheduler_service.hosts.job_cache import CachedJob, OpenBytes
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command

@@ -26,8 +26,7 @@ from scheduler_service.domain.replies import Refusal, Started
 from scheduler_service.domain.wire import Answer, OutboundRequest
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.hosts.host_parts import DEFAULT_LIMITS
-from scheduler_service.hosts.job_cache import CachedJob, JobCache, LockedJob
-from scheduler_service.hosts.open_bytes import OpenBytes, weigh_open
+from scheduler_service.hosts.job_cache import CachedJob, JobCache, LockedJob, OpenBytes, weigh_open
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.ports.delivery import Command
 from tests.unit.hosts.house import START, describe
