@@ -171,8 +171,7 @@ class Shards:
 
     async def status(self) -> ShardStatus:
         """The sum over the processes that answer."""
-        answers = await asyncio.gather(*(shard.status() for shard in self._shards), return_exceptions=True)
-        known = [one for one in answers if isinstance(one, ShardStatus)]
+        known = await asyncio.gather(*(shard.status() for shard in self._shards))
         return ShardStatus(held=sum(one.held for one in known), running=sum(one.running for one in known))
 
     @property
