@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.clock import TimedRelease
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.direct_creation import DirectCreation
@@ -69,13 +68,7 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
         node=node, programs=programs, tasks=tasks, take_here=lambda *of: turns.take_here(*of)
     )
     redelivery = _make_redelivery(parts, node, client)
-    local = _make_local_jobs(
-        parts,
-        node,
-        client.ring,
-        lambda uid: effects.calls.alive(uid),
-        lambda uid: effects.watches.end_all(uid),
-    )
+    local = _make_local_jobs(parts, node, client.ring, lambda: effects)
     deactivation = Deactivation(
         node=node,
         local=local,
@@ -114,11 +107,7 @@ def _make_redelivery(parts: DaprParts, node: NodeContext, client: ActorClient) -
 
 
 def _make_local_jobs(
-    parts: DaprParts,
-    node: NodeContext,
-    ring: Ring,
-    own_calls: Callable[[str], tuple[Token, ...]],
-    end_watches: Callable[[str], None],
+    parts: DaprParts, node: NodeContext, ring: Ring, effects: Callable[[], EffectHandlers]
 ) -> LocalJobs:
     return LocalJobs(
         cache=JobCache(
@@ -128,8 +117,8 @@ def _make_local_jobs(
         ),
         alarms=ReminderAlarms(sidecar=node.sidecar, clock=node.clock, ring=ring, log=node.log),
         handovers=Handovers(others=node.others, stopping=node.stopping),
-        own_calls=own_calls,
-        end_watches=end_watches,
+        own_calls=lambda uid: effects().calls.alive(uid),
+        end_watches=lambda uid: effects().watches.end_all(uid),
         active=ActiveActors(liveness=node.cluster.heartbeat.liveness),
     )
 
