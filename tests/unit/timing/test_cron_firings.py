@@ -256,6 +256,13 @@ def test_an_overlap_fires_once_or_twice():
     ]
 
 
+def test_who_asks_within_the_second_pass_finds_no_second_firing():
+    """A fixed time has fired in the first pass: the next one is tomorrow's, the last one that of before."""
+    assert fires("0 30 2 * * ?", "2026-10-25T01:10:00+00:00", 1, "Europe/Paris") == ["2026-10-26T01:30:00"]
+    last = parse_cron("0 30 2 * * ?").previous(at("2026-10-25T02:00:00+00:00"), load_zone("Europe/Paris"))
+    assert last == at("2026-10-25T00:30:00+00:00")
+
+
 def test_a_list_does_not_recur():
     """Only `*` and steps fire in both passes, a list of the same minutes does not."""
     listed = fires("0 0,30 2 * * ?", "2026-10-24T12:00:00+00:00", 3, "Europe/Paris")
