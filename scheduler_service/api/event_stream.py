@@ -13,8 +13,7 @@ from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.http_server.exchange import ENDLESS
 from scheduler_service.ports.errors import StoreError
-from scheduler_service.telemetry.event_reader import UNKNOWN, EventId, EventReader, Wants
-from scheduler_service.telemetry.event_ring import RingEvent
+from scheduler_service.telemetry.event_feed import UNKNOWN, EventId, EventReader, RingEvent, Wants
 from scheduler_service.telemetry.tally import Tally
 
 HEARTBEAT_SECONDS = 15.0

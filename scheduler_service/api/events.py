@@ -17,8 +17,15 @@ from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.security.callers import Role
-from scheduler_service.telemetry.event_feed import EventFeed, FeedClosed, FeedFull
-from scheduler_service.telemetry.event_reader import EventId, EventReader, Wants, read_event_id
+from scheduler_service.telemetry.event_feed import (
+    EventFeed,
+    EventId,
+    EventReader,
+    FeedClosed,
+    FeedFull,
+    Wants,
+    read_event_id,
+)
 
 KEPT = 10_000
 """Jobs whose labels one reader remembers."""

@@ -13,7 +13,7 @@ from scheduler_service.api.responses import absent, refuse, succeed
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.ports.alerts import AlertLine
 from scheduler_service.security.callers import Role
-from scheduler_service.telemetry.alerts.wording import body_of
+from scheduler_service.telemetry.alerts.saying import body_of
 
 ROUTES = Routes("operation")
 

@@ -24,7 +24,6 @@ from scheduler_service.settings.alerts import Alert
 from scheduler_service.telemetry.alerts.desk import AlertDesk, DeskParts, FindLost, Leads, always, nothing
 from scheduler_service.telemetry.alerts.lateness import LatenessWatch
 from scheduler_service.telemetry.alerts.lookout import Lookout
-from scheduler_service.telemetry.alerts.publication import PublishedAlerts
 from scheduler_service.telemetry.alerts.recovery import IsOnline, ListNodes, Recovery, no_nodes
 from scheduler_service.telemetry.alerts.rules import AlertRule
 from scheduler_service.telemetry.alerts.saying import Saying
@@ -98,9 +97,10 @@ class ProcessAlerts:
         if not self._settings.alerts:
             return
         await patiently(self._jobs.install, clock=self._parts.clock, log=self._parts.log)
-        self._table = SqlAlertTable(database=self._parts.database, tenant=DEFAULT_TENANT)
-        shown = PublishedAlerts(table=self._table, publish=self._parts.occurrences.publish)
-        self._desk = AlertDesk(self._make_parts(shown))
+        self._table = SqlAlertTable(
+            database=self._parts.database, tenant=DEFAULT_TENANT, publish=self._parts.occurrences.publish
+        )
+        self._desk = AlertDesk(self._make_parts(self._table))
         self._leave = self._parts.occurrences.listen(self._desk.take)
         self._desk.start()
 

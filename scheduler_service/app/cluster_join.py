@@ -22,7 +22,7 @@ from scheduler_service.ports.cluster import ClusterNodes, Node
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
-from scheduler_service.telemetry.metrics.own_process import process_age
+from scheduler_service.telemetry.metrics.process_metrics import process_age
 
 SHARED_FILE = "cluster.db"
 LEASE = "alerts"

@@ -48,9 +48,8 @@ from scheduler_service.ports.state import ServiceStore
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
-from scheduler_service.telemetry.event_feed import EventFeed
-from scheduler_service.telemetry.event_ring import LocalEvents
-from scheduler_service.telemetry.metrics.own_process import process_age
+from scheduler_service.telemetry.event_feed import EventFeed, LocalEvents
+from scheduler_service.telemetry.metrics.process_metrics import process_age
 from scheduler_service.telemetry.metrics.samples import Ask, Source
 from scheduler_service.telemetry.trouble import HISTORY, STORE, WorkerStores
 from scheduler_service.transport.sender import HttpSender

@@ -16,16 +16,14 @@ from scheduler_service.ports.delivery import Compile, Deliver
 from scheduler_service.ports.log import Log
 from scheduler_service.services.claims import ClaimRate
 from scheduler_service.services.declared import Declarations
-from scheduler_service.services.directory import RegistryDirectory
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.losses import Losses
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.queue_watch import QueueWatch
 from scheduler_service.services.rate_sharing import RateSharing
-from scheduler_service.services.reconcile import Reconcile
-from scheduler_service.services.reconcile_inputs import ReconcileInputs
-from scheduler_service.services.registry import DeclaredRoom, Registry
+from scheduler_service.services.reconcile import Reconcile, ReconcileInputs
+from scheduler_service.services.registry import DeclaredRoom, Registry, RegistryDirectory
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.services.routing_policies import RANDOM
 from scheduler_service.services.shared_view import SharedView

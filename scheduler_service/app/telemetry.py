@@ -19,8 +19,7 @@ from scheduler_service.settings import Settings, SettingsError
 from scheduler_service.settings.model import Traces as TraceSettings
 from scheduler_service.telemetry.bad_endings import BadEndings, JobLife
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators, TurnObservers, observed
-from scheduler_service.telemetry.event_feed import EventFeed
-from scheduler_service.telemetry.event_ring import EventSource
+from scheduler_service.telemetry.event_feed import EventFeed, EventSource
 from scheduler_service.telemetry.metrics.executions import ExecutionMetrics
 from scheduler_service.telemetry.metrics.samples import Sample, Source
 from scheduler_service.telemetry.occurrences import OccurrenceLog, Occurrences

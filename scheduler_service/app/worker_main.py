@@ -52,7 +52,7 @@ from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.loop_watch import RunningWatch
-from scheduler_service.telemetry.metrics.own_process import process_age
+from scheduler_service.telemetry.metrics.process_metrics import process_age
 from scheduler_service.telemetry.report_signal import SignalReports
 from scheduler_service.transport.pool import RESPONSES_BYTES
 

@@ -12,8 +12,7 @@ from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import History
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.log_text import shorten
-from scheduler_service.telemetry.logs import place_of
+from scheduler_service.telemetry.logs import place_of, shorten
 
 AGAIN_MS = SECOND
 

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from weakref import WeakValueDictionary
 
 from scheduler_service.domain.leases import Leased
 from scheduler_service.ports.clock import Clock, Timekeeper
 from scheduler_service.services.router import MemoryRouter
+from scheduler_service.services.wait_queues import wake
 
 Key = tuple[str, ...]
 """A queue (tenant, name), or an instance."""
@@ -31,7 +33,7 @@ class ClaimWaits:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         for key in keys:
             self._waiting.setdefault(key, set()).add(waiter)
-        alarm = self._clock.call_after(left, lambda: _end({waiter}))
+        alarm = self._clock.call_after(left, partial(wake, waiter))
         try:
             await waiter
         finally:
@@ -43,25 +45,21 @@ class ClaimWaits:
         """Those that wait for one of `keys` go on."""
         self.wakeups += 1
         for key in keys:
-            _end(self._waiting.get(key, set()))
+            for waiter in self._waiting.get(key, ()):
+                wake(waiter)
 
     def wake_all(self) -> None:
         """All go on."""
         self.wakeups += 1
-        for waiters in list(self._waiting.values()):
-            _end(waiters)
+        for waiters in self._waiting.values():
+            for waiter in waiters:
+                wake(waiter)
 
     def _leave(self, key: Key, waiter: asyncio.Future[None]) -> None:
         waiters = self._waiting.get(key, set())
         waiters.discard(waiter)
         if not waiters:
             self._waiting.pop(key, None)
-
-
-def _end(waiters: set[asyncio.Future[None]]) -> None:
-    for waiter in waiters:
-        if not waiter.done():
-            waiter.set_result(None)
 
 
 class ClaimRate:

@@ -17,7 +17,7 @@ from scheduler_service.domain.services import Service
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.services.declared import Apart, Case, DriftKind
-from scheduler_service.services.reconcile_inputs import Finding, ReconcileInputs
+from scheduler_service.services.reconcile import Finding, ReconcileInputs
 
 REASONS: Mapping[DriftKind, str] = {
     DriftKind.MISSING: "it is declared and not created yet; the next scan creates it",

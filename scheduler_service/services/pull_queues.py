@@ -1,18 +1,21 @@
 """Pull queues: instances claim parts, hold them under leases and complete them (SPEC section 13).
 
-A part's end is durable before it is acknowledged; it is then delivered until its job has taken it. A job that
-has it already, or no longer awaits it, does not change.
+A part's end is durable before it is acknowledged, and so are the changes of its leases: a crash delays them
+and loses none. They are delivered until their job has taken them, or no longer awaits them; a job takes each
+once, however often it is delivered.
 """
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from enum import Enum, auto
-from typing import Any
+from typing import Any, TypeVar
 
+from scheduler_service.domain.backoff import doubling_pauses
 from scheduler_service.domain.effects import PublishParts, QueueWrite, next_check
-from scheduler_service.domain.events import PartProgressed
+from scheduler_service.domain.events import LeasesChanged, PartEnded, PartProgressed
 from scheduler_service.domain.leases import (
+    ChangedPart,
     Claim,
     EndedPart,
     Freeing,
@@ -25,6 +28,7 @@ from scheduler_service.domain.leases import (
 )
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import PartEnd, write_part_id
+from scheduler_service.domain.replies import Refusal, Reply, Unchanged
 from scheduler_service.domain.services import Kind
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.delivery import Command, Deliver
@@ -32,8 +36,116 @@ from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.queues import Queues
 from scheduler_service.services.claims import ClaimRate, ClaimWaits
-from scheduler_service.services.part_delivery import PartDelivery
 from scheduler_service.services.pauses import Pauses
+
+PAGE_SIZE = 500
+FIRST_PAUSE, LONGEST_PAUSE = 100, 5 * SECOND
+"""Between two deliveries, in ms."""
+Result = TypeVar("Result")
+Part = TypeVar("Part", EndedPart, ChangedPart)
+
+
+async def each_part(read: Callable[[str, int], Awaitable[Sequence[Part]]]) -> AsyncIterator[Part]:
+    """What `read` finds in the order of the ids of parts, given the last one before and how many at most."""
+    after, is_full = "", True
+    while is_full:
+        found = await read(after, PAGE_SIZE)
+        for one in found:
+            yield one
+        is_full = len(found) == PAGE_SIZE
+        after = found[-1].part_id if found else after
+
+
+class PartDelivery:
+    """The deliveries of one process. `deliver` is set before the first of them."""
+
+    deliver: Deliver
+    _unknown_writes = 0
+
+    def __init__(self, *, table: Queues, clock: Timekeeper, log: Log) -> None:
+        self._table = table
+        self._clock = clock
+        self._log = log
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is on its way to a job."""
+        return not self._tasks
+
+    async def stop(self) -> None:
+        """Stops; what is not delivered yet is delivered after the next start."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def start(self, work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
+        """Runs `work` beside the caller, until `stop`."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def deliver_end(self, ended: EndedPart) -> "asyncio.Task[bool]":
+        """Delivers the end of a part; the result is whether it had an effect."""
+        return self.start(self._deliver_end(ended))
+
+    def deliver_claims(self, found: tuple[Leased, ...]) -> None:
+        """Tells the jobs who holds their parts from now on."""
+        for one in found:
+            name = one.part.name
+            self.deliver_changes(ChangedPart(write_part_id(name), one.part.job_id, name, one.changes))
+
+    def deliver_changes(self, changed: ChangedPart) -> "asyncio.Task[Reply]":
+        """Delivers the lease changes of a part."""
+        command = Command(LeasesChanged(changed.name, changed.changes))
+        return self.start(self.retry(lambda: self.deliver(changed.job_id, command)))
+
+    async def deliver_stored(self) -> None:
+        """Begins to deliver all that the table has and its jobs may not have. Raises StoreError."""
+        async for ended in each_part(self._table.ended):
+            self.deliver_end(ended)
+        async for changed in each_part(self._table.changed):
+            self.deliver_changes(changed)
+
+    def note_failed_write(self, error: StoreError) -> None:
+        """After a write with an unknown result, delivers what may have become durable."""
+        if isinstance(error, StoreUnavailable):
+            return
+        self._unknown_writes += 1
+        if self._unknown_writes == 1:
+            self.start(self._find_stored())
+
+    async def retry(self, work: Callable[[], Awaitable[Result]]) -> Result:
+        """The result of `work`, repeated with growing pauses after each error, also an unexpected one."""
+        pauses = iter(doubling_pauses(FIRST_PAUSE, LONGEST_PAUSE))
+        while True:
+            try:
+                return await work()
+            except StoreError as error:
+                self._log("part_not_delivered", error=str(error))
+            except Exception as error:  # noqa: BLE001 - what is delivered is durable; nobody else reports a fault
+                self._log("part_not_delivered", error=f"{type(error).__name__}: {error}")
+            await self._clock.sleep(next(pauses))
+
+    async def _find_stored(self) -> None:
+        """One search at a time; another one follows if a further write had an unknown result meanwhile."""
+        while self._unknown_writes:
+            seen = self._unknown_writes
+            await self.retry(self.deliver_stored)
+            self._unknown_writes -= seen
+
+    async def _deliver_end(self, ended: EndedPart) -> bool:
+        async def deliver() -> Reply:
+            event = PartEnded(ended.name, ended.end, ended.request, ended.changes)
+            reply = await self.deliver(ended.job_id, Command(event))
+            if isinstance(reply, (Unchanged, Refusal)):
+                await self._table.drop(ended.part_id)
+            return reply
+
+        return not isinstance(await self.retry(deliver), (Unchanged, Refusal))
+
 
 DRAINING_POLL_MS = SECOND
 """How often a draining instance's claim checks for a change: a heartbeat wakes no claim."""

@@ -1,6 +1,7 @@
 """The queues of a cluster at one node: parts that others publish, and what nodes that died have left."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from scheduler_service.domain.moments import SECOND
@@ -8,7 +9,7 @@ from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import explain
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.queues import SharedQueues
-from scheduler_service.services.pull_queues import PullQueues
+from scheduler_service.services.pull_queues import PullQueues, each_part
 from scheduler_service.telemetry.tally import Outage
 
 POLL_MS = SECOND // 4
@@ -18,7 +19,6 @@ LEFT_AFTER_MS = 10 * SECOND
 """What its node has not delivered for so long is delivered by another one."""
 DOWNTIME_MS = 7 * SECOND
 """After so long without a sweep no node was there: one that died is replaced within six seconds."""
-PAGE_SIZE = 500
 
 
 class QueueWatch:
@@ -55,28 +55,13 @@ class QueueWatch:
             return
         now = self._clock.now().steady
         self._queues.take(await self._queues.sweep())
-        await self._deliver_ends(now - LEFT_AFTER_MS)
-        await self._deliver_changes(now - LEFT_AFTER_MS)
-
-    async def _deliver_ends(self, before: int) -> None:
-        after, is_full = "", True
-        while is_full:
-            found = await self._table.ended(after, PAGE_SIZE, before)
-            for one in found:
-                if one.part_id not in self._under_way:
-                    self._follow(one.part_id, self._queues.delivery.deliver_end(one))
-            is_full = len(found) == PAGE_SIZE
-            after = found[-1].part_id if found else after
-
-    async def _deliver_changes(self, before: int) -> None:
-        after, is_full = "", True
-        while is_full:
-            found = await self._table.changed(after, PAGE_SIZE, before)
-            for one in found:
-                if one.part_id not in self._under_way:
-                    self._follow(one.part_id, self._queues.delivery.deliver_changes(one))
-            is_full = len(found) == PAGE_SIZE
-            after = found[-1].part_id if found else after
+        delivery, before = self._queues.delivery, now - LEFT_AFTER_MS
+        async for ended in each_part(partial(self._table.ended, before=before)):
+            if ended.part_id not in self._under_way:
+                self._follow(ended.part_id, delivery.deliver_end(ended))
+        async for changed in each_part(partial(self._table.changed, before=before)):
+            if changed.part_id not in self._under_way:
+                self._follow(changed.part_id, delivery.deliver_changes(changed))
 
     def _follow(self, part_id: str, task: "asyncio.Task[Any]") -> None:
         """A job that cannot be reached gets one delivery of a part at a time."""

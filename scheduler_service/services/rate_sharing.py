@@ -51,7 +51,7 @@ class Parted(msgspec.Struct, frozen=True):
 
 
 class SharedWindow:
-    """Implements `services.rate_window.Window` over the permits of one node.
+    """Implements `services.router.Window` over the permits of one node.
 
     `on_want` is called where calls wait that another permit would allow. Permits count until the moment to
     which they were lent.

@@ -1,15 +1,15 @@
 """The registered services, cached in memory over their table, their instances and addresses."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
-from typing import Protocol
 from weakref import WeakValueDictionary
 
 import msgspec
 
 from scheduler_service.domain.errors import PunctualError
+from scheduler_service.domain.moments import DAY
 from scheduler_service.domain.services import Kind, Service
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreUnavailable
@@ -18,13 +18,14 @@ from scheduler_service.ports.services import ServiceTable
 from scheduler_service.ports.shared_registry import ServiceNotice
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.pauses import Pauses
+from scheduler_service.services.router import Terms
 
 DECLARED_BYTES = 16 << 20
 EMPTY_BYTES = len(b"[]")
 
 
-class Sharing(Protocol):
-    """Tells the other nodes of a cluster.
+class Sharing:
+    """Tells the other nodes of a cluster. This one has nobody to tell: every instance registers with it.
 
     `catch_up`, `write`, `leave` and `forget` raise StoreUnavailable: then nothing has changed. `write` and
     `leave` may raise StoreUncertain, too: what came of it is known with the next `catch_up`, and they may be
@@ -34,6 +35,7 @@ class Sharing(Protocol):
     @property
     def complete_at(self) -> int:
         """The steady moment by which every living instance is known here; it may move on."""
+        return 0
 
     async def catch_up(self) -> None:
         """Returns when what the others had written by now is known here."""
@@ -52,30 +54,6 @@ class Sharing(Protocol):
 
     async def flush(self) -> None:
         """Tells at once what was noted; where that fails, it is told a moment later."""
-
-
-class Alone:
-    """Sharing with nobody: every instance registers with this process."""
-
-    complete_at = 0
-
-    async def catch_up(self) -> None:
-        """All is known."""
-
-    async def write(self, instance: Instance) -> None:
-        """Nobody else wants to know."""
-
-    async def leave(self, instance: Instance, left_at: int) -> None:
-        """Nobody else wants to know."""
-
-    async def forget(self, before: int) -> None:
-        """Nobody else has them."""
-
-    def note(self, tenant: str, name: str, *, anew: bool) -> None:
-        """Nobody else wants to know."""
-
-    async def flush(self) -> None:
-        """Nobody else wants to know."""
 
 
 class DeclarationsFull(PunctualError):
@@ -159,7 +137,7 @@ class Registry:
         self.instances = instances
         self._is_reachable = is_reachable
         self.keeps = keeps
-        self._sharing: Sharing = Alone() if sharing is None else sharing
+        self._sharing = Sharing() if sharing is None else sharing
         self._table = table
         self.texts = TimerTexts(table=table)
         self._room = DeclaredRoom(table=table) if room is None else room
@@ -456,3 +434,44 @@ class TimerTexts:
                 found = TimerText(await self._table.timers(service.tenant, service.name))
                 self._known[key] = found
             return found
+
+
+class RegistryDirectory:
+    """The base address for a call to a service of one tenant. Raises nothing.
+
+    A name in `services.static` always has the operator's address: a registration cannot divert its calls.
+    When no instance takes work, the address that the service declared is used (a gateway, a load balancer).
+    `terms` as in `MemoryRouter`.
+    """
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        static: Mapping[str, str],
+        clock: Clock,
+        tenant: str,
+        terms: Callable[[str, str], Terms],
+    ) -> None:
+        self._registry = registry
+        self._static = dict(static)
+        self._clock = clock
+        self._tenant = tenant
+        self._terms = terms
+
+    def address(self, name: str) -> str | None:
+        """The `http(s)://host[:port][/base]` of service `name`, or None if there is none."""
+        static = self._static.get(name)
+        if static is not None:
+            return static
+        now = self._clock.now().steady
+        for instance in self._registry.instances.online(self._tenant, name, now):
+            if instance.address and not instance.draining and not instance.refuses:
+                return instance.address
+        service = self._registry.find(self._tenant, name)
+        return None if service is None else service.address
+
+    def wait(self, name: str) -> int:
+        """How long (ms) a call waits in all for an instance of `name` that takes work; it may fall."""
+        terms = self._terms(self._tenant, name)
+        return DAY if terms.awaits_instances else terms.wait

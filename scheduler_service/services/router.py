@@ -25,7 +25,7 @@ from scheduler_service.services.routing_policies import (
     choose,
     narrow,
 )
-from scheduler_service.services.wait_queues import Key, WaitQueue, WaitQueues
+from scheduler_service.services.wait_queues import Key, WaitQueue, WaitQueues, wake
 
 AVOID_MS = 10 * SECOND
 
@@ -230,7 +230,7 @@ class MemoryRouter:
         self._queues.retry((tenant, service))
         if not self._is_paused(tenant, service):
             for woken in self._held.pop((tenant, service), ()):
-                _wake(woken)
+                wake(woken)
 
     async def _wait_out_pause(self, key: Key) -> None:
         while self._is_paused(*key):
@@ -254,7 +254,7 @@ class MemoryRouter:
                 return
             woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._expecting.setdefault(key, set()).add(woken)
-            alarm = self._clock.call_after(left, partial(_wake, woken))
+            alarm = self._clock.call_after(left, partial(wake, woken))
             try:
                 await woken
             finally:
@@ -263,7 +263,7 @@ class MemoryRouter:
 
     def _wake_expecting(self, tenant: str, service: str, _: str) -> None:
         for woken in self._expecting.pop((tenant, service), ()):
-            _wake(woken)
+            wake(woken)
 
     def _fitting(self, search: ResolveInstances, terms: Terms) -> list[Candidate]:
         """Those that may take the step, full ones too."""
@@ -378,11 +378,6 @@ class MemoryRouter:
             return False
         window.take(now)
         return True
-
-
-def _wake(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 def _queue_of(call: CallPart) -> WaitQueue:

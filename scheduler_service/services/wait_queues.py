@@ -17,6 +17,12 @@ Found = TypeVar("Found")
 Waiter = asyncio.Future[None]
 
 
+def wake(waiter: Waiter) -> None:
+    """It goes on, unless it does so already."""
+    if not waiter.done():
+        waiter.set_result(None)
+
+
 class WaitQueues:
     """Any number of queues; `retry` wakes the first waiter of each queue of a key."""
 
@@ -54,7 +60,7 @@ class WaitQueues:
     def retry(self, key: Key) -> None:
         """Capacity was freed: the first waiter of each queue of `key` retries at once."""
         for waiter in self._first.pop(key, ()):
-            _wake(waiter)
+            wake(waiter)
 
     async def _retry_until_found(self, key: Key, attempt: Callable[[], Found | None]) -> Found:
         while True:
@@ -63,7 +69,7 @@ class WaitQueues:
                 return found
             prompted: Waiter = asyncio.get_running_loop().create_future()
             self._first.setdefault(key, set()).add(prompted)
-            alarm = self._clock.call_after(self._poll_ms, partial(_wake, prompted))
+            alarm = self._clock.call_after(self._poll_ms, partial(wake, prompted))
             try:
                 await prompted
             finally:
@@ -76,9 +82,4 @@ class WaitQueues:
         if not waiting:
             self._queues.pop(queue, None)
         elif was_first:
-            _wake(waiting[0])
-
-
-def _wake(waiter: Waiter) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
+            wake(waiting[0])

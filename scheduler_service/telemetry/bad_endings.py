@@ -24,9 +24,9 @@ from scheduler_service.domain.tracing import trace_in, trace_of
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.flood import omits_of
-from scheduler_service.telemetry.log_text import host_of, safe_message, shorten
+from scheduler_service.telemetry.logs import host_of, safe_message, shorten
 from scheduler_service.telemetry.occurrences import Occurrences
+from scheduler_service.telemetry.tally import omits_of
 
 EXHAUSTED = frozenset({"limit", "policy_spent"})
 """The reasons of `engine.retry.GiveUp` that say that retries are used up."""
@@ -41,7 +41,7 @@ LONGEST_ERROR = 64
 
 
 class BadEndings:
-    """Watches the records of turns in which something went wrong (`telemetry.observation.RecordObserver`).
+    """Watches the records of turns in which something went wrong (`telemetry.decorators.RecordObserver`).
 
     `tries` is how often a notification is tried before it is given up: what is in the outbox then is told
     once. A line has the host of the target and no more of its address, the code of the error, and the message
@@ -78,8 +78,7 @@ class BadEndings:
     def _failed(self, batch: Batch, record: ExecutionRecord) -> None:
         number = record.execute_number
         keys = {
-            "jobId": batch.job_id,
-            "executionId": write_execution_id(batch.uid, number),
+            **_whose(batch, number),
             "attempts": record.attempt_count,
             "error": _code(record.error),
             "failureType": record.failure_type,
@@ -97,24 +96,21 @@ class BadEndings:
             return
         self._log(
             "execution_cancelled",
-            jobId=batch.job_id,
-            executionId=write_execution_id(batch.uid, record.execute_number),
+            **_whose(batch, record.execute_number),
             reason=record.reason,
         )
 
     def _skipped(self, batch: Batch, record: ExecutionRecord) -> None:
         self._log(
             "trigger_skipped",
-            jobId=batch.job_id,
-            executionId=write_execution_id(batch.uid, record.execute_number),
+            **_whose(batch, record.execute_number),
             reason=record.reason,
         )
 
     def _attempt(self, batch: Batch, record: AttemptEnded) -> None:
         self._log(
             "attempt_failed",
-            jobId=batch.job_id,
-            executionId=write_execution_id(batch.uid, record.execute_number),
+            **_whose(batch, record.execute_number),
             error=_code(record.error),
             failureType=record.failure_type,
             retryInMs=record.retry_in,
@@ -127,8 +123,7 @@ class BadEndings:
         latest = record.tries[-1] if record.tries else None
         self._log(
             "delivery_failed",
-            jobId=batch.job_id,
-            executionId=write_execution_id(batch.uid, record.execute_number),
+            **_whose(batch, record.execute_number),
             delivery=record.delivery_id,
             notification=record.event,
             state=state.value,
@@ -164,6 +159,11 @@ class BadEndings:
                 reason=record.reason,
                 executionId=_execution_of(batch, record),
             )
+
+
+def _whose(batch: Batch, execute_number: int) -> dict[str, str]:
+    """The keys that name the execution."""
+    return {"jobId": batch.job_id, "executionId": write_execution_id(batch.uid, execute_number)}
 
 
 def _details(batch: Batch, number: int) -> dict[str, object]:

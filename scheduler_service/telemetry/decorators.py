@@ -1,7 +1,6 @@
 """What stands in front of the ports of a process: the place of metrics and traces."""
 
 from collections.abc import Callable
-from typing import Protocol
 
 import msgspec
 
@@ -20,22 +19,19 @@ def _plain_sender(sender: Sender) -> Sender:
     return sender
 
 
-class ObserveJob(Protocol):
-    """Sees what each durable turn has made of a job's entry, at some nanoseconds while nobody listens."""
+ObserveJob = Callable[[CatalogueEntry | None, CatalogueEntry], None]
+"""Sees what each durable turn has made of a job's entry, at some nanoseconds while nobody listens.
 
-    def __call__(self, before: CatalogueEntry | None, after: CatalogueEntry) -> None:
-        """`before` None: there was no such job. Never raises, never waits."""
+The entry before it, None: there was no such job, and the one after it. Never raises, never waits.
+"""
 
 
 def observe_no_job(before: CatalogueEntry | None, after: CatalogueEntry) -> None:
     """Looks at nothing."""
 
 
-class ObserveCall(Protocol):
-    """Sees how each request that left the process ended."""
-
-    def __call__(self, outcome: Outcome) -> None:
-        """Never raises, never waits."""
+ObserveCall = Callable[[Outcome], None]
+"""Sees how each request that left the process ended. Never raises, never waits."""
 
 
 class PortDecorators(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,22 +51,19 @@ class PortDecorators(msgspec.Struct, frozen=True, kw_only=True):
 NO_DECORATORS = PortDecorators()
 
 
-class RecordObserver(Protocol):
-    """Sees the records of each turn, in the order of each job's turns, on the event loop's thread.
+RecordObserver = Callable[[Batch], None]
+"""Sees the records of each turn, in the order of each job's turns, on the event loop's thread.
 
-    They are masked already, and hold what `history.detail` keeps: with `none` executions, firings and
-    deliveries alone. After a crash those that the history did not have are shown once more: at least once.
-    """
+They are masked already, and hold what `history.detail` keeps: with `none` executions, firings and deliveries
+alone. After a crash those that the history did not have are shown once more: at least once. It takes some
+microseconds at most, since the turn waits. What it raises is logged.
+"""
 
-    def __call__(self, batch: Batch) -> None:
-        """Takes a look: some microseconds at most, since the turn waits. What it raises is logged."""
+RecordCount = Callable[[Batch], bool]
+"""Counts the records of every turn, in the one pass that a turn in which all goes well pays for.
 
-
-class RecordCount(Protocol):
-    """Counts the records of every turn, in the one pass that a turn in which all goes well pays for."""
-
-    def __call__(self, batch: Batch) -> bool:
-        """Whether something in it ended badly, was missed or was given up."""
+Says whether something in it ended badly, was missed or was given up.
+"""
 
 
 class TurnObservers:

@@ -1,14 +1,257 @@
-"""Lets readers follow what happens, each at its own pace, out of one bounded memory."""
+"""Lets readers follow what happens, each at its own pace, out of one bounded memory that all share."""
 
 import asyncio
+import re
 from collections.abc import Callable, Collection, Coroutine
-from typing import Any
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
 
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.occurrences import Occurrence
-from scheduler_service.telemetry.event_reader import EventId, EventReader
-from scheduler_service.telemetry.event_ring import EventRing, EventSource
-from scheduler_service.telemetry.occurrences import Leave
+from scheduler_service.telemetry.occurrences import Leave, Occurrences
+
+KEPT_EVENTS = 10_000
+KEPT_BYTES = 16 << 20
+EVENT_BYTES = 1_200
+"""About what an event takes beside its texts, once it has been written for a reader."""
+
+
+class RingEvent(msgspec.Struct, gc=False):
+    """An occurrence at its `position`; `frame` is its wire form, made when the first reader needs it."""
+
+    position: int
+    occurrence: Occurrence
+    size: int
+    """About how many bytes it takes."""
+    frame: bytes = b""
+
+
+class EventRing:
+    """Events by index; positions rise, not always by one. What is too much leaves at the old end.
+
+    `first` is the index of the oldest one that is kept, `end` the index of the next one.
+    """
+
+    def __init__(self, *, most: int = KEPT_EVENTS, most_bytes: int = KEPT_BYTES) -> None:
+        self.first = 0
+        self.end = 0
+        self.newest = 0
+        """The position up to which the ring knows what has happened."""
+        self.bytes = 0
+        self._floor = 0
+        self._most = most
+        self._most_bytes = most_bytes
+        self._events: dict[int, RingEvent] = {}
+
+    def begin(self, position: int) -> None:
+        """What happened up to `position` is not kept; everything later is."""
+        self.first = self.end
+        self._events.clear()
+        self.bytes = 0
+        self._floor = self.newest = position
+
+    def add(self, position: int, occurrence: Occurrence) -> None:
+        """Adds the newest one."""
+        size = EVENT_BYTES
+        if occurrence.message is not None or occurrence.subject is not None:
+            size += 2 * (len(occurrence.message or "") + len(occurrence.subject or ""))
+        end = self.end
+        self._events[end] = RingEvent(position, occurrence, size)
+        self.end = end + 1
+        self.newest = position
+        self.bytes += size
+        while self.bytes > self._most_bytes or self.end - self.first > self._most:
+            self._drop_oldest()
+
+    def at(self, index: int) -> RingEvent:
+        """The event at an index from `first` on and before `end`."""
+        return self._events[index]
+
+    def after(self, position: int) -> int | None:
+        """The index of the first event after `position`; None: some of those after it are not kept."""
+        if position < self._floor:
+            return None
+        low, high = self.first, self.end
+        while low < high:
+            middle = (low + high) // 2
+            if self._events[middle].position <= position:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _drop_oldest(self) -> None:
+        event = self._events.pop(self.first)
+        self.first += 1
+        self.bytes -= event.size
+        self._floor = event.position
+
+
+class EventSource(Protocol):
+    """Brings events to a feed while it is listened to, on the event loop's thread.
+
+    `line` names the row of positions: those of two lines cannot be compared. `ahead`: by so much a position
+    that a reader has seen elsewhere may be beyond what this source has brought.
+    """
+
+    line: str
+    ahead: int
+
+    def listen(self, sink: "EventFeed") -> Leave:
+        """Brings what happens from now on, at once `begin`; or `begin` soon, where others must be asked."""
+
+
+class LocalEvents:
+    """The occurrences of one service, numbered from 1 at each of its starts (`EventSource`)."""
+
+    ahead = 0
+
+    def __init__(self, *, occurrences: Occurrences, line: str) -> None:
+        self.line = line
+        self._occurrences = occurrences
+        self._position = 0
+
+    def listen(self, sink: "EventFeed") -> Leave:
+        """Begins after a number that no event has: what was not listened to is not taken for nothing."""
+        self._position += 1
+        sink.begin(self._position)
+
+        def take(occurrence: Occurrence) -> None:
+            self._position += 1
+            sink.add(self._position, occurrence)
+
+        return self._occurrences.subscribe(take)
+
+
+LOOKED_AT = 500
+"""Events that one read looks at, at most: what a filter leaves out costs time, too."""
+
+UNKNOWN = -1
+"""The length of a gap of which nobody knows how long it is."""
+
+_ID = re.compile(r"([0-9a-z]{1,24})-([0-9]{1,18})")
+Wants = Callable[[Occurrence], bool]
+
+
+class EventId(NamedTuple):
+    """A position in a line."""
+
+    line: str
+    position: int
+
+    def __str__(self) -> str:
+        return f"{self.line}-{self.position}"
+
+
+def read_event_id(text: str) -> EventId:
+    """The id that an event had. Raises ValueError with the remedy."""
+    found = _ID.fullmatch(text)
+    if found is None:
+        raise ValueError("is not the id of an event; give the last one that was read, as 7-1042")
+    return EventId(found[1], int(found[2]))
+
+
+class Taken(NamedTuple):
+    """What a reader has read: `gap` events were lost before `events` (-1: nobody knows how many)."""
+
+    gap: int
+    events: list[RingEvent]
+
+
+class EventReader:
+    """One reader's place in the feed. It has no queue: who is too slow loses the oldest, and is told so."""
+
+    def __init__(
+        self, *, feed: "EventFeed", ring: EventRing, source: EventSource, last: EventId | None
+    ) -> None:
+        self._feed = feed
+        self._ring = ring
+        self._line = source.line
+        self._gap = 0
+        self._index = ring.end
+        self._position = ring.newest
+        self._skipped = 0
+        if last is not None:
+            self._go_back(last, source.ahead)
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether nothing comes any more."""
+        return self._feed.is_closed
+
+    @property
+    def id(self) -> EventId:
+        """The id from which to follow again: that of the last event that was looked at."""
+        return EventId(self._line, self._position)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is more to look at."""
+        return self._gap != 0 or self._index < self._ring.end
+
+    def id_of(self, event: RingEvent) -> EventId:
+        """The id of an event."""
+        return EventId(self._line, event.position)
+
+    def look_ahead(self) -> tuple[int, list[Occurrence]]:
+        """What the next `take` looks at, where it is given the number that stands before it."""
+        ring = self._ring
+        first = max(self._index, ring.first)
+        end = min(ring.end, first + LOOKED_AT)
+        return end, [ring.at(index).occurrence for index in range(first, end)]
+
+    def skip(self, end: int) -> int:
+        """Passes over what is before the number `end` of `look_ahead`: how many (-1: nobody knows)."""
+        gap = UNKNOWN if self._gap == UNKNOWN else self._gap + max(0, end - self._index)
+        self._gap = 0
+        if end > self._index:
+            self._index = end
+            if end > self._ring.first:
+                self._position = self._ring.at(end - 1).position
+        return gap
+
+    def take(self, wants: Wants, most: int, end: int | None = None) -> Taken:
+        """The next events for which `wants` is true, at most `most`; there may be more behind them.
+
+        `end` of `look_ahead`: nothing is looked at that came later.
+        """
+        ring, gap = self._ring, self._gap
+        if self._index < ring.first:
+            gap = UNKNOWN if gap == UNKNOWN else gap + ring.first - self._index
+            self._index = ring.first
+        self._gap = 0
+        found: list[RingEvent] = []
+        last = ring.end if end is None else min(ring.end, end)
+        for index in range(self._index, min(last, self._index + LOOKED_AT)):
+            event = ring.at(index)
+            self._index, self._position = index + 1, event.position
+            if event.position > self._skipped and wants(event.occurrence):
+                found.append(event)
+                if len(found) == most:
+                    break
+        return Taken(gap, found)
+
+    def changed(self) -> Coroutine[Any, Any, bool]:
+        """Ends when there is more than at the moment of the call, or nothing comes any more."""
+        return self._feed.changed()
+
+    def leave(self) -> None:
+        """Ends it."""
+        self._feed.leave()
+
+    def _go_back(self, last: EventId, ahead: int) -> None:
+        ring = self._ring
+        index = None
+        if last.line == self._line and last.position <= ring.newest + ahead:
+            index = ring.after(last.position)
+        if index is None:
+            self._gap, self._index = UNKNOWN, ring.first
+        else:
+            # Another node may have told what has not come here yet.
+            self._index, self._skipped = index, last.position
+        self._position = last.position if index is not None else self._position
+
 
 KEEP_SECONDS = 300.0
 """So long events are kept after the last reader has gone: it may come back for them."""
@@ -58,12 +301,7 @@ class EventFeed:
         self._ending: asyncio.TimerHandle | None = None
         self.is_closed = False
 
-    @property
-    def is_listening(self) -> bool:
-        """Whether events are made."""
-        return self._leave is not None
-
-    async def follow(self, last: EventId | None = None) -> "EventReader":
+    async def follow(self, last: EventId | None = None) -> EventReader:
         """A reader of all that comes after the event `last`, or from now on.
 
         Raises FeedFull, FeedClosed. A source that does not begin within some seconds is not waited for.
@@ -117,12 +355,12 @@ class EventFeed:
             self._ending = self._call_later(KEEP_SECONDS, self._end)
 
     def begin(self, position: int) -> None:
-        """The source begins (`EventSink`)."""
+        """The source begins: everything after `position` will come; what was up to it does not."""
         self.ring.begin(position)
         self._begun.set()
 
     def add(self, position: int, occurrence: Occurrence) -> None:
-        """The source has an event (`EventSink`)."""
+        """The source has its next event."""
         if occurrence.job_id is not None and occurrence.job_id in self._hidden:
             return
         self.ring.add(position, occurrence)

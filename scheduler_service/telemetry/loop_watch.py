@@ -11,7 +11,6 @@ from types import FrameType
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.tally import LINE_SECONDS, Window
 from scheduler_service.telemetry.trouble import Standstills
-from scheduler_service.telemetry.watchdog_timer import make_timer
 
 NoteLag = Callable[[float], None]
 """Takes by how many seconds a beat was late."""
@@ -78,6 +77,11 @@ class LoopWatch:
                 more=more,
             )
 
+    def left(self) -> float:
+        """Seconds until the loop may be late with its next beat, or again where it is late with it."""
+        left = self._last + BEAT + LATE - self._clock()
+        return left if left > 0 else BEAT + LATE
+
     def look(self) -> None:
         """Called by another thread: notes where the loop stands, if it is late with its beat.
 
@@ -112,22 +116,22 @@ class RunningWatch:
             log=log, stack=lambda: stack_of(thread), standstills=standstills, note_lag=note_lag
         )
         self._loop = asyncio.get_running_loop()
-        self._alarm = make_timer(BEAT + LATE)
+        self._ended = threading.Lock()  # waited for often: an Event takes five times as long
+        self._ended.acquire()
         self._timer = self._loop.call_later(BEAT, self._beat)
         threading.Thread(target=self._look, name=THREAD, daemon=True).start()
 
     def stop(self) -> None:
         """Ends it, and its thread."""
         self._timer.cancel()
-        self._alarm.close()
+        self._ended.release()
 
     def _beat(self) -> None:
         self._watch.beat()
-        self._alarm.restart()  # after it: what rings is late by the clock of the watch, too
         self._timer = self._loop.call_later(BEAT, self._beat)
 
     def _look(self) -> None:
-        while self._alarm.wait():
+        while not self._ended.acquire(timeout=self._watch.left()):
             self._watch.look()
 
 

@@ -13,8 +13,8 @@ from scheduler_service.domain.records import (
 )
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.flood import omits_of
-from scheduler_service.telemetry.log_text import told_message
+from scheduler_service.telemetry.logs import told_message
+from scheduler_service.telemetry.tally import omits_of
 
 Take = Callable[[Occurrence], None]
 """Takes an occurrence: at once, on the event loop's thread; never raises, never waits."""
@@ -81,7 +81,7 @@ class Occurrences:
             take(occurrence)
 
     def observe(self, batch: Batch) -> None:
-        """Publishes what the records of a turn say (`telemetry.observation.RecordObserver`)."""
+        """Publishes what the records of a turn say (`telemetry.decorators.RecordObserver`)."""
         for occurrence in occurrences_of(batch):
             self.publish(occurrence)
 
@@ -111,13 +111,10 @@ def _execution(batch: Batch, record: ExecutionRecord) -> Occurrence | None:
             return None
         kind = OccurrenceKind.STARTED
     started = record.started_at
-    return Occurrence(
-        kind=kind,
-        at=batch.at,
-        tenant=batch.tenant,
-        job_id=batch.job_id,
-        uid=batch.uid,
-        execute_number=record.execute_number,
+    return _make(
+        kind,
+        batch,
+        record,
         triggered_by=record.triggered_by,
         state=record.state.value,
         reason=record.reason,
@@ -141,13 +138,11 @@ def _failure_of(batch: Batch, record: ExecutionRecord) -> AttemptEnded | None:
 def _failed_attempt(batch: Batch, record: AttemptEnded) -> Occurrence | None:
     if record.error is None or record.retry_in is None:
         return None
-    return Occurrence(
-        kind=OccurrenceKind.ATTEMPT_FAILED,
+    return _make(
+        OccurrenceKind.ATTEMPT_FAILED,
+        batch,
+        record,
         at=record.at,
-        tenant=batch.tenant,
-        job_id=batch.job_id,
-        uid=batch.uid,
-        execute_number=record.execute_number,
         request_counts=record.request_counts,
         error=record.error,
         failure_type=record.failure_type,
@@ -159,13 +154,10 @@ def _delivery(batch: Batch, record: DeliveryRecord) -> Occurrence | None:
     kind = _DELIVERIES.get(record.state)
     if kind is None:
         return None
-    return Occurrence(
-        kind=kind,
-        at=batch.at,
-        tenant=batch.tenant,
-        job_id=batch.job_id,
-        uid=batch.uid,
-        execute_number=record.execute_number,
+    return _make(
+        kind,
+        batch,
+        record,
         request_counts=record.request_counts,
         state=record.state.value,
         count=len(record.tries),
@@ -176,17 +168,29 @@ def _delivery(batch: Batch, record: DeliveryRecord) -> Occurrence | None:
 def _misfire(batch: Batch, record: FiringRecord) -> Occurrence | None:
     if record.outcome not in _MISFIRES:
         return None
-    return Occurrence(
-        kind=OccurrenceKind.MISFIRED,
-        at=batch.at,
-        tenant=batch.tenant,
-        job_id=batch.job_id,
-        uid=batch.uid,
-        execute_number=record.execute_number,
+    return _make(
+        OccurrenceKind.MISFIRED,
+        batch,
+        record,
         state=record.outcome.value,
         reason=record.reason,
         planned_at=record.planned_at,
         count=record.count,
+    )
+
+
+def _make(
+    kind: OccurrenceKind, batch: Batch, record: Any, *, at: int | None = None, **what: Any
+) -> Occurrence:
+    """What a record of a turn says; `at` where that is not the moment of the turn."""
+    return Occurrence(
+        kind=kind,
+        at=batch.at if at is None else at,
+        tenant=batch.tenant,
+        job_id=batch.job_id,
+        uid=batch.uid,
+        execute_number=record.execute_number,
+        **what,
     )
 
 

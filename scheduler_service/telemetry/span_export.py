@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -51,11 +51,8 @@ class Refusal(msgspec.Struct, frozen=True):
     is_final: bool = False
 
 
-class WriteSpans(Protocol):
-    """Writes spans as the body of a request."""
-
-    def __call__(self, spans: Sequence[Span]) -> bytes:
-        """The body."""
+WriteSpans = Callable[[Sequence[Span]], bytes]
+"""Writes spans as the body of a request."""
 
 
 class SpanExport:
@@ -246,7 +243,7 @@ class Traces:
         self.samples = export.samples
 
     def observe(self, batch: Batch) -> None:
-        """Takes the records of a turn (`telemetry.observation.RecordObserver`)."""
+        """Takes the records of a turn (`telemetry.decorators.RecordObserver`)."""
         keeps = self._sampling.keeps
         spans = [span for span in spans_of(batch) if keeps(span.trace, span.caller)]
         if spans:

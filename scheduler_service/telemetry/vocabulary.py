@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from scheduler_service.telemetry.flood import FULL
+from scheduler_service.telemetry.tally import FULL
 
 
 class Level(StrEnum):

@@ -21,8 +21,7 @@ from typing import Any
 
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.settings import Settings
-from scheduler_service.telemetry.event_feed import EventFeed
-from scheduler_service.telemetry.event_ring import LocalEvents
+from scheduler_service.telemetry.event_feed import EventFeed, LocalEvents
 from tests.bench import turns
 from tests.bench.stage import figures, one_shot, show, stage
 from tests.wire.event_stream import Listening, listening, open_silent

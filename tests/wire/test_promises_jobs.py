@@ -13,7 +13,7 @@ import pytest
 
 from scheduler_service.app.data_folder import known_formats
 from scheduler_service.settings.sources import SettingsError, load_settings
-from scheduler_service.telemetry.metrics.own_process import process_age
+from scheduler_service.telemetry.metrics.process_metrics import process_age
 from tests.rows import each_row
 from tests.wire.service import START, World, data_of, definition, pointers, running
 from tests.wire.target import Reply

@@ -10,7 +10,7 @@ from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.cluster import ClusterEvents, EventGroup
 from scheduler_service.ports.errors import explain
-from scheduler_service.telemetry.event_ring import EventSink
+from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.occurrences import Leave, Occurrences
 from scheduler_service.telemetry.tally import Tally
 
@@ -66,7 +66,7 @@ class NodeEvents:
         await self._put()
         self._stop_taking()
 
-    def listen(self, sink: EventSink) -> Leave:
+    def listen(self, sink: EventFeed) -> Leave:
         """Reads the groups of all nodes from now on, and says to all that they are wanted."""
         task = asyncio.create_task(self._read(sink))
         self._is_read = True
@@ -119,7 +119,7 @@ class NodeEvents:
                 self._lost += len(group)
                 return
 
-    async def _read(self, sink: EventSink) -> None:
+    async def _read(self, sink: EventFeed) -> None:
         number: int | None = None
         wanted_at = 0
         while True:
@@ -136,7 +136,7 @@ class NodeEvents:
                 self._failed.count("times", error=explain(error))
             await self._clock.sleep(READ_MS)
 
-    async def _begin(self, sink: EventSink, latest: int) -> int:
+    async def _begin(self, sink: EventFeed, latest: int) -> int:
         """Begins with the oldest group that is kept: who comes back from another node finds its place."""
         groups = await self._shared.after(0, 1)
         number = groups[0].number - 1 if groups else latest
@@ -144,7 +144,7 @@ class NodeEvents:
         sink.begin((number + 1) * STEP - 1)
         return _hand_over(sink, found, number)
 
-    async def _go_on(self, sink: EventSink, number: int) -> int:
+    async def _go_on(self, sink: EventFeed, number: int) -> int:
         return _hand_over(sink, await self._collect(number), number)
 
     async def _collect(self, number: int) -> list[EventGroup]:
@@ -164,7 +164,7 @@ class NodeEvents:
         return True
 
 
-def _hand_over(sink: EventSink, groups: list[EventGroup], number: int) -> int:
+def _hand_over(sink: EventFeed, groups: list[EventGroup], number: int) -> int:
     """The number of the last group."""
     for group in groups:
         for index, occurrence in enumerate(group.occurrences):

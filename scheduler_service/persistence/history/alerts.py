@@ -24,7 +24,11 @@ from scheduler_service.persistence.history.stored_records import read_failures
 from scheduler_service.persistence.sql.database import Database
 from scheduler_service.persistence.sql.expressions import replacing
 from scheduler_service.ports.alerts import AlertLine, AlertState, Noted, Run, Tallied, Waiting
-from scheduler_service.telemetry.log_text import told_message
+from scheduler_service.telemetry.logs import told_message
+from scheduler_service.telemetry.occurrences import Take
+
+FOUND_HERE = frozenset({OccurrenceKind.OVERDUE, OccurrenceKind.FAILING})
+"""What alerts alone find out; all else that they tell was an occurrence before."""
 
 T = TypeVar("T")
 Key = tuple[str, str, str]
@@ -43,11 +47,16 @@ _EXTENT = sa.select(sa.func.count(alerts.c.subject.distinct()), sa.func.max(aler
 
 
 class SqlAlertTable:
-    """ports.AlertTable for one tenant over the history's database, in a thread of its own."""
+    """ports.AlertTable for one tenant over the history's database, in a thread of its own.
 
-    def __init__(self, *, database: Database, tenant: str) -> None:
+    Findings that were not known, and all ends, go to `publish`, too: readers of events see `overdue`,
+    `failing` and `recovered`. Several alerts may find the same: each of them publishes it, and names itself.
+    """
+
+    def __init__(self, *, database: Database, tenant: str, publish: Take = lambda _: None) -> None:
         self._database = database
         self._tenant = tenant
+        self._publish = publish
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="alerts")
 
     async def marks(self) -> Mapping[str, int]:
@@ -66,7 +75,11 @@ class SqlAlertTable:
             self._database.dialect.insert_many(connection, _MARKS, list(marks.items()))
             return new
 
-        return await self._write(write)
+        new = await self._write(write)
+        for one in new:
+            if one.occurrence.kind in FOUND_HERE:
+                self._publish(msgspec.structs.replace(one.occurrence, subject=one.alert))
+        return new
 
     async def recover(self, lines: Sequence[AlertLine], at: int) -> None:
         def write(connection: sa.Connection) -> None:
@@ -78,6 +91,8 @@ class SqlAlertTable:
                 )
 
         await self._write(write)
+        for line in lines:
+            self._publish(_end_of(line, at))
 
     async def drop(self, lines: Sequence[AlertLine]) -> None:
         def write(connection: sa.Connection) -> None:
@@ -185,6 +200,18 @@ class SqlAlertTable:
     async def _write(self, write: Callable[[sa.Connection], T]) -> T:
         work = partial(self._database.write_valid, write)
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _end_of(line: AlertLine, at: int) -> Occurrence:
+    return Occurrence(
+        kind=OccurrenceKind.RECOVERED,
+        at=at,
+        tenant=line.occurrence.tenant,
+        job_id=line.occurrence.job_id,
+        uid=line.occurrence.uid,
+        reason=line.kind.value,
+        subject=line.subject,
+    )
 
 
 def _first(one: Noted) -> dict[str, Any]:

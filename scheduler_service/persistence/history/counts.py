@@ -10,7 +10,14 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.execution import DeliveryState, ExecutionState, write_execution_id
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, Wire, read_lists
+from scheduler_service.persistence.history.queries import (
+    DeliveryQuery,
+    ExecutionQuery,
+    Wire,
+    between,
+    other_conditions,
+    read_lists,
+)
 from scheduler_service.persistence.history.schema import GIVEN_UP, NOT_SUCCEEDED, deliveries, executions
 from scheduler_service.persistence.history.shapes import lateness, moment_wire
 from scheduler_service.persistence.sql.expressions import IsIn, Unindexed
@@ -41,9 +48,9 @@ def select_examined(
     if jobs is not None and len(jobs) <= FEW_JOBS:
         conditions.append(IsIn(_T.job_id, _texts(jobs)))
         planned, jobs = Unindexed(planned), None
-    conditions += [planned >= query.planned_from] if query.planned_from is not None else []
-    conditions += [planned <= query.planned_to] if query.planned_to is not None else []
-    fits = sa.case((sa.and_(sa.true(), *_others(query, jobs, without)), 1), else_=0).label("fits")
+    conditions += between(planned, query)
+    others = [*other_conditions(query, without), *([] if jobs is None else [IsIn(_T.job_id, _texts(jobs))])]
+    fits = sa.case((sa.and_(sa.true(), *others), 1), else_=0).label("fits")
     wanted = sa.select(*(_T[name] for name in columns), fits).where(*conditions)
     return wanted.order_by(planned.desc()).limit(MOST_EXAMINED + 1)
 
@@ -53,21 +60,6 @@ def _jobs_of(query: ExecutionQuery) -> frozenset[str] | None:
         return query.job_ids
     own = frozenset({query.job_id})
     return own if query.job_ids is None else own & query.job_ids
-
-
-def _others(
-    query: ExecutionQuery, jobs: frozenset[str] | None, without: frozenset[str]
-) -> Iterable[Condition]:
-    if jobs is not None:
-        yield IsIn(_T.job_id, _texts(jobs))
-    if query.job_id is None and without:
-        yield _T.job_id.not_in(without)
-    if query.state is not None:
-        yield _T.state == query.state.value
-    if query.error is not None:
-        yield _T.error == query.error
-    if query.triggered_by is not None:
-        yield _T.triggered_by == query.triggered_by.value
 
 
 def _texts(jobs: frozenset[str]) -> sa.BindParameter[str]:

@@ -1,6 +1,6 @@
 """Queries of the history, the positions where its pages end, and the statements; a page needs one."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -133,27 +133,32 @@ def select_executions(query: ExecutionQuery, without: frozenset[str]) -> Listing
         conditions.append(table.job_id == query.job_id)
     if query.job_ids is not None:
         conditions.append(table.job_id.in_(query.job_ids))
-    if query.job_id is None and without:
-        conditions.append(table.job_id.not_in(without))
-    if query.state is not None:
-        conditions.append(table.state == query.state.value)
-        if query.state is not ExecutionState.SUCCEEDED:
-            conditions.append(NOT_SUCCEEDED)
-    if query.error is not None:
-        conditions += [table.error == query.error, NOT_SUCCEEDED]
-    if query.triggered_by is not None:
-        conditions.append(table.triggered_by == query.triggered_by.value)
-    conditions += _between(table.planned_at, query.planned_from, query.planned_to)
+    if query.error is not None or query.state not in (None, ExecutionState.SUCCEEDED):
+        conditions.append(NOT_SUCCEEDED)
+    conditions += [*other_conditions(query, without), *between(table.planned_at, query)]
     place = (table.created_at, table.execute_number, table.uid)
     columns = [column for column in table if column is not table.params]
     return _page(sa.select(*columns).where(*conditions), place, query)
+
+
+def other_conditions(query: ExecutionQuery, without: frozenset[str]) -> Iterator[sa.ColumnElement[bool]]:
+    """Those beside the tenant, the jobs that are asked for, and the time."""
+    table = executions.c
+    if query.job_id is None and without:
+        yield table.job_id.not_in(without)
+    if query.state is not None:
+        yield table.state == query.state.value
+    if query.error is not None:
+        yield table.error == query.error
+    if query.triggered_by is not None:
+        yield table.triggered_by == query.triggered_by.value
 
 
 def select_firings(query: FiringQuery) -> Listing:
     """The ledger of one life, latest planned moment first, with the states of the executions."""
     table = firings.c
     started = sa.and_(executions.c.uid == table.uid, executions.c.execute_number == table.execute_number)
-    conditions = [table.uid == query.uid, *_between(table.planned_at, query.planned_from, query.planned_to)]
+    conditions = [table.uid == query.uid, *between(table.planned_at, query)]
     place = (table.planned_at, table.execute_number, sa.cast(table.until, sa.String))
     rows = sa.select(firings, executions.c.state).outerjoin_from(firings, executions, started)
     return _page(rows.where(*conditions), place, query)
@@ -234,11 +239,14 @@ def read_lists(
     return found
 
 
-def _between(
-    column: sa.ColumnElement[int], first: int | None, last: int | None
-) -> list[sa.ColumnElement[bool]]:
-    lower = [] if first is None else [column >= first]
-    return lower if last is None else [*lower, column <= last]
+def between(
+    column: sa.ColumnElement[int], query: ExecutionQuery | FiringQuery
+) -> Iterator[sa.ColumnElement[bool]]:
+    """Whether the column lies in the span of the query."""
+    if query.planned_from is not None:
+        yield column >= query.planned_from
+    if query.planned_to is not None:
+        yield column <= query.planned_to
 
 
 def _page(

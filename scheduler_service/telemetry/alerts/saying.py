@@ -1,15 +1,18 @@
 """Says what was noted: at most so many messages a minute of each alert, the rest in one of them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
+from typing import NamedTuple
 
 import msgspec
 
-from scheduler_service.domain.moments import MINUTE
-from scheduler_service.ports.alerts import AlertLine, AlertTable, Waiting
+from scheduler_service.domain.execution import FailureType
+from scheduler_service.domain.moments import MINUTE, SECOND, rfc3339
+from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.texts import cut
+from scheduler_service.ports.alerts import AlertLine, AlertState, AlertTable, Waiting
 from scheduler_service.ports.clock import Clock
-from scheduler_service.telemetry.alerts.rules import AlertRule
-from scheduler_service.telemetry.alerts.wording import NAMED, body_of, body_of_many
+from scheduler_service.telemetry.alerts.rules import SERVICE, AlertRule
 
 MOST_A_MINUTE = 10
 """Messages of one alert: who gets more of them reads none."""
@@ -93,3 +96,179 @@ def _key_of_many(waiting: Waiting) -> str:
 
 def _digest(parts: list[object]) -> str:
     return sha256(_encode(parts)).hexdigest()
+
+
+SAID_CHARACTERS = 500
+"""So much of what somebody wrote, as the reason of a cancellation, an alert says."""
+NAMED = 10
+"""So many subjects a message about many of them names."""
+
+Body = dict[str, object]
+
+_COUNTED: Mapping[OccurrenceKind, tuple[str, str]] = {
+    OccurrenceKind.FINAL_FAILED: ("execution failed", "executions failed"),
+    OccurrenceKind.UNDELIVERABLE: (
+        "notification could not be delivered",
+        "notifications could not be delivered",
+    ),
+}
+"""What is counted by happenings; of all else the subjects are."""
+
+
+class _Lasting(NamedTuple):
+    """The words of what lasts, each of one and of several: what it is, how it is, and how once it is over."""
+
+    what: tuple[str, str]
+    state: tuple[str, str]
+    over: tuple[str, str]
+    was: str
+
+
+_LOST = ("was lost", "were lost"), ("is back", "are back"), "lost"
+_LASTING: Mapping[OccurrenceKind, _Lasting] = {
+    OccurrenceKind.FAILING: _Lasting(
+        ("job", "jobs"), ("is failing", "are failing"), ("succeeds again", "succeed again"), "failing"
+    ),
+    OccurrenceKind.OVERDUE: _Lasting(
+        ("job", "jobs"), ("is overdue", "are overdue"), ("is on time again", "are on time again"), "overdue"
+    ),
+    OccurrenceKind.INSTANCE_LOST: _Lasting(("instance", "instances"), *_LOST),
+    OccurrenceKind.WORKER_LOST: _Lasting(("worker process", "worker processes"), *_LOST),
+    OccurrenceKind.NODE_LOST: _Lasting(("node", "nodes"), *_LOST),
+    OccurrenceKind.STORE_LOST: _Lasting(("store", "stores"), *_LOST),
+}
+
+
+def body_of(line: AlertLine) -> Body:
+    """The message about one line: its newest happening, and how many there were since the last message."""
+    is_over = line.state is AlertState.RECOVERED
+    one = line.occurrence
+    return {
+        "alert": line.alert,
+        "kind": OccurrenceKind.RECOVERED.value if is_over else line.kind.value,
+        "of": line.kind.value,
+        "at": rfc3339(line.at),
+        "since": rfc3339(line.since),
+        "count": max(line.count, 1),
+        "subject": line.subject,
+        "jobId": one.job_id,
+        "executionId": one.execution_id,
+        "error": one.error,
+        "failureType": None if one.failure_type is None else one.failure_type.value,
+        "message": cut(_said(one), SAID_CHARACTERS),
+        "plannedAt": None if one.planned_at is None else rfc3339(one.planned_at),
+        "latenessMs": one.lateness_ms,
+        "more": 0,
+        "subjects": [line.subject],
+        "text": _sentence(line),
+    }
+
+
+def body_of_many(alert: str, waiting: Waiting, at: int) -> Body:
+    """One message about all that waits, at least one line."""
+    subjects = list(dict.fromkeys(line.subject for line in waiting.lines))[:NAMED]
+    more = waiting.subjects - len(subjects)
+    sums: dict[tuple[OccurrenceKind, bool], tuple[int, int]] = {}
+    for one in waiting.tallied:
+        group = one.kind, one.state is AlertState.RECOVERED
+        of_lines, of_happenings = sums.get(group, (0, 0))
+        sums[group] = of_lines + one.lines, of_happenings + one.happenings
+    of = {OccurrenceKind.RECOVERED if is_over else kind for kind, is_over in sums}
+    said = ", ".join(_sum(*group, *numbers) for group, numbers in sums.items())
+    named = ", ".join(subjects)
+    rest = f" and {more:,} more" if more else ""
+    return {
+        **body_of(waiting.lines[0]),
+        "alert": alert,
+        "kind": "many",
+        "of": of.pop().value if len(of) == 1 else None,
+        "at": rfc3339(at),
+        "count": waiting.happenings,
+        "subject": None,
+        "jobId": None,
+        "executionId": None,
+        "more": more,
+        "subjects": subjects,
+        "text": f"[{alert}] {said}: {named}{rest}.",
+    }
+
+
+def _sum(kind: OccurrenceKind, is_over: bool, lines: int, happenings: int) -> str:
+    counted = _COUNTED.get(kind)
+    if counted is None:
+        words, many = _LASTING[kind], lines > 1
+        return f"{lines:,} {words.what[many]} {(words.over if is_over else words.state)[many]}"
+    of_jobs = f" ({lines:,} jobs)" if 1 < lines < happenings else ""
+    return f"{happenings:,} {counted[happenings > 1]}{of_jobs}"
+
+
+def _sentence(line: AlertLine) -> str:
+    if line.state is AlertState.RECOVERED:
+        return f"[{line.alert}] {_recovered(line)} since {rfc3339(line.since)} until {rfc3339(line.at)}."
+    return f"[{line.alert}] {_happening(line)}{_repeated(line)}."
+
+
+def _recovered(line: AlertLine) -> str:
+    words = _LASTING.get(line.kind)
+    if words is None:
+        return f"{line.subject} has recovered: {line.kind.value}"
+    is_store = line.kind is OccurrenceKind.STORE_LOST
+    what = _store(line) if is_store else f"The {words.what[0]} {line.subject}"
+    return f"{what} {words.over[0]}: it was {words.was}"
+
+
+def _happening(line: AlertLine) -> str:
+    one = line.occurrence
+    match line.kind:
+        case OccurrenceKind.FINAL_FAILED:
+            return f"The job {line.subject} failed in its execution {one.execute_number}{_why(one)}"
+        case OccurrenceKind.FAILING:
+            return f"The job {line.subject} failed {one.count} times in a row{_why(one)}"
+        case OccurrenceKind.OVERDUE:
+            return f"The job {line.subject} {_how_late(one)}"
+        case OccurrenceKind.UNDELIVERABLE:
+            what = cut(one.message, SAID_CHARACTERS) or "A notification"
+            why = f" ({one.error})" if one.error else ""
+            return f"{what} of the job {line.subject} could not be delivered{why}"
+        case OccurrenceKind.STORE_LOST:
+            return f"{_store(line)} cannot be reached or written{_why(one)}"
+        case OccurrenceKind.WORKER_LOST:
+            return f"The worker process {line.subject} was lost{_why(one)}"
+        case OccurrenceKind.NODE_LOST:
+            return f"The node {line.subject} is lost: no heartbeat"
+        case _:
+            return f"The instance {line.subject} is lost{_why(one)}"
+
+
+def _store(line: AlertLine) -> str:
+    whose, _, part = line.subject.rpartition("/")
+    if part == "history":
+        return f"The history of the {whose}" if whose else "The history"
+    return "The store of the jobs" if part == SERVICE else f"The store of the {part}"
+
+
+def _how_late(one: Occurrence) -> str:
+    planned = rfc3339(one.planned_at or one.at)
+    if one.lateness_ms is not None:
+        return f"began {one.lateness_ms / SECOND:.0f} s late; it was planned for {planned}"
+    return f"is overdue: it was planned for {planned} and has not begun"
+
+
+def _why(one: Occurrence) -> str:
+    parts = [part for part in (one.error, cut(_said(one) or _kind_of_failure(one), SAID_CHARACTERS)) if part]
+    return f" ({': '.join(parts)})" if parts else ""
+
+
+def _said(one: Occurrence) -> str | None:
+    """What somebody wrote; the reason of a failure is a word of the service's own."""
+    return one.message or (one.reason if one.error == FailureType.CANCELLED else None)
+
+
+def _kind_of_failure(one: Occurrence) -> str | None:
+    """Where the code alone does not say it: 500 is also what a timeout is called."""
+    kind = one.failure_type
+    return None if kind is None or kind is FailureType.HTTP or kind.value == one.error else kind.value
+
+
+def _repeated(line: AlertLine) -> str:
+    return f"; {line.count:,} times since {rfc3339(line.since)}" if line.count > 1 else ""

@@ -209,14 +209,14 @@ API_CONNECTIONS_CLOSED = Family(
     "punctual_api_connections_closed_total", _COUNTER,
     "Connections that were closed or refused, by the reason.", ("listener", "reason"),
 )  # fmt: skip
-SERVICE_PAUSED = Family(
-    "punctual_service_paused_seconds", _GAUGE, "How long a service that is paused has been so.", ("service",)
-)
 INSTANCES = Family(
     "punctual_instances", _GAUGE,
     "Registered instances by service and state; beyond 100 services together as other.",
     ("service", "state"),
 )  # fmt: skip
+SERVICE_PAUSED = Family(
+    "punctual_service_paused_seconds", _GAUGE, "How long a service that is paused has been so.", ("service",)
+)
 NODES = Family("punctual_nodes", _GAUGE, "Nodes of the cluster by their state.", ("state",))
 BUILD_INFO = Family(
     "punctual_build_info", _GAUGE, "1; its labels name the version, the node and the host.",
@@ -228,18 +228,5 @@ SCRAPE_ERRORS = Family(
 )  # fmt: skip
 SCRAPE_SECONDS = Family("punctual_scrape_duration_seconds", _GAUGE, "How long the figures were gathered.")
 
-FAMILIES = (
-    FIRING_LATENESS, FIRINGS, EXECUTIONS, EXECUTION_DURATION, ATTEMPTS, ATTEMPT_FAILURES, TURNS,
-    JOB_EXECUTIONS, JOB_LATENESS, JOB_LAST_SUCCESS,
-    CALLS, CALL_DURATION, CALLS_IN_FLIGHT, CALL_CONNECTIONS, CALLS_WAITING, CALL_DESCRIPTORS,
-    RESPONSE_BYTES, RESPONSES_WAITING,
-    DELIVERIES, NOTIFICATIONS_PENDING, OUTBOX, OUTBOX_AGE,
-    JOBS, FIRINGS_DUE, EXECUTIONS_WAITING, EXECUTIONS_RUNNING, JOBS_HELD, JOBS_RUNNING, OPEN_BYTES,
-    QUEUE_DEPTH, QUEUE_OLDEST, QUEUE_LEASED, QUEUE_PAUSED,
-    COMMIT_SIZE, COMMIT_DURATION, STORE_UP, STORE_ERRORS, HISTORY_QUEUE, HISTORY_BYTES,
-    LOOP_LAG, LARGE_WORK, LARGE_WORK_SECONDS, LARGE_WORK_WAITING,
-    PROCESS_UP, PROCESS_START, PROCESS_CPU, PROCESS_MEMORY, PROCESS_FDS, PROCESS_MAX_FDS,
-    SPANS_EXPORTED, SPANS_DROPPED, SPANS_WAITING,
-    API_REQUESTS, API_DURATION, API_CONNECTIONS, API_CONNECTIONS_LIMIT, API_CONNECTIONS_CLOSED,
-    INSTANCES, SERVICE_PAUSED, NODES, BUILD_INFO, SCRAPE_ERRORS, SCRAPE_SECONDS,
-)  # fmt: skip
+FAMILIES = tuple(one for one in list(globals().values()) if isinstance(one, Family))
+"""All of them, in the order in which they stand here."""

@@ -7,8 +7,7 @@ from typing import Any
 from scheduler_service.api.event_stream import EventStreamResponse
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.ports.errors import StoreUnavailable
-from scheduler_service.telemetry.event_feed import EventFeed
-from scheduler_service.telemetry.event_ring import LocalEvents
+from scheduler_service.telemetry.event_feed import EventFeed, LocalEvents
 from scheduler_service.telemetry.occurrences import Occurrences
 from scheduler_service.telemetry.tally import Tally
 

@@ -33,8 +33,7 @@ from scheduler_service.services.declared import Declarations
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.pull_queues import PullQueues
-from scheduler_service.services.reconcile import Reconcile
-from scheduler_service.services.reconcile_inputs import ReconcileInputs
+from scheduler_service.services.reconcile import Reconcile, ReconcileInputs
 from scheduler_service.services.registry import Registry
 from scheduler_service.telemetry.trouble import Standstills
 from tests.unit.api.stores import (

@@ -51,15 +51,6 @@ def test_a_heartbeat_of_an_unknown_instance_says_so() -> None:
     assert not instances.remove(TENANT, SERVICE, "a")
 
 
-def test_an_offline_instance_comes_back_with_its_next_heartbeat() -> None:
-    """A pause of the network needs no new registration (SPEC section 13)."""
-    instances = Instances()
-    instances.register(instance("a"))
-    assert ids(instances, 60_000) == []
-    instances.renew(TENANT, SERVICE, "a", 60_000)
-    assert ids(instances, 60_000) == ["a"]
-
-
 def test_a_mark_of_draining_holds_until_the_instance_says_otherwise() -> None:
     """A draining answer marks it (SPEC section 13); a registration clears that mark."""
     instances = Instances()
@@ -89,15 +80,6 @@ def test_who_says_that_it_drains_does_so_until_it_says_otherwise() -> None:
     instances.renew(TENANT, SERVICE, "a", 700 + OFFLINE_AFTER, draining=True)
     instances.remove(TENANT, SERVICE, "a")
     assert not instances.register(instance("a", seen=800 + OFFLINE_AFTER)).draining
-
-
-def test_one_that_has_deregistered_is_gone_at_once() -> None:
-    """Deregistration before it stops (SPEC section 13)."""
-    instances = Instances()
-    instances.register(instance("a"))
-    assert instances.remove(TENANT, SERVICE, "a")
-    assert instances.online(TENANT, SERVICE, 0) == ()
-    assert instances.services(TENANT) == ()
 
 
 def test_services_and_tenants_do_not_see_each_others_instances() -> None:

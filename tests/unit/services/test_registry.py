@@ -1,7 +1,10 @@
-"""The registry: what services say is kept, and which declaration is in force (SPEC sections 11, 13)."""
+"""The registry: what services say is kept, which declaration is in force, how much all may declare, and where
+services are (SPEC sections 9, 11, 13).
+"""
 
 import asyncio
 import gc
+from collections.abc import Mapping
 
 import msgspec
 import pytest
@@ -11,11 +14,15 @@ from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.registry import (
     NO_TIMERS,
+    DeclarationsFull,
+    DeclaredRoom,
     Registry,
+    RegistryDirectory,
     TimerDeclaration,
     TimerTexts,
     digest_of,
 )
+from scheduler_service.services.router import Terms
 from tests.unit.services.tables import START, MemoryTable, StandingClock
 
 TENANT, NAME = "default", "billing"
@@ -252,3 +259,151 @@ async def test_a_text_is_dropped_with_its_last_answer() -> None:
     await texts.read(SERVICE)
     gc.collect()
     assert (await texts.read(SERVICE)).text == b"[2]"
+
+
+def directory_of(
+    registry: Registry, clock: StandingClock, tenant: str = TENANT, static: Mapping[str, str] = {}
+) -> RegistryDirectory:
+    """A directory whose services wait 30 s."""
+    return RegistryDirectory(
+        registry=registry,
+        static=static,
+        clock=clock,
+        tenant=tenant,
+        terms=lambda *key: Terms(awaits_instances=registry.awaits_instances(*key), wait=30_000),
+    )
+
+
+async def test_a_service_is_where_settings_say_else_an_instance_else_its_own_address(
+    registry: Registry, clock: StandingClock
+) -> None:
+    """What `service://name/` reaches (SPEC section 9)."""
+    static = {"static": "http://static.test"}
+    directory = directory_of(registry, clock, static=static)
+    assert directory.address(NAME) is None
+    await registry.register(SAID, None)
+    assert directory.address(NAME) == "http://billing.test"
+    await registry.announce(instance("i1", clock), None)
+    await registry.announce(instance("i2", clock), None)
+    assert directory.address(NAME) == "http://i1.test"
+    registry.instances.mark_draining(TENANT, NAME, "i1")
+    assert directory.address(NAME) == "http://i2.test"
+    registry.instances.mark_refused(TENANT, NAME, "i2")
+    assert directory.address(NAME) == "http://billing.test"
+    clock.steady = 10_000
+    assert directory.address(NAME) == "http://billing.test"
+    assert directory.address("static") == "http://static.test"
+    forged = msgspec.structs.replace(instance("i3", clock), service="static")
+    await registry.announce(forged, None)
+    assert directory.address("static") == "http://static.test"
+
+
+async def test_a_tenant_sees_no_service_of_another(registry: Registry, clock: StandingClock) -> None:
+    """Neither its instances nor its own address."""
+    directory = directory_of(registry, clock, "elsewhere")
+    await registry.register(SAID, None)
+    await registry.announce(instance("i1", clock), None)
+    assert directory.address(NAME) is None
+
+
+async def test_an_instance_that_only_claims_has_no_address(registry: Registry, clock: StandingClock) -> None:
+    """It is passed over."""
+    directory = directory_of(registry, clock)
+    await registry.announce(msgspec.structs.replace(instance("a", clock), address=""), None)
+    await registry.announce(instance("b", clock), None)
+    assert directory.address(NAME) == "http://b.test"
+
+
+async def test_who_was_there_before_the_start_is_awaited(
+    registry: Registry, table: MemoryTable, clock: StandingClock
+) -> None:
+    """Of its tenant alone."""
+    await registry.register(SAID, None)
+    again = Registry(table=table, instances=Instances(), clock=clock)
+    await again.load()
+    found = [directory_of(again, clock, tenant).wait(NAME) > 30_000 for tenant in (TENANT, "elsewhere")]
+    assert found == [True, False]
+    clock.steady += 10_000
+    assert directory_of(again, clock).wait(NAME) == 30_000
+
+
+def declaration(size: int) -> TimerDeclaration:
+    text = b"[%s]" % (b"x" * (size - 2))
+    return TimerDeclaration(digest_of(text), text)
+
+
+def service(name: str, **said: object) -> Service:
+    return Service(tenant=TENANT, name=name, **said)  # type: ignore[arg-type]
+
+
+def registry_of(table: MemoryTable, clock: StandingClock, most: int = 100) -> Registry:
+    room = DeclaredRoom(table=table, most=most)
+    return Registry(table=table, instances=Instances(), clock=clock, room=room)
+
+
+async def test_what_is_too_much_changes_nothing(table: MemoryTable, clock: StandingClock) -> None:
+    """Up to the limit is taken; beyond it, neither service, timers nor instance are there."""
+    registry = registry_of(table, clock)
+    await registry.register(service("a"), declaration(60))
+    await registry.register(service("b"), declaration(40))
+    before, writes = registry.all(), table.writes
+    with pytest.raises(DeclarationsFull, match=r"take 3 bytes and those of the other services 100, .* 100;"):
+        await registry.register(service("c"), declaration(3))
+    with pytest.raises(DeclarationsFull):
+        await registry.register(service("b", address="http://b.test"), declaration(41))
+    with pytest.raises(DeclarationsFull):
+        await registry.announce(Instance("c", TENANT, "c-1", "http://c.test"), declaration(3))
+    assert (registry.all(), table.writes) == (before, writes)
+    assert registry.instances.known(TENANT, "c") == ()
+    assert not registry.take_anew(TENANT, "c")
+
+
+async def test_what_adds_nothing_is_taken_where_there_is_no_room(
+    table: MemoryTable, clock: StandingClock
+) -> None:
+    """Also after a restart with a lower limit: the same again, less, none, and who says nothing of timers."""
+    await registry_of(table, clock).register(service("a"), declaration(90))
+    registry = registry_of(table, clock, most=10)
+    await registry.load()
+    assert await registry.timers(TENANT, "a") == declaration(90).text
+    await registry.announce(Instance("a", TENANT, "a-1", "http://a.test"), declaration(90))
+    await registry.register(service("a", address="http://a.test"), None)
+    await registry.register(service("a"), declaration(80))
+    await registry.register(service("b"), NO_TIMERS)
+    with pytest.raises(DeclarationsFull):
+        await registry.register(service("a"), declaration(81))
+    assert await registry.timers(TENANT, "a") == declaration(80).text
+
+
+async def test_removed_services_leave_room(table: MemoryTable, clock: StandingClock) -> None:
+    """What they declared counts no longer."""
+    registry = registry_of(table, clock)
+    await registry.register(service("a"), declaration(90))
+    await registry.remove(TENANT, "a")
+    await registry.register(service("b"), declaration(90))
+    with pytest.raises(DeclarationsFull):
+        await registry.register(service("a"), declaration(90))
+
+
+@pytest.mark.parametrize(("most", "said"), [(89, [("declarations_exceeded", 90, 89)]), (90, [])])
+async def test_more_than_there_is_room_for_is_in_the_log(
+    table: MemoryTable, clock: StandingClock, most: int, said: list[tuple[str, int, int]]
+) -> None:
+    """With how much it is and may be."""
+    lines: list[tuple[str, object, object]] = []
+
+    def write(event: str, **keys: object) -> None:
+        lines.append((event, keys["bytes"], keys["limit"]))
+
+    await registry_of(table, clock).register(service("a"), declaration(90))
+    await DeclaredRoom(table=table, most=most).report(write)
+    assert lines == said
+
+
+async def test_services_at_one_moment_pass_no_limit(table: MemoryTable, clock: StandingClock) -> None:
+    """As many declare as there is room for."""
+    registry = registry_of(table, clock)
+    asked = [registry.register(service(f"s{number}"), declaration(30)) for number in range(9)]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert sum(isinstance(one, DeclarationsFull) for one in answers) == 6
+    assert len(registry.all()) == 3

@@ -1,13 +1,15 @@
-"""The router: who gets a step, who waits, who is left out (SPEC section 13)."""
+"""The router: who gets a step, who waits and in which order, who is left out (SPEC section 13)."""
 
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.services import RateLimit
 from scheduler_service.services.instances import Instance
-from scheduler_service.services.router import AVOID_MS, Terms
+from scheduler_service.services.router import AVOID_MS, RateWindow, Terms
 from tests.unit.services.routing_rig import Scene
 
 Found = tuple[tuple[Chosen, ...], str, int, bool]
@@ -295,3 +297,76 @@ async def test_a_part_waits_for_its_own_instance(scene: Scene) -> None:
     scene.router.leave(busy.token)
     await scene.settle()
     assert waiting.done()
+
+
+@given(
+    count=st.integers(1, 5),
+    per=st.integers(1, 50),
+    pauses=st.lists(st.integers(0, 30), min_size=1, max_size=60),
+)
+def test_no_window_has_more_than_the_limit(count: int, per: int, pauses: list[int]) -> None:
+    """Whoever waits as long as he is told: no stretch of `perSeconds` has more than `count` calls."""
+    limit, window, now = RateLimit(count, per), RateWindow(), 0
+    calls: list[int] = []
+    for pause in pauses:
+        now += pause
+        wait = window.wait(limit, now)
+        assert wait >= 0
+        assert wait == 0 or window.wait(limit, now + wait - 1) > 0, "not a moment longer than needed"
+        now += wait
+        assert window.wait(limit, now) == 0
+        window.take(now)
+        calls.append(now)
+    for at in calls:
+        assert sum(at <= other < at + per for other in calls) <= count
+
+
+def test_a_new_limit_counts_what_was_called() -> None:
+    """A service that lowers its limit is spared at once."""
+    window = RateWindow()
+    for _ in range(10):
+        window.take(0)
+    assert window.wait(RateLimit(20, 1_000), 1) == 0
+    assert window.wait(RateLimit(5, 1_000), 1) == 999
+
+
+async def test_those_who_wait_come_in_order(scene: Scene) -> None:
+    """Where all are full the steps wait in line, and nobody overtakes."""
+    scene.announce("a", capacity=1)
+    held = scene.search()
+    await scene.router.resolve(held)
+    searches = [scene.search() for _ in range(3)]
+    tasks = [await scene.begin(scene.router.resolve(search)) for search in searches]
+    served: list[int] = []
+    for _ in range(3):
+        scene.router.leave(held.token)
+        await scene.settle()
+        done = [place for place, task in enumerate(tasks) if task.done() and place not in served]
+        assert len(done) == 1
+        served += done
+        held = searches[done[0]]
+    assert served == [0, 1, 2]
+
+
+async def test_a_heartbeat_makes_room(scene: Scene) -> None:
+    """A lower load is seen within a quarter of a second, though nobody tells those who wait."""
+    scene.announce("a", capacity=2, load=2.0)
+    waiting = await scene.begin(scene.router.resolve(scene.search()))
+    scene.instances.renew("default", "shop", "a", scene.clock.now().steady, load=1.0)
+    scene.clock.advance(250)
+    await scene.settle()
+    assert waiting.done()
+
+
+async def test_one_who_leaves_the_line_holds_nobody_up(scene: Scene) -> None:
+    """A step that is cancelled while it waits lets the next one come first."""
+    scene.announce("a", capacity=1)
+    held = scene.search()
+    await scene.router.resolve(held)
+    first = await scene.begin(scene.router.resolve(scene.search()))
+    second = await scene.begin(scene.router.resolve(scene.search()))
+    first.cancel()
+    await scene.settle()
+    scene.router.leave(held.token)
+    await scene.settle()
+    assert second.done()

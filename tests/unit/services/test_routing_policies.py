@@ -7,7 +7,6 @@ from scheduler_service.services.routing_policies import (
     FAILOVER,
     HASH,
     LEAST_BUSY,
-    POLICIES,
     RANDOM,
     ROUND_ROBIN,
     Candidate,
@@ -118,23 +117,6 @@ def test_failover_keeps_its_order() -> None:
 def test_a_spread_takes_all(route: str, count: int) -> None:
     """Every instance, once, in the order of their ids."""
     assert choose(route, candidates(count), Question()) == candidates(count)
-
-
-@each_row("route", [*POLICIES, "broadcast", "shard"])
-def test_nobody_among_none(route: str) -> None:
-    """Where nobody is there, nobody is chosen."""
-    assert choose(route, [], Question()) == []
-
-
-@each_row("route", POLICIES)
-def test_policies_are_pure(route: str) -> None:
-    """Equal arguments give equal choices, which are among those that were given."""
-    among = candidates(6)
-    for number in range(200):
-        question = Question(key=str(number), seed=str(number), last=f"i{number % 7:02}")
-        chosen = choose(route, among, question)
-        assert chosen == choose(route, list(among), question)
-        assert chosen[0] in among
 
 
 def test_tags_narrow() -> None:

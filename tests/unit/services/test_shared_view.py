@@ -4,10 +4,11 @@ import msgspec
 import pytest
 
 from scheduler_service.domain.effects import ResolveInstances
-from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.services import RateLimit, Service
 from scheduler_service.domain.wire import CallKind, Token
 from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.shared_registry import Changes
 from scheduler_service.services.registry import TimerDeclaration, digest_of
 from scheduler_service.services.router import MemoryRouter, Terms
 from tests.unit.services.shared_table import SHOP, TENANT, ViewedCluster
@@ -101,20 +102,6 @@ async def test_the_later_word_counts_whichever_is_written_first(cluster: ViewedC
     one.beat("a", draining=True)
     cluster.clock.advance(50)
     two.beat("a", draining=False)
-    await cluster.go_on(WITHIN)
-    assert one.online() == two.online() == ["a"]
-
-
-async def test_one_that_comes_back_elsewhere_before_its_leaving_is_known_there(
-    cluster: ViewedCluster,
-) -> None:
-    """The later word counts, whatever is read first."""
-    one, two = cluster.nodes.values()
-    await one.register("a")
-    await cluster.go_on(WITHIN)
-    await one.registry.deregister(*PLACE)
-    cluster.clock.advance(10)
-    await two.register("a")
     await cluster.go_on(WITHIN)
     assert one.online() == two.online() == ["a"]
 
@@ -233,12 +220,112 @@ async def test_who_spoke_to_a_node_that_is_gone_has_time_to_find_another(cluster
     assert not one.registry.awaits_instances(TENANT, SHOP)
 
 
-async def test_old_instances_are_dropped_for_all(cluster: ViewedCluster) -> None:
-    """What a scan forgets, no later start finds."""
+async def scan(cluster: ViewedCluster, name: str) -> Changes:
+    """A scan runs at this node. Returns what the shared tables have then."""
+    await cluster.nodes[name].registry.forget_instances(cluster.clock.now().steady - DAY)
+    return await cluster.shared.after(0, "")
+
+
+async def test_instances_that_left_leave_the_table_a_day_later(cluster: ViewedCluster) -> None:
+    """Until then those that were away hear of their leaving; one that is there stays."""
+    one = cluster.nodes["one"]
+    for name in ("pod1", "pod2", "a"):
+        await one.register(name)
+    for name in ("pod1", "pod2"):
+        await one.registry.deregister(TENANT, SHOP, name)
+    await cluster.go_on(WITHIN)
+    cluster.clock.advance(DAY - 10 * SECOND)
+    one.beat("a")
+    await cluster.go_on(WITHIN)
+    assert len((await scan(cluster, "two")).instances) == 3
+    cluster.clock.advance(20 * SECOND)
+    assert [row.instance_id for row in (await scan(cluster, "two")).instances] == ["a"]
+
+
+async def test_silent_instances_are_forgotten_at_every_node(cluster: ViewedCluster) -> None:
+    """Also where no scan runs, and whatever failed before."""
     one, two = cluster.nodes.values()
     await one.register("a")
     await cluster.go_on(WITHIN)
-    await cluster.go_on(20 * SECOND)
-    await two.registry.forget_instances(cluster.clock.now().steady)
-    again = await cluster.start("three")
-    assert again.instances.get(*PLACE) is None
+    cluster.clock.advance(DAY + SECOND)
+    await cluster.go_on(WITHIN)
+    assert [node.instances.known(TENANT, SHOP) for node in (one, two)] == [(), ()]
+    cluster.shared.is_down = True
+    with pytest.raises(StoreUnavailable):
+        await scan(cluster, "two")
+    cluster.shared.is_down = False
+    assert (await scan(cluster, "two")).instances == ()
+
+
+async def test_reports_of_nodes_that_are_gone_leave_the_table(cluster: ViewedCluster) -> None:
+    """Not those of nodes that live and have no news."""
+    one, two = cluster.nodes.values()
+    one.calls[TENANT, SHOP, "a"] = two.calls[TENANT, SHOP, "a"] = 1
+    await cluster.go_on(WITHIN)
+    await cluster.stop("two")
+    cluster.clock.advance(DAY + SECOND)
+    assert [report.node for report in (await scan(cluster, "one")).reports] == ["one"]
+
+
+async def test_notices_leave_the_table_once_all_have_read_them(cluster: ViewedCluster) -> None:
+    """One of jobs that are declared anew stays until a scan has taken them."""
+    one = cluster.nodes["one"]
+    await one.registry.register(Service(tenant=TENANT, name="old"), None)
+    one.registry.note_anew(TENANT, SHOP)
+    await cluster.go_on(WITHIN)
+    one.registry.take_anew(TENANT, "old")
+    one.registry.settle_anew(TENANT, "old")
+    await cluster.go_on(WITHIN)
+    assert len((await scan(cluster, "two")).services) == 2
+    for _ in range(2):
+        cluster.clock.advance(DAY + SECOND)
+        await cluster.go_on(WITHIN)
+        found = await scan(cluster, "two")
+    assert [notice.name for notice in found.services] == [SHOP]
+
+
+async def test_a_removal_that_cannot_be_shared_may_be_repeated(cluster: ViewedCluster) -> None:
+    """The service stays until its instances have left."""
+    one, two = cluster.nodes.values()
+    await one.register("a")
+    await cluster.go_on(WITHIN)
+    cluster.shared.fails_writes = True
+    with pytest.raises(StoreUnavailable):
+        await one.registry.remove(TENANT, SHOP)
+    assert one.registry.find(TENANT, SHOP) is not None
+    assert one.online() == ["a"]
+    cluster.shared.fails_writes = False
+    assert await one.registry.remove(TENANT, SHOP)
+    await cluster.go_on(WITHIN)
+    assert two.registry.find(TENANT, SHOP) is None
+    assert one.online() == two.online() == []
+
+
+async def test_a_registration_that_cannot_be_shared_may_be_repeated(cluster: ViewedCluster) -> None:
+    """Its service is stored; the instance is known at no node before it is known at all."""
+    one, two = cluster.nodes.values()
+    cluster.shared.fails_writes = True
+    with pytest.raises(StoreUnavailable):
+        await one.register("a")
+    assert one.registry.find(TENANT, SHOP) is not None
+    assert one.online() == []
+    cluster.shared.fails_writes = False
+    await one.register("a")
+    await cluster.go_on(WITHIN)
+    assert one.online() == two.online() == ["a"]
+    assert two.registry.find(TENANT, SHOP) is not None
+
+
+async def test_a_service_of_a_node_that_died_before_it_told_of_it(cluster: ViewedCluster) -> None:
+    """Between the table and the notice: the others read the table when a node is gone."""
+    two = cluster.nodes["two"]
+    await cluster.go_on(WITHIN)
+    cluster.shared.fails_writes = True
+    said = Service(tenant=TENANT, name=SHOP, rate_limit=RateLimit(5))
+    await cluster.nodes["one"].registry.register(said, None)
+    await cluster.stop("one")
+    cluster.shared.fails_writes = False
+    await cluster.go_on(WITHIN)
+    found = two.registry.find(TENANT, SHOP)
+    assert found is not None
+    assert found.rate_limit == RateLimit(5)

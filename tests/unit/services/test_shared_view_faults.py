@@ -1,16 +1,17 @@
-"""What one node cannot read or do ends neither its exchange with the others nor that of the rest."""
+"""What one node cannot read or do, and what two write at one moment: the others and the rest go on."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 import pytest
 
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.ports.shared_registry import ServiceNotice, SharedInstance
-from scheduler_service.services.instance_rows import FORMAT, RowUnreadable, instance_of, row_of
 from scheduler_service.services.instances import Instance
+from scheduler_service.services.shared_view import FORMAT, RowUnreadable, instance_of, row_of
 from tests.rows import each_row
-from tests.unit.services.shared_table import SHOP, TENANT, ViewedCluster
+from tests.unit.services.shared_table import SHOP, TENANT, ViewedCluster, ViewedNode
 
 WITHIN = 2 * SECOND
 PLACE = (TENANT, SHOP, "a")
@@ -84,3 +85,52 @@ async def test_a_defect_is_said_and_tried_again(cluster: ViewedCluster) -> None:
     await two.register("b")
     await two.registry.remove(TENANT, SHOP)
     await cluster.stop("one")
+
+
+@pytest.fixture
+async def settled() -> AsyncIterator[ViewedCluster]:
+    made = ViewedCluster()
+    one = await made.start("one")
+    await made.start("two")
+    await one.register("a")
+    await one.register("z")
+    await made.go_on(WITHIN)
+    yield made
+    await made.close()
+
+
+async def hold_changes(cluster: ViewedCluster, node: ViewedNode) -> asyncio.Event:
+    """What `node` has to write of `z` hangs until the event is set."""
+    gate = cluster.shared.gate = asyncio.Event()
+    node.beat("z", draining=True)
+    await cluster.go_on(SECOND // 2)
+    assert cluster.shared.gate is None
+    return gate
+
+
+async def test_a_leaving_is_not_undone_by_a_change_that_was_under_way(settled: ViewedCluster) -> None:
+    """It drains, says so at one node, and leaves at the other before that is written."""
+    one, two = settled.nodes.values()
+    two.beat("a", draining=True)
+    gate = await hold_changes(settled, two)
+    await one.registry.deregister(*PLACE)
+    gate.set()
+    await settled.go_on(WITHIN)
+    assert (one.instances.get(*PLACE), two.instances.get(*PLACE)) == (None, None)
+    three = await settled.start("three")
+    assert three.instances.get(*PLACE) is None
+
+
+async def test_one_that_a_leaving_overtook_while_a_change_was_written(settled: ViewedCluster) -> None:
+    """Its later sign of life revives it at all nodes."""
+    one, two = settled.nodes.values()
+    await one.registry.deregister(*PLACE)
+    settled.clock.advance(10)
+    two.beat("a")
+    gate = await hold_changes(settled, two)
+    await two.view.catch_up()
+    gate.set()
+    await settled.go_on(WITHIN)
+    two.beat("a")
+    await settled.go_on(WITHIN)
+    assert one.online() == two.online() == ["a"]

@@ -7,9 +7,20 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
-from scheduler_service.telemetry.event_feed import KEEP_SECONDS, EventFeed, FeedClosed, FeedFull
-from scheduler_service.telemetry.event_reader import LOOKED_AT, UNKNOWN, EventReader, Taken, read_event_id
-from scheduler_service.telemetry.event_ring import EventRing, LocalEvents
+from scheduler_service.telemetry.event_feed import (
+    EVENT_BYTES,
+    KEEP_SECONDS,
+    LOOKED_AT,
+    UNKNOWN,
+    EventFeed,
+    EventReader,
+    EventRing,
+    FeedClosed,
+    FeedFull,
+    LocalEvents,
+    Taken,
+    read_event_id,
+)
 from scheduler_service.telemetry.occurrences import Occurrences
 from tests.rows import each_row
 
@@ -132,7 +143,7 @@ async def test_what_happened_while_nobody_listened_is_a_gap() -> None:
     take(reader)
     reader.leave()
     scene.end_of_the_keeping()
-    assert (scene.occurrences.are_wanted, scene.feed.is_listening) == (False, False)
+    assert not scene.occurrences.are_wanted
     again = await scene.feed.follow(reader.id)
     scene.happen(2)
     taken = take(again)
@@ -215,3 +226,23 @@ async def test_nothing_is_looked_at_that_was_not_looked_ahead_at() -> None:
     taken = reader.take(lambda occurrence: True, 100, end)
     assert (taken.gap, numbers(taken)) == (6, [])
     assert numbers(take(reader)) == [15, 16, 17, 18, 19]
+
+
+def occurrence(text: str = "") -> Occurrence:
+    return Occurrence(kind=OccurrenceKind.STARTED, at=1, message=text)
+
+
+def positions(ring: EventRing) -> list[int]:
+    return [ring.at(index).position for index in range(ring.first, ring.end)]
+
+
+def test_it_is_bounded_in_bytes() -> None:
+    """Long texts count: few of them are kept, and the count comes back to nothing."""
+    ring = EventRing(most_bytes=10 * EVENT_BYTES)
+    ring.begin(0)
+    for position in range(1, 1_000):
+        ring.add(position, occurrence("x" * EVENT_BYTES))
+        assert ring.bytes <= 10 * EVENT_BYTES
+    assert positions(ring) == [997, 998, 999]
+    ring.begin(1_000)
+    assert (positions(ring), ring.bytes) == ([], 0)

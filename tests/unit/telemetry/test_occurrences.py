@@ -18,9 +18,9 @@ from scheduler_service.domain.records import (
     Record,
 )
 from scheduler_service.ports.history import Batch
-from scheduler_service.telemetry.flood import FULL
 from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.occurrences import MEANINGS, OccurrenceLog, Occurrences, occurrences_of
+from scheduler_service.telemetry.tally import FULL
 from scheduler_service.telemetry.vocabulary import VOCABULARY
 from tests.rows import each_row
 
@@ -134,31 +134,6 @@ def test_takers_get_what_comes_after_they_asked_and_before_they_left() -> None:
     occurrences.observe(_batch(_execution(ExecutionState.TERMINATED)))
     assert [one.kind for one in first] == [OccurrenceKind.FINAL_SUCCEED]
     assert [one.kind for one in second] == [OccurrenceKind.FINAL_SUCCEED, OccurrenceKind.FINAL_FAILED]
-
-
-def test_a_line_that_means_an_occurrence_is_written_and_published() -> None:
-    """The subject comes from the keys of the line, the message from its error."""
-    lines: list[tuple[str, dict[str, object]]] = []
-    published: list[Occurrence] = []
-    log = OccurrenceLog(
-        log=lambda event, /, **keys: lines.append((event, keys)), publish=published.append, wall=lambda: NOW
-    )
-    log("instance_lost", service="mail", instance="a-1", error="no heartbeat")
-    log("ready", jobsHeld=3)
-    assert [event for event, _ in lines] == ["instance_lost", "ready"]
-    (lost,) = published
-    assert (lost.kind, lost.at, lost.subject, lost.message) == (
-        OccurrenceKind.INSTANCE_LOST,
-        NOW,
-        "mail/a-1",
-        "no heartbeat",
-    )
-
-
-def test_each_meaning_names_a_kind_of_the_service() -> None:
-    """Lines of the log never speak for a job."""
-    kinds = {meaning.kind for meaning in MEANINGS.values()}
-    assert not kinds & {OccurrenceKind.FINAL_FAILED, OccurrenceKind.STARTED, OccurrenceKind.JOB_CREATED}
 
 
 def test_interest_is_told_at_once_and_at_each_change() -> None:

@@ -12,8 +12,7 @@ from scheduler_service.hosts.dapr.node_events import MOST_WAITING, STEP, NodeEve
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.events import SharedEvents
 from scheduler_service.ports.cluster import EventGroup
-from scheduler_service.telemetry.event_feed import EventFeed
-from scheduler_service.telemetry.event_reader import UNKNOWN, EventReader
+from scheduler_service.telemetry.event_feed import UNKNOWN, EventFeed, EventReader
 from scheduler_service.telemetry.occurrences import Occurrences
 from scheduler_service.telemetry.tally import Tally
 from tests.manual_clock import ManualClock

@@ -145,25 +145,13 @@ async def test_what_ended_badly_is_read_in_order(room: Room, table: SqlAlertTabl
     assert [one.execute_number for one in await table.ended_badly(START, 1, 1)] == [3]
 
 
-@pytest.mark.parametrize(
-    ("failure", "written", "said"),
-    [
-        (FailureType.CONNECT, "no answer of http://user:pw@host/a?key=1", "no answer of http://host"),
-        (FailureType.TEMPLATE, "the value 'secret' is no number", "the value '…' is no number"),
-        (FailureType.BUSINESS, "no stock\nat line 1", "no stock"),
-        (FailureType.CHECK, "no stock", "no stock"),
-        (FailureType.HTTP, "x" * 1_000, "x" * 199 + "…"),
-    ],
-)
-async def test_what_ended_badly_says_why(
-    room: Room, table: SqlAlertTable, failure: FailureType, written: str, said: str | None
-) -> None:
+async def test_what_ended_badly_says_why(room: Room, table: SqlAlertTable) -> None:
     """The first line of its last attempt's message, the target's own where it gave one, cut."""
-    ending = AttemptEnded(1, 2, START, error="x", failure_type=failure, message=written)
-    record = execution(1, "terminated", ended_at=START, error="x", failure_type=failure)
-    room.writer.append(batch(1, record, ending), durable=False)
+    failed: Any = {"error": "x", "failure_type": FailureType.BUSINESS}
+    ending = AttemptEnded(1, 2, START, message="no stock\nat line 1", **failed)
+    room.writer.append(batch(1, execution(1, "terminated", ended_at=START, **failed), ending), durable=False)
     await room.writer.flush()
-    assert [one.message for one in await table.ended_badly(START, 10, 0)] == [said]
+    assert [one.message for one in await table.ended_badly(START, 10, 0)] == ["no stock"]
 
 
 async def test_the_newest_runs_of_a_job(room: Room, table: SqlAlertTable) -> None:
@@ -219,3 +207,48 @@ async def test_what_was_given_up(room: Room, table: SqlAlertTable) -> None:
     found = await table.given_up(START - 1_000, 10, 0)
     assert {one.error for one in found} == {"500"}
     assert [(one.subject, one.at) for one in found] == [("a", START), ("b", START), ("d", START)]
+
+
+class Events:
+    """A table, and what it has published."""
+
+    def __init__(self, room: Room) -> None:
+        self.found: list[Occurrence] = []
+        self.table = SqlAlertTable(database=room.database, tenant="default", publish=self.found.append)
+
+    async def note(self, kind: OccurrenceKind, *, at: int = 10) -> None:
+        """Something that lasts."""
+        one = Occurrence(kind=kind, at=at, tenant="default", job_id="nightly", uid="u", count=3)
+        await self.table.note([Noted(alert="ops", subject="nightly", occurrence=one, lasts=True)], {})
+
+
+@pytest.fixture
+async def events(file_room: Room) -> AsyncIterator[Events]:
+    found = Events(file_room)
+    yield found
+    await found.table.close()
+
+
+async def test_a_finding_is_an_event_once(events: Events) -> None:
+    """However often it is found while it lasts; its subject is the alert."""
+    for at in (10, 20):
+        await events.note(FAILING, at=at)
+    (one,) = events.found
+    assert (one.kind, one.at, one.job_id, one.count, one.subject) == ("failing", 10, "nightly", 3, "ops")
+
+
+async def test_what_was_an_event_before_is_no_second_one(events: Events) -> None:
+    """A failed execution was told when it ended."""
+    await events.note(FAILED)
+    assert events.found == []
+
+
+async def test_an_end_is_an_event(events: Events) -> None:
+    """With the word of what has ended; found again, it is told again."""
+    await events.note(OccurrenceKind.OVERDUE)
+    await events.table.recover(await events.table.open((), 10), 50)
+    await events.note(OccurrenceKind.OVERDUE, at=60)
+    assert [one.kind for one in events.found] == ["overdue", "recovered", "overdue"]
+    end = events.found[1]
+    assert (end.at, end.tenant, end.job_id) == (50, "default", "nightly")
+    assert (end.subject, end.reason) == ("nightly", "overdue")

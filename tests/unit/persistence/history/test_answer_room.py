@@ -21,15 +21,6 @@ LONG = "x" * 1_000
 SHORT = "x" * (TEXT_CHARACTERS - 1) + "…"
 
 
-def test_what_fits_is_shown_as_it_is() -> None:
-    """And nothing is left out."""
-    room = AnswerRoom(bodies_bytes=3_000)
-    step = StepEnded(1, 1, 0, START, exchange(response_body=LONG.encode()))
-    feedback = FeedbackSeen(1, 1, START, LONG.encode())
-    assert (room.fit_record(step), room.fit_record(feedback)) == (step, feedback)
-    assert not room.has_left_out()
-
-
 @pytest.mark.parametrize("kind", [StepEnded, CheckEnded])
 def test_an_exchange_beyond_the_room_keeps_its_line(kind: Any) -> None:
     """Its times and its status; neither headers nor bodies, and marked so; its URL is cut."""

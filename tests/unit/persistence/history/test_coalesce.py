@@ -7,21 +7,12 @@ import pytest
 
 from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.records import DeliveryRecord, DeliveryTry, FiringRecord
-from scheduler_service.persistence.history.coalesce import PIECE, coalesce, with_breaks
+from scheduler_service.persistence.history.coalesce import PIECE, with_breaks
 from scheduler_service.persistence.history.queries import DeliveryQuery, FiringQuery
 from tests.unit.persistence.history.conftest import Room
-from tests.unit.persistence.history.samples import START, attempt, batch, execution
+from tests.unit.persistence.history.samples import START, batch
 
 pytestmark = pytest.mark.anyio
-
-
-def test_a_short_execution_is_one_row_of_each_table() -> None:
-    """Short executions become one insert, not three updates."""
-    started, step, ended = attempt(1, 1)
-    rows = coalesce([batch(2, execution(), started), batch(3, execution(state="succeeded"), step, ended)])
-    assert len(rows.executions) == len(rows.entries) == 1
-    assert "succeeded" in rows.executions[0]
-    assert rows.entries[0][2:4] == (2, 3)
 
 
 async def test_a_run_of_missed_firings_gets_its_count_later(room: Room) -> None:

@@ -27,7 +27,6 @@ from scheduler_service.persistence.history.in_full import (
     read_shown,
     read_shown_attempt,
 )
-from scheduler_service.persistence.history.statements import ENTRIES
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import write, write_one_of_everything
 from tests.unit.persistence.history.samples import START, attempt, batch, exchange, execution
@@ -299,15 +298,6 @@ async def fill(room: Room, count: int) -> None:
     await write(room, *(batch(number, record) for number, record in enumerate(records, 1)))
 
 
-async def test_the_newest_and_the_oldest_are_shown(file_room: Room) -> None:
-    """Those between are left out."""
-    await fill(file_room, OLDEST_RECORDS + 30)
-    space = AnswerRoom(records=20)
-    shown = moments(read(file_room, space).records)
-    assert shown == [*range(OLDEST_RECORDS), *range(OLDEST_RECORDS + 10, OLDEST_RECORDS + 30)]
-    assert space.has_left_out()
-
-
 async def test_where_the_oldest_reach_to_the_newest_nothing_is_missing(room: Room) -> None:
     """The answer has all."""
     await fill(room, 40)
@@ -366,12 +356,3 @@ async def test_of_one_attempt_the_newest_and_the_oldest_are_shown(file_room: Roo
     shown = moments(read(file_room, space, 1).records)
     assert shown == [*range(OLDEST_RECORDS), *range(OLDEST_RECORDS + 10, OLDEST_RECORDS + 30)]
     assert space.has_left_out()
-
-
-async def test_an_attempt_is_read_no_further_than_its_start(room: Room) -> None:
-    """Earlier records are of earlier attempts: one that cannot be read does no harm."""
-    await write(room, batch(3, *attempt(1, 3)))
-    with room.database.writing() as connection:
-        row = ("u1", 1, 1, 1, bytearray(b"no"))
-        room.database.dialect.insert_many(connection, ENTRIES, [row])
-    assert len(read(room, AnswerRoom(), 3).records) == 3

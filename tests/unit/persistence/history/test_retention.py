@@ -220,20 +220,3 @@ async def test_lives_are_found_up_to_the_last_number(room: Room) -> None:
     )
     lives = await Retention(writer=room.writer).lives("default", {"job": 5, "never": 9})
     assert sorted(lives) == ["first", "second"]
-
-
-async def test_a_file_gets_shorter_after_a_clean(file_room: Room) -> None:
-    """Pages that nothing uses go back to the disk."""
-    for number in range(1, 301):
-        note = Noted(number, START, "note", "x" * 4_000)
-        file_room.writer.append(batch(number, execution(number, "succeeded"), note), durable=False)
-    await file_room.writer.flush()
-
-    async def pages() -> int:
-        return await file_room.writer.perform(
-            lambda connection: connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-        )
-
-    before = await pages()
-    await Retention(writer=file_room.writer).clean(retain=1)
-    assert await pages() < before // 4

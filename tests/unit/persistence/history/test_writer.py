@@ -112,23 +112,6 @@ async def test_a_reader_ends_the_gathering_of_a_first_load(tmp_path: object) -> 
     await room.close()
 
 
-async def test_a_close_ends_the_gathering_of_a_first_load(tmp_path: object) -> None:
-    """A service that stops writes it at once."""
-    room = Room(f"sqlite:///{tmp_path}/history.db", flush_seconds=600)
-    append_load(room)
-    await room.close()
-    assert len(room.confirmed) == BUSY_BATCHES + 1
-
-
-async def test_a_batch_is_visible_after_flush_and_confirmed(room: Room) -> None:
-    """The writer confirms the keys of durable batches, and only those, once they are written."""
-    room.writer.append(batch(1, execution(1)), durable=True)
-    room.writer.append(batch(2, execution(2)), durable=False)
-    await room.writer.flush()
-    assert [item["executeNumber"] for item in (await room.reads.executions(EVERYTHING)).items] == [2, 1]
-    assert room.confirmed == [("u1", 1)]
-
-
 async def test_readers_at_the_same_time_share_one_write(tmp_path: object) -> None:
     """A flush is not a write: those who ask together wait for the same one, and one of nothing for none."""
     commits = Commits()
@@ -251,14 +234,6 @@ async def test_a_repetition_does_nothing(room: Room) -> None:
         before = (found, log)
     assert found is not None
     assert [len(one["steps"]) for one in found["attempts"]] == [1]  # type: ignore[attr-defined]
-
-
-async def test_many_batches_are_written_in_chunks(room: Room) -> None:
-    """Whatever the number of rows, each of them is written once."""
-    for number in range(1, 301):
-        room.writer.append(batch(number, execution(number), *attempt(number, number)), durable=False)
-    await room.writer.flush()
-    assert await count(room, "executions") == await count(room, "entries") == 300
 
 
 async def test_a_full_disk_keeps_everything_and_recovers(file_room: Room) -> None:

@@ -5,14 +5,16 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
+from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.persistence.history.alerts import SqlAlertTable
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.ports.alerts import Noted
+from scheduler_service.ports.alerts import AlertLine, AlertState, Noted
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.telemetry.alerts.rules import AlertRule
-from scheduler_service.telemetry.alerts.saying import Budget, Saying
+from scheduler_service.telemetry.alerts.saying import Budget, Saying, body_of
 from tests.manual_clock import ManualClock
+from tests.rows import each_row
 
 RULE = AlertRule(name="ops", kinds=frozenset({OccurrenceKind.FINAL_FAILED}), interval=0)
 
@@ -73,26 +75,58 @@ async def test_what_happens_again_has_a_key_of_its_own(table: SqlAlertTable) -> 
     assert len(set(mailbox.keys)) == 2
 
 
-async def test_a_thousand_are_ten_messages(table: SqlAlertTable) -> None:
-    """Nine of one job each, one of all others; the next minute has room for ten again."""
-    clock, mailbox = ManualClock(wall=100), Mailbox()
-    saying = Saying(table=table, clock=clock, send=mailbox.send)
-    await note(table, *(f"job-{number:04}" for number in range(1_000)))
-    await saying.say(RULE)
-    assert len(mailbox.texts) == 10
-    assert mailbox.texts[-1].startswith("[ops] 991 executions failed: job-0009, ")
-    assert mailbox.texts[-1].endswith(" and 981 more.")
-    await note(table, "later", at=50)
-    await saying.say(RULE)
-    assert len(mailbox.texts) == 10
-    clock.advance(6_000)
-    await saying.say(RULE)
-    assert len(mailbox.texts) == 11
-
-
 def test_a_budget_is_given_back_evenly() -> None:
     """So many at once, and as many in each minute."""
     budget = Budget(most=10)
     for _ in range(10):
         budget.spend(0)
     assert [budget.left(at) for at in (0, 5_999, 6_001, 60_001)] == [0, 0, 1, 10]
+
+
+def line(error: str, kind: FailureType, **members: str) -> AlertLine:
+    """A failed execution of the job `nightly`."""
+    occurrence = Occurrence(
+        kind=OccurrenceKind.FINAL_FAILED,
+        at=10,
+        job_id="nightly",
+        execute_number=3,
+        error=error,
+        failure_type=kind,
+        **members,  # type: ignore[arg-type]
+    )
+    return AlertLine(
+        alert="ops",
+        kind=OccurrenceKind.FINAL_FAILED,
+        subject="nightly",
+        state=AlertState.OPEN,
+        since=10,
+        at=10,
+        count=1,
+        total=1,
+        said_at=None,
+        occurrence=occurrence,
+    )
+
+
+@each_row(
+    ("failed", "message", "why"),
+    [
+        (line("500", FailureType.HTTP, reason="no_policy"), None, "(500)"),
+        (line("500", FailureType.CONNECT, reason="no_policy"), None, "(500: connect)"),
+        (line("timeout", FailureType.TIMEOUT, reason="no_policy"), None, "(timeout)"),
+        (line("disk", FailureType.BUSINESS, message="disk is full"), "disk is full", "(disk: disk is full)"),
+        (line("cancelled", FailureType.CANCELLED, reason="not today"), "not today", "(cancelled: not today)"),
+    ],
+)
+def test_why_it_failed(failed: AlertLine, message: str | None, why: str) -> None:
+    """A reason is said where a person gave it: of a cancelled execution."""
+    body = body_of(failed)
+    assert body["message"] == message
+    assert body["text"] == f"[ops] The job nightly failed in its execution 3 {why}."
+
+
+def test_a_long_reason_is_cut() -> None:
+    """To 500 characters, the mark of the cut among them."""
+    body = body_of(line("cancelled", FailureType.CANCELLED, reason="x" * 501))
+    assert body["message"] == "x" * 499 + "…"
+    assert "x" * 499 + "…)" in str(body["text"])

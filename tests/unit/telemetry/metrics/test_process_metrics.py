@@ -1,8 +1,12 @@
-"""Calls are counted by the class of their status, or by why no answer came."""
+"""Calls are counted by the class of their status, or by why no answer came; how old a process is."""
+
+import subprocess
+import sys
+import time
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.process_metrics import CallMetrics
+from scheduler_service.telemetry.metrics.process_metrics import CallMetrics, process_age
 from tests.unit.telemetry.metrics.batches import buckets, value
 
 
@@ -18,8 +22,14 @@ def test_each_outcome_is_counted() -> None:
     assert value(found, families.CALL_DURATION) == 4.004
 
 
-def test_a_clock_that_was_set_back_gives_no_negative_duration() -> None:
-    """It is none, and the longest stay as they are."""
-    metrics = CallMetrics()
-    metrics.count(Answer(200, elapsed=-7))
-    assert buckets(list(metrics.samples()), families.CALL_DURATION) == {0.002: 1}
+CHILD = "from scheduler_service.telemetry.metrics.process_metrics import process_age; print(process_age())"
+
+
+def test_the_age_is_that_of_the_process() -> None:
+    """It grows as time does, and one that was started later is younger."""
+    began, before = time.monotonic(), process_age()
+    child = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, check=True)
+    after = process_age()
+    passed = (time.monotonic() - began) * 1_000
+    assert 0 < before <= after <= before + passed + 100
+    assert 0 < int(child.stdout) < passed + 100
